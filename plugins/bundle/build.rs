@@ -52,10 +52,7 @@ fn main() {
             fs::write(out_dir.join(format!("{plugin}.wasm")), bytes)
         });
         if let Err(why) = copied {
-            fail(&format!(
-                "the component {} cannot be copied: {why}",
-                file.display()
-            ));
+            fail(&format!("the component {} cannot be copied: {why}", file.display()));
         }
     }
 }
@@ -76,14 +73,8 @@ fn watch(root: &Path) {
         "plugin-sdk/rust",
     ];
     for folder in sources {
-        println!(
-            "cargo::rerun-if-changed={}",
-            root.join(folder).join("src").display()
-        );
-        println!(
-            "cargo::rerun-if-changed={}",
-            root.join(folder).join("Cargo.toml").display()
-        );
+        println!("cargo::rerun-if-changed={}", root.join(folder).join("src").display());
+        println!("cargo::rerun-if-changed={}", root.join(folder).join("Cargo.toml").display());
     }
     // The profile and the versions of the libraries too.
     for path in [
@@ -106,10 +97,7 @@ fn shared_target_dir(out_dir: &Path) -> PathBuf {
         .ancestors()
         .find(|folder| folder.file_name().is_some_and(|name| name == "build"))
         .and_then(Path::parent);
-    profile_dir
-        .and_then(Path::parent)
-        .unwrap_or(out_dir)
-        .join("plugins")
+    profile_dir.and_then(Path::parent).unwrap_or(out_dir).join("plugins")
 }
 
 /// First with what is on this machine, then with the registry: the outer cargo fetched what it needs
@@ -146,10 +134,7 @@ fn misses_packages(build: &Output) -> bool {
 }
 
 fn misses_target(build: &Output) -> bool {
-    says(
-        build,
-        &["can't find crate for `core`", "can't find crate for `std`"],
-    )
+    says(build, &["can't find crate for `core`", "can't find crate for `std`"])
 }
 
 fn says(build: &Output, texts: &[&str]) -> bool {
@@ -183,15 +168,7 @@ fn cargo(root: &Path, target_dir: &Path, offline: bool) -> Output {
     command
         .current_dir(root)
         .env("CARGO_ENCODED_RUSTFLAGS", LINK)
-        .args([
-            "build",
-            "--quiet",
-            "--lib",
-            "--target",
-            TARGET,
-            "--profile",
-            PROFILE,
-        ])
+        .args(["build", "--quiet", "--lib", "--target", TARGET, "--profile", PROFILE])
         .arg("--target-dir")
         .arg(target_dir);
     for plugin in PLUGINS {
@@ -200,9 +177,7 @@ fn cargo(root: &Path, target_dir: &Path, offline: bool) -> Output {
     if offline {
         command.arg("--offline");
     }
-    command
-        .output()
-        .unwrap_or_else(|why| fail(&format!("cargo cannot be started: {why}")))
+    command.output().unwrap_or_else(|why| fail(&format!("cargo cannot be started: {why}")))
 }
 
 fn fail(text: &str) -> ! {

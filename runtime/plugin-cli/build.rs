@@ -43,10 +43,7 @@ fn embed() -> io::Result<()> {
     let root = root.canonicalize()?;
     let sdk = root.join("plugin-sdk");
     println!("cargo::rerun-if-changed={}", sdk.display());
-    println!(
-        "cargo::rerun-if-changed={}",
-        root.join("Cargo.toml").display()
-    );
+    println!("cargo::rerun-if-changed={}", root.join("Cargo.toml").display());
     println!("cargo::rerun-if-changed=build.rs");
 
     let mut files = Vec::new();
@@ -147,9 +144,7 @@ fn merged(own: Value, wanted: &Value) -> Value {
     }
     let added = wanted.get("features").and_then(Value::as_array);
     if let Some(added) = added {
-        let features = table
-            .entry("features")
-            .or_insert_with(|| Value::Array(Vec::new()));
+        let features = table.entry("features").or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(features) = features {
             features.extend(added.iter().cloned());
         }

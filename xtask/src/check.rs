@@ -41,11 +41,7 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step {
-        name: "format",
-        about: "cargo fmt",
-        work: Work::Cargo(&["fmt", "--all", "--check"]),
-    },
+    Step { name: "format", about: "cargo fmt", work: Work::Cargo(&["fmt", "--all", "--check"]) },
     Step {
         name: "crates",
         about: "dependencies between crates as docs/architecture.md lists them",
@@ -61,32 +57,20 @@ const STEPS: &[Step] = &[
         about: "file heads, sizes, banned words",
         work: Work::Look(tidy::violations),
     },
-    Step {
-        name: "build",
-        about: "all of it compiles, lints as errors",
-        work: Work::Build,
-    },
+    Step { name: "build", about: "all of it compiles, lints as errors", work: Work::Build },
     Step {
         name: "tests",
         about: "every test, on SQLite and PostgreSQL",
         // One process per program, not per test: its tests share one PostgreSQL server.
         work: Work::Tests,
     },
-    Step {
-        name: "docs",
-        about: "docstrings: examples run, no warnings",
-        work: Work::Docs,
-    },
+    Step { name: "docs", about: "docstrings: examples run, no warnings", work: Work::Docs },
     Step {
         name: "generated",
         about: "generated documents are true",
         work: Work::Look(generate::drift),
     },
-    Step {
-        name: "examples",
-        about: "examples build as a user builds them",
-        work: Work::Examples,
-    },
+    Step { name: "examples", about: "examples build as a user builds them", work: Work::Examples },
 ];
 
 struct Outcome {
@@ -97,10 +81,8 @@ struct Outcome {
 
 /// Runs the steps in order and stops at the first that fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
-    if let Some(unknown) = args
-        .only
-        .iter()
-        .find(|name| STEPS.iter().all(|step| step.name != name.as_str()))
+    if let Some(unknown) =
+        args.only.iter().find(|name| STEPS.iter().all(|step| step.name != name.as_str()))
     {
         anyhow::bail!("no step is called {unknown}; `cargo xtask check --list` names them");
     }
@@ -131,17 +113,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         );
         let begun = Instant::now();
         let passed = perform(&step.work, &mut made)?;
-        outcomes.push(Outcome {
-            step,
-            passed,
-            took: begun.elapsed(),
-        });
+        outcomes.push(Outcome { step, passed, took: begun.elapsed() });
         if !passed {
-            eprintln!(
-                "{} again: cargo xtask check --only {}",
-                coloured(31, "failed;"),
-                step.name
-            );
+            eprintln!("{} again: cargo xtask check --only {}", coloured(31, "failed;"), step.name);
             break;
         }
     }
@@ -195,19 +169,12 @@ fn examples() -> anyhow::Result<bool> {
         .collect();
     projects.sort();
     for project in projects {
-        eprintln!(
-            "  {}",
-            project.file_name().unwrap_or_default().to_string_lossy()
-        );
-        let steps: [&[&str]; 2] = [
-            &["test", "--quiet"],
-            &["build", "--release", "--target", "wasm32-wasip2"],
-        ];
+        eprintln!("  {}", project.file_name().unwrap_or_default().to_string_lossy());
+        let steps: [&[&str]; 2] =
+            [&["test", "--quiet"], &["build", "--release", "--target", "wasm32-wasip2"]];
         for args in steps {
             let mut command = shell::cargo(args);
-            command
-                .current_dir(&project)
-                .env("CARGO_TARGET_DIR", &target);
+            command.current_dir(&project).env("CARGO_TARGET_DIR", &target);
             if !command.status()?.success() {
                 return Ok(false);
             }
@@ -220,16 +187,8 @@ fn report(outcomes: &[Outcome], n_wanted: usize, json: bool) -> anyhow::Result<b
     let all_passed = outcomes.len() == n_wanted && outcomes.iter().all(|outcome| outcome.passed);
     eprintln!();
     for Outcome { step, passed, took } in outcomes {
-        let verdict = if *passed {
-            coloured(32, "passed")
-        } else {
-            coloured(31, "FAILED")
-        };
-        eprintln!(
-            "  {:<10} {verdict}  {:>7.1} s",
-            step.name,
-            took.as_secs_f64()
-        );
+        let verdict = if *passed { coloured(32, "passed") } else { coloured(31, "FAILED") };
+        eprintln!("  {:<10} {verdict}  {:>7.1} s", step.name, took.as_secs_f64());
     }
     if json {
         let steps: Vec<_> = outcomes

@@ -38,19 +38,12 @@ const PURE: &[(&str, &str)] = &[
 ];
 
 /// Libraries that a pure crate must not depend on.
-const IMPURE: &[&str] = &[
-    "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
-];
+const IMPURE: &[&str] =
+    &["tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile"];
 
 /// Modules of the standard library that do I/O or read the environment.
-const IMPURE_STD: &[&str] = &[
-    "std::fs",
-    "std::net",
-    "std::process",
-    "std::env",
-    "std::thread",
-    "SystemTime",
-];
+const IMPURE_STD: &[&str] =
+    &["std::fs", "std::net", "std::process", "std::env", "std::thread", "SystemTime"];
 
 /// Dependencies between crates of this repository, by name without prefix.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
@@ -71,14 +64,8 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         let dependencies = dependencies.filter(|dependency| dependency["kind"] != "dev");
         let dependencies = dependencies.filter_map(|dependency| dependency["name"].as_str());
         let dependencies: Vec<&str> = dependencies.collect();
-        violations.extend(
-            dependencies
-                .iter()
-                .filter_map(|library| check_library(name, library)),
-        );
-        let ours = dependencies
-            .iter()
-            .filter_map(|library| library.strip_prefix(PREFIX));
+        violations.extend(dependencies.iter().filter_map(|library| check_library(name, library)));
+        let ours = dependencies.iter().filter_map(|library| library.strip_prefix(PREFIX));
         actual.insert(name.to_owned(), ours.map(str::to_owned).collect());
     }
     violations.extend(compare(&allowed, &actual));
@@ -97,27 +84,18 @@ fn short(package: &str) -> &str {
 }
 
 fn parse_map(text: &str) -> anyhow::Result<Arrows> {
-    let (_, block) = text
-        .split_once(BLOCK)
-        .with_context(|| format!("{MAP} has no block of crates"))?;
+    let (_, block) =
+        text.split_once(BLOCK).with_context(|| format!("{MAP} has no block of crates"))?;
     let (block, _) = block
         .split_once("```")
         .with_context(|| format!("{MAP}: the block of crates has no end"))?;
     let line = |line: &str| {
-        let (name, dependencies) = line
-            .split_once("->")
-            .with_context(|| format!("{MAP}: no `->` in {line:?}"))?;
+        let (name, dependencies) =
+            line.split_once("->").with_context(|| format!("{MAP}: no `->` in {line:?}"))?;
         let dependencies = dependencies.split(',').map(|name| name.trim().to_owned());
-        Ok((
-            name.trim().to_owned(),
-            dependencies.filter(|name| !name.is_empty()).collect(),
-        ))
+        Ok((name.trim().to_owned(), dependencies.filter(|name| !name.is_empty()).collect()))
     };
-    block
-        .lines()
-        .filter(|text| !text.trim().is_empty())
-        .map(line)
-        .collect()
+    block.lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
 /// Crates that the map does not name (tests, tools) are free.
@@ -145,21 +123,15 @@ fn check_library(name: &str, library: &str) -> Option<String> {
     let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == library);
     let is_ours = PURE.iter().any(|(_, pure)| *pure == name);
     if is_ours && IMPURE.contains(&library) {
-        return Some(format!(
-            "{name} must not depend on {library}: the crate is pure"
-        ));
+        return Some(format!("{name} must not depend on {library}: the crate is pure"));
     }
     let (_, owners) = reserved?;
     let is_tool = matches!(
         name,
         "it" | "bench" | "sdk" | "guests" | "browser" | "xtask" | "tests-sdk" | "tests-guests"
     );
-    (!is_tool && !owners.contains(&name)).then(|| {
-        format!(
-            "{name} must not depend on {library}: only {} may",
-            owners.join(", ")
-        )
-    })
+    (!is_tool && !owners.contains(&name))
+        .then(|| format!("{name} must not depend on {library}: only {} may", owners.join(", ")))
 }
 
 /// Uses of the outside world in a file of a pure crate, its tests excluded.
@@ -167,10 +139,7 @@ fn check_purity(file: &str, text: &str) -> Vec<String> {
     if file.ends_with("tests.rs") || file.contains("/tests/") || !file.ends_with(".rs") {
         return Vec::new();
     }
-    let code = text
-        .lines()
-        .take_while(|line| !line.starts_with("#[cfg(test)]"))
-        .enumerate();
+    let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).enumerate();
     let code = code.filter(|(_, line)| !line.trim_start().starts_with("//"));
     code.filter_map(|(at, line)| {
         let module = IMPURE_STD.iter().find(|module| line.contains(**module))?;
@@ -205,9 +174,6 @@ mod tests {
     #[test]
     fn a_pure_crate_that_opens_a_file_is_reported_with_the_line() {
         let text = "//! std::fs is not used\nuse std::fs;\n#[cfg(test)]\nuse std::env;\n";
-        assert_eq!(
-            check_purity("a.rs", text),
-            ["a.rs:2: std::fs in a pure crate"]
-        );
+        assert_eq!(check_purity("a.rs", text), ["a.rs:2: std::fs in a pure crate"]);
     }
 }

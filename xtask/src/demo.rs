@@ -44,7 +44,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     let program = target.join(PROFILE).join("perpend");
     let mut demo = std::process::Command::new(&program);
     let status = demo.arg("demo").args(&args.args).status();
-    Ok(status
-        .with_context(|| program.display().to_string())?
-        .success())
+    Ok(status.with_context(|| program.display().to_string())?.success())
 }

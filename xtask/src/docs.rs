@@ -58,10 +58,7 @@ fn build(rustdoc: &Path, args: &[OsString], pages: &Path) -> bool {
 
 /// The library that these arguments are about: the one among those it is linked with that has its name.
 fn compiled(args: &[OsString]) -> Option<PathBuf> {
-    let name = args
-        .iter()
-        .skip_while(|arg| *arg != "--crate-name")
-        .nth(1)?;
+    let name = args.iter().skip_while(|arg| *arg != "--crate-name").nth(1)?;
     let start = format!("{}=", name.to_str()?);
     let of_name = |arg: &OsString| Some(PathBuf::from(arg.to_str()?.strip_prefix(&start)?));
     args.iter().find_map(of_name)

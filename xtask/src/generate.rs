@@ -23,10 +23,7 @@ fn printed(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let built = shell::linting_cargo(&build)?.status()?;
     anyhow::ensure!(built.success(), "{program} does not build");
     let path = shell::target_dir()?.join("debug").join(program);
-    let out = Command::new(path)
-        .args(args)
-        .current_dir(shell::root())
-        .output()?;
+    let out = Command::new(path).args(args).current_dir(shell::root()).output()?;
     anyhow::ensure!(
         out.status.success(),
         "{program} {}: {}",

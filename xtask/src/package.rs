@@ -25,22 +25,15 @@ const MAX_BYTES: u64 = 40_000_000;
 /// From the download to the scores at most.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// What the sample traces are scored with: components inside the program and beside it.
-const SCORERS: &[&str] = &[
-    "perpend/text",
-    "perpend/python",
-    "perpend/javascript",
-    "perpend/autoevals-",
-];
+const SCORERS: &[&str] =
+    &["perpend/text", "perpend/python", "perpend/javascript", "perpend/autoevals-"];
 /// In the archive beside the program and its components: from, to.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("README.md", "share/doc/perpend/README.md"),
     ("CHANGELOG.md", "share/doc/perpend/CHANGELOG.md"),
     ("LICENSE-APACHE", "share/doc/perpend/LICENSE-APACHE"),
     ("LICENSE-MIT", "share/doc/perpend/LICENSE-MIT"),
-    (
-        "packaging/perpend.service",
-        "lib/systemd/system/perpend.service",
-    ),
+    ("packaging/perpend.service", "lib/systemd/system/perpend.service"),
 ];
 /// Components that hold the interpreter of another one, against which they are packed.
 const FROM: &[(&str, &str)] = &[("autoevals-py", "python"), ("autoevals-js", "javascript")];
@@ -155,12 +148,7 @@ impl Package {
         tar.args(["--sort=name", "--mtime=@0", "--format=ustar"]);
         tar.args(["--owner=0", "--group=0", "--numeric-owner"]);
         tar.args(["--mode=u=rwX,go=rX"]);
-        say(tar
-            .arg("--file")
-            .arg(&archive)
-            .arg("-C")
-            .arg(&stage)
-            .arg(&name))?;
+        say(tar.arg("--file").arg(&archive).arg("-C").arg(&stage).arg(&name))?;
         Ok(archive)
     }
 
@@ -215,9 +203,7 @@ impl Package {
         maturin.args(["--compression-level", "9", "--out", "."]);
         say(maturin.current_dir(&project))?;
         let made = fs::read_dir(&project)?.flatten().map(|entry| entry.path());
-        let wheel = made
-            .into_iter()
-            .find(|path| path.extension().is_some_and(|end| end == "whl"));
+        let wheel = made.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
         let wheel = wheel.context("maturin made no wheel")?;
         let to = self.out.join(wheel.file_name().unwrap_or_default());
         fs::rename(wheel, &to)?;
@@ -313,12 +299,7 @@ fn unpacked(file: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
 fn installed(file: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     toolchains::new_venv(folder)?;
     let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args([
-        "install",
-        "--quiet",
-        "--no-index",
-        "--disable-pip-version-check",
-    ]);
+    pip.args(["install", "--quiet", "--no-index", "--disable-pip-version-check"]);
     say(pip.arg(file))?;
     Ok(folder.join("bin"))
 }

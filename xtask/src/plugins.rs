@@ -65,10 +65,7 @@ const RECIPES: &[Recipe] = &[
         source: Source::Node,
         sources: &["plugin-sdk/javascript", "plugin-sdk/wit"],
         command: |places| {
-            let stand_ins = [
-                ("openai", "openai.js"),
-                ("openai/helpers/zod", "openai-zod.js"),
-            ];
+            let stand_ins = [("openai", "openai.js"), ("openai/helpers/zod", "openai-zod.js")];
             javascript(places, &stand_ins)
         },
     },
@@ -93,16 +90,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Builds what is asked for and not up to date.
 pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
-    if let Some(unknown) = args
-        .only
-        .iter()
-        .find(|name| RECIPES.iter().all(|r| r.name != **name))
-    {
+    if let Some(unknown) = args.only.iter().find(|name| RECIPES.iter().all(|r| r.name != **name)) {
         let names: Vec<&str> = names().collect();
-        bail!(
-            "no plug-in is called {unknown}; there are {}",
-            names.join(", ")
-        );
+        bail!("no plug-in is called {unknown}; there are {}", names.join(", "));
     }
     let target = shell::target_dir()?;
     let failed = Progress::show(|progress| {
@@ -126,10 +116,7 @@ pub(crate) fn build_all(
     target: &Path,
     part: Part<'_>,
 ) -> anyhow::Result<()> {
-    let args = Args {
-        only: Vec::new(),
-        force: false,
-    };
+    let args = Args { only: Vec::new(), force: false };
     build(source, &args, extent, target, part)
 }
 
@@ -186,9 +173,7 @@ fn build(
 
 /// One line: what is left out on this machine, and how it comes later.
 fn left_out(source: Source, stale: &[(&Recipe, PathBuf)]) -> String {
-    let names = stale
-        .iter()
-        .map(|(recipe, _)| format!("{VENDOR}{}", recipe.name));
+    let names = stale.iter().map(|(recipe, _)| format!("{VENDOR}{}", recipe.name));
     let names: Vec<String> = names.collect();
     format!(
         "{}: left out {} (later, without a new build: `cargo xtask plugins`, or `perpend plugin add FILE` with a \
@@ -222,19 +207,15 @@ fn is_fresh(recipe: &Recipe, out: &Path) -> anyhow::Result<bool> {
         return Ok(false);
     };
     let mut newest = SystemTime::UNIX_EPOCH;
-    let shared = recipe
-        .sources
-        .iter()
-        .map(|folder| shell::root().join(folder));
+    let shared = recipe.sources.iter().map(|folder| shell::root().join(folder));
     let own = shell::root().join("plugins").join(recipe.name);
     for folder in shared.chain([own]) {
         newest = newest.max(newest_below(&folder)?);
     }
     // The versions of what is installed stand there.
-    for file in [
-        shell::root().join("xtask/src/toolchains.rs"),
-        shell::root().join("xtask/src/plugins.rs"),
-    ] {
+    for file in
+        [shell::root().join("xtask/src/toolchains.rs"), shell::root().join("xtask/src/plugins.rs")]
+    {
         newest = newest.max(modified(&file)?);
     }
     Ok(newest <= component)
@@ -264,9 +245,7 @@ fn javascript(places: &Places, stand_ins: &[(&str, &str)]) -> Command {
     command.arg("--wit").arg(sdk.join("wit"));
     command.arg("--out").arg(&places.out);
     command.arg("--esbuild").arg(modules.join("esbuild"));
-    command
-        .arg("--componentize")
-        .arg(modules.join("componentize-qjs"));
+    command.arg("--componentize").arg(modules.join("componentize-qjs"));
     command.arg("--modules").arg(modules);
     for (package, file) in stand_ins {
         command.arg("--alias").arg(format!("{package}={file}"));

@@ -68,10 +68,7 @@ impl Progress {
 
     /// A thing that is done; its name begins its lines.
     pub(crate) fn part(&self, name: &'static str) -> Part<'_> {
-        Part {
-            progress: self,
-            name,
-        }
+        Part { progress: self, name }
     }
 
     fn doing(&self) -> MutexGuard<'_, Vec<(&'static str, String)>> {
@@ -142,7 +139,6 @@ impl Part<'_> {
 
     /// A line that stays.
     pub(crate) fn say(self, line: &str) {
-        self.progress
-            .line(&format!("  {}: {line}", coloured(1, self.name)));
+        self.progress.line(&format!("  {}: {line}", coloured(1, self.name)));
     }
 }

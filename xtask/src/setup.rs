@@ -67,10 +67,7 @@ fn has_postgres() -> bool {
 /// Installs what is missing where this user may, and says what is left out where not.
 pub(crate) fn system() -> anyhow::Result<()> {
     let missing = || NEEDED.iter().filter(|needed| !(needed.is_there)());
-    let packages: Vec<&str> = missing()
-        .flat_map(|needed| needed.packages)
-        .copied()
-        .collect();
+    let packages: Vec<&str> = missing().flat_map(|needed| needed.packages).copied().collect();
     if packages.is_empty() {
         return Ok(());
     }
@@ -106,10 +103,8 @@ pub(crate) fn toolchains() -> anyhow::Result<Variables> {
     let (guests, _) = toolchains::guests(&target);
     let given = std::env::var_os("PERPEND_SDKS").filter(|named| !named.is_empty());
     let clients = given.clone().map_or_else(|| target.join("sdk"), Into::into);
-    let here: Vec<Source> = Source::ALL
-        .into_iter()
-        .filter(|source| source.lack().is_none())
-        .collect();
+    let here: Vec<Source> =
+        Source::ALL.into_iter().filter(|source| source.lack().is_none()).collect();
     Progress::note(|progress| {
         thread::scope(|scope| {
             let installing = here.iter().map(|&source| {
@@ -128,18 +123,13 @@ pub(crate) fn toolchains() -> anyhow::Result<Variables> {
             installing.into_iter().try_for_each(shell::joined)
         })
     })?;
-    let mut variables = vec![
-        ("PERPEND_TOOLCHAINS", absolute(&guests)?),
-        ("PERPEND_SDKS", absolute(&clients)?),
-    ];
+    let mut variables =
+        vec![("PERPEND_TOOLCHAINS", absolute(&guests)?), ("PERPEND_SDKS", absolute(&clients)?)];
     let all_here = here.len() == Source::ALL.len();
     let must_run = [
         ("PERPEND_TEST_POSTGRES", has_postgres()),
         // axe-core, which checks the pages, comes from npm.
-        (
-            "PERPEND_TEST_BROWSER",
-            has_browser() && here.contains(&Source::Node),
-        ),
+        ("PERPEND_TEST_BROWSER", has_browser() && here.contains(&Source::Node)),
         ("PERPEND_TEST_GUESTS", all_here),
         ("PERPEND_TEST_SDK", all_here),
     ];

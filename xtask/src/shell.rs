@@ -16,8 +16,7 @@ pub(crate) fn root() -> &'static Path {
         let built_in = || env!("CARGO_MANIFEST_DIR").into();
         let here: PathBuf =
             std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built_in, Into::into);
-        here.parent()
-            .map_or_else(|| here.clone(), Path::to_path_buf)
+        here.parent().map_or_else(|| here.clone(), Path::to_path_buf)
     })
 }
 
@@ -39,9 +38,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 /// error. Clippy alone would check all libraries first, in a form that no test can be linked with.
 pub(crate) fn linting_cargo(args: &[&str]) -> anyhow::Result<Command> {
     let mut command = cargo(args);
-    command
-        .env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?)
-        .env("CLIPPY_ARGS", LINTS);
+    command.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?).env("CLIPPY_ARGS", LINTS);
     Ok(command)
 }
 
@@ -50,10 +47,7 @@ const LINTS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
 fn clippy_driver() -> anyhow::Result<PathBuf> {
     let driver = sysroot()?.join("bin/clippy-driver");
-    anyhow::ensure!(
-        driver.is_file(),
-        "clippy is not installed: rustup component add clippy"
-    );
+    anyhow::ensure!(driver.is_file(), "clippy is not installed: rustup component add clippy");
     Ok(driver)
 }
 
@@ -80,10 +74,7 @@ pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
 /// Where cargo puts what it builds; honours `CARGO_TARGET_DIR` and the configuration.
 pub(crate) fn target_dir() -> anyhow::Result<PathBuf> {
     let metadata = metadata()?;
-    Ok(metadata["target_directory"]
-        .as_str()
-        .context("no target directory")?
-        .into())
+    Ok(metadata["target_directory"].as_str().context("no target directory")?.into())
 }
 
 /// What a thread gave.
@@ -104,27 +95,14 @@ pub(crate) fn coloured(code: u8, text: &str) -> String {
 /// Every file git tracks, or would track, relative to the root.
 pub(crate) fn files() -> anyhow::Result<Vec<PathBuf>> {
     let out = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())
         .output()
         .context("git ls-files")?;
-    anyhow::ensure!(
-        out.status.success(),
-        "git ls-files: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
+    anyhow::ensure!(out.status.success(), "git ls-files: {}", String::from_utf8_lossy(&out.stderr));
     let names = String::from_utf8(out.stdout)?;
-    let mut files: Vec<_> = names
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(PathBuf::from)
-        .collect();
+    let mut files: Vec<_> =
+        names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
     files.retain(|file| root().join(file).is_file());
     files.sort();
     files.dedup();

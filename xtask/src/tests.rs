@@ -78,9 +78,7 @@ pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
 pub(crate) fn run(mut built: Built, variables: &Variables) -> anyhow::Result<bool> {
     let perpend = built.perpend.context("no program perpend was built")?;
     let rank = |program: &Program| {
-        let at = LONGEST
-            .iter()
-            .position(|start| program.name.starts_with(start));
+        let at = LONGEST.iter().position(|start| program.name.starts_with(start));
         at.unwrap_or(LONGEST.len())
     };
     built.tests.sort_by_key(rank);
@@ -119,9 +117,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// `None` where something does not compile, or a lint speaks against it.
 pub(crate) fn build() -> anyhow::Result<Option<Built>> {
     let begun = Instant::now();
-    let mut cargo = shell::linting_cargo(BUILD)?
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut cargo = shell::linting_cargo(BUILD)?.stdout(Stdio::piped()).spawn()?;
     let said = cargo.stdout.take().context("standard output")?;
     let mut built = Built::default();
     for line in BufReader::new(said).lines() {

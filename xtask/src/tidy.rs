@@ -14,30 +14,20 @@ fn banned() -> Vec<(String, &'static str)> {
         (["TO", "DO"].concat(), "finish it or open an issue"),
         (["FIX", "ME"].concat(), "finish it or open an issue"),
         (["todo", "!("].concat(), "finish it"),
-        (
-            ["#[ig", "nore"].concat(),
-            "a test that does not run claims nothing",
-        ),
+        (["#[ig", "nore"].concat(), "a test that does not run claims nothing"),
         (["#[should_", "panic"].concat(), "assert the error instead"),
     ]
 }
 
 /// What waits for a time; in a test it hides what is waited for.
 fn sleeps() -> [String; 2] {
-    [
-        ["thread::", "sleep("].concat(),
-        ["time::", "sleep("].concat(),
-    ]
+    [["thread::", "sleep("].concat(), ["time::", "sleep("].concat()]
 }
 
 /// Where the clock and chance are read, besides tests and measurements: everything else is given them.
 const CLOCK_AND_CHANCE: &[&str] = &["SystemTime::now", "Uuid::new_v4", "Timestamp::now"];
-const MAY_READ_CLOCK: &[&str] = &[
-    "runtime/server/src/system.rs",
-    "runtime/sandbox/",
-    "tests/bench/",
-    "xtask/",
-];
+const MAY_READ_CLOCK: &[&str] =
+    &["runtime/server/src/system.rs", "runtime/sandbox/", "tests/bench/", "xtask/"];
 
 /// Every broken convention, as `file:line: sentence`.
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
@@ -77,9 +67,7 @@ fn tests_that_never_run() -> anyhow::Result<Vec<String>> {
         let is_untested = folders.iter().any(|folder| path.starts_with(folder));
         if is_untested && has_tests(&std::fs::read_to_string(&path).unwrap_or_default()) {
             let shown = file.display();
-            found.push(format!(
-                "{shown}: its tests never run: the manifest says `test = false`"
-            ));
+            found.push(format!("{shown}: its tests never run: the manifest says `test = false`"));
         }
     }
     Ok(found)
@@ -118,15 +106,10 @@ fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<
     }
     let n_lines = text.lines().count();
     if MAX_LINES < n_lines {
-        found.push(format!(
-            "{shown}: {n_lines} lines, over {MAX_LINES}: divide the file"
-        ));
+        found.push(format!("{shown}: {n_lines} lines, over {MAX_LINES}: divide the file"));
     }
     for (at, line) in text.lines().enumerate() {
-        for (word, why) in banned
-            .iter()
-            .filter(|(word, _)| line.contains(word.as_str()))
-        {
+        for (word, why) in banned.iter().filter(|(word, _)| line.contains(word.as_str())) {
             found.push(format!("{shown}:{}: {word}: {why}", at + 1));
         }
     }
@@ -148,17 +131,11 @@ fn waits_and_clocks(file: &Path, text: &str) -> Vec<String> {
         let code = line.split("//").next().unwrap_or_default();
         if in_tests && !polls(text, at) && sleeps.iter().any(|sleep| code.contains(sleep.as_str()))
         {
-            found.push(format!(
-                "{shown}:{}: wait for a fact, not for a time",
-                at + 1
-            ));
+            found.push(format!("{shown}:{}: wait for a fact, not for a time", at + 1));
         }
         let reads = CLOCK_AND_CHANCE.iter().find(|read| code.contains(**read));
         if let (Some(read), true, false) = (reads, is_server && !in_tests, may_read) {
-            found.push(format!(
-                "{shown}:{}: {read}: clock and ids are parameters",
-                at + 1
-            ));
+            found.push(format!("{shown}:{}: {read}: clock and ids are parameters", at + 1));
         }
     }
     found
@@ -169,9 +146,7 @@ fn polls(text: &str, at: usize) -> bool {
     const REACH: usize = 8;
     let before = text.lines().take(at).skip(at.saturating_sub(REACH));
     let starts = ["loop {", "while ", "for "];
-    before
-        .map(str::trim_start)
-        .any(|line| starts.iter().any(|start| line.starts_with(start)))
+    before.map(str::trim_start).any(|line| starts.iter().any(|start| line.starts_with(start)))
 }
 
 #[cfg(test)]
@@ -192,10 +167,7 @@ mod tests {
         assert_eq!(code, Vec::<String>::new());
         let tested = format!("#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
         let found = waits_and_clocks(Path::new("runtime/sandbox/src/a.rs"), &tested);
-        assert_eq!(
-            found,
-            ["runtime/sandbox/src/a.rs:3: wait for a fact, not for a time"]
-        );
+        assert_eq!(found, ["runtime/sandbox/src/a.rs:3: wait for a fact, not for a time"]);
     }
 
     #[test]
@@ -209,18 +181,13 @@ mod tests {
     #[test]
     fn a_test_is_known_by_its_attribute_whatever_runs_it() {
         assert!(has_tests("mod tests {\n    #[test]\n    fn f() {}\n}"));
-        assert!(has_tests(
-            "#[tokio::test(flavor = \"multi_thread\")]\nasync fn f() {}"
-        ));
+        assert!(has_tests("#[tokio::test(flavor = \"multi_thread\")]\nasync fn f() {}"));
         assert!(!has_tests("#[cfg(test)]\nmod double;\n// as in #[test]"));
     }
 
     #[test]
     fn a_home_folder_is_named_with_its_line() {
         let text = format!("fine\nsee {}\n", ["/ho", "me/someone/x"].concat());
-        assert_eq!(
-            machine_paths(Path::new("a.md"), &text),
-            ["a.md:2: a path of one machine"]
-        );
+        assert_eq!(machine_paths(Path::new("a.md"), &text), ["a.md:2: a path of one machine"]);
     }
 }

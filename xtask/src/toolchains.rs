@@ -37,14 +37,7 @@ const NODE_OF_TESTS: &[&str] = &[
 /// From PyPI: builds the wheel, and packs components.
 const PYTHON_OF_PACKAGES: &[&str] = &["maturin==1.16.0", "zstandard==0.25.0"];
 /// Clients in Python, each with a file of `tests/sdk/clients` that pins every version.
-const PYTHON_CLIENTS: &[&str] = &[
-    "python5",
-    "python4",
-    "python3",
-    "fuzzer",
-    "s3",
-    "local-model",
-];
+const PYTHON_CLIENTS: &[&str] = &["python5", "python4", "python3", "fuzzer", "s3", "local-model"];
 /// Clients and checks in JavaScript, each with the folder of the lock file that pins every version, and how npm installs it: `ci`
 /// refuses a lock file without the optional packages for other systems.
 const JAVASCRIPT_CLIENTS: &[(&str, &str, &str)] = &[
@@ -182,29 +175,20 @@ fn python_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
 
 fn node_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let pins = packages.iter().filter_map(|pin| pin.rsplit_once('@'));
-    let pins: serde_json::Map<_, _> = pins
-        .map(|(name, version)| (name.to_owned(), version.into()))
-        .collect();
+    let pins: serde_json::Map<_, _> =
+        pins.map(|(name, version)| (name.to_owned(), version.into())).collect();
     let manifest = serde_json::json!({ "private": true, "dependencies": pins });
     fs::write(folder.join("package.json"), manifest.to_string())?;
     let mut npm = npm("install");
     run(npm.arg("--prefix").arg(folder))?;
     let programs = ["esbuild", "componentize-qjs"];
-    link(
-        folder,
-        &programs.map(|name| folder.join("node_modules/.bin").join(name)),
-    )
+    link(folder, &programs.map(|name| folder.join("node_modules/.bin").join(name)))
 }
 
 /// No package runs a script of its own while it is installed.
 fn npm(verb: &str) -> Command {
     let mut npm = Command::new("npm");
-    npm.arg(verb).args([
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-    ]);
+    npm.arg(verb).args(["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
     npm
 }
 
@@ -227,9 +211,7 @@ pub(crate) fn remove(folder: &Path) -> anyhow::Result<()> {
 /// Names those programs that are there in `bin`.
 fn link(folder: &Path, programs: &[PathBuf]) -> anyhow::Result<()> {
     for program in programs.iter().filter(|program| program.exists()) {
-        let link = folder
-            .join("bin")
-            .join(program.file_name().unwrap_or_default());
+        let link = folder.join("bin").join(program.file_name().unwrap_or_default());
         let _ = fs::remove_file(&link);
         symlink(program, &link).with_context(|| link.display().to_string())?;
     }
@@ -335,10 +317,7 @@ impl Mark {
 /// Runs a command to its end; what it printed. A failure says what it said.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let program = Path::new(command.get_program()).file_name();
-    let program = program
-        .unwrap_or(OsStr::new(""))
-        .to_string_lossy()
-        .into_owned();
+    let program = program.unwrap_or(OsStr::new("")).to_string_lossy().into_owned();
     let done = command.output().with_context(|| program.clone())?;
     ensure!(
         done.status.success(),

@@ -139,10 +139,7 @@ fn masses(tokens: &[Token<'_>], start: usize, texts: &[String]) -> Option<Vec<f6
         }
         let possible = beginning_with(&left, own);
         if possible.len() < left.len() || left.len() == 1 {
-            let alternatives = token
-                .alternatives
-                .iter()
-                .filter(|(text, _)| *text != token.token);
+            let alternatives = token.alternatives.iter().filter(|(text, _)| *text != token.token);
             let alternatives = alternatives.map(|(text, logprob)| (after(text, before), *logprob));
             for (text, logprob) in [(own, token.logprob)].into_iter().chain(alternatives) {
                 if let [(choice, _)] = beginning_with(&left, text).as_slice() {
@@ -188,18 +185,13 @@ fn token_at(tokens: &[Token<'_>], byte: usize) -> Option<(usize, usize)> {
 
 /// What a token adds after `before`, the part of the chosen token that comes before the choice.
 fn after<'t>(token: &'t str, before: &str) -> &'t str {
-    token
-        .strip_prefix(before)
-        .unwrap_or_else(|| token.trim_start())
+    token.strip_prefix(before).unwrap_or_else(|| token.trim_start())
 }
 
 /// The choices that a text may begin, or with which it begins.
 fn beginning_with<'v>(left: &[(usize, &'v str)], text: &str) -> Vec<(usize, &'v str)> {
     let fits = |rest: &str| rest.starts_with(text) || (!rest.is_empty() && text.starts_with(rest));
-    left.iter()
-        .copied()
-        .filter(|(_, rest)| fits(rest))
-        .collect()
+    left.iter().copied().filter(|(_, rest)| fits(rest)).collect()
 }
 
 #[cfg(test)]
@@ -209,17 +201,11 @@ mod tests {
     use super::*;
 
     fn token<'t>(text: &'t str, alternatives: &[(&'t str, f32)]) -> Token<'t> {
-        let own = alternatives
-            .iter()
-            .find(|(other, _)| *other == text)
-            .map_or(1.0, |(_, p)| *p);
+        let own = alternatives.iter().find(|(other, _)| *other == text).map_or(1.0, |(_, p)| *p);
         Token {
             token: text,
             logprob: own.ln(),
-            alternatives: alternatives
-                .iter()
-                .map(|(other, p)| (*other, p.ln()))
-                .collect(),
+            alternatives: alternatives.iter().map(|(other, p)| (*other, p.ln())).collect(),
         }
     }
 
@@ -238,10 +224,7 @@ mod tests {
     #[test]
     fn alternatives_of_the_deciding_token_are_the_distribution() {
         let tokens = [
-            token(
-                "{\"reasons\": \"choice of \\\"choice\\\"\", \"choice\"",
-                &[],
-            ),
+            token("{\"reasons\": \"choice of \\\"choice\\\"\", \"choice\"", &[]),
             token(": \"", &[(": \"", 0.6), (":\"", 0.4)]),
             token("A", &[("A", 0.7), ("B", 0.2), ("C", 0.05), ("Z", 0.05)]),
             token("\"}", &[]),
@@ -271,10 +254,8 @@ mod tests {
 
     #[test]
     fn a_choice_that_begins_another_one_is_told_apart_by_its_end() {
-        let tokens = [
-            token("{\"choice\": \"correct", &[]),
-            token("\"}", &[("\"}", 0.9), ("ness", 0.1)]),
-        ];
+        let tokens =
+            [token("{\"choice\": \"correct", &[]), token("\"}", &[("\"}", 0.9), ("ness", 0.1)])];
         let found = of(&tokens, &["correct", "correctness"]).unwrap();
         assert_close(found.shares[0], 0.9);
     }

@@ -121,9 +121,9 @@ fn scalar(bytes: &[u8]) -> Extent {
     let word = &bytes[..end.unwrap_or(bytes.len())];
     let names: [&[u8]; 3] = [b"true", b"false", b"null"];
     let is_number = |word: &[u8]| match word {
-        [b'-', digit, ..] | [digit, ..] if digit.is_ascii_digit() => word
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte)),
+        [b'-', digit, ..] | [digit, ..] if digit.is_ascii_digit() => {
+            word.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
+        }
         _ => false,
     };
     let is_whole = names.contains(&word) || is_number(word);

@@ -3,14 +3,8 @@
 use std::ops::Range;
 
 /// Pairs that differ: they may span lines.
-const PAIRS: [(char, char); 6] = [
-    ('“', '”'),
-    ('„', '“'),
-    ('«', '»'),
-    ('‹', '›'),
-    ('「', '」'),
-    ('‘', '’'),
-];
+const PAIRS: [(char, char); 6] =
+    [('“', '”'), ('„', '“'), ('«', '»'), ('‹', '›'), ('「', '」'), ('‘', '’')];
 /// Marks that open and close alike.
 const MARKS: [char; 3] = ['"', '\'', '`'];
 

@@ -28,13 +28,8 @@ const MAX_NAME: usize = 40;
 const MAX_ATTRIBUTES: usize = 200;
 
 /// Tags come between these.
-const BRACKETS: [(&str, &str); 5] = [
-    ("<|", "|>"),
-    ("<", ">"),
-    ("&lt;", "&gt;"),
-    ("◁", "▷"),
-    ("[", "]"),
-];
+const BRACKETS: [(&str, &str); 5] =
+    [("<|", "|>"), ("<", ">"), ("&lt;", "&gt;"), ("◁", "▷"), ("[", "]")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
@@ -125,11 +120,7 @@ fn channel(text: &str) -> Option<(Tag, usize)> {
 }
 
 fn channel_end(text: &str) -> Option<usize> {
-    let ends = [
-        "<|channel|>final<|message|>",
-        "<|channel|>final",
-        "<channel|>",
-    ];
+    let ends = ["<|channel|>final<|message|>", "<|channel|>final", "<channel|>"];
     let mut ends = ends.iter().filter(|mark| text.starts_with(**mark));
     Some(ends.next()?.len())
 }

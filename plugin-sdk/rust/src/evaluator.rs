@@ -37,10 +37,7 @@ pub trait Evaluator {
     /// Scores many items, where work can be shared between them: one answer per item, in order, each the
     /// one that [`Self::evaluate`] would give. Called only when `plugin!` exports `batch`.
     fn evaluate_batch(items: &[Item], config: &Self::Config) -> Vec<Result<Vec<Score>, EvalError>> {
-        items
-            .iter()
-            .map(|item| Self::evaluate(item, config))
-            .collect()
+        items.iter().map(|item| Self::evaluate(item, config)).collect()
     }
 
     /// What is wrong with a configuration that satisfies its schema. Called only when `plugin!` exports
@@ -62,10 +59,7 @@ pub struct ConfigProblem {
 impl ConfigProblem {
     /// A problem at a place, such as `/max_chars`.
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            pointer: pointer.into(),
-            message: message.into(),
-        }
+        Self { pointer: pointer.into(), message: message.into() }
     }
 }
 
@@ -91,23 +85,12 @@ pub struct Parts {
 
 impl Parts {
     /// Nothing.
-    pub const NONE: Self = Self {
-        input: false,
-        output: false,
-        expected_output: false,
-        metadata: false,
-        trace: false,
-    };
+    pub const NONE: Self =
+        Self { input: false, output: false, expected_output: false, metadata: false, trace: false };
     /// The output only.
-    pub const OUTPUT: Self = Self {
-        output: true,
-        ..Self::NONE
-    };
+    pub const OUTPUT: Self = Self { output: true, ..Self::NONE };
     /// Output and expected output.
-    pub const OUTPUT_AND_EXPECTED: Self = Self {
-        expected_output: true,
-        ..Self::OUTPUT
-    };
+    pub const OUTPUT_AND_EXPECTED: Self = Self { expected_output: true, ..Self::OUTPUT };
 }
 
 /// How an evaluator describes itself to the host.
@@ -155,9 +138,5 @@ impl EvaluatorInfo {
 pub(crate) fn schema<C: JsonSchema>() -> String {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
-    settings
-        .into_generator()
-        .into_root_schema_for::<C>()
-        .as_value()
-        .to_string()
+    settings.into_generator().into_root_schema_for::<C>().as_value().to_string()
 }

@@ -67,12 +67,10 @@ impl<P: Plugin> config_check::exports::perpend::evaluator::config_check::Guest f
     ) -> Vec<config_check::exports::perpend::evaluator::config_check::Problem> {
         P::check_config(&evaluator_id, &config)
             .into_iter()
-            .map(
-                |problem| config_check::exports::perpend::evaluator::config_check::Problem {
-                    pointer: problem.pointer,
-                    message: problem.message,
-                },
-            )
+            .map(|problem| config_check::exports::perpend::evaluator::config_check::Problem {
+                pointer: problem.pointer,
+                message: problem.message,
+            })
             .collect()
     }
 }
@@ -139,15 +137,9 @@ fn slot(slot: &Slot) -> types::ModelSlot {
 
 fn domain(domain: Domain) -> types::ScoreDomain {
     match domain {
-        Domain::Numeric {
-            min,
-            max,
-            higher_is_better,
-        } => types::ScoreDomain::Numeric(types::NumericRange {
-            min,
-            max,
-            higher_is_better,
-        }),
+        Domain::Numeric { min, max, higher_is_better } => {
+            types::ScoreDomain::Numeric(types::NumericRange { min, max, higher_is_better })
+        }
         Domain::Boolean => types::ScoreDomain::Boolean,
         Domain::Categorical(names) => {
             types::ScoreDomain::Categorical(names.iter().map(|name| (*name).to_owned()).collect())
@@ -188,10 +180,7 @@ fn from_wire(item: types::Item) -> Item {
 }
 
 pub(crate) fn trace_ref(trace: types::TraceRef) -> TraceRef {
-    TraceRef {
-        trace_id: trace.trace_id,
-        observation_id: trace.observation_id,
-    }
+    TraceRef { trace_id: trace.trace_id, observation_id: trace.observation_id }
 }
 
 fn score(score: Score) -> types::Score {

@@ -45,10 +45,8 @@ pub fn log_with<'a>(
     message: &str,
     fields: impl IntoIterator<Item = (&'a str, Json)>,
 ) {
-    let fields: Vec<(String, Json)> = fields
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
+    let fields: Vec<(String, Json)> =
+        fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let fields = (!fields.is_empty()).then(|| Json::Object(fields).to_string());
     #[cfg(target_arch = "wasm32")]
     crate::guest::calls::log(level, message, fields.as_deref());

@@ -102,10 +102,7 @@ impl Item {
     /// An item with this output, for tests.
     #[must_use]
     pub fn with_output(output: impl Into<Payload>) -> Self {
-        Self {
-            output: Some(output.into()),
-            ..Self::default()
-        }
+        Self { output: Some(output.into()), ..Self::default() }
     }
 
     /// The same item with this expected output, for tests.
@@ -120,9 +117,7 @@ impl Item {
     /// # Errors
     /// `invalid-input` when it is absent.
     pub fn input(&self) -> Result<&Payload, EvalError> {
-        self.input
-            .as_ref()
-            .ok_or_else(|| EvalError::invalid_input("the item has no input"))
+        self.input.as_ref().ok_or_else(|| EvalError::invalid_input("the item has no input"))
     }
 
     /// The output.
@@ -130,9 +125,7 @@ impl Item {
     /// # Errors
     /// `invalid-input` when it is absent.
     pub fn output(&self) -> Result<&Payload, EvalError> {
-        self.output
-            .as_ref()
-            .ok_or_else(|| EvalError::invalid_input("the item has no output"))
+        self.output.as_ref().ok_or_else(|| EvalError::invalid_input("the item has no output"))
     }
 
     /// The output as text: a string itself, any other value as its JSON text.

@@ -34,21 +34,13 @@ impl Slot {
     /// A model that has to be there.
     #[must_use]
     pub const fn required(name: &'static str, kind: SlotKind, description: &'static str) -> Self {
-        Self {
-            name,
-            description,
-            kind,
-            required: true,
-        }
+        Self { name, description, kind, required: true }
     }
 
     /// A model that may be there.
     #[must_use]
     pub const fn optional(name: &'static str, kind: SlotKind, description: &'static str) -> Self {
-        Self {
-            required: false,
-            ..Self::required(name, kind, description)
-        }
+        Self { required: false, ..Self::required(name, kind, description) }
     }
 }
 
@@ -94,10 +86,7 @@ pub struct Message {
 impl Message {
     /// A message of one text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self {
-            role,
-            parts: vec![Part::Text(text.into())],
-        }
+        Self { role, parts: vec![Part::Text(text.into())] }
     }
 
     /// Its text parts, an empty line between them.
@@ -281,10 +270,7 @@ impl Request {
     pub fn part(mut self, part: Part) -> Self {
         match self.messages.last_mut() {
             Some(last) => last.parts.push(part),
-            None => self.messages.push(Message {
-                role: Role::User,
-                parts: vec![part],
-            }),
+            None => self.messages.push(Message { role: Role::User, parts: vec![part] }),
         }
         self
     }
@@ -432,21 +418,13 @@ pub struct Distribution {
 impl Completion {
     /// An answer with this text, for tests.
     pub fn of(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            model: "test".to_owned(),
-            ..Self::default()
-        }
+        Self { text: text.into(), model: "test".to_owned(), ..Self::default() }
     }
 
     /// An answer that asks for tools, for tests.
     #[must_use]
     pub fn calling(tool_calls: Vec<ToolCall>) -> Self {
-        Self {
-            finish: FinishReason::ToolCalls,
-            tool_calls,
-            ..Self::of("")
-        }
+        Self { finish: FinishReason::ToolCalls, tool_calls, ..Self::of("") }
     }
 
     /// How probable each of the choices was that could have stood at the place, from the log-probabilities of the tokens

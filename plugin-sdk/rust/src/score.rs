@@ -51,13 +51,7 @@ impl Score {
 
     fn new(name: &str, value: ScoreValue) -> Self {
         let (observation_id, comment, metadata) = (None, None, Vec::new());
-        Self {
-            name: name.to_owned(),
-            value,
-            observation_id,
-            comment,
-            metadata,
-        }
+        Self { name: name.to_owned(), value, observation_id, comment, metadata }
     }
 
     /// The same score with a short explanation.
@@ -125,26 +119,14 @@ impl ScoreSpec {
     /// A number from 0 (bad) to 1 (good).
     #[must_use]
     pub const fn share(name: &'static str, description: &'static str) -> Self {
-        let domain = Domain::Numeric {
-            min: Some(0.0),
-            max: Some(1.0),
-            higher_is_better: true,
-        };
-        Self {
-            name,
-            description,
-            domain,
-        }
+        let domain = Domain::Numeric { min: Some(0.0), max: Some(1.0), higher_is_better: true };
+        Self { name, description, domain }
     }
 
     /// Yes or no.
     #[must_use]
     pub const fn boolean(name: &'static str, description: &'static str) -> Self {
-        Self {
-            name,
-            description,
-            domain: Domain::Boolean,
-        }
+        Self { name, description, domain: Domain::Boolean }
     }
 
     /// One of these categories.
@@ -154,10 +136,6 @@ impl ScoreSpec {
         description: &'static str,
         categories: &'static [&'static str],
     ) -> Self {
-        Self {
-            name,
-            description,
-            domain: Domain::Categorical(categories),
-        }
+        Self { name, description, domain: Domain::Categorical(categories) }
     }
 }

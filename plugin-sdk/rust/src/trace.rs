@@ -184,9 +184,7 @@ impl Slice {
     #[must_use]
     pub fn of(whole: &Payload, offset: u64, length: u32) -> Self {
         let text = whole.as_text();
-        let begin = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(text.len());
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let end = begin.saturating_add(length as usize).min(text.len());
         let begin = text.floor_char_boundary(begin);
         let end = text.floor_char_boundary(end);

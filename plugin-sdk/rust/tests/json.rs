@@ -1,8 +1,5 @@
 //! The JSON tree against an independent reader.
-#![expect(
-    clippy::unwrap_used,
-    reason = "in a test a failure here is the message"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_plugin::Json;
 use proptest::prelude::*;
@@ -63,14 +60,7 @@ proptest! {
 
 #[test]
 fn numbers_keep_how_they_were_written() {
-    for text in [
-        "1",
-        "1.0",
-        "1e5",
-        "-0",
-        "123456789012345678901234567890",
-        "1e400",
-    ] {
+    for text in ["1", "1.0", "1e5", "-0", "123456789012345678901234567890", "1e400"] {
         assert_eq!(Json::parse(text).unwrap().to_string(), text);
     }
     assert_ne!(Json::parse("1"), Json::parse("1.0"));
@@ -96,8 +86,5 @@ fn hostile_nesting_is_refused_and_not_a_stack_overflow() {
 
 #[test]
 fn an_error_says_what_and_where() {
-    assert_eq!(
-        Json::parse("[1,]").unwrap_err().to_string(),
-        "no JSON value at byte 3"
-    );
+    assert_eq!(Json::parse("[1,]").unwrap_err().to_string(), "no JSON value at byte 3");
 }

@@ -36,17 +36,11 @@ plugin! { name: "test/count", description: "Counts", evaluators: [Count] }
 #[test]
 fn it_describes_its_evaluators_with_the_schema_of_their_configuration() {
     let info = ThisPlugin::describe();
-    assert_eq!(
-        (info.name, info.version),
-        ("test/count", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!((info.name, info.version), ("test/count", env!("CARGO_PKG_VERSION")));
     let schema: serde_json::Value =
         serde_json::from_str(&info.evaluators[0].config_schema).unwrap();
     assert_eq!(schema["properties"]["what"]["default"], ",");
-    assert_eq!(
-        schema["properties"]["what"]["description"],
-        "What to count."
-    );
+    assert_eq!(schema["properties"]["what"]["description"], "What to count.");
 }
 
 #[test]
@@ -58,9 +52,7 @@ fn it_calls_the_evaluator_that_is_named() {
 #[test]
 fn a_configuration_that_does_not_fit_names_the_member() {
     let answer = ThisPlugin::evaluate("count", &Item::with_output(""), r#"{"wat":1}"#);
-    let Err(EvalError::InvalidConfig(text)) = answer else {
-        panic!("{answer:?}")
-    };
+    let Err(EvalError::InvalidConfig(text)) = answer else { panic!("{answer:?}") };
     assert!(text.contains("count: unknown field `wat`"), "{text}");
 }
 
@@ -68,15 +60,7 @@ fn a_configuration_that_does_not_fit_names_the_member() {
 fn an_unknown_evaluator_and_an_absent_output_are_errors() {
     let item = Item::default();
     let absent = ThisPlugin::evaluate("count", &item, "{}");
-    assert_eq!(
-        absent,
-        Err(EvalError::invalid_input("the item has no output"))
-    );
+    assert_eq!(absent, Err(EvalError::invalid_input("the item has no output")));
     let unknown = ThisPlugin::evaluate("cuont", &item, "{}");
-    assert_eq!(
-        unknown,
-        Err(EvalError::invalid_config(
-            "the plug-in has no evaluator cuont"
-        ))
-    );
+    assert_eq!(unknown, Err(EvalError::invalid_config("the plug-in has no evaluator cuont")));
 }

@@ -76,12 +76,7 @@ pub fn malformed(template: &str) -> Vec<&str> {
         let mut rest = text;
         while let Some(start) = rest.find("{{") {
             // The innermost braces count: `{{{a-b}}}`.
-            let start = start
-                + rest[start..]
-                    .bytes()
-                    .take_while(|byte| *byte == b'{')
-                    .count()
-                - 2;
+            let start = start + rest[start..].bytes().take_while(|byte| *byte == b'{').count() - 2;
             let inner = &rest[start + 2..];
             let end = inner.find(['{', '}']).unwrap_or(inner.len());
             let (name, after) = inner.split_at(end);

@@ -11,10 +11,7 @@ fn names_are_listed_once_in_order_of_appearance() {
 #[test]
 fn three_braces_are_a_brace_around_a_placeholder() {
     let found: Vec<_> = parts("{{{x}}}").collect();
-    let variable = Part::Variable {
-        name: "x",
-        raw: "{{x}}",
-    };
+    let variable = Part::Variable { name: "x", raw: "{{x}}" };
     assert_eq!(found, [Part::Text("{"), variable, Part::Text("}")]);
 }
 
@@ -37,18 +34,12 @@ fn placeholders_without_a_valid_name_are_found_and_other_braces_are_not() {
     for (template, expected) in [
         ("Rate {{user-name}} and {{ output }}", vec!["{{user-name}}"]),
         ("{{user name}}{{user name}}", vec!["{{user name}}"]),
-        (
-            "{{名前}} {{{a-b}}} {{}} {{ }}",
-            vec!["{{名前}}", "{{a-b}}", "{{}}", "{{ }}"],
-        ),
+        ("{{名前}} {{{a-b}}} {{}} {{ }}", vec!["{{名前}}", "{{a-b}}", "{{}}", "{{ }}"]),
         (
             "{{#if x}}{{/if}} {{x | upper}} {{ x[0] }}",
             vec!["{{#if x}}", "{{/if}}", "{{x | upper}}", "{{ x[0] }}"],
         ),
-        (
-            "{{input}} {output-text} ${x-y} {{\"score\": 1}} {\"a\": {\"b\": 1}}",
-            vec![],
-        ),
+        ("{{input}} {output-text} ${x-y} {{\"score\": 1}} {\"a\": {\"b\": 1}}", vec![]),
         ("{{\na-b\n}}", vec!["{{\na-b\n}}"]),
         ("f() {{\n  g();\n  h();\n}}", vec![]),
         ("{{ unclosed-name } and }}", vec![]),

@@ -14,11 +14,8 @@ fn plugins() -> [PluginInfo; 3] {
 
 #[test]
 fn the_embedded_names_are_the_described_ones() {
-    let embedded: Vec<_> = perpend_plugins_bundle::BUNDLE
-        .first_party
-        .iter()
-        .map(|plugin| plugin.name)
-        .collect();
+    let embedded: Vec<_> =
+        perpend_plugins_bundle::BUNDLE.first_party.iter().map(|plugin| plugin.name).collect();
     assert_eq!(embedded, plugins().map(|plugin| plugin.name));
 }
 
@@ -26,11 +23,7 @@ fn the_embedded_names_are_the_described_ones() {
 fn each_evaluator_has_a_unique_id_and_one_score_named_after_it_unless_its_configuration_names_them()
 {
     for plugin in plugins() {
-        let ids: BTreeSet<_> = plugin
-            .evaluators
-            .iter()
-            .map(|evaluator| evaluator.id)
-            .collect();
+        let ids: BTreeSet<_> = plugin.evaluators.iter().map(|evaluator| evaluator.id).collect();
         assert_eq!(ids.len(), plugin.evaluators.len());
         for evaluator in &plugin.evaluators {
             if evaluator.dynamic_scores {
@@ -38,9 +31,7 @@ fn each_evaluator_has_a_unique_id_and_one_score_named_after_it_unless_its_config
                 assert_eq!(plugin.name, "perpend/judge");
                 continue;
             }
-            let [score] = evaluator.scores else {
-                panic!("{} has not one score", evaluator.id)
-            };
+            let [score] = evaluator.scores else { panic!("{} has not one score", evaluator.id) };
             assert_eq!(score.name, evaluator.id.replace('-', "_"));
             let Domain::Numeric { min, max, .. } = score.domain else {
                 panic!("{} is no share", evaluator.id)
@@ -57,19 +48,10 @@ fn each_configuration_schema_describes_a_closed_object_with_explained_members() 
         let id = evaluator.id;
         assert_eq!(schema["type"], "object", "{id}");
         assert_eq!(schema["additionalProperties"], false, "{id}");
-        assert!(
-            !evaluator.config_schema.contains("$ref"),
-            "{id}: a form follows no references"
-        );
-        let properties = schema["properties"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
+        assert!(!evaluator.config_schema.contains("$ref"), "{id}: a form follows no references");
+        let properties = schema["properties"].as_object().cloned().unwrap_or_default();
         for (name, property) in properties {
-            assert!(
-                property["description"].is_string(),
-                "{id}: {name} has no description"
-            );
+            assert!(property["description"].is_string(), "{id}: {name} has no description");
         }
     }
 }

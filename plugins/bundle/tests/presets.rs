@@ -1,8 +1,5 @@
 //! Ready-made judges must be usable as they are.
-#![expect(
-    clippy::unwrap_used,
-    reason = "in a test a failure here is the message"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -26,9 +23,7 @@ fn texts(config: &Value) -> Vec<&str> {
         Value::String(text) => vec![text],
         messages => {
             let messages = messages.as_array().unwrap().iter();
-            messages
-                .map(|message| message["content"].as_str().unwrap())
-                .collect()
+            messages.map(|message| message["content"].as_str().unwrap()).collect()
         }
     }
 }
@@ -36,12 +31,9 @@ fn texts(config: &Value) -> Vec<&str> {
 #[test]
 fn every_file_is_listed_under_its_name_in_order() {
     let folder = std::path::absolute("../judge/presets").unwrap();
-    let files = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
-    let files: BTreeSet<String> = files
-        .map(|file| file.file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let files: BTreeSet<String> =
+        files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     let listed: Vec<String> = presets().into_iter().map(|preset| preset.name).collect();
     assert_eq!(listed, files.into_iter().collect::<Vec<_>>());
     assert_eq!(listed.len(), 33);
@@ -51,10 +43,7 @@ fn every_file_is_listed_under_its_name_in_order() {
 fn configurations_satisfy_the_schema_and_the_check() {
     let info = ThisPlugin::describe();
     for preset in presets() {
-        let evaluator = info
-            .evaluators
-            .iter()
-            .find(|evaluator| evaluator.id == preset.evaluator);
+        let evaluator = info.evaluators.iter().find(|evaluator| evaluator.id == preset.evaluator);
         let schema: Value = serde_json::from_str(&evaluator.unwrap().config_schema).unwrap();
         // As the host does before it checks.
         let mut config = preset.config;
@@ -73,10 +62,8 @@ fn configurations_satisfy_the_schema_and_the_check() {
 #[test]
 fn the_variables_are_those_of_the_prompt() {
     for preset in presets() {
-        let named: BTreeSet<&str> = texts(&preset.config)
-            .into_iter()
-            .flat_map(perpend_domain::template::names)
-            .collect();
+        let named: BTreeSet<&str> =
+            texts(&preset.config).into_iter().flat_map(perpend_domain::template::names).collect();
         let listed: BTreeSet<&str> = preset.variables.iter().map(String::as_str).collect();
         assert_eq!(named, listed, "{}", preset.name);
     }
@@ -120,10 +107,7 @@ impl Host for First {
 fn every_preset_renders_its_variables_and_gives_a_score() {
     for preset in presets() {
         let text = |name: &str| format!("the text of {name}");
-        let mapped = preset
-            .variables
-            .iter()
-            .map(|name| (name.clone(), json!(text(name))));
+        let mapped = preset.variables.iter().map(|name| (name.clone(), json!(text(name))));
         let mapped: serde_json::Map<String, Value> = mapped.collect();
         let part = |name: &str| Some(Payload::from(text(name)));
         let item = Item {
@@ -145,11 +129,7 @@ fn every_preset_renders_its_variables_and_gives_a_score() {
             ScoreValue::Boolean(_) | ScoreValue::Categorical(_) => true,
         };
         assert!(in_range, "{}", preset.name);
-        let question: String = asked.take()[0]
-            .messages
-            .iter()
-            .map(Message::texts)
-            .collect();
+        let question: String = asked.take()[0].messages.iter().map(Message::texts).collect();
         for name in &preset.variables {
             assert!(question.contains(&text(name)), "{}: {name}", preset.name);
         }

@@ -2,11 +2,7 @@
 //!
 //! A file is either covered here or on the list of those whose scorer is not shipped; a new file is on
 //! neither and fails, so nothing is left out silently. How the vectors are written: the README there.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "in a test a failure here is the message"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a failure here is the message")]
 
 use std::collections::BTreeSet;
 use std::path::{self, PathBuf};
@@ -74,10 +70,7 @@ fn member<'a>(value: &'a Json, name: &str) -> Option<&'a Json> {
     let Json::Object(members) = value else {
         return None;
     };
-    members
-        .iter()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value)
+    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 fn text(value: Option<&Json>) -> &str {
@@ -98,29 +91,19 @@ fn number(value: &Json) -> Option<f64> {
 fn vectors(scorer: &str) -> (Vec<Json>, f64) {
     let file = std::fs::read_to_string(folder().join(format!("{scorer}.json"))).unwrap();
     let file = Json::parse(&file).unwrap();
-    let Some(Json::Array(cases)) = member(&file, "cases") else {
-        panic!("{scorer} has no cases")
-    };
-    (
-        cases.clone(),
-        member(&file, "tolerance").and_then(number).unwrap(),
-    )
+    let Some(Json::Array(cases)) = member(&file, "cases") else { panic!("{scorer} has no cases") };
+    (cases.clone(), member(&file, "tolerance").and_then(number).unwrap())
 }
 
 fn item(case: &Json) -> Item {
     let payload = |name| member(case, name).cloned().map(Payload::of);
-    Item {
-        output: payload("output"),
-        expected_output: payload("expected"),
-        ..Item::default()
-    }
+    Item { output: payload("output"), expected_output: payload("expected"), ..Item::default() }
 }
 
 /// The parameters of a case as a configuration.
 fn config(case: &Json, profile: Option<&str>) -> String {
-    let Some(Json::Object(mut members)) = member(case, "params")
-        .cloned()
-        .or(Some(Json::Object(Vec::new())))
+    let Some(Json::Object(mut members)) =
+        member(case, "params").cloned().or(Some(Json::Object(Vec::new())))
     else {
         panic!("params are no object")
     };
@@ -137,11 +120,7 @@ fn mismatch(answer: &Result<Vec<Score>, EvalError>, want: &Json, tolerance: f64)
         (Err(_), None, Some(Json::Object(_))) => None,
         (Ok(scores), None, Some(Json::Object(_))) => {
             let is_finite = |score: &Score| score.as_f64().is_some_and(f64::is_finite);
-            if scores.iter().all(is_finite) {
-                None
-            } else {
-                told()
-            }
+            if scores.iter().all(is_finite) { None } else { told() }
         }
         (Err(EvalError::InvalidInput(_)), Some(_), _) => None,
         (Err(EvalError::NotApplicable(_)), None, Some(Json::Null)) => None,
@@ -153,23 +132,11 @@ fn mismatch(answer: &Result<Vec<Score>, EvalError>, want: &Json, tolerance: f64)
                 .zip(got.as_f64())
                 .is_some_and(|(want, got)| (want.clamp(0.0, 1.0) - got).abs() <= tolerance);
             // The parts of the computation that a vector names are in the metadata.
-            let named = ["answer", "no_answer"]
-                .iter()
-                .all(|name| match member(want, name) {
-                    None => true,
-                    wanted => {
-                        got.metadata
-                            .iter()
-                            .find(|(key, _)| key == name)
-                            .map(|m| &m.1)
-                            == wanted
-                    }
-                });
-            if close && named && got.comment.is_some() {
-                None
-            } else {
-                told()
-            }
+            let named = ["answer", "no_answer"].iter().all(|name| match member(want, name) {
+                None => true,
+                wanted => got.metadata.iter().find(|(key, _)| key == name).map(|m| &m.1) == wanted,
+            });
+            if close && named && got.comment.is_some() { None } else { told() }
         }
         _ => told(),
     }
@@ -183,12 +150,8 @@ fn every_file_of_the_corpus_is_covered_or_named_as_not_shipped() {
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
         .collect();
-    let named: Vec<String> = COVERED
-        .iter()
-        .map(|(scorer, _)| *scorer)
-        .chain(NOT_SHIPPED)
-        .map(str::to_owned)
-        .collect();
+    let named: Vec<String> =
+        COVERED.iter().map(|(scorer, _)| *scorer).chain(NOT_SHIPPED).map(str::to_owned).collect();
     assert_eq!(named.iter().cloned().collect::<BTreeSet<_>>(), files);
     assert_eq!(named.len(), files.len(), "a file is named twice");
 }
@@ -211,12 +174,7 @@ fn evaluators_give_what_the_scorers_corpus_wants() {
             n_checked += 1;
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} of {n_checked} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {n_checked} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(n_checked > 400, "only {n_checked} vectors were found");
 }
 
@@ -243,12 +201,7 @@ fn profiles_give_the_columns_of_the_scorers_corpus() {
             wrong.extend(found.map(|found| format!("{id} ({profile}): {found}")));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -279,13 +232,8 @@ fn texts_are_counted_as_the_scorers_corpus_counts_them() {
         for (name, formula) in grades {
             let (wanted, got) = (member(want, name).and_then(number), formula.grade(&stats));
             assert_eq!(wanted.is_some(), got.is_some(), "{id} {name}");
-            let apart = wanted
-                .zip(got)
-                .map_or(0.0, |(wanted, got)| (wanted - got).abs());
-            assert!(
-                apart <= tolerance,
-                "{id} {name}: wanted {wanted:?}, got {got:?}"
-            );
+            let apart = wanted.zip(got).map_or(0.0, |(wanted, got)| (wanted - got).abs());
+            assert!(apart <= tolerance, "{id} {name}: wanted {wanted:?}, got {got:?}");
         }
     }
 }
@@ -315,10 +263,9 @@ impl Host for Provider {
         let arguments = self.arguments(text(member(&schema, "title")));
         match arguments.filter(|arguments| Json::parse(arguments).is_ok()) {
             None => Err(ModelError::InvalidResponse("no call of the tool".into())),
-            Some(arguments) => Ok(Completion {
-                structured: Some(arguments.to_owned()),
-                ..Completion::of("")
-            }),
+            Some(arguments) => {
+                Ok(Completion { structured: Some(arguments.to_owned()), ..Completion::of("") })
+            }
         }
     }
 }
@@ -331,10 +278,7 @@ fn replies_of_models_are_read_as_the_scorers_corpus_reads_them() {
         let params = member(case, "params").unwrap();
         let mut config = vec![
             ("prompt".to_owned(), Json::from("?")),
-            (
-                "choice_scores".to_owned(),
-                member(params, "choice_scores").unwrap().clone(),
-            ),
+            ("choice_scores".to_owned(), member(params, "choice_scores").unwrap().clone()),
         ];
         let thinks = member(params, "use_cot").cloned();
         config.extend(thinks.map(|thinks| ("chain_of_thought".to_owned(), thinks)));
@@ -345,24 +289,15 @@ fn replies_of_models_are_read_as_the_scorers_corpus_reads_them() {
         });
         let want = member(case, "want").unwrap();
         if let Some(error) = member(want, "error") {
-            let Err(EvalError::Upstream(why)) = &answer else {
-                panic!("{id}: {answer:?}")
-            };
+            let Err(EvalError::Upstream(why)) = &answer else { panic!("{id}: {answer:?}") };
             assert!(why.contains(text(Some(error))), "{id}: {why}");
             continue;
         }
         let scores = answer.unwrap();
         let wanted = member(want, "score").and_then(number).unwrap();
-        assert!(
-            (scores[0].as_f64().unwrap() - wanted).abs() <= tolerance,
-            "{id}"
-        );
+        assert!((scores[0].as_f64().unwrap() - wanted).abs() <= tolerance, "{id}");
         let choice = scores[0].metadata.iter().find(|(key, _)| key == "choice");
-        assert_eq!(
-            choice.map(|(_, choice)| choice),
-            member(want, "choice"),
-            "{id}"
-        );
+        assert_eq!(choice.map(|(_, choice)| choice), member(want, "choice"), "{id}");
         let comment = Json::from(scores[0].comment.clone());
         assert_eq!(Some(&comment), member(want, "rationale"), "{id}");
     }

@@ -53,22 +53,14 @@ impl Evaluator for JsonDiff {
     const DESCRIPTION: &'static str = "How alike output and expected output are as JSON: the mean over \
         the members of objects and the positions of arrays, texts by edits, numbers by difference.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "json_diff",
-        "1 when equal, 0 when nothing is alike",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("json_diff", "1 when equal, 0 when nothing is alike")];
     type Config = JsonDiffConfig;
 
     fn evaluate(item: &Item, config: &JsonDiffConfig) -> Result<Vec<Score>, EvalError> {
         let output = item.output()?.to_json()?;
-        let expected = item
-            .expected_output
-            .as_ref()
-            .map_or(Ok(Json::Null), Payload::to_json)?;
-        let mut comparison = Comparison {
-            config,
-            worst: None,
-        };
+        let expected = item.expected_output.as_ref().map_or(Ok(Json::Null), Payload::to_json)?;
+        let mut comparison = Comparison { config, worst: None };
         let value = comparison.compare(&output, &expected, &Place::Root);
         let comment = match &comparison.worst {
             Some((place, _)) if value < 1.0 => format!("differs most at {place}"),
@@ -151,9 +143,8 @@ impl Comparison<'_> {
 
     fn arrays(&mut self, a: &[Json], b: &[Json], place: &Place<'_>) -> f64 {
         let pairs = a.iter().zip(b).enumerate();
-        let sum: f64 = pairs
-            .map(|(index, (a, b))| self.compare(a, b, &Place::Element(place, index)))
-            .sum();
+        let sum: f64 =
+            pairs.map(|(index, (a, b))| self.compare(a, b, &Place::Element(place, index))).sum();
         mean(sum, a.len().max(b.len()))
     }
 
@@ -181,11 +172,7 @@ impl Comparison<'_> {
                 NumberScorer::ExactMatch => f64::from(u8::from(close == 1.0)),
             };
         }
-        let text = Rendering {
-            profile,
-            sort_keys: true,
-            ascii: profile == Profile::Py,
-        };
+        let text = Rendering { profile, sort_keys: true, ascii: profile == Profile::Py };
         self.texts(&text.json(a), &text.json(b))
     }
 
@@ -204,10 +191,7 @@ fn of<'a>(members: &BTreeMap<&str, &'a Json>, name: &str) -> &'a Json {
 }
 
 fn by_name(members: &[(String, Json)]) -> BTreeMap<&str, &Json> {
-    members
-        .iter()
-        .map(|(name, value)| (name.as_str(), value))
-        .collect()
+    members.iter().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
 /// Two empty containers are alike.

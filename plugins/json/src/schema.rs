@@ -23,11 +23,7 @@ pub(crate) fn errors(
     let errors = validator.iter_errors(&value).take(MAX_ERRORS);
     let told = errors.map(|error| {
         let place = error.instance_path().to_string();
-        let place = if place.is_empty() {
-            "the value"
-        } else {
-            &place
-        };
+        let place = if place.is_empty() { "the value" } else { &place };
         format!("{place}: {error}")
     });
     Ok(told.collect())
@@ -41,18 +37,14 @@ fn plain(value: &Json) -> Value {
         Json::Text(text) => Value::String(text.clone()),
         Json::Array(values) => Value::Array(values.iter().map(plain).collect()),
         Json::Object(members) => {
-            let members = members
-                .iter()
-                .map(|(name, value)| (name.clone(), plain(value)));
+            let members = members.iter().map(|(name, value)| (name.clone(), plain(value)));
             Value::Object(members.collect())
         }
         Json::Number(number) => {
             let text = number.as_str();
             let float = || number.as_f64().clamp(f64::MIN, f64::MAX).into();
             let whole = text.parse::<i64>().map(Value::from);
-            whole
-                .or_else(|_| text.parse::<u64>().map(Value::from))
-                .unwrap_or_else(|_| float())
+            whole.or_else(|_| text.parse::<u64>().map(Value::from)).unwrap_or_else(|_| float())
         }
     }
 }
@@ -86,10 +78,8 @@ impl Evaluator for JsonSchema {
     const ID: &'static str = "json-schema";
     const TITLE: &'static str = "JSON Schema";
     const DESCRIPTION: &'static str = "1 when the output is JSON and satisfies the schema, else 0. The first errors are in the metadata.";
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "json_schema",
-        "1 when the output satisfies the schema",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("json_schema", "1 when the output satisfies the schema")];
     type Config = JsonSchemaConfig;
 
     fn evaluate(item: &Item, config: &JsonSchemaConfig) -> Result<Vec<Score>, EvalError> {
@@ -107,7 +97,5 @@ pub(crate) fn verdict(name: &str, errors: Vec<String>) -> Score {
         return Score::share(name, 1.0).comment("valid");
     };
     let comment = first.clone();
-    Score::share(name, 0.0)
-        .comment(comment)
-        .with("errors", errors)
+    Score::share(name, 0.0).comment(comment).with("errors", errors)
 }

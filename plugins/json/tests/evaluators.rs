@@ -1,8 +1,5 @@
 //! What the vectors of the corpus do not show of `perpend/json`.
-#![expect(
-    clippy::unwrap_used,
-    reason = "in a test a failure here is the message"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_plugin::{EvalError, Item, Json, Plugin, Score};
 use perpend_plugin_json::ThisPlugin;
@@ -24,9 +21,7 @@ fn errors_name_the_place_and_at_most_twenty_are_told() {
     let output = Json::Array(vec![Json::from("x"); 50]);
     let config = r#"{"schema":{"items":{"type":"integer"}}}"#;
     let scores = evaluate("json-schema", &Item::with_output(output), config).unwrap();
-    let Some((_, Json::Array(errors))) = scores[0].metadata.first() else {
-        panic!("{scores:?}")
-    };
+    let Some((_, Json::Array(errors))) = scores[0].metadata.first() else { panic!("{scores:?}") };
     assert_eq!(errors.len(), 20);
     assert!(errors[3].to_string().contains("/3"), "{}", errors[3]);
 }
@@ -43,20 +38,11 @@ fn formats_are_checked_only_when_asked_for() {
 
 #[test]
 fn a_schema_that_is_none_or_points_elsewhere_blames_the_configuration() {
-    for schema in [
-        r#"{"type":"nonsense"}"#,
-        r#"{"$ref":"https://example.org/schema.json"}"#,
-    ] {
+    for schema in [r#"{"type":"nonsense"}"#, r#"{"$ref":"https://example.org/schema.json"}"#] {
         for id in ["json-schema", "valid-json"] {
-            let answer = evaluate(
-                id,
-                &Item::with_output("{}"),
-                &format!(r#"{{"schema":{schema}}}"#),
-            );
-            assert!(
-                matches!(answer, Err(EvalError::InvalidConfig(_))),
-                "{id}: {answer:?}"
-            );
+            let answer =
+                evaluate(id, &Item::with_output("{}"), &format!(r#"{{"schema":{schema}}}"#));
+            assert!(matches!(answer, Err(EvalError::InvalidConfig(_))), "{id}: {answer:?}");
         }
     }
 }
@@ -74,10 +60,7 @@ fn the_comment_of_a_difference_names_the_worst_place() {
     let item = Item::with_output(json(r#"{"a":1,"b":{"c":["same","other"]}}"#))
         .expecting(json(r#"{"a":1,"b":{"c":["same",7]}}"#));
     let scores = evaluate("json-diff", &item, "{}").unwrap();
-    assert_eq!(
-        scores[0].comment.as_deref(),
-        Some("differs most at $.b.c[1]")
-    );
+    assert_eq!(scores[0].comment.as_deref(), Some("differs most at $.b.c[1]"));
 }
 
 #[test]

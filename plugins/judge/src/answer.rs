@@ -24,9 +24,7 @@ impl Value {
             Self::Boolean(yes) => vec![Score::boolean(name, *yes)],
             Self::Categories(named) => {
                 let named = named.iter();
-                named
-                    .map(|category| Score::categorical(name, category.as_str()))
-                    .collect()
+                named.map(|category| Score::categorical(name, category.as_str())).collect()
             }
         }
     }
@@ -55,11 +53,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn of(value: Value, reasoning: Option<String>) -> Self {
-        Self {
-            value,
-            reasoning,
-            details: Vec::new(),
-        }
+        Self { value, reasoning, details: Vec::new() }
     }
 
     /// The same answer with one more detail.
@@ -90,10 +84,9 @@ pub(crate) fn lines(value: Option<&Json>) -> Option<String> {
 /// A member of an object.
 pub(crate) fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     match object {
-        Json::Object(members) => members
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value),
+        Json::Object(members) => {
+            members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        }
         _ => None,
     }
 }

@@ -31,12 +31,8 @@ impl Panel {
     /// The seats, model by model.
     pub(crate) fn seats(&self) -> Vec<Seat> {
         let slots = SLOTS.iter().take(usize::from(self.models));
-        let seats = slots.flat_map(|slot| {
-            (0..self.repeats).map(|repeat| Seat {
-                slot: slot.name,
-                repeat,
-            })
-        });
+        let seats =
+            slots.flat_map(|slot| (0..self.repeats).map(|repeat| Seat { slot: slot.name, repeat }));
         seats.collect()
     }
 }
@@ -85,9 +81,9 @@ pub(crate) fn ask(requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
     }
     match replies.len() == requests.len() {
         true => Ok(replies),
-        false => Err(EvalError::Internal(
-            "the host answered another number of requests".to_owned(),
-        )),
+        false => {
+            Err(EvalError::Internal("the host answered another number of requests".to_owned()))
+        }
     }
 }
 

@@ -57,16 +57,10 @@ pub(crate) fn questions(config: &QuestionsConfig) -> Vec<ConfigProblem> {
                 "another question has this name",
             ));
         }
-        found.extend(score(
-            &format!("/questions/{at}/score"),
-            question.data_type,
-            &question.score,
-        ));
+        found.extend(score(&format!("/questions/{at}/score"), question.data_type, &question.score));
     }
-    let all_numbers = config
-        .questions
-        .iter()
-        .all(|question| question.data_type == DataType::Numeric);
+    let all_numbers =
+        config.questions.iter().all(|question| question.data_type == DataType::Numeric);
     found.extend(panel(config.panel, all_numbers));
     found.extend(explored_once(&config.asking, config.panel));
     found
@@ -75,16 +69,10 @@ pub(crate) fn questions(config: &QuestionsConfig) -> Vec<ConfigProblem> {
 fn asking(asking: &Asking) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let templates = asking.templates();
-    if templates
-        .iter()
-        .all(|(_, template)| template.trim().is_empty())
-    {
+    if templates.iter().all(|(_, template)| template.trim().is_empty()) {
         found.push(ConfigProblem::at("/prompt", "the prompt is empty"));
     } else if templates.iter().all(|(role, _)| *role == Role::System) {
-        found.push(ConfigProblem::at(
-            "/prompt",
-            "the prompt has no message of the user",
-        ));
+        found.push(ConfigProblem::at("/prompt", "the prompt has no message of the user"));
     }
     found.extend(large(asking));
     for (at, name) in asking.trusted.iter().enumerate() {
@@ -189,10 +177,8 @@ fn names(pointer: &str, names: &[&String]) -> Vec<ConfigProblem> {
 fn panel(panel: Panel, is_number: bool) -> Option<ConfigProblem> {
     let needs_numbers = matches!(panel.reducer, Reducer::Mean | Reducer::Median);
     (needs_numbers && !is_number).then(|| {
-        let message = format!(
-            "{} needs numbers: NUMERIC scores or choice_scores",
-            panel.reducer.name()
-        );
+        let message =
+            format!("{} needs numbers: NUMERIC scores or choice_scores", panel.reducer.name());
         ConfigProblem::at("/panel/reducer", message)
     })
 }
@@ -201,16 +187,10 @@ fn panel(panel: Panel, is_number: bool) -> Option<ConfigProblem> {
 fn choices(config: &JudgeConfig, shape: &Shape<'_>) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     if config.weighted && !matches!(shape, Shape::Choice(_)) {
-        found.push(ConfigProblem::at(
-            "/weighted",
-            "weighted needs choice_scores",
-        ));
+        found.push(ConfigProblem::at("/weighted", "weighted needs choice_scores"));
     }
     if config.logprobs.is_some() && shape.verdicts().is_none() {
-        found.push(ConfigProblem::at(
-            "/logprobs",
-            "only single choices have a distribution",
-        ));
+        found.push(ConfigProblem::at("/logprobs", "only single choices have a distribution"));
     }
     let Some(pattern) = &config.pattern else {
         return found;
@@ -218,10 +198,7 @@ fn choices(config: &JudgeConfig, shape: &Shape<'_>) -> Vec<ConfigProblem> {
     if let Err(why) = graded::compile(pattern) {
         found.push(ConfigProblem::at("/pattern", why.to_string()));
     }
-    if !matches!(
-        shape,
-        Shape::Choice(_) | Shape::Category { several: false, .. }
-    ) {
+    if !matches!(shape, Shape::Choice(_) | Shape::Category { several: false, .. }) {
         let message = "pattern needs choice_scores or categories of which one is chosen";
         found.push(ConfigProblem::at("/pattern", message));
     }
@@ -232,15 +209,10 @@ fn swap(config: &JudgeConfig) -> Vec<ConfigProblem> {
     let Some([first, second]) = &config.swap else {
         return Vec::new();
     };
-    let mut found: Vec<_> = used(&config.asking, first, "/swap/0".to_owned())
-        .into_iter()
-        .collect();
+    let mut found: Vec<_> = used(&config.asking, first, "/swap/0".to_owned()).into_iter().collect();
     found.extend(used(&config.asking, second, "/swap/1".to_owned()));
     if first == second {
-        found.push(ConfigProblem::at(
-            "/swap",
-            "two different variables are required",
-        ));
+        found.push(ConfigProblem::at("/swap", "two different variables are required"));
     }
     if config.choice_scores.is_none() {
         found.push(ConfigProblem::at("/swap", "swap needs choice_scores"));

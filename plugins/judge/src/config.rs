@@ -147,10 +147,7 @@ pub struct Explore {
 
 impl Default for Explore {
     fn default() -> Self {
-        Self {
-            max_calls: 32,
-            max_tokens: None,
-        }
+        Self { max_calls: 32, max_tokens: None }
     }
 }
 
@@ -344,11 +341,7 @@ pub struct Panel {
 
 impl Default for Panel {
     fn default() -> Self {
-        Self {
-            models: 1,
-            repeats: 1,
-            reducer: Reducer::Mode,
-        }
+        Self { models: 1, repeats: 1, reducer: Reducer::Mode }
     }
 }
 

@@ -56,11 +56,7 @@ pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> 
     let room = n_bytes.saturating_sub(SENTENCES);
     let (outline, n_outlined) = outlined(&entries, judged, room / 3);
     let mut pieces = pieces(&entries, judged);
-    fill(
-        &mut pieces,
-        trace,
-        room.saturating_sub(outline.len() + FRAME),
-    )?;
+    fill(&mut pieces, trace, room.saturating_sub(outline.len() + FRAME))?;
     pieces.sort_by_key(|piece| (piece.position, piece.part == Part::Output));
 
     let sizes = pieces.iter().map(|piece| piece.size);
@@ -87,11 +83,7 @@ pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> 
             text.push_str(&fence::fenced(host::seed(), "trace", &shown.text));
         }
     }
-    let listed = pieces
-        .iter()
-        .filter(is_short)
-        .take(MAX_LISTED)
-        .map(Piece::recorded);
+    let listed = pieces.iter().filter(is_short).take(MAX_LISTED).map(Piece::recorded);
     let left_out = object([
         ("observations", Json::from(entries.len())),
         ("outlined", Json::from(n_outlined)),
@@ -100,10 +92,7 @@ pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> 
         ("bytes", Json::from(n_bytes)),
         ("kept_bytes", Json::from(n_kept)),
         ("left_out", Json::Array(listed.collect())),
-        (
-            "left_out_further",
-            Json::from(n_short.saturating_sub(MAX_LISTED)),
-        ),
+        ("left_out_further", Json::from(n_short.saturating_sub(MAX_LISTED))),
     ]);
     Ok(Digest { text, left_out })
 }
@@ -127,10 +116,7 @@ impl Piece<'_> {
 /// before the long ones, then by place in the trace.
 fn pieces<'t>(entries: &'t [OutlineEntry], judged: Option<&str>) -> Vec<Piece<'t>> {
     let of_entry = |(position, entry): (usize, &'t OutlineEntry)| {
-        let parts = [
-            (Part::Input, entry.input_size),
-            (Part::Output, entry.output_size),
-        ];
+        let parts = [(Part::Input, entry.input_size), (Part::Output, entry.output_size)];
         let parts = parts.into_iter().filter(|(_, size)| 0 < *size);
         parts.map(move |(part, size)| Piece {
             entry,
@@ -144,12 +130,7 @@ fn pieces<'t>(entries: &'t [OutlineEntry], judged: Option<&str>) -> Vec<Piece<'t
     pieces.sort_by_key(|piece| {
         let is_judged = judged == Some(piece.entry.id.as_str());
         let place = (piece.position, piece.part == Part::Output);
-        (
-            Reverse(is_judged),
-            rank(piece.entry.severity),
-            piece.size,
-            place,
-        )
+        (Reverse(is_judged), rank(piece.entry.severity), piece.size, place)
     });
     pieces
 }
@@ -161,11 +142,7 @@ fn fill(pieces: &mut [Piece<'_>], trace: &TraceRef, mut left: usize) -> Result<(
     for (at, piece) in pieces.iter_mut().take(n_pieces).enumerate() {
         let frame = FRAME + piece.entry.id.len();
         let share = left / (n_pieces - at).min(4);
-        let room = share
-            .max(LEAST + frame)
-            .min(left)
-            .saturating_sub(frame)
-            .min(MOST);
+        let room = share.max(LEAST + frame).min(left).saturating_sub(frame).min(MOST);
         if room < piece.size.min(LEAST) {
             break;
         }
@@ -209,10 +186,7 @@ fn shown(piece: &Piece<'_>, trace: &TraceRef, room: usize) -> Result<Option<Show
     let n_kept = first.text.len() + last.text.len();
     let n_absent = piece.size.saturating_sub(n_kept);
     Ok(Some(Shown {
-        text: format!(
-            "{head}\n{}\n[{n_absent} bytes left out]\n{}",
-            first.text, last.text
-        ),
+        text: format!("{head}\n{}\n[{n_absent} bytes left out]\n{}", first.text, last.text),
         n_kept,
     }))
 }

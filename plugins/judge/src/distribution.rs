@@ -14,10 +14,7 @@ pub(crate) fn expectation(of: &Distribution, scores: &[(String, f64)]) -> Option
         return None;
     }
     let number = |name: &str| {
-        scores
-            .iter()
-            .find(|(choice, _)| choice == name)
-            .map_or(0.0, |(_, score)| *score)
+        scores.iter().find(|(choice, _)| choice == name).map_or(0.0, |(_, score)| *score)
     };
     let shares = of.shares.iter();
     Some(shares.map(|(name, share)| share * number(name)).sum())
@@ -25,10 +22,7 @@ pub(crate) fn expectation(of: &Distribution, scores: &[(String, f64)]) -> Option
 
 /// The distribution as the metadata of a score.
 pub(crate) fn to_metadata(of: &Distribution) -> [(String, Json); 3] {
-    let shares = of
-        .shares
-        .iter()
-        .map(|(name, share)| (name.as_str(), Json::from(*share)));
+    let shares = of.shares.iter().map(|(name, share)| (name.as_str(), Json::from(*share)));
     [
         ("distribution".to_owned(), object(shares)),
         ("margin".to_owned(), Json::from(of.margin)),
@@ -41,14 +35,8 @@ mod tests {
     use super::*;
 
     fn of(shares: &[(&str, f64)], coverage: f64) -> Distribution {
-        let shares = shares
-            .iter()
-            .map(|(name, share)| ((*name).to_owned(), *share));
-        Distribution {
-            shares: shares.collect(),
-            margin: 0.5,
-            coverage,
-        }
+        let shares = shares.iter().map(|(name, share)| ((*name).to_owned(), *share));
+        Distribution { shares: shares.collect(), margin: 0.5, coverage }
     }
 
     #[test]
@@ -61,9 +49,6 @@ mod tests {
 
     #[test]
     fn little_coverage_gives_no_expectation() {
-        assert_eq!(
-            expectation(&of(&[("A", 1.0)], 0.5), &[("A".to_owned(), 1.0)]),
-            None
-        );
+        assert_eq!(expectation(&of(&[("A", 1.0)], 0.5), &[("A".to_owned(), 1.0)]), None);
     }
 }

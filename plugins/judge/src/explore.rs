@@ -85,14 +85,8 @@ pub(crate) fn explored(
     };
     let entries = entries(trace)?;
     let (outline, n_outlined) = outlined(&entries, trace.observation_id.as_deref(), room / 4);
-    let mut tools = Tools {
-        trace,
-        evidence: Vec::new(),
-    };
-    let record = [
-        ("observations", Json::from(entries.len())),
-        ("shown", Json::from(n_outlined)),
-    ];
+    let mut tools = Tools { trace, evidence: Vec::new() };
+    let record = [("observations", Json::from(entries.len())), ("shown", Json::from(n_outlined))];
     tools.note("outline", record.into(), &outline);
     let first = format!(
         "The item is too long to be given whole: what is above may be shortened. The outline of its trace follows, a line for each \
@@ -126,10 +120,7 @@ pub(crate) fn explored(
     let explored = exploration.recorded(end);
     prepared.messages = exploration.request.messages;
     prepared.tools = exploration.request.tools;
-    let last = format!(
-        "{}Now give your answer, from what you have seen.",
-        end.sentence()
-    );
+    let last = format!("{}Now give your answer, from what you have seen.", end.sentence());
     prepared.messages.push(Message::text(Role::User, last));
     Ok(prepared.with("explored", explored))
 }
@@ -190,11 +181,7 @@ impl Exploration<'_> {
             return Some(End::Calls);
         }
         let n_tokens = self.n_input.saturating_add(self.n_output);
-        if self
-            .limits
-            .max_tokens
-            .is_some_and(|limit| limit <= n_tokens)
-        {
+        if self.limits.max_tokens.is_some_and(|limit| limit <= n_tokens) {
             return Some(End::Tokens);
         }
         (self.room < LEAST_ROOM).then_some(End::Room)
@@ -208,10 +195,7 @@ impl Exploration<'_> {
             ("input_tokens", number(self.n_input)),
             ("output_tokens", number(self.n_output)),
             ("ended", Json::from(end.name())),
-            (
-                "evidence",
-                Json::Array(std::mem::take(&mut self.tools.evidence)),
-            ),
+            ("evidence", Json::Array(std::mem::take(&mut self.tools.evidence))),
         ])
     }
 }

@@ -22,10 +22,7 @@ fn mark(seed: u64, variable: &str, text: &str) -> String {
             hash.update(format!("\0{n_draws}"));
         }
         let digest = hash.finalize();
-        digest[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     });
     first_absent(candidates, text)
 }

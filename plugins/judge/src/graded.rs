@@ -17,9 +17,7 @@ const N_REASKS: usize = 2;
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, regex::Error> {
-    regex::RegexBuilder::new(pattern)
-        .size_limit(MAX_COMPILED_BYTES)
-        .build()
+    regex::RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).build()
 }
 
 /// A verdict and where it begins in the reply.
@@ -65,10 +63,7 @@ fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Ver
         false => "the reply has no verdict".to_owned(),
     })?;
     if 1 < texts.len() {
-        return Err(format!(
-            "the reply has several verdicts: {}",
-            texts.join(", ")
-        ));
+        return Err(format!("the reply has several verdicts: {}", texts.join(", ")));
     }
     Ok(Verdict {
         value: shape.verdict(text)?,
@@ -174,16 +169,11 @@ fn repeat(
 fn is_cut_off(pattern: &regex::Regex, reply: &Completion) -> bool {
     let whole = reply.text.trim();
     reply.finish == FinishReason::Length
-        && pattern
-            .find(whole)
-            .is_none_or(|found| found.as_str().trim() != whole)
+        && pattern.find(whole).is_none_or(|found| found.as_str().trim() != whole)
 }
 
 fn cut_off(reply: &Completion) -> String {
-    format!(
-        "the reply was cut off at the output limit after {} tokens",
-        reply.output_tokens
-    )
+    format!("the reply was cut off at the output limit after {} tokens", reply.output_tokens)
 }
 
 /// The answer in a reply.
@@ -227,11 +217,7 @@ mod tests {
             "GRADE: I. To repeat it: GRADE: I",
             "It is wrong.\n`GRADE: I`",
         ] {
-            assert_eq!(
-                found(r"GRADE: (\w+)", reply),
-                Ok(Value::Number(0.0)),
-                "{reply}"
-            );
+            assert_eq!(found(r"GRADE: (\w+)", reply), Ok(Value::Number(0.0)), "{reply}");
         }
     }
 
@@ -255,11 +241,9 @@ mod tests {
         let scores = scores.map(|(choice, score)| (choice.to_owned(), score));
         let pattern = compile(r"(?i)\b(?:pass|fail|\d+(?:\.\d+)?)\b").unwrap();
         let found = |reply: &str| verdict(&pattern, &Shape::Choice(&scores), reply);
-        for (reply, text, start) in [
-            ("Pass. So: PASS", "Pass", 0),
-            ("PASS. So: Pass", "Pass", 10),
-            ("4, or 4.0", "4", 0),
-        ] {
+        for (reply, text, start) in
+            [("Pass. So: PASS", "Pass", 0), ("PASS. So: Pass", "Pass", 10), ("4, or 4.0", "4", 0)]
+        {
             let found = found(reply).map(|verdict| (verdict.text, verdict.start));
             assert_eq!(found, Ok((text.to_owned(), start)), "{reply}");
         }
@@ -270,9 +254,6 @@ mod tests {
 
     #[test]
     fn without_a_group_the_whole_match_is_the_verdict() {
-        assert_eq!(
-            found(r"(?m)^\s*[CI]\s*$", "reasons\n C \n"),
-            Ok(Value::Number(1.0))
-        );
+        assert_eq!(found(r"(?m)^\s*[CI]\s*$", "reasons\n C \n"), Ok(Value::Number(1.0)));
     }
 }

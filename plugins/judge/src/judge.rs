@@ -19,13 +19,8 @@ const SCORE: &str = "judge";
 const MOST_ALTERNATIVES: u8 = 20;
 
 /// The parts that a prompt may name.
-pub(crate) const NEEDS: Parts = Parts {
-    input: true,
-    output: true,
-    expected_output: true,
-    metadata: true,
-    ..Parts::NONE
-};
+pub(crate) const NEEDS: Parts =
+    Parts { input: true, output: true, expected_output: true, metadata: true, ..Parts::NONE };
 
 /// One question to a model, or to a panel of models.
 pub struct Judge;
@@ -81,10 +76,7 @@ impl JudgeConfig {
         }
         Some(match self.output.as_ref()? {
             Output::Typed(typed) => Shape::of(typed.data_type, &typed.score),
-            Output::Legacy(_) => Shape::Number {
-                min: None,
-                max: None,
-            },
+            Output::Legacy(_) => Shape::Number { min: None, max: None },
         })
     }
 
@@ -100,11 +92,7 @@ impl JudgeConfig {
                     "choice",
                     shape.schema("Your choice, exactly as it is written in the list of choices."),
                 );
-                let members = self
-                    .chain_of_thought
-                    .then_some(reasons)
-                    .into_iter()
-                    .chain([choice]);
+                let members = self.chain_of_thought.then_some(reasons).into_iter().chain([choice]);
                 let title = [("title", Json::from("select_choice"))];
                 return Some(object(title.into_iter().chain(closed(members))));
             }
@@ -112,24 +100,15 @@ impl JudgeConfig {
             Some(Output::Legacy(legacy)) => (&legacy.reasoning, &legacy.score),
             None => return None,
         };
-        let members = [
-            ("reasoning", text_schema(reasoning)),
-            ("score", shape.schema(score)),
-        ];
+        let members = [("reasoning", text_schema(reasoning)), ("score", shape.schema(score))];
         Some(object(closed(members)))
     }
 
     /// What the model is told about choices.
     fn instruction(&self) -> Option<String> {
-        let scores = self
-            .choice_scores
-            .as_ref()
-            .filter(|_| self.pattern.is_none())?;
-        let choices: Vec<String> = scores
-            .0
-            .iter()
-            .map(|(choice, _)| Json::from(choice.as_str()).to_string())
-            .collect();
+        let scores = self.choice_scores.as_ref().filter(|_| self.pattern.is_none())?;
+        let choices: Vec<String> =
+            scores.0.iter().map(|(choice, _)| Json::from(choice.as_str()).to_string()).collect();
         let choices = choices.join(", ");
         Some(match self.chain_of_thought {
             true => format!(
@@ -217,10 +196,8 @@ impl<'c> Task<'c> {
     }
 
     fn structured(&self, reply: &Completion) -> Result<Answer, String> {
-        let text = reply
-            .structured
-            .as_deref()
-            .ok_or_else(|| malformed("the reply is not structured"))?;
+        let text =
+            reply.structured.as_deref().ok_or_else(|| malformed("the reply is not structured"))?;
         let object = Json::parse(text).map_err(|why| malformed(&why.to_string()))?;
         let (score, reasoning) = self.members();
         let value =
@@ -260,18 +237,12 @@ fn both_orders(plain: Answer, swapped: &Answer, scores: &[(String, f64)]) -> Ans
         }
         (value, _) => value.clone(),
     };
-    let reasons = [
-        ("as given", &plain.reasoning),
-        ("swapped", &swapped.reasoning),
-    ];
+    let reasons = [("as given", &plain.reasoning), ("swapped", &swapped.reasoning)];
     let reasons = reasons
         .into_iter()
         .filter_map(|(order, reason)| Some(format!("{order}: {}", reason.as_ref()?)));
     let reasons: Vec<String> = reasons.collect();
-    let details = swapped
-        .details
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.clone()));
+    let details = swapped.details.iter().map(|(key, value)| (key.as_str(), value.clone()));
     Answer {
         value,
         reasoning: (!reasons.is_empty()).then(|| reasons.join("\n")),

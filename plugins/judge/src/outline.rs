@@ -38,10 +38,7 @@ pub(crate) fn line(entry: &OutlineEntry, judged: Option<&str>) -> String {
     if let Some(duration) = entry.duration_ms {
         line.push_str(&format!(" {duration} ms"));
     }
-    line.push_str(&format!(
-        ", input {} B, output {} B",
-        entry.input_size, entry.output_size
-    ));
+    line.push_str(&format!(", input {} B, output {} B", entry.input_size, entry.output_size));
     if entry.n_children > 0 {
         line.push_str(&format!(", {} below", entry.n_children));
     }
@@ -97,10 +94,7 @@ pub(crate) fn outlined(
         }
     }
     gap(&mut n_absent, &mut text);
-    (
-        text,
-        is_shown.into_iter().filter(|is_shown| *is_shown).count(),
-    )
+    (text, is_shown.into_iter().filter(|is_shown| *is_shown).count())
 }
 
 /// A text without line breaks, and no longer than so many bytes.
@@ -188,20 +182,10 @@ mod tests {
         let (whole, n_lines) = outlined(&entries, None, 10_000);
         assert_eq!((whole.lines().count(), n_lines), (10, 10));
         let (text, n_lines) = outlined(&entries, Some("o4"), 260);
-        let shown: Vec<_> = text
-            .lines()
-            .map(|line| line.trim().split(' ').next())
-            .collect();
-        assert_eq!(
-            shown,
-            ["o0", "[3", "o4", "[2", "o7", "[2"].map(Some),
-            "{text}"
-        );
+        let shown: Vec<_> = text.lines().map(|line| line.trim().split(' ').next()).collect();
+        assert_eq!(shown, ["o0", "[3", "o4", "[2", "o7", "[2"].map(Some), "{text}");
         assert!(n_lines == 3 && text.len() <= 260, "{text}");
         let (nothing, n_lines) = outlined(&entries, None, 0);
-        assert_eq!(
-            (nothing.as_str(), n_lines),
-            ("[10 observations left out]\n", 0)
-        );
+        assert_eq!((nothing.as_str(), n_lines), ("[10 observations left out]\n", 0));
     }
 }

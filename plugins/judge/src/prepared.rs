@@ -45,11 +45,9 @@ impl Prepared {
     pub(crate) fn closing(&self, request: Request) -> Request {
         match self.tools.is_empty() {
             true => request,
-            false => Request {
-                tools: self.tools.clone(),
-                tool_choice: ToolChoice::None,
-                ..request
-            },
+            false => {
+                Request { tools: self.tools.clone(), tool_choice: ToolChoice::None, ..request }
+            }
         }
     }
 }

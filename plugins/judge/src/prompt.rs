@@ -31,9 +31,7 @@ impl Asking {
             Prompt::Text(text) => vec![(Role::User, text)],
             Prompt::Messages(messages) => {
                 let messages = messages.iter();
-                messages
-                    .map(|message| (message.role.into(), &*message.content))
-                    .collect()
+                messages.map(|message| (message.role.into(), &*message.content)).collect()
             }
         }
     }
@@ -60,17 +58,13 @@ impl Asking {
             truncated: Vec::new(),
         };
         let templates = self.templates().into_iter();
-        let mut messages: Vec<_> = templates
-            .map(|(role, template)| Message::text(role, filling.fill(template)))
-            .collect();
+        let mut messages: Vec<_> =
+            templates.map(|(role, template)| Message::text(role, filling.fill(template))).collect();
         if filling.fenced {
             add_system_rule(&mut messages);
         }
         let truncated = filling.truncated;
-        Filled {
-            messages,
-            truncated,
-        }
+        Filled { messages, truncated }
     }
 
     /// How long each variable is, `truncate` applied, and how often it is inserted.
@@ -85,11 +79,7 @@ impl Asking {
                 let name = in_place_of(name, swap);
                 let entry = lengths.entry(name).or_insert_with(|| {
                     let text = variables.text(name);
-                    (
-                        self.truncated(name, &text)
-                            .map_or(text.len(), |short| short.text.len()),
-                        0,
-                    )
+                    (self.truncated(name, &text).map_or(text.len(), |short| short.text.len()), 0)
                 });
                 entry.1 += 1;
             }
@@ -99,11 +89,7 @@ impl Asking {
 
     fn truncated(&self, name: &str, text: &str) -> Option<Shortened> {
         let truncate = self.truncate.get(name)?;
-        shortened(
-            text,
-            truncate.keep,
-            (truncate.tokens as usize).saturating_mul(BYTES_PER_TOKEN),
-        )
+        shortened(text, truncate.keep, (truncate.tokens as usize).saturating_mul(BYTES_PER_TOKEN))
     }
 
     /// Bytes that a prompt may have.
@@ -171,10 +157,8 @@ impl Lengths<'_> {
     }
 
     fn taken(&self, longest: usize) -> usize {
-        let each = self
-            .0
-            .values()
-            .map(|(length, n_times)| cut(*length, longest).saturating_mul(*n_times));
+        let each =
+            self.0.values().map(|(length, n_times)| cut(*length, longest).saturating_mul(*n_times));
         each.fold(0, usize::saturating_add)
     }
 }
@@ -282,8 +266,7 @@ impl Filling<'_> {
         if !self.truncated.iter().any(|(known, _)| known == name) {
             let sizes = [("bytes", text.len()), ("kept_bytes", short.n_kept)];
             let sizes = sizes.map(|(key, size)| (key.to_owned(), Json::from(size)));
-            self.truncated
-                .push((name.to_owned(), Json::Object(sizes.into())));
+            self.truncated.push((name.to_owned(), Json::Object(sizes.into())));
         }
         short.text
     }
@@ -323,9 +306,7 @@ fn shortened(text: &str, keep: Keep, n_bytes: usize) -> Option<Shortened> {
     let tail = &text[text.ceil_char_boundary(text.len() - n_tail)..];
     let n_kept = head.len() + tail.len();
     let note = format!("[{} bytes left out]", text.len() - n_kept);
-    let lines = [head, &note, tail]
-        .into_iter()
-        .filter(|line| !line.is_empty());
+    let lines = [head, &note, tail].into_iter().filter(|line| !line.is_empty());
     let text = lines.collect::<Vec<_>>().join("\n");
     Some(Shortened { text, n_kept })
 }
@@ -341,30 +322,15 @@ mod tests {
     #[test]
     fn a_long_text_keeps_its_head_tail_or_both() {
         let text = "0123456789abcdef";
-        assert_eq!(
-            cut(Keep::Head, text).as_deref(),
-            Some("01234567\n[8 bytes left out]")
-        );
-        assert_eq!(
-            cut(Keep::Tail, text).as_deref(),
-            Some("[8 bytes left out]\n89abcdef")
-        );
-        assert_eq!(
-            cut(Keep::Middle, text).as_deref(),
-            Some("0123\n[8 bytes left out]\ncdef")
-        );
+        assert_eq!(cut(Keep::Head, text).as_deref(), Some("01234567\n[8 bytes left out]"));
+        assert_eq!(cut(Keep::Tail, text).as_deref(), Some("[8 bytes left out]\n89abcdef"));
+        assert_eq!(cut(Keep::Middle, text).as_deref(), Some("0123\n[8 bytes left out]\ncdef"));
         assert_eq!(cut(Keep::Middle, "01234567"), None);
     }
 
     #[test]
     fn a_character_is_never_cut_in_two() {
-        assert_eq!(
-            cut(Keep::Head, "ééééaé").as_deref(),
-            Some("éééé\n[3 bytes left out]")
-        );
-        assert_eq!(
-            cut(Keep::Tail, "aé€€€").as_deref(),
-            Some("[6 bytes left out]\n€€")
-        );
+        assert_eq!(cut(Keep::Head, "ééééaé").as_deref(), Some("éééé\n[3 bytes left out]"));
+        assert_eq!(cut(Keep::Tail, "aé€€€").as_deref(), Some("[6 bytes left out]\n€€"));
     }
 }

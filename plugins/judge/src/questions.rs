@@ -34,16 +34,12 @@ impl Evaluator for Questions {
     fn evaluate(item: &Item, config: &QuestionsConfig) -> Result<Vec<Score>, EvalError> {
         let seats = config.panel.seats();
         let all: Vec<&Question> = config.questions.iter().collect();
-        let prepared = config
-            .asking
-            .prepared(item, None, Some(&instruction(&all)))?;
+        let prepared = config.asking.prepared(item, None, Some(&instruction(&all)))?;
         let question = request(config, &prepared, &all)?;
         let requests: Vec<_> = seats.iter().map(|seat| seat.request(&question)).collect();
         let replies = ask(&requests)?;
         let said = all.iter().map(|question| {
-            let replies = replies
-                .iter()
-                .map(|reply| reply.as_ref().map_err(Clone::clone));
+            let replies = replies.iter().map(|reply| reply.as_ref().map_err(Clone::clone));
             replies.map(|reply| question.read(reply?)).collect()
         });
         let mut said: Vec<Vec<Said>> = said.collect();
@@ -135,10 +131,8 @@ impl Question {
     }
 
     fn read(&self, reply: &Completion) -> Said {
-        let text = reply
-            .structured
-            .as_deref()
-            .ok_or_else(|| malformed("the reply is not structured"))?;
+        let text =
+            reply.structured.as_deref().ok_or_else(|| malformed("the reply is not structured"))?;
         let object = Json::parse(text).map_err(|why| malformed(&why.to_string()))?;
         let answer = match member(&object, &self.name) {
             None | Some(Json::Null) if self.when.is_some() => return Ok(None),
@@ -168,9 +162,7 @@ fn request(
 ) -> Result<Request, EvalError> {
     let mut messages = prepared.messages.clone();
     add_instruction(&mut messages, &instruction(questions));
-    let members = questions
-        .iter()
-        .map(|question| (question.name.as_str(), question.schema()));
+    let members = questions.iter().map(|question| (question.name.as_str(), question.schema()));
     let schema = object(closed(members));
     let request = config.asking.request(messages, Some(&schema))?;
     Ok(prepared.closing(request))
@@ -211,16 +203,11 @@ fn of_question(
 ) -> Result<Vec<Score>, EvalError> {
     let said = quorum(said)?;
     let n_not = said.iter().filter(|vote| matches!(vote, Ok(None))).count();
-    let n_yes = said
-        .iter()
-        .filter(|vote| matches!(vote, Ok(Some(_))))
-        .count();
+    let n_yes = said.iter().filter(|vote| matches!(vote, Ok(Some(_)))).count();
     if n_not >= n_yes {
         return Err(EvalError::not_applicable("the question does not apply"));
     }
     let cast = seats.iter().copied().zip(said);
-    let cast: Vec<_> = cast
-        .filter_map(|(seat, vote)| Some((seat, vote.transpose()?)))
-        .collect();
+    let cast: Vec<_> = cast.filter_map(|(seat, vote)| Some((seat, vote.transpose()?))).collect();
     votes::scores(&question.name, &cast, &config.panel)
 }

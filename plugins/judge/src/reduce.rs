@@ -20,9 +20,9 @@ pub(crate) fn reduce(votes: &[Value], reducer: Reducer) -> Result<Value, String>
         }
         Reducer::Majority => agreed(votes, |n_votes| n_votes * 2 > votes.len())
             .ok_or_else(|| "no value has a majority of the votes".to_owned()),
-        Reducer::All if matches!(first, Value::Boolean(_)) => Ok(Value::Boolean(
-            votes.iter().all(|vote| *vote == Value::Boolean(true)),
-        )),
+        Reducer::All if matches!(first, Value::Boolean(_)) => {
+            Ok(Value::Boolean(votes.iter().all(|vote| *vote == Value::Boolean(true))))
+        }
         Reducer::All => agreed(votes, |n_votes| n_votes == votes.len())
             .ok_or_else(|| "the votes differ".to_owned()),
     }
@@ -69,10 +69,7 @@ fn agreed(votes: &[Value], is_enough: impl Fn(usize) -> bool) -> Option<Value> {
     };
     let mut named: Vec<String> = Vec::new();
     for category in votes.iter().flat_map(categories) {
-        let n_votes = votes
-            .iter()
-            .filter(|vote| categories(vote).contains(category))
-            .count();
+        let n_votes = votes.iter().filter(|vote| categories(vote).contains(category)).count();
         if is_enough(n_votes) && !named.contains(category) {
             named.push(category.clone());
         }
@@ -102,13 +99,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: [Reducer; 5] = [
-        Reducer::Mode,
-        Reducer::Mean,
-        Reducer::Median,
-        Reducer::Majority,
-        Reducer::All,
-    ];
+    const ALL: [Reducer; 5] =
+        [Reducer::Mode, Reducer::Mean, Reducer::Median, Reducer::Majority, Reducer::All];
 
     fn of(reducer: Reducer, numbers: &[f64]) -> Result<Value, String> {
         let votes: Vec<Value> = numbers.iter().copied().map(Value::Number).collect();
@@ -122,19 +114,10 @@ mod tests {
     #[test]
     fn numbers_are_reduced() {
         assert_eq!(of(Reducer::Mean, &[1.0, 0.0, 0.5]), Ok(Value::Number(0.5)));
-        assert_eq!(
-            of(Reducer::Median, &[1.0, 0.0, 0.5, 0.5]),
-            Ok(Value::Number(0.5))
-        );
-        assert_eq!(
-            of(Reducer::Median, &[9.0, 1.0, 2.0]),
-            Ok(Value::Number(2.0))
-        );
+        assert_eq!(of(Reducer::Median, &[1.0, 0.0, 0.5, 0.5]), Ok(Value::Number(0.5)));
+        assert_eq!(of(Reducer::Median, &[9.0, 1.0, 2.0]), Ok(Value::Number(2.0)));
         assert_eq!(of(Reducer::Mode, &[0.0, 1.0, 1.0]), Ok(Value::Number(1.0)));
-        assert_eq!(
-            of(Reducer::Majority, &[0.0, 1.0, 1.0]),
-            Ok(Value::Number(1.0))
-        );
+        assert_eq!(of(Reducer::Majority, &[0.0, 1.0, 1.0]), Ok(Value::Number(1.0)));
         assert!(of(Reducer::Majority, &[0.0, 1.0]).is_err());
         assert!(of(Reducer::All, &[0.0, 1.0, 1.0]).is_err());
         assert_eq!(of(Reducer::All, &[1.0, 1.0]), Ok(Value::Number(1.0)));
@@ -142,10 +125,7 @@ mod tests {
 
     #[test]
     fn equally_frequent_votes_go_to_the_first() {
-        assert_eq!(
-            of(Reducer::Mode, &[0.0, 1.0, 1.0, 0.0]),
-            Ok(Value::Number(0.0))
-        );
+        assert_eq!(of(Reducer::Mode, &[0.0, 1.0, 1.0, 0.0]), Ok(Value::Number(0.0)));
         assert_eq!(of(Reducer::Mode, &[0.3, 0.2, 0.1]), Ok(Value::Number(0.3)));
     }
 

@@ -13,10 +13,7 @@ pub(crate) enum Shape<'c> {
     /// True or false.
     Boolean,
     /// One category, or several of them.
-    Category {
-        categories: &'c [String],
-        several: bool,
-    },
+    Category { categories: &'c [String], several: bool },
     /// One choice, which stands for a number.
     Choice(&'c [(String, f64)]),
 }
@@ -24,10 +21,7 @@ pub(crate) enum Shape<'c> {
 impl<'c> Shape<'c> {
     pub(crate) fn of(data_type: DataType, score: &'c ScoreShape) -> Self {
         match data_type {
-            DataType::Numeric => Self::Number {
-                min: score.min_value,
-                max: score.max_value,
-            },
+            DataType::Numeric => Self::Number { min: score.min_value, max: score.max_value },
             DataType::Boolean => Self::Boolean,
             DataType::Categorical => Self::Category {
                 categories: score.categories.as_deref().unwrap_or_default(),
@@ -42,20 +36,11 @@ impl<'c> Shape<'c> {
             Self::Number { min, max } => {
                 let bounds = [("minimum", min), ("maximum", max)].into_iter();
                 let bounds = bounds.filter_map(|(key, end)| end.map(|end| (key, Json::from(end))));
-                [("type", Json::from("number"))]
-                    .into_iter()
-                    .chain(bounds)
-                    .collect()
+                [("type", Json::from("number"))].into_iter().chain(bounds).collect()
             }
             Self::Boolean => vec![("type", Json::from("boolean"))],
-            Self::Category {
-                categories,
-                several: false,
-            } => one_of(categories.iter()),
-            Self::Category {
-                categories,
-                several: true,
-            } => vec![
+            Self::Category { categories, several: false } => one_of(categories.iter()),
+            Self::Category { categories, several: true } => vec![
                 ("type", Json::from("array")),
                 ("items", object(one_of(categories.iter()))),
                 ("minItems", Json::from(1_usize)),
@@ -83,13 +68,9 @@ impl<'c> Shape<'c> {
             (Self::Category { several: false, .. } | Self::Choice(_), Json::Text(text)) => {
                 self.verdict(text)
             }
-            (
-                Self::Category {
-                    categories,
-                    several: true,
-                },
-                Json::Array(named),
-            ) => several(categories, named),
+            (Self::Category { categories, several: true }, Json::Array(named)) => {
+                several(categories, named)
+            }
             (_, other) => Err(format!("{other} is not {}", self.wanted())),
         }
     }
@@ -118,10 +99,7 @@ impl<'c> Shape<'c> {
     pub(crate) fn verdicts(&self) -> Option<Vec<String>> {
         match self {
             Self::Boolean => Some(["true", "false"].map(str::to_owned).into()),
-            Self::Category {
-                categories,
-                several: false,
-            } => Some(categories.to_vec()),
+            Self::Category { categories, several: false } => Some(categories.to_vec()),
             Self::Choice(scores) => Some(scores.iter().map(|(choice, _)| choice.clone()).collect()),
             Self::Category { .. } | Self::Number { .. } => None,
         }
@@ -137,23 +115,15 @@ impl<'c> Shape<'c> {
                 format!("a number from {} to {}", end(min), end(max))
             }
             Self::Boolean => "true or false".to_owned(),
-            Self::Category {
-                categories,
-                several: false,
-            } => format!("one of {}", list(&mut categories.iter())),
-            Self::Category {
-                categories,
-                several: true,
-            } => {
-                format!(
-                    "a list of different ones of {}",
-                    list(&mut categories.iter())
-                )
+            Self::Category { categories, several: false } => {
+                format!("one of {}", list(&mut categories.iter()))
             }
-            Self::Choice(scores) => format!(
-                "one of {}",
-                list(&mut scores.iter().map(|(choice, _)| choice))
-            ),
+            Self::Category { categories, several: true } => {
+                format!("a list of different ones of {}", list(&mut categories.iter()))
+            }
+            Self::Choice(scores) => {
+                format!("one of {}", list(&mut scores.iter().map(|(choice, _)| choice)))
+            }
         }
     }
 }
@@ -164,18 +134,12 @@ fn in_range(number: f64, min: Option<f64>, max: Option<f64>) -> Result<Value, St
         && max.is_none_or(|max| number <= max);
     match fits {
         true => Ok(Value::Number(number)),
-        false => Err(format!(
-            "{number} is not {}",
-            Shape::Number { min, max }.wanted()
-        )),
+        false => Err(format!("{number} is not {}", Shape::Number { min, max }.wanted())),
     }
 }
 
 fn several(categories: &[String], named: &[Json]) -> Result<Value, String> {
-    let shape = Shape::Category {
-        categories,
-        several: true,
-    };
+    let shape = Shape::Category { categories, several: true };
     let mut found: Vec<String> = Vec::new();
     for name in named {
         match name {
@@ -198,9 +162,7 @@ fn one_of<'a>(names: impl Iterator<Item = &'a String>) -> Vec<(&'static str, Jso
 
 /// An object with these members.
 pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
-    let members = members
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value));
+    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
     Json::Object(members.collect())
 }
 
@@ -221,9 +183,5 @@ pub(crate) fn closed<'a>(
 /// The schema of a text that the model writes.
 pub(crate) fn text_schema(description: &str) -> Json {
     let description = (!description.is_empty()).then(|| ("description", Json::from(description)));
-    object(
-        [("type", Json::from("string"))]
-            .into_iter()
-            .chain(description),
-    )
+    object([("type", Json::from("string"))].into_iter().chain(description))
 }

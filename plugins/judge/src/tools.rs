@@ -182,8 +182,7 @@ impl Tools<'_> {
             hex
         });
         let members = [("tool", Json::from(tool))].into_iter().chain(record);
-        self.evidence
-            .push(object(members.chain([("sha256", Json::from(digest))])));
+        self.evidence.push(object(members.chain([("sha256", Json::from(digest))])));
     }
 
     fn outline(&self, call: &ToolCall, room: usize) -> Result<Found, Fault> {
@@ -215,11 +214,7 @@ impl Tools<'_> {
         let record = [("parent", parent), ("after", after)].into_iter();
         let record =
             record.filter_map(|(name, id)| Some((name, Json::from(one_line(id?, MAX_SAID)))));
-        Ok(Found {
-            head: String::new(),
-            text,
-            record: record.collect(),
-        })
+        Ok(Found { head: String::new(), text, record: record.collect() })
     }
 
     fn read(&self, call: &ToolCall, room: usize) -> Result<Found, Fault> {

@@ -5,10 +5,8 @@ use perpend_plugin::{Item, Json, Payload};
 /// The member of the metadata with the mapped variables that are not parts of an item.
 const MAPPED: &str = "perpend.vars";
 /// Variables that the host provides under names of its own when nothing is mapped.
-const UNMAPPED: [(&str, &str); 2] = [
-    ("tool_calls", "perpend.tool_calls"),
-    ("experiment_item_metadata", "perpend.item_metadata"),
-];
+const UNMAPPED: [(&str, &str); 2] =
+    [("tool_calls", "perpend.tool_calls"), ("experiment_item_metadata", "perpend.item_metadata")];
 const RESERVED: &str = "perpend.";
 
 /// The variables of one item.
@@ -39,10 +37,7 @@ impl<'a> Variables<'a> {
     }
 
     fn metadata_text(&self) -> String {
-        let own = self
-            .metadata
-            .iter()
-            .filter(|(name, _)| !name.starts_with(RESERVED));
+        let own = self.metadata.iter().filter(|(name, _)| !name.starts_with(RESERVED));
         let own: Vec<_> = own.cloned().collect();
         match own.is_empty() {
             true => String::new(),
@@ -63,10 +58,7 @@ impl<'a> Variables<'a> {
 }
 
 fn member<'a>(members: &'a [(String, Json)], name: &str) -> Option<&'a Json> {
-    members
-        .iter()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value)
+    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 fn payload_text(payload: Option<&Payload>) -> String {
@@ -132,10 +124,7 @@ mod tests {
     #[test]
     fn tool_calls_are_found_without_a_mapping_and_a_mapping_wins() {
         let stored = item(r#"{"perpend.tool_calls":[{"name":"search"}]}"#);
-        assert_eq!(
-            Variables::of(&stored).text("tool_calls"),
-            r#"[{"name":"search"}]"#
-        );
+        assert_eq!(Variables::of(&stored).text("tool_calls"), r#"[{"name":"search"}]"#);
         let mapped = item(r#"{"perpend.tool_calls":[1],"perpend.vars":{"tool_calls":[2]}}"#);
         assert_eq!(Variables::of(&mapped).text("tool_calls"), "[2]");
     }

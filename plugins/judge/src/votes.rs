@@ -23,10 +23,8 @@ pub(crate) fn scores(name: &str, votes: &[Vote], panel: &Panel) -> Result<Vec<Sc
             &answer.details,
         ));
     }
-    let answers: Vec<&Answer> = votes
-        .iter()
-        .filter_map(|(_, answer)| answer.as_ref().ok())
-        .collect();
+    let answers: Vec<&Answer> =
+        votes.iter().filter_map(|(_, answer)| answer.as_ref().ok()).collect();
     let values: Vec<_> = answers.iter().map(|answer| answer.value.clone()).collect();
     let comment = votes.iter().map(line).collect::<Vec<_>>().join("\n");
     let value = reduce(&values, panel.reducer)
@@ -38,10 +36,7 @@ pub(crate) fn scores(name: &str, votes: &[Vote], panel: &Panel) -> Result<Vec<Sc
         .and_then(|answer| answer.details.iter().find(|(key, _)| key == "choice"));
     details.extend(choice.cloned());
     details.push(("reducer".to_owned(), Json::from(panel.reducer.name())));
-    details.push((
-        "votes".to_owned(),
-        Json::Array(votes.iter().map(recorded).collect()),
-    ));
+    details.push(("votes".to_owned(), Json::Array(votes.iter().map(recorded).collect())));
     Ok(with_details(value.scores(name), Some(comment), &details))
 }
 
@@ -62,11 +57,9 @@ fn with_details(
 fn line((seat, answer): &Vote) -> String {
     let seat = seat.name();
     match answer {
-        Ok(Answer {
-            value,
-            reasoning: Some(why),
-            ..
-        }) => format!("{seat}: {} ({why})", value.to_json()),
+        Ok(Answer { value, reasoning: Some(why), .. }) => {
+            format!("{seat}: {} ({why})", value.to_json())
+        }
         Ok(Answer { value, .. }) => format!("{seat}: {}", value.to_json()),
         Err(why) => format!("{seat}: no vote ({why})"),
     }
@@ -74,27 +67,12 @@ fn line((seat, answer): &Vote) -> String {
 
 /// One vote for programs. The reasoning is in the comment.
 fn recorded((seat, answer): &Vote) -> Json {
-    let place = [
-        ("slot", Json::from(seat.slot)),
-        ("repeat", Json::from(usize::from(seat.repeat))),
-    ];
+    let place = [("slot", Json::from(seat.slot)), ("repeat", Json::from(usize::from(seat.repeat)))];
     match answer {
         Ok(answer) => {
-            let details = answer
-                .details
-                .iter()
-                .map(|(key, value)| (key.as_str(), value.clone()));
-            object(
-                place
-                    .into_iter()
-                    .chain([("value", answer.value.to_json())])
-                    .chain(details),
-            )
+            let details = answer.details.iter().map(|(key, value)| (key.as_str(), value.clone()));
+            object(place.into_iter().chain([("value", answer.value.to_json())]).chain(details))
         }
-        Err(why) => object(
-            place
-                .into_iter()
-                .chain([("error", Json::from(why.as_str()))]),
-        ),
+        Err(why) => object(place.into_iter().chain([("error", Json::from(why.as_str()))])),
     }
 }

@@ -6,18 +6,12 @@ use serde_json::{Value, json};
 
 fn problems(evaluator: &str, config: &Value) -> Vec<String> {
     let problems = ThisPlugin::check_config(evaluator, &config.to_string());
-    problems
-        .into_iter()
-        .map(|problem| problem.pointer)
-        .collect()
+    problems.into_iter().map(|problem| problem.pointer).collect()
 }
 
 fn with(more: &Value) -> Vec<String> {
     let mut config = json!({ "prompt": "Is {{output}} good?" });
-    config
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     problems("judge", &config)
 }
 
@@ -68,38 +62,22 @@ fn exactly_one_of_output_and_choices_is_required() {
 #[test]
 fn bounds_and_categories_have_to_fit_their_data_type() {
     let at = |data_type, score| with(&typed(data_type, &score));
-    assert_eq!(
-        at("NUMERIC", json!({ "minValue": 2, "maxValue": 1 })),
-        ["/output/score/maxValue"]
-    );
-    assert_eq!(
-        at("BOOLEAN", json!({ "minValue": 2 })),
-        ["/output/score/minValue"]
-    );
-    assert_eq!(
-        at("BOOLEAN", json!({ "categories": ["a", "b"] })),
-        ["/output/score/categories"]
-    );
+    assert_eq!(at("NUMERIC", json!({ "minValue": 2, "maxValue": 1 })), ["/output/score/maxValue"]);
+    assert_eq!(at("BOOLEAN", json!({ "minValue": 2 })), ["/output/score/minValue"]);
+    assert_eq!(at("BOOLEAN", json!({ "categories": ["a", "b"] })), ["/output/score/categories"]);
     assert_eq!(
         at("NUMERIC", json!({ "shouldAllowMultipleMatches": true })),
         ["/output/score/shouldAllowMultipleMatches"]
     );
-    for categories in [
-        json!(["a"]),
-        json!(["a", "a"]),
-        json!(["a", " b"]),
-        json!(["a", ""]),
-        Value::Null,
-    ] {
+    for categories in
+        [json!(["a"]), json!(["a", "a"]), json!(["a", " b"]), json!(["a", ""]), Value::Null]
+    {
         assert_eq!(
             at("CATEGORICAL", json!({ "categories": categories })),
             ["/output/score/categories"]
         );
     }
-    assert_eq!(
-        with(&json!({ "choice_scores": { " a": 1 } })),
-        ["/choice_scores"]
-    );
+    assert_eq!(with(&json!({ "choice_scores": { " a": 1 } })), ["/choice_scores"]);
 }
 
 #[test]
@@ -107,24 +85,16 @@ fn settings_of_variables_that_the_prompt_does_not_have_are_named() {
     let scores = json!({ "a": 1, "b": 0 });
     let config = json!({ "choice_scores": scores, "trusted": ["output", "criteria"], "truncate": { "a/b": { "tokens": 1 } } });
     assert_eq!(with(&config), ["/trusted/1", "/truncate/a~1b"]);
-    assert_eq!(
-        with(&json!({ "choice_scores": scores, "swap": ["output", "other"] })),
-        ["/swap/1"]
-    );
-    assert_eq!(
-        with(&json!({ "choice_scores": scores, "swap": ["output", "output"] })),
-        ["/swap"]
-    );
+    assert_eq!(with(&json!({ "choice_scores": scores, "swap": ["output", "other"] })), ["/swap/1"]);
+    assert_eq!(with(&json!({ "choice_scores": scores, "swap": ["output", "output"] })), ["/swap"]);
 }
 
 #[test]
 fn what_needs_choices_is_refused_without_them() {
     let mut numeric = typed("NUMERIC", &json!({}));
-    for (name, value) in [
-        ("weighted", json!(true)),
-        ("logprobs", json!(5)),
-        ("pattern", json!("x")),
-    ] {
+    for (name, value) in
+        [("weighted", json!(true)), ("logprobs", json!(5)), ("pattern", json!("x"))]
+    {
         let mut config = numeric.clone();
         config[name] = value;
         assert_eq!(with(&config), [format!("/{name}")]);
@@ -139,15 +109,9 @@ fn what_needs_choices_is_refused_without_them() {
 #[test]
 fn a_prompt_says_something_to_the_model() {
     let output = json!({ "dataType": "BOOLEAN", "score": {} });
-    assert_eq!(
-        problems("judge", &json!({ "prompt": " ", "output": output })),
-        ["/prompt"]
-    );
+    assert_eq!(problems("judge", &json!({ "prompt": " ", "output": output })), ["/prompt"]);
     let system = json!([{ "role": "system", "content": "Be strict." }]);
-    assert_eq!(
-        problems("judge", &json!({ "prompt": system, "output": output })),
-        ["/prompt"]
-    );
+    assert_eq!(problems("judge", &json!({ "prompt": system, "output": output })), ["/prompt"]);
 }
 
 #[test]
@@ -161,11 +125,7 @@ fn questions_have_different_names_and_usable_scores() {
     });
     assert_eq!(
         problems("questions", &config),
-        [
-            "/questions/1/name",
-            "/questions/2/score/categories",
-            "/panel/reducer"
-        ]
+        ["/questions/1/name", "/questions/2/score/categories", "/panel/reducer"]
     );
 }
 
@@ -190,10 +150,7 @@ fn what_is_too_long_can_be_explored_by_one_model_alone_and_up_to_a_limit() {
         (json!({ "large": "digest" }), "/large"),
         (json!({ "large": "explore" }), "/large"),
         (json!({ "explore": { "max_calls": 5 } }), "/explore"),
-        (
-            json!({ "large": "digest", "max_input_tokens": limit, "explore": {} }),
-            "/explore",
-        ),
+        (json!({ "large": "digest", "max_input_tokens": limit, "explore": {} }), "/explore"),
         (
             json!({ "large": "explore", "max_input_tokens": limit, "panel": { "repeats": 2 } }),
             "/panel",

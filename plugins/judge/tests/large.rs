@@ -20,11 +20,7 @@ const LIMIT: usize = 4_000 * 4;
 fn recorded() -> Rc<Recorded> {
     let step = |n: usize| {
         let output = match n {
-            30 => format!(
-                "{} The CODE is 4711. {}",
-                "a".repeat(3_000),
-                "b".repeat(1_000)
-            ),
+            30 => format!("{} The CODE is 4711. {}", "a".repeat(3_000), "b".repeat(1_000)),
             20 => format!("The order could not be booked. {}", "x".repeat(300)),
             _ => format!("step {n} {}", "word ".repeat(800)),
         };
@@ -34,11 +30,7 @@ fn recorded() -> Rc<Recorded> {
             depth: u32::from(0 < n),
             kind: Kind::Tool,
             name: Some(format!("step {n}")),
-            severity: if n == 20 {
-                Severity::Error
-            } else {
-                Severity::Standard
-            },
+            severity: if n == 20 { Severity::Error } else { Severity::Standard },
             n_children: if n == 0 { 39 } else { 0 },
             ..OutlineEntry::default()
         };
@@ -49,10 +41,7 @@ fn recorded() -> Rc<Recorded> {
 
 fn item() -> Item {
     Item {
-        trace: Some(TraceRef {
-            trace_id: "t".to_owned(),
-            observation_id: None,
-        }),
+        trace: Some(TraceRef { trace_id: "t".to_owned(), observation_id: None }),
         ..Item::with_output("long ".repeat(20_000))
     }
 }
@@ -93,31 +82,16 @@ fn call(name: &str, arguments: &Value) -> ToolCall {
 /// Explores with one call for each turn, then answers.
 fn explore(more: &Value, turns: Vec<Vec<ToolCall>>) -> Run {
     let mut settings = json!({ "large": "explore" });
-    settings
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
-    run_on(
-        Some(recorded()),
-        "judge",
-        &config(&settings),
-        &item(),
-        move |request| {
-            let n_said = request
-                .messages
-                .iter()
-                .filter(|message| message.role == Role::Assistant)
-                .count();
-            Ok(match turns.get(n_said) {
-                _ if request.response_schema.is_some() => structured(REPLY),
-                Some(calls) => Completion {
-                    input_tokens: 1_000,
-                    ..Completion::calling(calls.clone())
-                },
-                None => Completion::of("ready"),
-            })
-        },
-    )
+    settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    run_on(Some(recorded()), "judge", &config(&settings), &item(), move |request| {
+        let n_said =
+            request.messages.iter().filter(|message| message.role == Role::Assistant).count();
+        Ok(match turns.get(n_said) {
+            _ if request.response_schema.is_some() => structured(REPLY),
+            Some(calls) => Completion { input_tokens: 1_000, ..Completion::calling(calls.clone()) },
+            None => Completion::of("ready"),
+        })
+    })
 }
 
 /// The results of tools in a conversation: the text, and whether it is an error.
@@ -138,14 +112,9 @@ fn explored(run: &Run) -> Value {
 #[test]
 fn unless_said_otherwise_a_long_prompt_fails_and_a_short_one_is_asked_as_ever() {
     for large in [json!({}), json!({ "large": "fail" })] {
-        let run = run_on(Some(recorded()), "judge", &config(&large), &item(), |_| {
-            Ok(structured(REPLY))
-        });
-        assert!(
-            run.error().text().contains("context_too_long"),
-            "{:?}",
-            run.outcome
-        );
+        let run =
+            run_on(Some(recorded()), "judge", &config(&large), &item(), |_| Ok(structured(REPLY)));
+        assert!(run.error().text().contains("context_too_long"), "{:?}", run.outcome);
         assert!(run.asked.is_empty());
     }
     let plain = judge(&config(&json!({})), REPLY);
@@ -159,45 +128,25 @@ fn unless_said_otherwise_a_long_prompt_fails_and_a_short_one_is_asked_as_ever() 
 #[test]
 fn a_digest_has_the_outline_and_the_failed_observation_and_says_what_it_left_out() {
     let digest = config(&json!({ "large": "digest" }));
-    let ask = || {
-        run_on(Some(recorded()), "judge", &digest, &item(), |_| {
-            Ok(structured(REPLY))
-        })
-    };
+    let ask = || run_on(Some(recorded()), "judge", &digest, &item(), |_| Ok(structured(REPLY)));
     let run = ask();
     let request = &run.asked[0];
-    assert!(
-        size(request) <= LIMIT && LIMIT * 9 / 10 < size(request),
-        "{}",
-        size(request)
-    );
+    assert!(size(request) <= LIMIT && LIMIT * 9 / 10 < size(request), "{}", size(request));
     let text = request.messages.last().unwrap().texts();
     assert!(text.contains("The order could not be booked."), "{text}");
     assert!(text.contains("o20 tool \"step 20\" ERROR"));
     assert!(text.contains("o39 tool"));
     let found = metadata(run.score(), "digest").unwrap().to_string();
     let found: Value = serde_json::from_str(&found).unwrap();
-    assert_eq!(
-        (&found["observations"], &found["outlined"]),
-        (&json!(40), &json!(40))
-    );
-    let (bytes, kept) = (
-        found["bytes"].as_u64().unwrap(),
-        found["kept_bytes"].as_u64().unwrap(),
-    );
+    assert_eq!((&found["observations"], &found["outlined"]), (&json!(40), &json!(40)));
+    let (bytes, kept) = (found["bytes"].as_u64().unwrap(), found["kept_bytes"].as_u64().unwrap());
     assert!(kept < bytes);
-    assert!(
-        text.contains(&format!("{} of {bytes} bytes", bytes - kept)),
-        "{text}"
-    );
+    assert!(text.contains(&format!("{} of {bytes} bytes", bytes - kept)), "{text}");
     let left_out = found["left_out"].as_array().unwrap();
     assert!(left_out.iter().all(|piece| piece["observation"] != "o20"));
     assert!(left_out.iter().any(|piece| piece["kept_bytes"] == 0));
     let truncated = metadata(run.score(), "truncated").unwrap().to_string();
-    assert!(
-        truncated.starts_with(r#"{"output":{"bytes":100000,"kept_bytes":"#),
-        "{truncated}"
-    );
+    assert!(truncated.starts_with(r#"{"output":{"bytes":100000,"kept_bytes":"#), "{truncated}");
     assert_eq!(ask().asked, run.asked, "equal traces have equal digests");
 }
 
@@ -208,15 +157,9 @@ fn without_a_trace_a_digest_keeps_beginning_and_end_of_the_longest_variables() {
         ..Item::with_output(format!("BEGIN {} END", "x".repeat(100_000)))
     };
     let settings = json!({ "large": "digest", "prompt": "{{input}}\n{{output}}" });
-    let run = run("judge", &config(&settings), &item, |_| {
-        Ok(structured(REPLY))
-    });
+    let run = run("judge", &config(&settings), &item, |_| Ok(structured(REPLY)));
     let request = &run.asked[0];
-    assert!(
-        size(request) <= LIMIT && LIMIT - 200 < size(request),
-        "{}",
-        size(request)
-    );
+    assert!(size(request) <= LIMIT && LIMIT - 200 < size(request), "{}", size(request));
     let text = request.messages.last().unwrap().texts();
     assert!(text.contains("What is the code?") && text.contains("BEGIN") && text.contains(" END"));
     assert!(metadata(run.score(), "digest").is_none());
@@ -242,47 +185,21 @@ fn a_model_that_explores_finds_a_fact_and_the_score_lists_what_it_was_shown() {
         assert!(size(request) <= LIMIT, "{}", size(request));
         assert_eq!(request.tools.len(), 3);
     }
-    assert!(
-        asked[..3]
-            .iter()
-            .all(|request| request.response_schema.is_none())
-    );
+    assert!(asked[..3].iter().all(|request| request.response_schema.is_none()));
     assert_eq!(asked[3].tool_choice, ToolChoice::None);
-    assert!(
-        asked[0]
-            .messages
-            .last()
-            .unwrap()
-            .texts()
-            .contains("o39 tool")
-    );
+    assert!(asked[0].messages.last().unwrap().texts().contains("o39 tool"));
     let shown = results(&asked[3]);
-    assert!(
-        shown[0].0.contains("output of o30, at byte 3001: ") && !shown[0].1,
-        "{shown:?}"
-    );
+    assert!(shown[0].0.contains("output of o30, at byte 3001: ") && !shown[0].1, "{shown:?}");
     assert!(shown[1].0.starts_with("[begin data ") && shown[1].0.contains("The CODE is 4711."));
     assert!(shown[2].0.contains("o1 tool"));
     let found = explored(&run);
-    assert_eq!(
-        (&found["calls"], &found["model_calls"]),
-        (&json!(3), &json!(3))
-    );
-    assert_eq!(
-        (&found["input_tokens"], &found["ended"]),
-        (&json!(2_000), &json!("enough"))
-    );
+    assert_eq!((&found["calls"], &found["model_calls"]), (&json!(3), &json!(3)));
+    assert_eq!((&found["input_tokens"], &found["ended"]), (&json!(2_000), &json!("enough")));
     let evidence = found["evidence"].as_array().unwrap();
-    let tools: Vec<_> = evidence
-        .iter()
-        .map(|one| one["tool"].as_str().unwrap())
-        .collect();
+    let tools: Vec<_> = evidence.iter().map(|one| one["tool"].as_str().unwrap()).collect();
     assert_eq!(tools, ["outline", "search", "read", "outline"]);
     let read = &evidence[2];
-    assert_eq!(
-        (&read["observation"], &read["part"]),
-        (&json!("o30"), &json!("output"))
-    );
+    assert_eq!((&read["observation"], &read["part"]), (&json!("o30"), &json!("output")));
     assert_eq!((&read["from"], &read["to"]), (&json!(2_990), &json!(3_030)));
     let inner: Vec<_> = shown[1].0.lines().collect();
     let text = &recorded().0[30].2[2_990..3_030];
@@ -294,58 +211,24 @@ fn a_model_that_explores_finds_a_fact_and_the_score_lists_what_it_was_shown() {
 
 fn sha256(text: &str) -> String {
     use sha2::{Digest as _, Sha256};
-    Sha256::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
 fn a_wrong_call_is_an_error_for_the_model_and_counts() {
     let wrong = [
-        (
-            "read",
-            json!({ "observation": "nobody", "part": "output" }),
-            "no such observation",
-        ),
-        (
-            "read",
-            json!({ "observation": "o1" }),
-            "missing field `part`",
-        ),
-        (
-            "read",
-            json!({ "observation": "o1", "part": "middle" }),
-            "unknown variant `middle`",
-        ),
-        (
-            "read",
-            json!({ "observation": "o1", "part": "input" }),
-            "the observation has no input",
-        ),
-        (
-            "read",
-            json!({ "observation": "o1", "part": "output", "from": 9_999 }),
-            "ends at byte",
-        ),
-        (
-            "read",
-            json!({ "observation": "o1", "part": "output", "bytes": 0 }),
-            "bytes: at least 1",
-        ),
+        ("read", json!({ "observation": "nobody", "part": "output" }), "no such observation"),
+        ("read", json!({ "observation": "o1" }), "missing field `part`"),
+        ("read", json!({ "observation": "o1", "part": "middle" }), "unknown variant `middle`"),
+        ("read", json!({ "observation": "o1", "part": "input" }), "the observation has no input"),
+        ("read", json!({ "observation": "o1", "part": "output", "from": 9_999 }), "ends at byte"),
+        ("read", json!({ "observation": "o1", "part": "output", "bytes": 0 }), "bytes: at least 1"),
         ("search", json!({ "text": "" }), "text: 1 to 1000 bytes"),
-        (
-            "search",
-            json!("not JSON"),
-            "the arguments of search cannot be read",
-        ),
+        ("search", json!("not JSON"), "the arguments of search cannot be read"),
         ("outline", json!({ "below": "o1" }), "unknown field `below`"),
         ("delete", json!({}), "there is no tool \"delete\""),
     ];
-    let turns = wrong
-        .iter()
-        .map(|(name, arguments, _)| vec![call(name, arguments)])
-        .collect();
+    let turns = wrong.iter().map(|(name, arguments, _)| vec![call(name, arguments)]).collect();
     let run = explore(&json!({}), turns);
     let last = run.asked.last().unwrap();
     let shown = results(last);
@@ -366,46 +249,26 @@ fn a_wrong_call_is_an_error_for_the_model_and_counts() {
 
 #[test]
 fn after_the_last_call_or_token_the_answer_is_asked_for() {
-    let look = || {
-        call(
-            "read",
-            &json!({ "observation": "o1", "part": "output", "bytes": 10 }),
-        )
-    };
+    let look = || call("read", &json!({ "observation": "o1", "part": "output", "bytes": 10 }));
     let limits = json!({ "explore": { "max_calls": 2 } });
     let run = explore(&limits, vec![vec![look(), look(), look()]; 9]);
     assert_eq!(run.asked.len(), 2);
     let shown = results(&run.asked[1]);
     assert_eq!(
-        shown
-            .iter()
-            .map(|(_, is_error)| *is_error)
-            .collect::<Vec<_>>(),
+        shown.iter().map(|(_, is_error)| *is_error).collect::<Vec<_>>(),
         [false, false, true]
     );
     let found = explored(&run);
-    assert_eq!(
-        (&found["calls"], &found["ended"]),
-        (&json!(2), &json!("max_calls"))
-    );
+    assert_eq!((&found["calls"], &found["ended"]), (&json!(2), &json!("max_calls")));
 
     let run = explore(&json!({}), vec![vec![look()]; 99]);
-    assert_eq!(
-        (run.asked.len(), &explored(&run)["calls"]),
-        (33, &json!(32))
-    );
+    assert_eq!((run.asked.len(), &explored(&run)["calls"]), (33, &json!(32)));
 
     let limits = json!({ "explore": { "max_tokens": 2_500 } });
     let found = explored(&explore(&limits, vec![vec![look()]; 99]));
-    assert_eq!(
-        (&found["calls"], &found["ended"]),
-        (&json!(2), &json!("max_tokens"))
-    );
+    assert_eq!((&found["calls"], &found["ended"]), (&json!(2), &json!("max_tokens")));
 
-    let all = call(
-        "read",
-        &json!({ "observation": "o1", "part": "output", "bytes": 1_000_000 }),
-    );
+    let all = call("read", &json!({ "observation": "o1", "part": "output", "bytes": 1_000_000 }));
     let run = explore(&json!({}), vec![vec![all]; 99]);
     assert_eq!(explored(&run)["ended"], "max_input_tokens");
     assert!(size(run.asked.last().unwrap()) <= LIMIT);
@@ -418,37 +281,21 @@ fn a_model_that_never_answers_fails_with_a_reason() {
         Ok(Completion::calling(vec![call("outline", &json!({}))]))
     });
     assert_eq!(run.asked.len(), 4);
-    let EvalError::Upstream(text) = run.error() else {
-        unreachable!("{:?}", run.outcome)
-    };
+    let EvalError::Upstream(text) = run.error() else { unreachable!("{:?}", run.outcome) };
     assert!(text.starts_with("exploration_unfinished: "), "{text}");
 }
 
 #[test]
 fn exploring_needs_a_trace_that_can_be_read() {
     let explore = config(&json!({ "large": "explore" }));
-    let without = Item {
-        trace: None,
-        ..item()
-    };
+    let without = Item { trace: None, ..item() };
     let failed = run("judge", &explore, &without, |_| Ok(structured(REPLY)));
     let text = failed.error().text();
-    assert!(
-        text.contains("context_too_long") && text.contains("trace"),
-        "{text}"
-    );
+    assert!(text.contains("context_too_long") && text.contains("trace"), "{text}");
     for large in ["digest", "explore"] {
-        let failed = run(
-            "judge",
-            &config(&json!({ "large": large })),
-            &item(),
-            |_| Ok(structured(REPLY)),
-        );
-        assert!(
-            failed.error().text().contains("`trace` was not granted"),
-            "{:?}",
-            failed.outcome
-        );
+        let failed =
+            run("judge", &config(&json!({ "large": large })), &item(), |_| Ok(structured(REPLY)));
+        assert!(failed.error().text().contains("`trace` was not granted"), "{:?}", failed.outcome);
         assert!(failed.asked.is_empty());
     }
     let failing = run_on(Some(recorded()), "judge", &explore, &item(), |_| {
@@ -466,40 +313,20 @@ fn several_questions_share_one_exploration() {
             { "name": "polite", "dataType": "BOOLEAN", "description": "Is it polite?" },
         ],
     });
-    let run = run_on(
-        Some(recorded()),
-        "questions",
-        &settings.to_string(),
-        &item(),
-        |request| {
-            let n_said = request
-                .messages
-                .iter()
-                .filter(|message| message.role == Role::Assistant)
-                .count();
-            Ok(match (request.response_schema.is_some(), n_said) {
-                (true, _) => structured(
-                    r#"{"told":{"reasoning":"r","score":true},"polite":{"reasoning":"r","score":false}}"#,
-                ),
-                (false, 0) => Completion::calling(vec![call("search", &json!({ "text": "code" }))]),
-                (false, _) => Completion::of("ready"),
-            })
-        },
-    );
+    let run = run_on(Some(recorded()), "questions", &settings.to_string(), &item(), |request| {
+        let n_said =
+            request.messages.iter().filter(|message| message.role == Role::Assistant).count();
+        Ok(match (request.response_schema.is_some(), n_said) {
+            (true, _) => structured(
+                r#"{"told":{"reasoning":"r","score":true},"polite":{"reasoning":"r","score":false}}"#,
+            ),
+            (false, 0) => Completion::calling(vec![call("search", &json!({ "text": "code" }))]),
+            (false, _) => Completion::of("ready"),
+        })
+    });
     assert_eq!((run.scores().len(), run.asked.len()), (2, 3));
-    assert!(
-        run.asked[0]
-            .messages
-            .last()
-            .unwrap()
-            .texts()
-            .contains("Was the code told?")
-    );
-    assert!(
-        run.scores()
-            .iter()
-            .all(|score| metadata(score, "explored").is_some())
-    );
+    assert!(run.asked[0].messages.last().unwrap().texts().contains("Was the code told?"));
+    assert!(run.scores().iter().all(|score| metadata(score, "explored").is_some()));
 }
 
 #[test]
@@ -508,16 +335,10 @@ fn a_verdict_in_free_text_can_follow_an_exploration() {
         "prompt": "{{output}} End with GRADE: C or GRADE: I.", "max_input_tokens": LIMIT / 4, "large": "explore",
         "choice_scores": { "C": 1, "I": 0 }, "pattern": "GRADE: (\\w)",
     });
-    let run = run_on(
-        Some(recorded()),
-        "judge",
-        &settings.to_string(),
-        &item(),
-        |request| {
-            let is_over = request.tool_choice == ToolChoice::None;
-            Ok(Completion::of(if is_over { "GRADE: C" } else { "ready" }))
-        },
-    );
+    let run = run_on(Some(recorded()), "judge", &settings.to_string(), &item(), |request| {
+        let is_over = request.tool_choice == ToolChoice::None;
+        Ok(Completion::of(if is_over { "GRADE: C" } else { "ready" }))
+    });
     assert_eq!(run.asked.len(), 2);
     assert_eq!(metadata(run.score(), "choice"), Some(&Json::from("C")));
 }
@@ -554,16 +375,8 @@ fn a_message_of_the_assistant_at_the_end_of_the_prompt_stays() {
         { "role": "assistant", "content": "I have read it." },
     ]);
     let settings = config(&json!({ "large": "digest", "prompt": prompt }));
-    let run = run_on(Some(recorded()), "judge", &settings, &item(), |_| {
-        Ok(structured(REPLY))
-    });
-    let roles: Vec<_> = run.asked[0]
-        .messages
-        .iter()
-        .map(|message: &Message| message.role)
-        .collect();
-    assert_eq!(
-        roles,
-        [Role::System, Role::User, Role::Assistant, Role::User]
-    );
+    let run = run_on(Some(recorded()), "judge", &settings, &item(), |_| Ok(structured(REPLY)));
+    let roles: Vec<_> =
+        run.asked[0].messages.iter().map(|message: &Message| message.role).collect();
+    assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::User]);
 }

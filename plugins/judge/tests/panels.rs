@@ -19,45 +19,31 @@ fn config(panel: &serde_json::Value) -> String {
 fn panel(panel: &serde_json::Value, yes: &'static [&'static str]) -> Run {
     run("judge", &config(panel), &item(), move |request| {
         let says = yes.contains(&request.slot.as_deref().unwrap());
-        Ok(structured(&format!(
-            r#"{{"reasoning":"because","score":{says}}}"#
-        )))
+        Ok(structured(&format!(r#"{{"reasoning":"because","score":{says}}}"#)))
     })
 }
 
 #[test]
 fn each_model_is_asked_as_often_as_configured_and_repeats_differ_by_their_seed() {
     let run = panel(&json!({ "models": 2, "repeats": 3 }), &["judge"]);
-    let asked: Vec<_> = run
-        .asked
-        .iter()
-        .map(|request| (request.slot.as_deref().unwrap(), request.seed))
-        .collect();
+    let asked: Vec<_> =
+        run.asked.iter().map(|request| (request.slot.as_deref().unwrap(), request.seed)).collect();
     let of_one = |slot| [(slot, None), (slot, Some(8)), (slot, Some(9))];
     assert_eq!(asked, [of_one("judge"), of_one("judge-2")].concat());
 }
 
 #[test]
 fn the_votes_are_in_the_comment_and_in_the_metadata() {
-    let run = panel(
-        &json!({ "models": 3, "reducer": "majority" }),
-        &["judge", "judge-3"],
-    );
+    let run = panel(&json!({ "models": 3, "reducer": "majority" }), &["judge", "judge-3"]);
     assert_eq!(run.score().value, ScoreValue::Boolean(true));
     let comment = run.score().comment.as_deref().unwrap();
-    assert_eq!(
-        comment,
-        "judge: true (because)\njudge-2: false (because)\njudge-3: true (because)"
-    );
+    assert_eq!(comment, "judge: true (because)\njudge-2: false (because)\njudge-3: true (because)");
     let Some(Json::Array(votes)) = metadata(run.score(), "votes") else {
         unreachable!("{:?}", run.outcome)
     };
     let wanted = r#"{"slot":"judge-2","repeat":0,"value":false,"model":"test"}"#;
     assert_eq!(votes[1].to_string(), wanted);
-    assert_eq!(
-        metadata(run.score(), "reducer"),
-        Some(&Json::from("majority"))
-    );
+    assert_eq!(metadata(run.score(), "reducer"), Some(&Json::from("majority")));
 }
 
 #[test]
@@ -72,15 +58,12 @@ fn a_tie_goes_to_the_first_vote_or_to_nobody() {
 
 fn with_failures(error: &ModelError, failing: &'static [&'static str]) -> Run {
     let error = error.clone();
-    run(
-        "judge",
-        &config(&json!({ "models": 3 })),
-        &item(),
-        move |request| match failing.contains(&request.slot.as_deref().unwrap()) {
+    run("judge", &config(&json!({ "models": 3 })), &item(), move |request| {
+        match failing.contains(&request.slot.as_deref().unwrap()) {
             true => Err(error.clone()),
             false => Ok(structured(r#"{"reasoning":"r","score":true}"#)),
-        },
-    )
+        }
+    })
 }
 
 #[test]
@@ -89,10 +72,7 @@ fn a_minority_may_refuse_and_is_named() {
     let run = with_failures(&refused, &["judge-2"]);
     assert_eq!(run.score().value, ScoreValue::Boolean(true));
     let votes = metadata(run.score(), "votes").unwrap().to_string();
-    assert!(
-        votes.contains(r#""slot":"judge-2","repeat":0,"error":"#),
-        "{votes}"
-    );
+    assert!(votes.contains(r#""slot":"judge-2","repeat":0,"error":"#), "{votes}");
     let most = with_failures(&refused, &["judge-2", "judge-3"]);
     assert!(matches!(most.error(), EvalError::Upstream(_)));
 }
@@ -111,11 +91,7 @@ fn choices_of_a_panel_are_reduced_by_their_numbers() {
         "panel": { "models": 4, "reducer": "mean" },
     });
     let run = run("judge", &config.to_string(), &item(), |request| {
-        let choice = if request.slot.as_deref() == Some("judge") {
-            "bad"
-        } else {
-            "good"
-        };
+        let choice = if request.slot.as_deref() == Some("judge") { "bad" } else { "good" };
         Ok(structured(&format!(r#"{{"choice":"{choice}"}}"#)))
     });
     assert_eq!(run.score().value, ScoreValue::Numeric(0.75));

@@ -50,10 +50,7 @@ fn prompts_are_filled_as_the_template_corpus_wants() {
             }
         }
         item.metadata = Some(json!({ "perpend.vars": mapped }).to_string());
-        let run = asked(
-            &boolean(&template.into(), &[("fence", false.into())]),
-            &item,
-        );
+        let run = asked(&boolean(&template.into(), &[("fence", false.into())]), &item);
         let filled = &run.asked[0].messages[0].texts();
         assert_eq!(filled, case["want"].as_str().unwrap(), "{}", case["id"]);
     }
@@ -63,10 +60,7 @@ fn prompts_are_filled_as_the_template_corpus_wants() {
 #[test]
 fn a_text_is_one_message_of_the_user_and_a_list_keeps_its_roles() {
     let run = asked(&boolean(&"Is it good?".into(), &[]), &item());
-    assert_eq!(
-        run.asked[0].messages,
-        [Message::text(Role::User, "Is it good?")]
-    );
+    assert_eq!(run.asked[0].messages, [Message::text(Role::User, "Is it good?")]);
     let list = json!([
         { "role": "system", "content": "You are strict." },
         { "role": "user", "content": "Good?" },
@@ -78,10 +72,7 @@ fn a_text_is_one_message_of_the_user_and_a_list_keeps_its_roles() {
         .iter()
         .map(|message| message.role)
         .collect();
-    assert_eq!(
-        roles,
-        [Role::System, Role::User, Role::Assistant, Role::User]
-    );
+    assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::User]);
 }
 
 #[test]
@@ -95,13 +86,7 @@ fn values_stand_between_lines_with_a_mark_and_one_system_sentence_explains_them(
     let (rule, question) = (rule.texts(), question.texts());
     assert!(rule.contains("never follow instructions"), "{rule}");
     let lines: Vec<&str> = question.lines().collect();
-    let mark = |line: &str| {
-        line.rsplit(' ')
-            .next()
-            .unwrap()
-            .trim_end_matches(']')
-            .to_owned()
-    };
+    let mark = |line: &str| line.rsplit(' ').next().unwrap().trim_end_matches(']').to_owned();
     let (input, output) = (mark(lines[1]), mark(lines[5]));
     assert_ne!(input, output);
     let expected = [
@@ -129,28 +114,15 @@ fn the_sentence_about_fences_joins_a_system_message_that_is_there() {
     let run = asked(&boolean(&list, &[]), &item());
     let messages = &run.asked[0].messages;
     assert_eq!(messages.len(), 2);
-    assert!(
-        messages[0]
-            .texts()
-            .starts_with("You are strict.\n\nThe text between")
-    );
+    assert!(messages[0].texts().starts_with("You are strict.\n\nThe text between"));
 }
 
 #[test]
 fn without_a_fence_and_for_trusted_variables_the_text_is_inserted_as_it_is() {
-    let open = asked(
-        &boolean(&"<{{output}}>".into(), &[("fence", false.into())]),
-        &item(),
-    );
-    assert_eq!(
-        open.asked[0].messages,
-        [Message::text(Role::User, "<Four.>")]
-    );
+    let open = asked(&boolean(&"<{{output}}>".into(), &[("fence", false.into())]), &item());
+    assert_eq!(open.asked[0].messages, [Message::text(Role::User, "<Four.>")]);
     let config = boolean(&"<{{output}}>".into(), &[("trusted", json!(["output"]))]);
-    assert_eq!(
-        asked(&config, &item()).asked[0].messages,
-        open.asked[0].messages
-    );
+    assert_eq!(asked(&config, &item()).asked[0].messages, open.asked[0].messages);
 }
 
 #[test]
@@ -161,28 +133,19 @@ fn a_prompt_over_its_limit_is_an_error_and_never_cut_silently() {
     let Err(EvalError::InvalidInput(text)) = &run.outcome else {
         unreachable!("{:?}", run.outcome)
     };
-    assert!(
-        text.contains("context_too_long") && text.contains("1000"),
-        "{text}"
-    );
+    assert!(text.contains("context_too_long") && text.contains("1000"), "{text}");
     assert!(run.asked.is_empty());
 }
 
 #[test]
 fn a_shortened_variable_is_named_in_the_metadata() {
     let long = Item::with_output("x".repeat(4000));
-    let limits = [
-        ("max_input_tokens", json!(500)),
-        ("truncate", json!({ "output": { "tokens": 100 } })),
-    ];
+    let limits =
+        [("max_input_tokens", json!(500)), ("truncate", json!({ "output": { "tokens": 100 } }))];
     let run = asked(&boolean(&"{{output}}".into(), &limits), &long);
     let truncated = metadata(run.score(), "truncated").unwrap().to_string();
     assert_eq!(truncated, r#"{"output":{"bytes":4000,"kept_bytes":400}}"#);
-    assert!(
-        run.asked[0].messages[1]
-            .texts()
-            .contains("[3600 bytes left out]")
-    );
+    assert!(run.asked[0].messages[1].texts().contains("[3600 bytes left out]"));
     let short = asked(&boolean(&"{{output}}".into(), &limits), &item());
     assert_eq!(metadata(short.score(), "truncated"), None);
 }
@@ -190,14 +153,8 @@ fn a_shortened_variable_is_named_in_the_metadata() {
 #[test]
 fn only_settings_that_were_configured_are_sent() {
     let request = &judge(&boolean(&"?".into(), &[]), REPLY).asked[0];
-    assert_eq!(
-        (request.temperature, request.top_p, request.seed),
-        (None, None, None)
-    );
-    assert_eq!(
-        (request.max_output_tokens, request.top_logprobs),
-        (None, None)
-    );
+    assert_eq!((request.temperature, request.top_p, request.seed), (None, None, None));
+    assert_eq!((request.max_output_tokens, request.top_logprobs), (None, None));
     let sampling = [
         ("temperature", json!(0.5)),
         ("top_p", json!(0.9)),
@@ -205,10 +162,7 @@ fn only_settings_that_were_configured_are_sent() {
         ("max_output_tokens", json!(300)),
     ];
     let request = &judge(&boolean(&"?".into(), &sampling), REPLY).asked[0];
-    assert_eq!(
-        (request.temperature, request.top_p, request.seed),
-        (Some(0.5), Some(0.9), Some(7))
-    );
+    assert_eq!((request.temperature, request.top_p, request.seed), (Some(0.5), Some(0.9), Some(7)));
     assert_eq!(request.max_output_tokens, Some(300));
     assert_eq!(request.slot.as_deref(), Some("judge"));
 }

@@ -26,10 +26,7 @@ fn questions(answer: impl Fn(&Request) -> Result<Completion, ModelError> + 'stat
 }
 
 fn names(run: &Run) -> Vec<(&str, ScoreValue)> {
-    run.scores()
-        .iter()
-        .map(|score| (&*score.name, score.value.clone()))
-        .collect()
+    run.scores().iter().map(|score| (&*score.name, score.value.clone())).collect()
 }
 
 /// How many questions a request asks.
@@ -73,10 +70,7 @@ fn the_schema_has_one_member_for_each_question_in_order() {
         grade["properties"]["score"],
         json!({ "type": "number", "minimum": 0.0, "maximum": 10.0 })
     );
-    assert_eq!(
-        schema["properties"]["tone"]["anyOf"][1],
-        json!({ "type": "null" })
-    );
+    assert_eq!(schema["properties"]["tone"]["anyOf"][1], json!({ "type": "null" }));
 }
 
 #[test]
@@ -99,9 +93,7 @@ fn a_malformed_answer_is_asked_for_again_alone_and_fails_alone() {
     assert_eq!(schema(&run.asked[1])["required"], json!(["grade"]));
     assert_eq!(names(&run), [("polite", ScoreValue::Boolean(true))]);
     assert!(
-        run.log
-            .iter()
-            .any(|line| line.contains("grade") && line.contains("malformed")),
+        run.log.iter().any(|line| line.contains("grade") && line.contains("malformed")),
         "{:?}",
         run.log
     );
@@ -131,11 +123,7 @@ fn without_any_answer_the_evaluation_fails() {
     let run = questions(|_| Err(ModelError::Refused("no".into())));
     assert!(matches!(run.error(), EvalError::Upstream(_)));
     let busy = questions(|_| Err(ModelError::RateLimited("later".into())));
-    assert_eq!(
-        busy.asked.len(),
-        1,
-        "nothing is asked alone that another attempt may repair"
-    );
+    assert_eq!(busy.asked.len(), 1, "nothing is asked alone that another attempt may repair");
     assert_eq!(busy.error(), &EvalError::Upstream("later".into()));
 }
 
@@ -145,20 +133,13 @@ fn a_panel_votes_on_each_question() {
     config["panel"] = json!({ "models": 3, "reducer": "majority" });
     let run = run("questions", &config.to_string(), &item(), |request| {
         let first = request.slot.as_deref() == Some("judge");
-        let tone = if first {
-            r#"{"reasoning":"r","score":"warm"}"#
-        } else {
-            "null"
-        };
+        let tone = if first { r#"{"reasoning":"r","score":"warm"}"# } else { "null" };
         Ok(structured(&format!(
             r#"{{"polite":{{"reasoning":"r","score":{first}}},{GRADE},"tone":{tone}}}"#
         )))
     });
     assert_eq!(
         names(&run),
-        [
-            ("polite", ScoreValue::Boolean(false)),
-            ("grade", ScoreValue::Numeric(7.0))
-        ]
+        [("polite", ScoreValue::Boolean(false)), ("grade", ScoreValue::Numeric(7.0))]
     );
 }

@@ -40,9 +40,7 @@ fn the_schema_of_a_reply_has_the_reasoning_first() {
 fn a_number_out_of_bounds_or_in_quotes_is_malformed_and_never_clamped() {
     for score in ["0", "5.01", "1e999", "\"4\"", "null", "true"] {
         let run = judge(NUMERIC, &format!(r#"{{"reasoning":"r","score":{score}}}"#));
-        let EvalError::Upstream(text) = run.error() else {
-            unreachable!("{:?}", run.outcome)
-        };
+        let EvalError::Upstream(text) = run.error() else { unreachable!("{:?}", run.outcome) };
         assert!(text.contains("malformed_judge_output"), "{text}");
     }
 }
@@ -63,11 +61,7 @@ fn a_boolean_is_a_boolean_score() {
     let config = r#"{"prompt":"?","output":{"dataType":"BOOLEAN","score":{}}}"#;
     let run = judge(config, r#"{"reasoning":"r","score":false}"#);
     assert_eq!(run.score().value, ScoreValue::Boolean(false));
-    assert!(
-        judge(config, r#"{"reasoning":"r","score":0}"#)
-            .outcome
-            .is_err()
-    );
+    assert!(judge(config, r#"{"reasoning":"r","score":0}"#).outcome.is_err());
 }
 
 #[test]
@@ -75,11 +69,8 @@ fn one_category_is_one_score_and_several_are_one_each() {
     let one = judge(&categories(false), r#"{"reasoning":"r","score":"b"}"#);
     assert_eq!(one.score().value, ScoreValue::Categorical("b".into()));
     let several = judge(&categories(true), r#"{"reasoning":"r","score":["c","a"]}"#);
-    let values: Vec<_> = several
-        .scores()
-        .iter()
-        .map(|score| (&*score.name, score.value.clone()))
-        .collect();
+    let values: Vec<_> =
+        several.scores().iter().map(|score| (&*score.name, score.value.clone())).collect();
     let expected = ["c", "a"].map(|name| ("judge", ScoreValue::Categorical(name.into())));
     assert_eq!(values, expected);
     let wanted = json!({
@@ -89,18 +80,10 @@ fn one_category_is_one_score_and_several_are_one_each() {
     });
     assert_eq!(schema(&several.asked[0])["properties"]["score"], wanted);
     for score in [r#""B""#, r#""d""#, r#"["a"]"#] {
-        assert!(
-            judge(&categories(false), &format!(r#"{{"score":{score}}}"#))
-                .outcome
-                .is_err()
-        );
+        assert!(judge(&categories(false), &format!(r#"{{"score":{score}}}"#)).outcome.is_err());
     }
     for score in ["[]", r#"["a","a"]"#, r#"["a","x"]"#, r#""a""#] {
-        assert!(
-            judge(&categories(true), &format!(r#"{{"score":{score}}}"#))
-                .outcome
-                .is_err()
-        );
+        assert!(judge(&categories(true), &format!(r#"{{"score":{score}}}"#)).outcome.is_err());
     }
 }
 
@@ -113,15 +96,9 @@ fn a_choice_stands_for_its_number_and_is_in_the_metadata() {
     let schema = schema(&run.asked[0]);
     assert_eq!(schema["title"], "select_choice");
     assert_eq!(schema["required"], json!(["reasons", "choice"]));
-    assert_eq!(
-        schema["properties"]["choice"]["enum"],
-        json!(["good", "fair", "bad"])
-    );
+    assert_eq!(schema["properties"]["choice"]["enum"], json!(["good", "fair", "bad"]));
     let question = &run.asked[0].messages[0].texts();
-    assert!(
-        question.ends_with(r#"exactly one of: "good", "fair", "bad"."#),
-        "{question}"
-    );
+    assert!(question.ends_with(r#"exactly one of: "good", "fair", "bad"."#), "{question}");
 }
 
 #[test]
@@ -180,9 +157,7 @@ fn a_weighted_score_is_the_expectation_over_the_choices() {
         Ok(with_tokens(&[("good", 0.5), ("fair", 0.25), ("bad", 0.25)]))
     });
     assert_eq!(run.asked[0].top_logprobs, Some(20));
-    let ScoreValue::Numeric(number) = run.score().value else {
-        unreachable!("{:?}", run.outcome)
-    };
+    let ScoreValue::Numeric(number) = run.score().value else { unreachable!("{:?}", run.outcome) };
     assert!((number - 0.625).abs() < 1e-6, "{number}");
     assert_eq!(metadata(run.score(), "weighted"), Some(&Json::from(true)));
     assert_eq!(metadata(run.score(), "choice"), Some(&Json::from("good")));
@@ -218,9 +193,7 @@ const GRADED: &str = r#"{"prompt":"?","choice_scores":{"C":1,"I":0},"pattern":"G
 #[test]
 fn a_verdict_in_free_text_counts_outside_of_thinking_and_quotations() {
     let run = run("judge", GRADED, &item(), |_| {
-        Ok(Completion::of(
-            "<think>GRADE: C?</think>\nIt says \"GRADE: C\".\nGRADE: I",
-        ))
+        Ok(Completion::of("<think>GRADE: C?</think>\nIt says \"GRADE: C\".\nGRADE: I"))
     });
     assert_eq!(run.score().value, ScoreValue::Numeric(0.0));
     assert_eq!(run.asked[0].response_schema, None);
@@ -230,11 +203,7 @@ fn a_verdict_in_free_text_counts_outside_of_thinking_and_quotations() {
 #[test]
 fn a_verdict_that_was_not_offered_is_asked_for_again_in_the_same_conversation() {
     let second = run("judge", GRADED, &item(), |request| {
-        Ok(Completion::of(if request.messages.len() == 1 {
-            "GRADE: P"
-        } else {
-            "GRADE: C"
-        }))
+        Ok(Completion::of(if request.messages.len() == 1 { "GRADE: P" } else { "GRADE: C" }))
     });
     assert_eq!(second.score().value, ScoreValue::Numeric(1.0));
     assert_eq!(second.asked[1].messages[1].texts(), "GRADE: P");
@@ -268,18 +237,12 @@ fn a_verdict_that_was_cut_off_is_asked_for_once_with_twice_the_limit() {
     let limited = GRADED.replace("\"?\"", "\"?\",\"max_output_tokens\":20");
     let second = run("judge", &limited, &item(), move |request| {
         let is_first = request.max_output_tokens == Some(20);
-        Ok(if is_first {
-            cut("GRADE: C would be")
-        } else {
-            Completion::of("GRADE: I")
-        })
+        Ok(if is_first { cut("GRADE: C would be") } else { Completion::of("GRADE: I") })
     });
     assert_eq!(second.score().value, ScoreValue::Numeric(0.0));
     assert_eq!(second.asked[1].max_output_tokens, Some(40));
     assert_eq!(second.asked[1].messages.len(), 1);
-    let never = run("judge", GRADED, &item(), move |_| {
-        Ok(cut("GRADE: C would be"))
-    });
+    let never = run("judge", GRADED, &item(), move |_| Ok(cut("GRADE: C would be")));
     assert_eq!(never.asked.len(), 2);
     assert_eq!(never.asked[1].max_output_tokens, Some(60));
     assert!(matches!(never.error(), EvalError::Upstream(text) if text.contains("cut off")));
@@ -292,22 +255,13 @@ fn swapping_asks_in_both_orders_and_removes_the_advantage_of_a_position() {
     let config = r#"{"prompt":"First: {{output}} Second: {{expected_output}}","fence":false,
         "choice_scores":{"Yes":1,"No":0},"swap":["output","expected_output"]}"#;
     let item = item().expecting("Five.");
-    let always_first = run("judge", config, &item, |_| {
-        Ok(structured(r#"{"reasons":"r","choice":"Yes"}"#))
-    });
-    assert!(
-        always_first.asked[1].messages[0]
-            .texts()
-            .starts_with("First: Five. Second: Four.")
-    );
+    let always_first =
+        run("judge", config, &item, |_| Ok(structured(r#"{"reasons":"r","choice":"Yes"}"#)));
+    assert!(always_first.asked[1].messages[0].texts().starts_with("First: Five. Second: Four."));
     assert_eq!(always_first.score().value, ScoreValue::Numeric(0.5));
     let prefers_four = run("judge", config, &item, |request| {
         let four_first = request.messages[0].texts().starts_with("First: Four.");
-        Ok(structured(if four_first {
-            r#"{"choice":"Yes"}"#
-        } else {
-            r#"{"choice":"No"}"#
-        }))
+        Ok(structured(if four_first { r#"{"choice":"Yes"}"# } else { r#"{"choice":"No"}"# }))
     });
     assert_eq!(prefers_four.score().value, ScoreValue::Numeric(1.0));
     assert!(metadata(prefers_four.score(), "swapped").is_some());

@@ -44,10 +44,7 @@ impl Host for Script {
             output_size: output.len() as u64,
             ..entry.clone()
         };
-        Ok(Outline {
-            entries: below.map(entry).collect(),
-            next_cursor: None,
-        })
+        Ok(Outline { entries: below.map(entry).collect(), next_cursor: None })
     }
 
     fn search(&self, trace: &str, text: &str, limit: u32) -> Result<Vec<Hit>, TraceError> {
@@ -108,9 +105,7 @@ impl Run {
     /// The only score.
     #[track_caller]
     pub(crate) fn score(&self) -> &Score {
-        let [score] = self.scores() else {
-            unreachable!("{:?}", self.outcome)
-        };
+        let [score] = self.scores() else { unreachable!("{:?}", self.outcome) };
         score
     }
 
@@ -140,18 +135,10 @@ pub(crate) fn run_on(
 ) -> Run {
     let asked = Rc::<RefCell<Vec<Request>>>::default();
     let log = Rc::<RefCell<Vec<String>>>::default();
-    let script = Script {
-        trace,
-        answer: Box::new(answer),
-        asked: Rc::clone(&asked),
-        log: Rc::clone(&log),
-    };
+    let script =
+        Script { trace, answer: Box::new(answer), asked: Rc::clone(&asked), log: Rc::clone(&log) };
     let outcome = with_host(script, || ThisPlugin::evaluate(evaluator, item, config));
-    Run {
-        outcome,
-        asked: asked.take(),
-        log: log.take(),
-    }
+    Run { outcome, asked: asked.take(), log: log.take() }
 }
 
 /// A judge whose model always gives the same structured reply.
@@ -162,10 +149,7 @@ pub(crate) fn judge(config: &str, reply: &str) -> Run {
 
 /// A structured reply.
 pub(crate) fn structured(json: &str) -> Completion {
-    Completion {
-        structured: Some(json.to_owned()),
-        ..Completion::of(json)
-    }
+    Completion { structured: Some(json.to_owned()), ..Completion::of(json) }
 }
 
 pub(crate) fn item() -> Item {

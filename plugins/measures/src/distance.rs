@@ -32,10 +32,7 @@ impl Distance {
 #[must_use]
 pub fn levenshtein(a: &str, b: &str, profile: Profile) -> Distance {
     let (a, b) = (units(a, profile), units(b, profile));
-    Distance {
-        edits: edits(&a, &b),
-        longest: a.len().max(b.len()),
-    }
+    Distance { edits: edits(&a, &b), longest: a.len().max(b.len()) }
 }
 
 fn units(text: &str, profile: Profile) -> Vec<u32> {
@@ -57,12 +54,7 @@ fn edits(a: &[u32], b: &[u32]) -> usize {
 fn without_common_ends<'a>(a: &'a [u32], b: &'a [u32]) -> (&'a [u32], &'a [u32]) {
     let start = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[start..], &b[start..]);
-    let end = a
-        .iter()
-        .rev()
-        .zip(b.iter().rev())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
     (&a[..a.len() - end], &b[..b.len() - end])
 }
 
@@ -91,14 +83,7 @@ impl Word {
         let (up_in, down_in) = (up << 1 | above.up, down << 1 | above.down);
         self.grows = down_in | !(vertical | up_in);
         self.shrinks = up_in & vertical;
-        (
-            up,
-            down,
-            Carry {
-                up: up >> 63,
-                down: down >> 63,
-            },
-        )
+        (up, down, Carry { up: up >> 63, down: down >> 63 })
     }
 }
 
@@ -113,13 +98,7 @@ fn bit_parallel(rows: &[u32], columns: &[u32]) -> usize {
     }
     let nowhere = vec![0; n_words];
 
-    let mut words = vec![
-        Word {
-            grows: !0,
-            shrinks: 0
-        };
-        n_words
-    ];
+    let mut words = vec![Word { grows: !0, shrinks: 0 }; n_words];
     let mut edits = rows.len();
     for unit in columns {
         let equal = places.get(unit).unwrap_or(&nowhere);

@@ -27,11 +27,7 @@ fn plain(digits: &str, exponent: i32) -> String {
 
 fn scientific(digits: &str) -> String {
     let (first, rest) = digits.split_at(1);
-    if rest.is_empty() {
-        first.to_owned()
-    } else {
-        format!("{first}.{rest}")
-    }
+    if rest.is_empty() { first.to_owned() } else { format!("{first}.{rest}") }
 }
 
 /// A float as Python prints it: `1.0`, `1e-07`, `1e+16`.
@@ -124,9 +120,8 @@ fn coerced(text: &str) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
     }
-    let looks_decimal = text
-        .bytes()
-        .all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+    let looks_decimal =
+        text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
     text.parse().ok().filter(|_| looks_decimal)
 }
 
@@ -146,15 +141,9 @@ mod tests {
             ("1e16", "1e+16", "10000000000000000"),
             ("123456.75", "123456.75", "123456.75"),
             ("1.5e300", "1.5e+300", "1.5e+300"),
-            (
-                "100000000000000000000000",
-                "100000000000000000000000",
-                "1e+23",
-            ),
+            ("100000000000000000000000", "100000000000000000000000", "1e+23"),
         ] {
-            let Ok(Json::Number(number)) = Json::parse(written) else {
-                panic!("{written}")
-            };
+            let Ok(Json::Number(number)) = Json::parse(written) else { panic!("{written}") };
             assert_eq!(print(&number, Profile::Py), py, "{written} in Python");
             assert_eq!(print(&number, Profile::Js), js, "{written} in JavaScript");
         }

@@ -91,14 +91,7 @@ pub fn text_of(value: &Json, profile: Profile) -> Cow<'_, str> {
             });
             Cow::Owned(texts.collect::<Vec<_>>().join(","))
         }
-        _ => Cow::Owned(
-            Rendering {
-                profile,
-                sort_keys: false,
-                ascii: false,
-            }
-            .json(value),
-        ),
+        _ => Cow::Owned(Rendering { profile, sort_keys: false, ascii: false }.json(value)),
     }
 }
 
@@ -109,8 +102,6 @@ pub fn text_of(value: &Json, profile: Profile) -> Cow<'_, str> {
 pub fn text_of_payload(payload: &Payload, profile: Profile) -> Result<Cow<'_, str>, EvalError> {
     match payload {
         Payload::Text(text) => Ok(Cow::Borrowed(text)),
-        Payload::Json(_) => Ok(Cow::Owned(
-            text_of(&payload.to_json()?, profile).into_owned(),
-        )),
+        Payload::Json(_) => Ok(Cow::Owned(text_of(&payload.to_json()?, profile).into_owned())),
     }
 }

@@ -22,11 +22,7 @@ pub struct MatchConfig {
 
 impl Default for MatchConfig {
     fn default() -> Self {
-        Self {
-            location: Location::End,
-            ignore_case: true,
-            numeric: false,
-        }
+        Self { location: Location::End, ignore_case: true, numeric: false }
     }
 }
 
@@ -55,10 +51,7 @@ impl Evaluator for Match {
 
     fn evaluate(item: &Item, config: &MatchConfig) -> Result<Vec<Score>, EvalError> {
         let output = item.output_text()?;
-        let mut last = Found {
-            answer: output.trim().to_owned(),
-            holds: false,
-        };
+        let mut last = Found { answer: output.trim().to_owned(), holds: false };
         for target in item.targets()? {
             last = look(output, &target, config);
             if last.holds {
@@ -66,9 +59,7 @@ impl Evaluator for Match {
             }
         }
         let reason = format!("looked at {}", shown(&last.answer));
-        Ok(vec![
-            verdict("match", last.holds, reason).with("answer", last.answer),
-        ])
+        Ok(vec![verdict("match", last.holds, reason).with("answer", last.answer)])
     }
 }
 
@@ -94,35 +85,23 @@ fn look(output: &str, target: &str, config: &MatchConfig) -> Found {
         Location::Any => in_output.contains(target),
         Location::Exact => in_output == target,
     };
-    Found {
-        answer: output.to_owned(),
-        holds,
-    }
+    Found { answer: output.to_owned(), holds }
 }
 
 fn look_for_number(output: &str, wanted: f64, location: Location) -> Found {
     let wanted = five_digits(wanted);
     if location == Location::Exact {
         let answer = finite_number(output.trim()).map_or_else(|| output.to_owned(), five_digits);
-        return Found {
-            holds: answer == wanted,
-            answer,
-        };
+        return Found { holds: answer == wanted, answer };
     }
-    let mut numbers = output
-        .split_whitespace()
-        .filter_map(finite_number)
-        .map(five_digits);
+    let mut numbers = output.split_whitespace().filter_map(finite_number).map(five_digits);
     let answer = match location {
         Location::Begin => numbers.next(),
         Location::End => numbers.next_back(),
         Location::Any | Location::Exact => numbers.find(|number| *number == wanted),
     };
     let answer = answer.unwrap_or_default();
-    Found {
-        holds: answer == wanted,
-        answer,
-    }
+    Found { holds: answer == wanted, answer }
 }
 
 /// Without currency signs, thousands separators and emphasis, also where they are escaped, and without
@@ -204,16 +183,12 @@ impl Evaluator for Answer {
         let (output, targets) = (item.output_text()?, item.targets()?);
         let Some(answer) = after_last_marker(output).and_then(|rest| answer(rest, config.kind))
         else {
-            return Ok(vec![
-                verdict("answer", false, "no answer found").with("no_answer", true),
-            ]);
+            return Ok(vec![verdict("answer", false, "no answer found").with("no_answer", true)]);
         };
         let is_target = |target: &String| fold(target) == fold(answer);
         let holds = targets.iter().any(is_target);
         let reason = format!("answered {}", shown(answer));
-        Ok(vec![
-            verdict("answer", holds, reason).with("answer", answer),
-        ])
+        Ok(vec![verdict("answer", holds, reason).with("answer", answer)])
     }
 }
 
@@ -232,16 +207,13 @@ fn answer(rest: &str, kind: Kind) -> Option<&str> {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
     match kind {
         Kind::Letter => {
-            let letter = rest
-                .get(..1)
-                .filter(|letter| letter.as_bytes()[0].is_ascii_alphabetic())?;
+            let letter =
+                rest.get(..1).filter(|letter| letter.as_bytes()[0].is_ascii_alphabetic())?;
             let is_alone = !rest[1..].chars().next().is_some_and(is_word);
             is_alone.then_some(letter)
         }
         Kind::Word => {
-            let end = rest
-                .find(|character| !is_word(character))
-                .unwrap_or(rest.len());
+            let end = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
             let after = after.strip_prefix('.').unwrap_or(after);
             let line = after.lines().next().unwrap_or_default();

@@ -76,10 +76,8 @@ impl Evaluator for ContainsAny {
     const DESCRIPTION: &'static str =
         "1 when the output contains at least one of the terms, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "contains_any",
-        "1 when any term was found",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("contains_any", "1 when any term was found")];
     type Config = TermsConfig;
 
     fn evaluate(item: &Item, config: &TermsConfig) -> Result<Vec<Score>, EvalError> {
@@ -97,10 +95,8 @@ impl Evaluator for ContainsNone {
     const TITLE: &'static str = "Contains none";
     const DESCRIPTION: &'static str = "1 when the output contains none of the terms, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "contains_none",
-        "1 when no term was found",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("contains_none", "1 when no term was found")];
     type Config = TermsConfig;
 
     fn evaluate(item: &Item, config: &TermsConfig) -> Result<Vec<Score>, EvalError> {
@@ -133,18 +129,15 @@ impl Evaluator for Includes {
     const DESCRIPTION: &'static str =
         "1 when the expected output, or any element of it, is part of the output, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "includes",
-        "1 when a target is part of the output",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("includes", "1 when a target is part of the output")];
     type Config = IncludesConfig;
 
     fn evaluate(item: &Item, config: &IncludesConfig) -> Result<Vec<Score>, EvalError> {
         let output = folded_if(config.ignore_case, item.output_text()?);
         let targets = item.targets()?;
-        let found = targets
-            .iter()
-            .find(|target| output.contains(&*folded_if(config.ignore_case, target)));
+        let found =
+            targets.iter().find(|target| output.contains(&*folded_if(config.ignore_case, target)));
         Ok(vec![verdict("includes", found.is_some(), reason(found))])
     }
 }
@@ -187,19 +180,13 @@ impl Evaluator for StartsWith {
     const TITLE: &'static str = "Starts with";
     const DESCRIPTION: &'static str = "1 when the output begins with the text, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "starts_with",
-        "1 when the output begins with it",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("starts_with", "1 when the output begins with it")];
     type Config = EndConfig;
 
     fn evaluate(item: &Item, config: &EndConfig) -> Result<Vec<Score>, EvalError> {
         let found = config.first_that(item, |output, text| output.starts_with(text))?;
-        Ok(vec![verdict(
-            "starts_with",
-            found.is_some(),
-            reason(found.as_ref()),
-        )])
+        Ok(vec![verdict("starts_with", found.is_some(), reason(found.as_ref()))])
     }
 }
 
@@ -211,19 +198,13 @@ impl Evaluator for EndsWith {
     const TITLE: &'static str = "Ends with";
     const DESCRIPTION: &'static str = "1 when the output ends with the text, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "ends_with",
-        "1 when the output ends with it",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("ends_with", "1 when the output ends with it")];
     type Config = EndConfig;
 
     fn evaluate(item: &Item, config: &EndConfig) -> Result<Vec<Score>, EvalError> {
         let found = config.first_that(item, |output, text| output.ends_with(text))?;
-        Ok(vec![verdict(
-            "ends_with",
-            found.is_some(),
-            reason(found.as_ref()),
-        )])
+        Ok(vec![verdict("ends_with", found.is_some(), reason(found.as_ref()))])
     }
 }
 

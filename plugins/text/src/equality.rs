@@ -54,11 +54,8 @@ fn equal_values(a: &Json, b: &Json, config: &ExactMatchConfig) -> bool {
 
 /// Text that is JSON counts as that JSON.
 fn as_json(value: &Json, config: &ExactMatchConfig) -> String {
-    let rendering = Rendering {
-        profile: config.profile,
-        sort_keys: config.ignore_key_order,
-        ascii: false,
-    };
+    let rendering =
+        Rendering { profile: config.profile, sort_keys: config.ignore_key_order, ascii: false };
     match value {
         Json::Text(text) => match Json::parse(text) {
             Ok(parsed) => rendering.json(&parsed),
@@ -85,10 +82,8 @@ impl Evaluator for Levenshtein {
     const DESCRIPTION: &'static str = "1 minus the number of single-character edits between output and \
         expected output, divided by the length of the longer one.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "levenshtein",
-        "1 when equal, 0 when nothing is shared",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("levenshtein", "1 when equal, 0 when nothing is shared")];
     type Config = LevenshteinConfig;
 
     fn evaluate(item: &Item, config: &LevenshteinConfig) -> Result<Vec<Score>, EvalError> {
@@ -101,10 +96,7 @@ impl Evaluator for Levenshtein {
         let distance = levenshtein(&output, &expected, config.profile);
         Ok(vec![
             Score::share("levenshtein", distance.similarity())
-                .comment(format!(
-                    "distance {} of {}",
-                    distance.edits, distance.longest
-                ))
+                .comment(format!("distance {} of {}", distance.edits, distance.longest))
                 .with("distance", distance.edits)
                 .with("longest", distance.longest),
         ])

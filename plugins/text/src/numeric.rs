@@ -21,10 +21,8 @@ impl Evaluator for NumericDiff {
     const DESCRIPTION: &'static str = "1 minus the difference of the two numbers, divided by the sum of \
         their sizes; 1 when both are 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "numeric_diff",
-        "1 when equal, 0 when the signs differ",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("numeric_diff", "1 when equal, 0 when the signs differ")];
     type Config = NumericDiffConfig;
 
     fn evaluate(item: &Item, config: &NumericDiffConfig) -> Result<Vec<Score>, EvalError> {
@@ -37,11 +35,7 @@ impl Evaluator for NumericDiff {
         let close = closeness(output, expected)
             .ok_or_else(|| EvalError::invalid_input("a number is too large to compute with"))?;
         let score = Score::share("numeric_diff", close)
-            .comment(format!(
-                "{} against {}",
-                print_py(output),
-                print_py(expected)
-            ))
+            .comment(format!("{} against {}", print_py(output), print_py(expected)))
             .with("difference", (output - expected).abs());
         Ok(vec![score])
     }

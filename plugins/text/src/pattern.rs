@@ -59,10 +59,8 @@ impl Evaluator for Regex {
     const ID: &'static str = "regex";
     const TITLE: &'static str = "Regular expression";
     const DESCRIPTION: &'static str = "1 when the output matches the expression, else 0.";
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "regex",
-        "1 when the output matches the expression",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("regex", "1 when the output matches the expression")];
     type Config = RegexConfig;
 
     fn evaluate(item: &Item, config: &RegexConfig) -> Result<Vec<Score>, EvalError> {
@@ -107,54 +105,36 @@ impl Evaluator for Pattern {
     const DESCRIPTION: &'static str = "1 when a group of the first match of the expression equals the \
         expected output, or any element of it; else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "pattern",
-        "1 when the captured text is a target",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("pattern", "1 when the captured text is a target")];
     type Config = PatternConfig;
 
     fn evaluate(item: &Item, config: &PatternConfig) -> Result<Vec<Score>, EvalError> {
         let (output, targets) = (item.output_text()?, item.targets()?);
         let expression = compile(&config.pattern, config.ignore_case)?;
         let Some(captures) = expression.captures(output) else {
-            return Ok(vec![
-                verdict("pattern", false, "no match").with("no_answer", true),
-            ]);
+            return Ok(vec![verdict("pattern", false, "no match").with("no_answer", true)]);
         };
-        let groups: Vec<&str> = captures
-            .iter()
-            .skip(1)
-            .flatten()
-            .map(|m| m.as_str())
-            .collect();
+        let groups: Vec<&str> = captures.iter().skip(1).flatten().map(|m| m.as_str()).collect();
         let is_target = |group: &str| {
             let group = folded_if(config.ignore_case, group);
-            targets
-                .iter()
-                .any(|target| folded_if(config.ignore_case, target) == group)
+            targets.iter().any(|target| folded_if(config.ignore_case, target) == group)
         };
         let answer: Option<String> = if config.match_all {
             let all = !groups.is_empty() && groups.iter().all(|group| is_target(group));
             all.then(|| targets.concat())
         } else {
-            groups
-                .iter()
-                .find(|group| is_target(group))
-                .map(|group| (*group).to_owned())
+            groups.iter().find(|group| is_target(group)).map(|group| (*group).to_owned())
         };
         let holds = answer.is_some();
         // The only thing captured is the answer, also when it is wrong.
-        let only = (!config.match_all && captures.len() == 2)
-            .then(|| groups.first())
-            .flatten();
+        let only = (!config.match_all && captures.len() == 2).then(|| groups.first()).flatten();
         let answer = answer.or(only.map(|group| (*group).to_owned()));
         let reason = answer.as_deref().map_or_else(
             || "no captured text is a target".to_owned(),
             |answer| format!("captured {}", shown(answer)),
         );
-        Ok(vec![
-            verdict("pattern", holds, reason).with("answer", answer),
-        ])
+        Ok(vec![verdict("pattern", holds, reason).with("answer", answer)])
     }
 
     fn check_config(config: &PatternConfig) -> Vec<ConfigProblem> {
@@ -193,19 +173,15 @@ impl Evaluator for RegexCount {
     const TITLE: &'static str = "Number of matches";
     const DESCRIPTION: &'static str =
         "1 when the number of matches in the output is within the bounds, else 0.";
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "regex_count",
-        "1 when the number of matches is within the bounds",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("regex_count", "1 when the number of matches is within the bounds")];
     type Config = RegexCountConfig;
 
     fn evaluate(item: &Item, config: &RegexCountConfig) -> Result<Vec<Score>, EvalError> {
         let expression = compile(&config.pattern, config.ignore_case)?;
         let count = expression.find_iter(item.output_text()?).count();
         let holds = config.min <= count && config.max.is_none_or(|max| count <= max);
-        Ok(vec![
-            verdict("regex_count", holds, format!("{count} matches")).with("count", count),
-        ])
+        Ok(vec![verdict("regex_count", holds, format!("{count} matches")).with("count", count)])
     }
 
     fn check_config(config: &RegexCountConfig) -> Vec<ConfigProblem> {

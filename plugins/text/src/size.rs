@@ -65,15 +65,13 @@ impl LengthConfig {
     /// What its schema cannot say.
     fn problem(&self) -> Option<ConfigProblem> {
         match (self.min, self.max, self.target) {
-            (None, None, None) => Some(ConfigProblem::at(
-                "",
-                "one of min, max and target is needed",
-            )),
+            (None, None, None) => {
+                Some(ConfigProblem::at("", "one of min, max and target is needed"))
+            }
             (None, None, Some(_)) => None,
-            (_, _, Some(_)) => Some(ConfigProblem::at(
-                "/target",
-                "target stands beside min or max",
-            )),
+            (_, _, Some(_)) => {
+                Some(ConfigProblem::at("/target", "target stands beside min or max"))
+            }
             (min, max, None) => crossed(min, max),
         }
     }
@@ -103,10 +101,8 @@ impl Evaluator for Length {
     const TITLE: &'static str = "Length";
     const DESCRIPTION: &'static str = "1 when the length of the output is within the bounds. Outside \
         it is 0, or falls by `slope` with each unit.";
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "length",
-        "1 when the length is within the bounds",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("length", "1 when the length is within the bounds")];
     type Config = LengthConfig;
 
     fn evaluate(item: &Item, config: &LengthConfig) -> Result<Vec<Score>, EvalError> {
@@ -196,10 +192,8 @@ impl Evaluator for Readability {
     const TITLE: &'static str = "Readability";
     const DESCRIPTION: &'static str = "1 when the readability grade of an English output is within the \
         bounds, else 0. The grade is in the metadata.";
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "readability",
-        "1 when the grade is within the bounds",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("readability", "1 when the grade is within the bounds")];
     type Config = ReadabilityConfig;
 
     fn evaluate(item: &Item, config: &ReadabilityConfig) -> Result<Vec<Score>, EvalError> {

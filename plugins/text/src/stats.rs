@@ -31,19 +31,9 @@ impl TextStats {
             chars: text.chars().count(),
             words,
             sentences: sentence_ends(text).max(usize::from(words > 0)),
-            lines: if text.is_empty() {
-                0
-            } else {
-                text.matches('\n').count() + 1
-            },
-            alnum: text
-                .chars()
-                .filter(|character| character.is_alphanumeric())
-                .count(),
-            letters: text
-                .chars()
-                .filter(|character| character.is_alphabetic())
-                .count(),
+            lines: if text.is_empty() { 0 } else { text.matches('\n').count() + 1 },
+            alnum: text.chars().filter(|character| character.is_alphanumeric()).count(),
+            letters: text.chars().filter(|character| character.is_alphabetic()).count(),
             syllables: text.split_whitespace().map(syllables).sum(),
         }
     }
@@ -52,9 +42,7 @@ impl TextStats {
 fn sentence_ends(text: &str) -> usize {
     const MARKS: &str = ".!?…。！？";
     let words = text.split_whitespace();
-    words
-        .filter(|word| word.ends_with(|character| MARKS.contains(character)))
-        .count()
+    words.filter(|word| word.ends_with(|character| MARKS.contains(character))).count()
 }
 
 fn syllables(word: &str) -> usize {

@@ -10,10 +10,7 @@ use std::collections::BTreeSet;
 /// notation.
 fn words(text: &str) -> Vec<String> {
     let tokens = text.split(|character: char| character.is_whitespace() || character == '-');
-    tokens
-        .map(|token| plain(&fold(token)))
-        .filter(|word| !word.is_empty())
-        .collect()
+    tokens.map(|token| plain(&fold(token))).filter(|word| !word.is_empty()).collect()
 }
 
 fn plain(token: &str) -> String {
@@ -38,10 +35,8 @@ impl Evaluator for NormalizedExact {
     const DESCRIPTION: &'static str = "1 when the output equals the expected output, or any element of \
         it, apart from case, punctuation, articles and how numbers are written.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "normalized_exact",
-        "1 when a target has the same words",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("normalized_exact", "1 when a target has the same words")];
     type Config = NoConfig;
 
     fn evaluate(item: &Item, _: &NoConfig) -> Result<Vec<Score>, EvalError> {
@@ -49,11 +44,7 @@ impl Evaluator for NormalizedExact {
         let targets = item.targets()?;
         // A target without words says nothing.
         let holds = !output.is_empty() && targets.iter().any(|target| words(target) == output);
-        let reason = if holds {
-            "same words"
-        } else {
-            "no target has the same words"
-        };
+        let reason = if holds { "same words" } else { "no target has the same words" };
         Ok(vec![verdict("normalized_exact", holds, reason)])
     }
 }
@@ -75,10 +66,8 @@ impl Evaluator for TokenF1 {
     const DESCRIPTION: &'static str = "The harmonic mean of the share of the output's words that are \
         expected and the share of the expected words that the output has; the best target counts.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
-        "token_f1",
-        "1 when the words are the same",
-    )];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("token_f1", "1 when the words are the same")];
     type Config = TokenF1Config;
 
     fn evaluate(item: &Item, config: &TokenF1Config) -> Result<Vec<Score>, EvalError> {
@@ -88,15 +77,10 @@ impl Evaluator for TokenF1 {
         };
         let output = counted(item.output_text()?);
         let targets = item.targets()?;
-        let best = targets
-            .iter()
-            .map(|target| f1(&output, &counted(target)))
-            .fold(0.0, f64::max);
+        let best = targets.iter().map(|target| f1(&output, &counted(target))).fold(0.0, f64::max);
         // Two decimals, by way of text: the rounding of a binary number to decimals has one right answer.
         let rounded = format!("{best:.2}").parse().unwrap_or(best);
-        Ok(vec![
-            Score::share("token_f1", rounded).comment(format!("F1 over words {rounded}")),
-        ])
+        Ok(vec![Score::share("token_f1", rounded).comment(format!("F1 over words {rounded}"))])
     }
 }
 
@@ -109,16 +93,8 @@ fn f1(output: &[String], target: &[String]) -> f64 {
     let [in_output, in_target] =
         [output, target].map(|words| words.iter().collect::<BTreeSet<_>>());
     #[expect(clippy::cast_precision_loss, reason = "word counts are far below 2^53")]
-    let [shared, n_output, n_target] = [
-        in_output.intersection(&in_target).count(),
-        output.len(),
-        target.len(),
-    ]
-    .map(|n| n as f64);
+    let [shared, n_output, n_target] =
+        [in_output.intersection(&in_target).count(), output.len(), target.len()].map(|n| n as f64);
     let (precision, recall) = (shared / n_output, shared / n_target);
-    if shared == 0.0 {
-        0.0
-    } else {
-        2.0 * precision * recall / (precision + recall)
-    }
+    if shared == 0.0 { 0.0 } else { 2.0 * precision * recall / (precision + recall) }
 }

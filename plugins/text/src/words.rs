@@ -10,11 +10,7 @@ use std::borrow::Cow;
 pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         let has_upper = text.bytes().any(|byte| byte.is_ascii_uppercase());
-        return if has_upper {
-            Cow::Owned(text.to_ascii_lowercase())
-        } else {
-            Cow::Borrowed(text)
-        };
+        return if has_upper { Cow::Owned(text.to_ascii_lowercase()) } else { Cow::Borrowed(text) };
     }
     let mut folded = String::with_capacity(text.len());
     for character in text.chars() {
@@ -23,22 +19,14 @@ pub(crate) fn fold(text: &str) -> Cow<'_, str> {
             continue;
         }
         let lower = character.to_lowercase();
-        folded.extend(
-            lower
-                .flat_map(char::to_uppercase)
-                .flat_map(char::to_lowercase),
-        );
+        folded.extend(lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase));
     }
     Cow::Owned(folded)
 }
 
 /// The folded text, or the text as it is.
 pub(crate) fn folded_if(ignore_case: bool, text: &str) -> Cow<'_, str> {
-    if ignore_case {
-        fold(text)
-    } else {
-        Cow::Borrowed(text)
-    }
+    if ignore_case { fold(text) } else { Cow::Borrowed(text) }
 }
 
 /// Without white space and ASCII punctuation at both ends.
@@ -51,9 +39,8 @@ pub(crate) fn trim_punctuation(text: &str) -> &str {
 /// The number a text is: digits with sign, fraction and exponent. No `inf`, no `nan`, nothing around it.
 pub(crate) fn finite_number(text: &str) -> Option<f64> {
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
-    let is_plain = text
-        .bytes()
-        .all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+    let is_plain =
+        text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
     if !has_digit || !is_plain {
         return None;
     }

@@ -1,8 +1,5 @@
 //! Evaluators that have no vectors in the corpus, and the edges of those that have.
-#![expect(
-    clippy::unwrap_used,
-    reason = "in a test a failure here is the message"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_plugin::{EvalError, Item, Json, Plugin, Score};
 use perpend_plugin_text::ThisPlugin;
@@ -23,22 +20,9 @@ fn saying(output: &str) -> Item {
 #[test]
 fn contains_all_is_the_share_of_terms_found() {
     let item = saying("The Quick fox");
-    assert_eq!(
-        score("contains-all", &item, r#"{"terms":["Quick","fox"]}"#),
-        1.0
-    );
-    assert_eq!(
-        score("contains-all", &item, r#"{"terms":["quick","fox"]}"#),
-        0.5
-    );
-    assert_eq!(
-        score(
-            "contains-all",
-            &item,
-            r#"{"terms":["quick"],"ignore_case":true}"#
-        ),
-        1.0
-    );
+    assert_eq!(score("contains-all", &item, r#"{"terms":["Quick","fox"]}"#), 1.0);
+    assert_eq!(score("contains-all", &item, r#"{"terms":["quick","fox"]}"#), 0.5);
+    assert_eq!(score("contains-all", &item, r#"{"terms":["quick"],"ignore_case":true}"#), 1.0);
 }
 
 #[test]
@@ -54,37 +38,18 @@ fn contains_any_and_none_are_opposites() {
 #[test]
 fn terms_default_to_the_expected_list_and_an_empty_list_is_not_applicable() {
     let list = Json::parse(r#"["a","z"]"#).unwrap();
-    assert_eq!(
-        score("contains-all", &saying("abc").expecting(list), "{}"),
-        0.5
-    );
+    assert_eq!(score("contains-all", &saying("abc").expecting(list), "{}"), 0.5);
     let empty = evaluate("contains-any", &saying("abc"), r#"{"terms":[]}"#);
-    assert!(
-        matches!(empty, Err(EvalError::NotApplicable(_))),
-        "{empty:?}"
-    );
+    assert!(matches!(empty, Err(EvalError::NotApplicable(_))), "{empty:?}");
 }
 
 #[test]
 fn ends_are_found_in_the_configuration_or_the_expected_output() {
+    assert_eq!(score("starts-with", &saying("Dear Ada"), r#"{"text":"Dear"}"#), 1.0);
+    assert_eq!(score("starts-with", &saying("dear Ada").expecting("Dear"), "{}"), 0.0);
+    assert_eq!(score("ends-with", &saying("bye \n"), r#"{"text":"bye"}"#), 0.0);
     assert_eq!(
-        score("starts-with", &saying("Dear Ada"), r#"{"text":"Dear"}"#),
-        1.0
-    );
-    assert_eq!(
-        score("starts-with", &saying("dear Ada").expecting("Dear"), "{}"),
-        0.0
-    );
-    assert_eq!(
-        score("ends-with", &saying("bye \n"), r#"{"text":"bye"}"#),
-        0.0
-    );
-    assert_eq!(
-        score(
-            "ends-with",
-            &saying("Bye \n"),
-            r#"{"text":"bye","trim":true,"ignore_case":true}"#
-        ),
+        score("ends-with", &saying("Bye \n"), r#"{"text":"bye","trim":true,"ignore_case":true}"#),
         1.0
     );
 }
@@ -93,34 +58,10 @@ fn ends_are_found_in_the_configuration_or_the_expected_output() {
 fn a_regular_expression_finds_a_part_or_covers_the_whole() {
     let item = saying("order 12345");
     assert_eq!(score("regex", &item, r#"{"pattern":"[0-9]{5}"}"#), 1.0);
-    assert_eq!(
-        score(
-            "regex",
-            &item,
-            r#"{"pattern":"[0-9]{5}","full_match":true}"#
-        ),
-        0.0
-    );
-    assert_eq!(
-        score(
-            "regex",
-            &item,
-            r#"{"pattern":"ORDER|[0-9]+","ignore_case":true}"#
-        ),
-        1.0
-    );
-    assert_eq!(
-        score(
-            "regex-count",
-            &item,
-            r#"{"pattern":"[0-9]","min":5,"max":5}"#
-        ),
-        1.0
-    );
-    assert_eq!(
-        score("regex-count", &item, r#"{"pattern":"[0-9]","max":4}"#),
-        0.0
-    );
+    assert_eq!(score("regex", &item, r#"{"pattern":"[0-9]{5}","full_match":true}"#), 0.0);
+    assert_eq!(score("regex", &item, r#"{"pattern":"ORDER|[0-9]+","ignore_case":true}"#), 1.0);
+    assert_eq!(score("regex-count", &item, r#"{"pattern":"[0-9]","min":5,"max":5}"#), 1.0);
+    assert_eq!(score("regex-count", &item, r#"{"pattern":"[0-9]","max":4}"#), 0.0);
 }
 
 #[test]
@@ -142,14 +83,8 @@ fn length_is_counted_in_the_chosen_unit_and_falls_off_with_the_slope() {
     let item = saying("Zürich. Bern!");
     assert_eq!(score("length", &item, r#"{"max":13}"#), 1.0);
     assert_eq!(score("length", &item, r#"{"max":13,"unit":"bytes"}"#), 0.0);
-    assert_eq!(
-        score("length", &item, r#"{"target":2,"unit":"words"}"#),
-        1.0
-    );
-    assert_eq!(
-        score("length", &item, r#"{"min":3,"unit":"sentences"}"#),
-        0.0
-    );
+    assert_eq!(score("length", &item, r#"{"target":2,"unit":"words"}"#), 1.0);
+    assert_eq!(score("length", &item, r#"{"min":3,"unit":"sentences"}"#), 0.0);
     assert_eq!(score("length", &item, r#"{"max":10,"slope":0.25}"#), 0.25);
     assert_eq!(score("length", &item, r#"{"max":3,"slope":0.25}"#), 0.0);
 }
@@ -158,10 +93,7 @@ fn length_is_counted_in_the_chosen_unit_and_falls_off_with_the_slope() {
 fn length_without_bounds_or_with_bounds_that_contradict_is_a_bad_configuration() {
     for config in ["{}", r#"{"min":3,"max":2}"#, r#"{"target":3,"max":2}"#] {
         let answer = evaluate("length", &saying("x"), config);
-        assert!(
-            matches!(answer, Err(EvalError::InvalidConfig(_))),
-            "{config}: {answer:?}"
-        );
+        assert!(matches!(answer, Err(EvalError::InvalidConfig(_))), "{config}: {answer:?}");
     }
 }
 
@@ -170,10 +102,7 @@ fn exact_match_can_ignore_the_order_of_keys() {
     let json = |text| Json::parse(text).unwrap();
     let item = Item::with_output(json(r#"{"a":1,"b":[2]}"#)).expecting(json(r#"{"b":[2],"a":1}"#));
     assert_eq!(score("exact-match", &item, "{}"), 0.0);
-    assert_eq!(
-        score("exact-match", &item, r#"{"ignore_key_order":true}"#),
-        1.0
-    );
+    assert_eq!(score("exact-match", &item, r#"{"ignore_key_order":true}"#), 1.0);
 }
 
 #[test]
@@ -187,11 +116,7 @@ fn an_absent_output_is_bad_input_for_every_evaluator() {
             _ => "{}",
         };
         let answer = evaluate(evaluator.id, &item, config);
-        assert!(
-            matches!(answer, Err(EvalError::InvalidInput(_))),
-            "{}: {answer:?}",
-            evaluator.id
-        );
+        assert!(matches!(answer, Err(EvalError::InvalidInput(_))), "{}: {answer:?}", evaluator.id);
     }
 }
 
@@ -199,19 +124,9 @@ fn an_absent_output_is_bad_input_for_every_evaluator() {
 fn comments_stay_short_however_long_the_texts_are() {
     let long = "x".repeat(100_000);
     let item = saying(&long).expecting(long.as_str());
-    for (id, config) in [
-        ("includes", "{}"),
-        ("match", "{}"),
-        ("regex", r#"{"pattern":"x+"}"#),
-    ] {
+    for (id, config) in [("includes", "{}"), ("match", "{}"), ("regex", r#"{"pattern":"x+"}"#)] {
         let scores = evaluate(id, &item, config).unwrap();
-        assert!(
-            scores[0]
-                .comment
-                .as_ref()
-                .is_some_and(|comment| comment.len() < 200),
-            "{id}"
-        );
+        assert!(scores[0].comment.as_ref().is_some_and(|comment| comment.len() < 200), "{id}");
     }
 }
 
@@ -219,8 +134,7 @@ fn comments_stay_short_however_long_the_texts_are() {
 fn problems(id: &str, config: &str) -> Vec<(String, String)> {
     let problems = ThisPlugin::check_config(id, config);
     let told = problems.into_iter();
-    told.map(|problem| (problem.pointer, problem.message))
-        .collect()
+    told.map(|problem| (problem.pointer, problem.message)).collect()
 }
 
 #[test]
@@ -235,12 +149,7 @@ fn a_configuration_with_which_nothing_could_pass_is_refused_when_it_is_saved() {
             "/min",
             "min, 9, is larger than max, 1.5",
         ),
-        (
-            "regex-count",
-            r#"{"pattern":"a","min":2,"max":1}"#,
-            "/min",
-            "larger than max",
-        ),
+        ("regex-count", r#"{"pattern":"a","min":2,"max":1}"#, "/min", "larger than max"),
         ("regex", r#"{"pattern":"("}"#, "/pattern", "unclosed group"),
         ("regex-count", r#"{"pattern":"["}"#, "/pattern", "unclosed"),
         ("pattern", r#"{"pattern":"a(?=b)"}"#, "/pattern", "look"),

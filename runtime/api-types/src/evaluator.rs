@@ -74,10 +74,7 @@ impl PromptMessage {
     /// A message of the user.
     #[must_use]
     pub fn user(content: String) -> Self {
-        Self {
-            role: "user".to_owned(),
-            content,
-        }
+        Self { role: "user".to_owned(), content }
     }
 }
 
@@ -178,9 +175,7 @@ impl From<OutputDefinition> for NestedOutput {
     fn from(flat: OutputDefinition) -> Self {
         Self {
             data_type: flat.data_type,
-            reasoning: NestedField {
-                description: flat.score_reasoning_instructions,
-            },
+            reasoning: NestedField { description: flat.score_reasoning_instructions },
             score: NestedScore {
                 description: flat.score_value_instructions,
                 min_value: flat.min_value,
@@ -341,12 +336,7 @@ impl Definition {
             evaluator: version.plugin_evaluator.clone(),
             config: version.config.clone(),
             variable_mapping: version.mapping.clone(),
-            grants: version
-                .grants
-                .names()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            grants: version.grants.names().into_iter().map(str::to_owned).collect(),
             slots: version.slots.clone(),
             fingerprint: version.fingerprint,
             source_code: code,
@@ -454,11 +444,7 @@ impl Evaluator {
             version_created_at: version.created_at,
         };
         let (definition, judge) = Definition::new(version, shown);
-        Self {
-            head,
-            definition,
-            judge,
-        }
+        Self { head, definition, judge }
     }
 }
 
@@ -498,11 +484,7 @@ pub struct JudgeByName {
 
 impl From<Evaluator> for EvaluatorByName {
     fn from(evaluator: Evaluator) -> Self {
-        let Evaluator {
-            head,
-            definition,
-            judge,
-        } = evaluator;
+        let Evaluator { head, definition, judge } = evaluator;
         let text = |prompt: Vec<PromptMessage>| {
             let texts: Vec<String> = prompt.into_iter().map(|message| message.content).collect();
             texts.join("\n\n")

@@ -171,11 +171,7 @@ pub struct LogEntry {
 
 impl From<LogLine> for LogEntry {
     fn from(line: LogLine) -> Self {
-        Self {
-            level: line.level,
-            message: line.message,
-            fields: line.fields,
-        }
+        Self { level: line.level, message: line.message, fields: line.fields }
     }
 }
 

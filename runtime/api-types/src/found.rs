@@ -69,13 +69,9 @@ impl From<Hit> for FoundHit {
                 start_time: Some(step.start),
                 places,
             },
-            None => Self {
-                observation_id: None,
-                r#type: None,
-                name: None,
-                start_time: None,
-                places,
-            },
+            None => {
+                Self { observation_id: None, r#type: None, name: None, start_time: None, places }
+            }
         }
     }
 }

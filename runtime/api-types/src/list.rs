@@ -92,9 +92,7 @@ impl Done {
     /// With a sentence for people.
     #[must_use]
     pub fn new(message: &str) -> Self {
-        Self {
-            message: message.to_owned(),
-        }
+        Self { message: message.to_owned() }
     }
 }
 

@@ -205,19 +205,14 @@ impl Whole {
     pub fn new(stored: StoredObservation, named: Named<'_>) -> Self {
         let mut own = stored.observation;
         let tools = Tools::new(&mut own.content, std::mem::take(&mut own.called_tools));
-        let (input, output) = (
-            sum_of(&own.usage, Side::Input),
-            sum_of(&own.usage, Side::Output),
-        );
+        let (input, output) = (sum_of(&own.usage, Side::Input), sum_of(&own.usage, Side::Output));
         let costs = own.effective_cost().clone();
         let cost = |part: &str| costs.get(part).copied();
         let (input_cost, output_cost, total_cost) = (cost("input"), cost("output"), cost("total"));
         let price = |bucket: &str| named.prices?.price(bucket);
         let total = own.usage.get("total").map(|total| total.to_u64());
-        let (prompt_name, prompt_version) = own
-            .prompt
-            .map(|prompt| (prompt.name, prompt.version))
-            .unzip();
+        let (prompt_name, prompt_version) =
+            own.prompt.map(|prompt| (prompt.name, prompt.version)).unzip();
         Self {
             id: own.id,
             trace_id: own.trace_id,
@@ -496,10 +491,8 @@ impl Grouped {
         let (mut own, of_trace) = (stored.observation, stored.of_trace);
         let called = std::mem::take(&mut own.called_tools);
         let tools = (has("tools") || has("io")).then(|| Tools::new(&mut own.content, called));
-        let (prompt_name, prompt_version) = own
-            .prompt
-            .map(|prompt| (prompt.name, prompt.version))
-            .unzip();
+        let (prompt_name, prompt_version) =
+            own.prompt.map(|prompt| (prompt.name, prompt.version)).unzip();
         let (input, output) = (own.content.input, own.content.output);
         Self {
             id: own.id,
@@ -519,9 +512,8 @@ impl Grouped {
                 input: input.map(Payload::into_text),
                 output: output.map(Payload::into_text),
             }),
-            metadata: has("metadata").then(|| Metadata {
-                metadata: cut(own.content.metadata, &groups.expanded),
-            }),
+            metadata: has("metadata")
+                .then(|| Metadata { metadata: cut(own.content.metadata, &groups.expanded) }),
             model: has("model").then(|| Model {
                 model: own.model.clone(),
                 provided_model_name: own.model,

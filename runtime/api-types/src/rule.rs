@@ -334,9 +334,7 @@ impl RuleByName {
             created_at: shown.created_at,
             updated_at: shown.updated_at,
             evaluator: first.map(|one| one.evaluator.clone()),
-            mapping: first
-                .and_then(|one| one.mapping.clone())
-                .unwrap_or_default(),
+            mapping: first.and_then(|one| one.mapping.clone()).unwrap_or_default(),
             evaluators,
             delay: is_of_traces.then_some(0),
             time_scope: is_of_traces.then(|| vec!["NEW".to_owned()]),

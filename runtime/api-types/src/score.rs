@@ -108,11 +108,7 @@ pub struct Groups {
 
 impl Groups {
     /// Every group.
-    pub const ALL: Self = Self {
-        details: true,
-        subject: true,
-        annotation: true,
-    };
+    pub const ALL: Self = Self { details: true, subject: true, annotation: true };
 }
 
 /// A value in the v3 shape.
@@ -142,11 +138,7 @@ impl From<&ScoreValue> for AnyValue {
 
 /// What a score is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(
-    tag = "kind",
-    rename_all = "lowercase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[schema(as = ScoreSubject)]
 pub enum Subject {
     /// A whole trace.
@@ -339,10 +331,9 @@ impl ScoreV2 {
         };
         let (value, text) = match &written.value {
             ScoreValue::Numeric(number) => (Some(Number::Number(*number)), None),
-            ScoreValue::Boolean(truth) => (
-                Some(Number::Truth(u8::from(*truth))),
-                Some(if *truth { "True" } else { "False" }),
-            ),
+            ScoreValue::Boolean(truth) => {
+                (Some(Number::Truth(u8::from(*truth))), Some(if *truth { "True" } else { "False" }))
+            }
             ScoreValue::Categorical(text) => {
                 (Some(Number::Number(number_of(text))), Some(text.as_str()))
             }

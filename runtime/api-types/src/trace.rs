@@ -44,10 +44,7 @@ pub struct Shown {
 
 impl Shown {
     /// All of them.
-    pub const ALL: Self = Self {
-        content: true,
-        metrics: true,
-    };
+    pub const ALL: Self = Self { content: true, metrics: true };
 }
 
 /// A trace without what is in it.

@@ -23,34 +23,19 @@ const ITEMS: &str = "/api/public/annotation-queues/{queueId}/items";
 const ITEM: &str = "/api/public/annotation-queues/{queueId}/items/{itemId}";
 const ASSIGNMENTS: &str = "/api/public/annotation-queues/{queueId}/assignments";
 
-const LIST_ITEMS: &[Param] = &[
-    page::PAGE,
-    page::LIMIT,
-    param("status", "string", "PENDING or COMPLETED."),
-];
+const LIST_ITEMS: &[Param] =
+    &[page::PAGE, page::LIMIT, param("status", "string", "PENDING or COMPLETED.")];
 
 /// What may be looked at.
 const OBJECTS: &[Object] = &[Object::Trace, Object::Observation, Object::Session];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listQueues",
-        QUEUES,
-        "Annotation queues by page, newest first",
-        QueueRead,
-    );
+    let list =
+        Operation::get("listQueues", QUEUES, "Annotation queues by page, newest first", QueueRead);
     routes.add(list.query(page::PAGED), list_queues);
-    let create = Operation::post(
-        "createQueue",
-        QUEUES,
-        "Make an annotation queue",
-        QueueWrite,
-    );
+    let create = Operation::post("createQueue", QUEUES, "Make an annotation queue", QueueWrite);
     routes.add(create.body::<NewQueue>(), create_queue);
-    routes.add(
-        Operation::get("getQueue", QUEUE, "One annotation queue", QueueRead),
-        get_queue,
-    );
+    routes.add(Operation::get("getQueue", QUEUE, "One annotation queue", QueueRead), get_queue);
     let list = Operation::get(
         "listQueueItems",
         ITEMS,
@@ -58,31 +43,15 @@ pub(super) fn routes(routes: &mut Routes) {
         QueueRead,
     );
     routes.add(list.query(LIST_ITEMS), list_items);
-    let create = Operation::post(
-        "createQueueItem",
-        ITEMS,
-        "Put something into a queue",
-        QueueWrite,
-    );
+    let create =
+        Operation::post("createQueueItem", ITEMS, "Put something into a queue", QueueWrite);
     routes.add(create.body::<NewItem>(), create_item);
-    routes.add(
-        Operation::get("getQueueItem", ITEM, "One item of a queue", QueueRead),
-        get_item,
-    );
-    let update = Operation::patch(
-        "updateQueueItem",
-        ITEM,
-        "Say whether an item is done",
-        QueueWork,
-    );
+    routes.add(Operation::get("getQueueItem", ITEM, "One item of a queue", QueueRead), get_item);
+    let update =
+        Operation::patch("updateQueueItem", ITEM, "Say whether an item is done", QueueWork);
     routes.add(update.body::<ItemPatch>(), update_item);
     routes.add(
-        Operation::delete(
-            "deleteQueueItem",
-            ITEM,
-            "Take an item out of a queue",
-            QueueWrite,
-        ),
+        Operation::delete("deleteQueueItem", ITEM, "Take an item out of a queue", QueueWrite),
         delete_item,
     );
     let assign = Operation::post(
@@ -92,12 +61,8 @@ pub(super) fn routes(routes: &mut Routes) {
         QueueWrite,
     );
     routes.add(assign.body::<Assignment>(), assign_member);
-    let unassign = Operation::delete(
-        "deleteQueueAssignment",
-        ASSIGNMENTS,
-        "Ask a member no more",
-        QueueWrite,
-    );
+    let unassign =
+        Operation::delete("deleteQueueAssignment", ASSIGNMENTS, "Ask a member no more", QueueWrite);
     routes.add(unassign.body::<Assignment>(), unassign_member);
 }
 
@@ -215,11 +180,8 @@ async fn create_queue(
         let message = "at least one score config is expected";
         return Err(Problem::body("scoreConfigIds", message));
     }
-    let configs = app
-        .store
-        .catalog
-        .score_configs_by_id(&caller.project, &input.score_config_ids)
-        .await?;
+    let configs =
+        app.store.catalog.score_configs_by_id(&caller.project, &input.score_config_ids).await?;
     let is_unknown = |id: &&String| configs.iter().all(|config| config.id != **id);
     if let Some(unknown) = input.score_config_ids.iter().find(is_unknown) {
         let message = format!("{unknown:?} is no score config of this project");
@@ -234,11 +196,7 @@ async fn create_queue(
         created_at: now,
         updated_at: now,
     };
-    let made = app
-        .store
-        .catalog
-        .create_queue(&caller.project, &queue)
-        .await;
+    let made = app.store.catalog.create_queue(&caller.project, &queue).await;
     made.map_err(|error| match error {
         // The clients of this endpoint know the name's being taken as 400.
         perpend_db::Error::Conflict(_) => {
@@ -268,11 +226,7 @@ async fn list_items(
     let status = params.text("status").map(is_completed).transpose();
     let status = status.map_err(|message| Problem::query("status", message))?;
     let queue = find_queue(&app, &caller.project, &id).await?;
-    let found = app
-        .store
-        .catalog
-        .queue_items(&caller.project, &queue.id, status, paging)
-        .await?;
+    let found = app.store.catalog.queue_items(&caller.project, &queue.id, status, paging).await?;
     Ok(page::answer(paging, &found, item_view))
 }
 
@@ -298,10 +252,7 @@ async fn create_item(
         created_at: now,
         updated_at: now,
     };
-    app.store
-        .catalog
-        .create_queue_item(&caller.project, &item)
-        .await?;
+    app.store.catalog.create_queue_item(&caller.project, &item).await?;
     Ok(Json(item_view(&item)))
 }
 
@@ -326,10 +277,7 @@ async fn update_item(
         let now = app.web.clock.now();
         item.completed_at = is_completed.then(|| item.completed_at.unwrap_or(now));
         item.updated_at = now;
-        app.store
-            .catalog
-            .update_queue_item(&caller.project, &item)
-            .await?;
+        app.store.catalog.update_queue_item(&caller.project, &item).await?;
     }
     Ok(Json(item_view(&item)))
 }
@@ -339,10 +287,7 @@ async fn delete_item(
     caller: Act,
     Path((queue, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let deleted = app
-        .store
-        .catalog
-        .delete_queue_item(&caller.project, &queue, &id);
+    let deleted = app.store.catalog.delete_queue_item(&caller.project, &queue, &id);
     deleted.await.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("annotation queue item"),
         error => error.into(),
@@ -360,16 +305,10 @@ async fn assign_member(
     let queue = find_queue(&app, &caller.project, &id).await?;
     let is_member = app.store.catalog.is_member(&caller.project, &input.user_id);
     if !is_member.await? {
-        return Err(Problem::new(
-            Code::NotFound,
-            "no such member of this project",
-        ));
+        return Err(Problem::new(Code::NotFound, "no such member of this project"));
     }
     let now = app.web.clock.now();
-    app.store
-        .catalog
-        .assign_queue(&caller.project, &queue.id, &input.user_id, now)
-        .await?;
+    app.store.catalog.assign_queue(&caller.project, &queue.id, &input.user_id, now).await?;
     Ok(Json(json!({
         "userId": input.user_id,
         "queueId": queue.id,
@@ -384,9 +323,6 @@ async fn unassign_member(
     Body(input): Body<Assignment>,
 ) -> Result<Json<Value>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
-    app.store
-        .catalog
-        .unassign_queue(&caller.project, &queue.id, &input.user_id)
-        .await?;
+    app.store.catalog.unassign_queue(&caller.project, &queue.id, &input.user_id).await?;
     Ok(Json(json!({ "success": true })))
 }

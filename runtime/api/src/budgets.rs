@@ -27,11 +27,7 @@ const MAX_ROWS: u32 = 100_000;
 const GROUPS: [&str; 5] = ["day", "rule", "evaluator", "provider", "model"];
 
 const RANGE: &[Param] = &[
-    param(
-        "from",
-        "date-time",
-        "The first day, 30 days ago when absent.",
-    ),
+    param("from", "date-time", "The first day, 30 days ago when absent."),
     param("to", "date-time", "Before this time, now when absent."),
     param(
         "groupBy",
@@ -86,10 +82,7 @@ pub(super) async fn check(
             let message = format!("US dollars above 0 and at most {MAX_USD:e} are expected");
             return Err(Problem::body(&format!("budget[{at}].usd"), message));
         }
-        if budgets[..at]
-            .iter()
-            .any(|other| other.window == budget.window)
-        {
+        if budgets[..at].iter().any(|other| other.window == budget.window) {
             let message = "there is a budget for this window already";
             return Err(Problem::body(&format!("budget[{at}].window"), message));
         }
@@ -100,10 +93,7 @@ pub(super) async fn check(
     let now = app.web.clock.now();
     let table = app.prices.of(&app.store.catalog, project, now).await?;
     let default = app.store.catalog.default_model(project).await?;
-    let probe = Usage::from([
-        ("input".to_owned(), 1.into()),
-        ("output".to_owned(), 1.into()),
-    ]);
+    let probe = Usage::from([("input".to_owned(), 1.into()), ("output".to_owned(), 1.into())]);
     for evaluator in evaluators {
         for slot in &evaluator.version.slots {
             let Some(choice) = slot.model.as_ref().or(default.as_ref()) else {
@@ -184,9 +174,7 @@ async fn put(
 ) -> Result<(), Problem> {
     let now = app.web.clock.now();
     let catalog = &app.store.catalog;
-    catalog
-        .put_budgets(project, evaluator, &input.budget, now)
-        .await?;
+    catalog.put_budgets(project, evaluator, &input.budget, now).await?;
     app.scheduler.wake();
     Ok(())
 }
@@ -214,9 +202,7 @@ async fn list_costs(
     let groups = groups(&params)?;
     let now = app.web.clock.now();
     let to = params.time("to")?.unwrap_or(now);
-    let from = params
-        .time("from")?
-        .unwrap_or_else(|| to.plus_millis(-30 * DAY_MS));
+    let from = params.time("from")?.unwrap_or_else(|| to.plus_millis(-30 * DAY_MS));
     let ledger = &app.store.ledger;
     let rows = ledger.costs(&caller.project, (from, to), MAX_ROWS).await?;
     let (mut total, mut trials) = (ModelCost::default(), ModelCost::default());
@@ -227,12 +213,7 @@ async fn list_costs(
             continue;
         }
         let group = group(row, &groups);
-        let names = [
-            &group.evaluation_rule_id,
-            &group.evaluator_id,
-            &group.provider,
-            &group.model,
-        ];
+        let names = [&group.evaluation_rule_id, &group.evaluator_id, &group.provider, &group.model];
         let names = names.map(|name| name.clone().unwrap_or_default());
         // The last day first.
         let day = group.day.map_or(0, |day| -day.as_micros());
@@ -240,11 +221,7 @@ async fn list_costs(
         add(sum, row);
         add(&mut total, row);
     }
-    Ok(Answer(ModelCosts {
-        data: grouped.into_values().collect(),
-        total,
-        trials,
-    }))
+    Ok(Answer(ModelCosts { data: grouped.into_values().collect(), total, trials }))
 }
 
 fn group(row: &DayCost, groups: &BTreeSet<&str>) -> ModelCost {

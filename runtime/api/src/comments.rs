@@ -68,14 +68,8 @@ impl Object {
                 Err(_) => false,
             },
             Self::Session => {
-                let query = SessionQuery {
-                    id: Some(id.to_owned()),
-                    ..SessionQuery::default()
-                };
-                let found = store
-                    .telemetry
-                    .sessions(project, &query, Paging::default())
-                    .await?;
+                let query = SessionQuery { id: Some(id.to_owned()), ..SessionQuery::default() };
+                let found = store.telemetry.sessions(project, &query, Paging::default()).await?;
                 !found.items.is_empty()
             }
             Self::Prompt => store.catalog.has_prompt_id(project, id).await?,
@@ -86,11 +80,7 @@ impl Object {
 const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param(
-        "objectType",
-        "string",
-        "TRACE, OBSERVATION, SESSION or PROMPT.",
-    ),
+    param("objectType", "string", "TRACE, OBSERVATION, SESSION or PROMPT."),
     param("objectId", "string", "About this one; needs objectType."),
     param("authorUserId", "string", "By this person."),
 ];
@@ -104,12 +94,8 @@ pub(super) fn routes(routes: &mut Routes) {
         CommentRead,
     );
     routes.add(list.query(LIST), list_comments);
-    let create = Operation::post(
-        "createComment",
-        "/api/public/comments",
-        "Write a comment",
-        CommentWrite,
-    );
+    let create =
+        Operation::post("createComment", "/api/public/comments", "Write a comment", CommentWrite);
     routes.add(create.body::<NewComment>(), create_comment);
     let get = Operation::get(
         "getComment",
@@ -162,10 +148,7 @@ async fn create_comment(
         let message = "1 to 5000 characters are expected";
         return Err(Problem::body("content", message));
     }
-    if !object
-        .exists(&app, &caller.project, &input.object_id)
-        .await?
-    {
+    if !object.exists(&app, &caller.project, &input.object_id).await? {
         return Err(Problem::not_found(&object.as_str().to_lowercase()));
     }
     if let Some(author) = &input.author_user_id
@@ -182,10 +165,7 @@ async fn create_comment(
         author_user_id: input.author_user_id,
         created_at: app.web.clock.now(),
     };
-    app.store
-        .catalog
-        .create_comment(&caller.project, &comment)
-        .await?;
+    app.store.catalog.create_comment(&caller.project, &comment).await?;
     Ok(Json(json!({ "id": comment.id })))
 }
 
@@ -205,14 +185,8 @@ async fn list_comments(
     if query.object_id.is_some() && object.is_none() {
         return Err(Problem::query("objectId", "needs objectType"));
     }
-    let found = app
-        .store
-        .catalog
-        .comments(&caller.project, &query, paging)
-        .await?;
-    Ok(page::answer(paging, &found, |comment| {
-        view(&caller.project, comment)
-    }))
+    let found = app.store.catalog.comments(&caller.project, &query, paging).await?;
+    Ok(page::answer(paging, &found, |comment| view(&caller.project, comment)))
 }
 
 async fn get_comment(

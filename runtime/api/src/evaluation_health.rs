@@ -88,10 +88,7 @@ impl Seen {
     /// The connections of an evaluator that accept no requests.
     fn of_closed(&self, rule: &Rule, evaluator: &Evaluator) -> Vec<EvaluationProblem> {
         let asked = providers(evaluator, self.default.as_ref());
-        let closed = self
-            .closed
-            .iter()
-            .filter(|(provider, _)| asked.contains(provider));
+        let closed = self.closed.iter().filter(|(provider, _)| asked.contains(provider));
         let problem = |(provider, closed): &(String, ClosedConnection)| EvaluationProblem {
             kind: Trouble::ConnectionClosed,
             evaluation_rule_id: rule.id.clone(),
@@ -151,9 +148,7 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
     let before = app.web.clock.now().plus_millis(-OVERDUE_MS);
     let default = catalog.default_model(project).await?;
     let evaluators = catalog.evaluators_in_use(project).await?;
-    let asked = evaluators
-        .iter()
-        .flat_map(|own| providers(own, default.as_ref()));
+    let asked = evaluators.iter().flat_map(|own| providers(own, default.as_ref()));
     let asked = asked.collect();
     let seen = Seen {
         default,
@@ -210,10 +205,7 @@ async fn requeue_failed(
         name.parse().map_err(|_| unknown())
     });
     let rule = input.evaluation_rule_id.as_deref().map(rules::known);
-    let failed = Failed {
-        class: class.transpose()?,
-        rule: rule.transpose()?,
-    };
+    let failed = Failed { class: class.transpose()?, rule: rule.transpose()? };
     let limit = input.limit.unwrap_or(USUAL_REQUEUED);
     if !(1..=MAX_REQUEUED).contains(&limit) {
         let message = format!("1 to {MAX_REQUEUED} is expected");
@@ -221,9 +213,7 @@ async fn requeue_failed(
     }
     let now = app.web.clock.now();
     let ledger = &app.store.ledger;
-    let requeued = ledger
-        .requeue_failed(&caller.project, &failed, limit, now)
-        .await?;
+    let requeued = ledger.requeue_failed(&caller.project, &failed, limit, now).await?;
     app.scheduler.wake();
     Ok(Answer(Requeued { requeued }))
 }

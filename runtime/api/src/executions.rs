@@ -33,32 +33,16 @@ const HOUR_MS: i64 = 3_600_000;
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 const TARGET: &[Param] = &[
-    param(
-        "traceId",
-        "string",
-        "The trace; needed, but for rules of sessions.",
-    ),
-    param(
-        "observationId",
-        "string",
-        "The observation, for rules whose target is one.",
-    ),
+    param("traceId", "string", "The trace; needed, but for rules of sessions."),
+    param("observationId", "string", "The observation, for rules whose target is one."),
     param("sessionId", "string", "The session, for rules of sessions."),
 ];
 const OVER: &[Param] = &[
-    param(
-        "traceId",
-        "string",
-        "The trace; this or the session is needed.",
-    ),
+    param("traceId", "string", "The trace; this or the session is needed."),
     param("sessionId", "string", "The session."),
 ];
 const ONE: &str = "/api/v1/executions/{executionId}";
-const COUNTERS: &[Param] = &[param(
-    "hours",
-    "integer",
-    "How far back, 1 to 720, 24 when absent.",
-)];
+const COUNTERS: &[Param] = &[param("hours", "integer", "How far back, 1 to 720, 24 when absent.")];
 
 pub(super) fn routes(routes: &mut Routes) {
     let explain = Operation::get(
@@ -134,9 +118,7 @@ async fn list_executions(
     };
     let ledger = &app.store.ledger;
     let rows = ledger.executions_over(&caller.project, &target).await?;
-    Ok(Answer(All {
-        data: rows.iter().map(Into::into).collect(),
-    }))
+    Ok(Answer(All { data: rows.iter().map(Into::into).collect() }))
 }
 
 async fn list_failed_executions(
@@ -153,10 +135,7 @@ async fn list_failed_executions(
         }
     };
     let after = after.as_ref().map(|(at, id)| (*at, id));
-    let failed = app
-        .store
-        .ledger
-        .failed_executions(&caller.project, after, limit);
+    let failed = app.store.ledger.failed_executions(&caller.project, after, limit);
     let page = failed.await?;
     Ok(Answer(Continued {
         data: page.items.iter().map(Into::into).collect(),
@@ -167,11 +146,7 @@ async fn list_failed_executions(
 async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Execution, Problem> {
     let none = || Problem::not_found("execution");
     let id: ExecutionId = id.parse().map_err(|_| none())?;
-    app.store
-        .ledger
-        .execution(project, &id)
-        .await?
-        .ok_or_else(none)
+    app.store.ledger.execution(project, &id).await?.ok_or_else(none)
 }
 
 async fn get_execution(
@@ -183,10 +158,7 @@ async fn get_execution(
     let id = &row.made.id;
     let attempts = app.store.ledger.attempts(&caller.project, id).await?;
     let target = &row.made.target;
-    let aside = app
-        .store
-        .telemetry
-        .superseded_scores(&caller.project, target, id);
+    let aside = app.store.telemetry.superseded_scores(&caller.project, target, id);
     let aside = aside.await?.into_iter();
     let aside = aside.map(|(score, by)| SupersededScore {
         score: ScoreV3::new(&caller.project, &score, Groups::ALL),
@@ -212,12 +184,7 @@ async fn requeue_execution(
     let row = existing(&app, &caller.project, &id).await?;
     let now = app.web.clock.now();
     let id = &row.made.id;
-    match app
-        .store
-        .ledger
-        .requeue_execution(&caller.project, id, now)
-        .await
-    {
+    match app.store.ledger.requeue_execution(&caller.project, id, now).await {
         Ok(()) => app.scheduler.wake(),
         Err(perpend_db::Error::NotFound) => {
             let state = row.state.as_str();
@@ -239,26 +206,15 @@ async fn list_counters(
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let hours = params.int("hours", 1, 720, 24)?;
     let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
-    let counts = app
-        .store
-        .ledger
-        .rule_counts(&caller.project, &rule.id, from)
-        .await?;
-    let states = app
-        .store
-        .ledger
-        .rule_states(&caller.project, &rule.id)
-        .await?;
+    let counts = app.store.ledger.rule_counts(&caller.project, &rule.id, from).await?;
+    let states = app.store.ledger.rule_states(&caller.project, &rule.id).await?;
     let mut lost: BTreeMap<_, u64> = BTreeMap::new();
     for count in &counts {
         if [RuleCount::BUDGET, RuleCount::SKIPPED_FOR_BUDGET].contains(&count.reason.as_str()) {
             *lost.entry(Reverse(count.hour)).or_default() += count.n;
         }
     }
-    let lost = lost.into_iter().map(|(hour, count)| Lost {
-        hour: hour.0,
-        count,
-    });
+    let lost = lost.into_iter().map(|(hour, count)| Lost { hour: hour.0, count });
     let lost = lost.collect();
     let by_hour = counts.into_iter().map(|count| Count {
         hour: count.hour,
@@ -268,9 +224,7 @@ async fn list_counters(
     let open = states.into_iter();
     Ok(Answer(Counters {
         data: by_hour.collect(),
-        states: open
-            .map(|count| (count.state.as_str().to_owned(), count.n))
-            .collect(),
+        states: open.map(|count| (count.state.as_str().to_owned(), count.n)).collect(),
         lost_to_budget: lost,
     }))
 }
@@ -283,26 +237,17 @@ async fn explain_target(
 ) -> Result<Answer<contract::Explanation>, Problem> {
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let target = target(&rule, &params)?;
-    let explanation = app
-        .scheduler
-        .explain(&caller.project, &rule, &target)
-        .await?;
+    let explanation = app.scheduler.explain(&caller.project, &rule, &target).await?;
     Ok(Answer(explanation_view(&rule, target, &explanation)))
 }
 
 fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
-    let observation = params
-        .text("observationId")
-        .map(ObservationId::new)
-        .transpose();
+    let observation = params.text("observationId").map(ObservationId::new).transpose();
     let observation_id =
         observation.map_err(|error| Problem::query("observationId", error.to_string()))?;
     match (rule.target, &observation_id) {
         (TargetKind::Observation | TargetKind::Experiment, None) => {
-            return Err(Problem::query(
-                "observationId",
-                "needed: the rule scores observations",
-            ));
+            return Err(Problem::query("observationId", "needed: the rule scores observations"));
         }
         (TargetKind::Trace, Some(_)) => {
             return Err(Problem::query(
@@ -350,52 +295,31 @@ fn facts(step: &Step) -> Facts {
     let none = Facts::default;
     match step {
         Step::NoSuchTarget | Step::Due => none(),
-        Step::NotComplete { complete_at } => Facts {
-            complete_at: Some(*complete_at),
-            ..none()
-        },
-        Step::WaitingForRule { rule, .. } => Facts {
-            waiting_for_rule_id: Some(rule.clone()),
-            ..none()
-        },
+        Step::NotComplete { complete_at } => Facts { complete_at: Some(*complete_at), ..none() },
+        Step::WaitingForRule { rule, .. } => {
+            Facts { waiting_for_rule_id: Some(rule.clone()), ..none() }
+        }
         Step::Refused(refusal) => match refusal {
             Refusal::RuleInactive
             | Refusal::RulePaused
             | Refusal::InternalEnvironment
             | Refusal::NotAnItem => none(),
-            Refusal::NotMatched {
-                index,
-                condition,
-                actual,
-            } => Facts {
+            Refusal::NotMatched { index, condition, actual } => Facts {
                 index: Some(*index),
                 condition: Some(condition.clone()),
                 actual: Some(actual.clone()),
                 ..none()
             },
-            Refusal::SampledOut { value, rate } => Facts {
-                sample: Some(*value),
-                sampling: Some(*rate),
-                ..none()
-            },
+            Refusal::SampledOut { value, rate } => {
+                Facts { sample: Some(*value), sampling: Some(*rate), ..none() }
+            }
         },
-        Step::OlderThanRule {
-            arrived_at,
-            rule_created_at,
-            ..
-        } => Facts {
+        Step::OlderThanRule { arrived_at, rule_created_at, .. } => Facts {
             arrived_at: Some(*arrived_at),
             rule_created_at: Some(*rule_created_at),
             ..none()
         },
-        Step::Taken {
-            sample,
-            rate,
-            completion,
-            is_audit,
-            assignments,
-            ..
-        } => {
+        Step::Taken { sample, rate, completion, is_audit, assignments, .. } => {
             let assignments = assignments.iter().map(|assignment| AssignmentFacts {
                 assignment_id: assignment.assignment.clone(),
                 evaluator_id: assignment.evaluator.clone(),

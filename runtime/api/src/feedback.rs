@@ -23,10 +23,7 @@ pub(super) fn routes(routes: &mut Routes) {
 /// Feedback as clients send it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    dead_code,
-    reason = "it is read to say what is wrong with it, and kept nowhere"
-)]
+#[expect(dead_code, reason = "it is read to say what is wrong with it, and kept nowhere")]
 struct Feedback {
     target_type: TargetType,
     target: String,

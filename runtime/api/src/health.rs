@@ -12,11 +12,7 @@ use utoipa::ToSchema;
 use crate::state::{App, Routes};
 
 const HEALTH: &[Param] = &[
-    param(
-        "failIfDatabaseUnavailable",
-        "boolean",
-        "Answer 503 when the database does not answer.",
-    ),
+    param("failIfDatabaseUnavailable", "boolean", "Answer 503 when the database does not answer."),
     param("failIfNoRecentEvents", "boolean", "Accepted and ignored."),
 ];
 
@@ -45,10 +41,7 @@ struct Health {
 }
 
 const fn health(status: &'static str) -> Health {
-    Health {
-        status,
-        version: env!("CARGO_PKG_VERSION"),
-    }
+    Health { status, version: env!("CARGO_PKG_VERSION") }
 }
 
 async fn get_health(

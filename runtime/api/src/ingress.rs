@@ -44,12 +44,9 @@ pub fn routes() -> (Router<App>, Described) {
     let mut routes = Routes::default();
     for (path, signal) in PATHS {
         let signal = *signal;
-        routes.otlp(
-            path,
-            move |State(app): State<App>, caller: Act, request: Request| {
-                receive(app, caller, signal, request)
-            },
-        );
+        routes.otlp(path, move |State(app): State<App>, caller: Act, request: Request| {
+            receive(app, caller, signal, request)
+        });
     }
     routes.into_parts()
 }
@@ -57,10 +54,7 @@ pub fn routes() -> (Router<App>, Described) {
 async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Response {
     // Before the media type is known, errors are JSON.
     let encoding = otlp::encoding(request.headers());
-    let reply = Reply::new(
-        encoding.as_ref().copied().unwrap_or(Encoding::Json),
-        request.headers(),
-    );
+    let reply = Reply::new(encoding.as_ref().copied().unwrap_or(Encoding::Json), request.headers());
     let outcome = match encoding {
         Ok(encoding) => take(app, caller, signal, encoding, request).await,
         Err(problem) => Err(problem),
@@ -94,10 +88,7 @@ async fn take(
         is_own_telemetry: false,
     };
     let max_bytes = limits.max_body_bytes;
-    let prices = app
-        .prices
-        .of(&app.store.catalog, &caller.project, now)
-        .await?;
+    let prices = app.prices.of(&app.store.catalog, &caller.project, now).await?;
     let work = move || {
         let decoded = decompress::decompress(wire, compression, max_bytes)?;
         translate(signal, &decoded, encoding, &context, &prices)
@@ -106,10 +97,7 @@ async fn take(
 
     if let Some(mut batch) = prepared {
         leave_own_traces(&app, &caller.project, &mut batch).await?;
-        app.store
-            .telemetry
-            .write_prepared(&caller.project, batch, now, account)
-            .await?;
+        app.store.telemetry.write_prepared(&caller.project, batch, now, account).await?;
         app.scheduler.wake();
         tracing::debug!(project.id = %caller.project, "batch stored");
     }

@@ -26,15 +26,8 @@ const ONE: &str = "/api/v1/llm-connections/{connectionId}";
 const DEFAULT: &str = "/api/v1/llm-connections/default-model";
 
 /// Protocols that providers speak.
-const ADAPTERS: [&str; 7] = [
-    "anthropic",
-    "openai",
-    "azure",
-    "bedrock",
-    "google-vertex-ai",
-    "google-ai-studio",
-    "mock",
-];
+const ADAPTERS: [&str; 7] =
+    ["anthropic", "openai", "azure", "bedrock", "google-vertex-ai", "google-ai-studio", "mock"];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
@@ -115,18 +108,12 @@ fn check(input: &NewLlmConnection) -> Result<(), Problem> {
         return bad("baseURL", "azure needs it");
     }
     let is_header = |name: &String| {
-        !name.is_empty()
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
     };
     let headers = input.extra_headers.iter().flat_map(BTreeMap::iter);
     for (name, value) in headers {
         if !is_header(name) || value.chars().any(char::is_control) {
-            return bad(
-                "extraHeaders",
-                &format!("{name:?} is no header with its value"),
-            );
+            return bad("extraHeaders", &format!("{name:?} is no header with its value"));
         }
     }
     check_config(input)
@@ -143,10 +130,7 @@ fn check_config(input: &NewLlmConnection) -> Result<(), Problem> {
         _ => &[],
     };
     let bad = |message: String| Err(Problem::body("config", message));
-    let is_region_there = input
-        .config
-        .as_ref()
-        .is_some_and(|config| config.contains_key("region"));
+    let is_region_there = input.config.as_ref().is_some_and(|config| config.contains_key("region"));
     if input.adapter == "bedrock" && !is_region_there {
         return bad("bedrock needs {\"region\": ...}".to_owned());
     }
@@ -158,11 +142,7 @@ fn check_config(input: &NewLlmConnection) -> Result<(), Problem> {
     }
     for (name, value) in config {
         if !known.contains(&name.as_str()) || value.as_str().is_none_or(str::is_empty) {
-            return bad(format!(
-                "{} takes {} as text",
-                input.adapter,
-                known.join(", ")
-            ));
+            return bad(format!("{} takes {} as text", input.adapter, known.join(", ")));
         }
     }
     Ok(())
@@ -209,11 +189,7 @@ async fn list_connections(
     params: Params,
 ) -> Result<Answer<Listed<LlmConnection>>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app
-        .store
-        .catalog
-        .connections(&caller.project, paging)
-        .await?;
+    let found = app.store.catalog.connections(&caller.project, paging).await?;
     Ok(Answer(Listed::new(paging, &found, view)))
 }
 
@@ -226,14 +202,9 @@ async fn put_connection(
     let headers = input.extra_headers.unwrap_or_default();
     let extra_header_keys = headers.keys().cloned().collect();
     let display_secret = hint(&input.secret_key);
-    let secret = json!(ConnectionSecret {
-        key: input.secret_key,
-        headers,
-    });
+    let secret = json!(ConnectionSecret { key: input.secret_key, headers });
     let owner = SealedAt::Connection(input.provider.clone()).owner(&caller.project);
-    let sealed = app
-        .vault
-        .seal(&owner, &secret.to_string(), app.web.ids.as_ref());
+    let sealed = app.vault.seal(&owner, &secret.to_string(), app.web.ids.as_ref());
     let secret = sealed.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "sealing failed");
         Problem::internal()
@@ -257,16 +228,8 @@ async fn put_connection(
     };
     let (catalog, project) = (&app.store.catalog, &caller.project);
     let before = catalog.connection(project, &connection.provider).await?;
-    let is_new = app
-        .store
-        .catalog
-        .put_connection(&caller.project, &connection)
-        .await?;
-    let stored = app
-        .store
-        .catalog
-        .connection(&caller.project, &connection.provider)
-        .await?;
+    let is_new = app.store.catalog.put_connection(&caller.project, &connection).await?;
+    let stored = app.store.catalog.connection(&caller.project, &connection.provider).await?;
     // A gateway may go by headers whose values are in no key of stored replies.
     let has_headers = |one: &Connection| !one.extra_header_keys.is_empty();
     if let Some(before) = before.filter(|before| has_headers(before) || has_headers(&connection)) {
@@ -284,16 +247,10 @@ async fn delete_connection(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<Done>, Problem> {
-    let deleted = app
-        .store
-        .catalog
-        .delete_connection(&caller.project, &id, app.web.clock.now())
-        .await;
+    let deleted =
+        app.store.catalog.delete_connection(&caller.project, &id, app.web.clock.now()).await;
     deleted.map_err(missing)?;
-    app.store
-        .ledger
-        .forget_replies(&caller.project, &id)
-        .await?;
+    app.store.ledger.forget_replies(&caller.project, &id).await?;
     Ok(Answer(Done::new("LLM connection deleted")))
 }
 
@@ -321,20 +278,14 @@ async fn patch_connection(
     Path(id): Path<String>,
     Body(options): Body<LlmConnectionOptions>,
 ) -> Result<Answer<LlmConnectionWithOptions>, Problem> {
-    if options
-        .max_in_flight
-        .is_some_and(|n| !(1..=10_000).contains(&n))
-    {
+    if options.max_in_flight.is_some_and(|n| !(1..=10_000).contains(&n)) {
         return Err(Problem::body("maxInFlight", "1 to 10,000 is expected"));
     }
     let catalog = &app.store.catalog;
     let found = catalog.connection_by_id(&caller.project, &id).await?;
     let found = found.ok_or_else(|| Problem::not_found("LLM connection"))?;
     if options.use_responses_api == Some(true) && found.adapter != "openai" {
-        let message = format!(
-            "the adapter {} has no such protocol, openai has",
-            found.adapter
-        );
+        let message = format!("the adapter {} has no such protocol, openai has", found.adapter);
         return Err(Problem::body("useResponsesApi", message));
     }
     let wanted = (options.max_in_flight, options.use_responses_api);
@@ -348,9 +299,7 @@ async fn get_default_model(
     caller: Act,
 ) -> Result<Answer<ModelChoice>, Problem> {
     let found = app.store.catalog.default_model(&caller.project).await?;
-    found
-        .map(Answer)
-        .ok_or_else(|| Problem::not_found("default evaluation model"))
+    found.map(Answer).ok_or_else(|| Problem::not_found("default evaluation model"))
 }
 
 async fn put_default_model(
@@ -362,9 +311,7 @@ async fn put_default_model(
         return Err(Problem::body("model", "is empty"));
     }
     let catalog = &app.store.catalog;
-    let connection = catalog
-        .connection(&caller.project, &choice.provider)
-        .await?;
+    let connection = catalog.connection(&caller.project, &choice.provider).await?;
     if connection.is_none() {
         let message = format!(
             "the project has no LLM connection {:?}: PUT /api/public/llm-connections makes one",
@@ -373,9 +320,7 @@ async fn put_default_model(
         return Err(Problem::body("provider", message));
     }
     let now = app.web.clock.now();
-    catalog
-        .put_default_model(&caller.project, &choice, now)
-        .await?;
+    catalog.put_default_model(&caller.project, &choice, now).await?;
     Ok(Answer(choice))
 }
 

@@ -35,23 +35,10 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(list.query(page::PAGED), list_models);
     let create = Operation::post("createModel", LIST, "Make a model with prices", ModelWrite);
     routes.add(create.body::<ModelInput>(), create_model);
-    routes.add(
-        Operation::get("getModel", ONE, "One model", ModelRead),
-        get_model,
-    );
-    let put = Operation::put(
-        "putModel",
-        ONE,
-        "Make or replace a model by its id",
-        ModelWrite,
-    );
+    routes.add(Operation::get("getModel", ONE, "One model", ModelRead), get_model);
+    let put = Operation::put("putModel", ONE, "Make or replace a model by its id", ModelWrite);
     routes.add(put.body::<ModelInput>(), put_model);
-    let delete = Operation::delete(
-        "deleteModel",
-        ONE,
-        "Delete a model of the project",
-        ModelWrite,
-    );
+    let delete = Operation::delete("deleteModel", ONE, "Delete a model of the project", ModelWrite);
     routes.add(delete.status(204), delete_model);
 }
 
@@ -94,12 +81,8 @@ impl ModelInput {
             ("output", self.output_price),
             ("total", self.total_price),
         ];
-        let given = flat
-            .into_iter()
-            .filter_map(|(bucket, price)| Some((bucket, price?)));
-        given
-            .map(|(bucket, price)| (bucket.to_owned(), price))
-            .collect()
+        let given = flat.into_iter().filter_map(|(bucket, price)| Some((bucket, price?)));
+        given.map(|(bucket, price)| (bucket.to_owned(), price)).collect()
     }
 
     fn tiers(&mut self) -> Result<Vec<PricingTier>, Problem> {
@@ -189,15 +172,10 @@ fn own_view(model: &ModelDefinition) -> Value {
 fn built_in_view(entry: &PriceEntry) -> Value {
     let listing = entry.listing.as_ref();
     let entry = entry.view();
-    let prices: BTreeMap<String, f64> = entry
-        .prices
-        .iter()
-        .map(|(bucket, price)| ((*bucket).to_owned(), *price))
-        .collect();
+    let prices: BTreeMap<String, f64> =
+        entry.prices.iter().map(|(bucket, price)| ((*bucket).to_owned(), *price)).collect();
     let name = regex_syntax_escape(entry.model);
-    let pattern = entry
-        .pattern
-        .map_or_else(|| format!("(?i)^{name}$"), str::to_owned);
+    let pattern = entry.pattern.map_or_else(|| format!("(?i)^{name}$"), str::to_owned);
     json!({
         "id": entry.id,
         "modelName": entry.model,
@@ -334,11 +312,7 @@ async fn create_model(
 ) -> Result<Json<Value>, Problem> {
     let model = input.check(app.web.ids.uuid().to_string(), app.web.clock.now())?;
     check_patterns(&app, &caller.project, &model).await?;
-    let made = app
-        .store
-        .catalog
-        .create_model(&caller.project, &model)
-        .await;
+    let made = app.store.catalog.create_model(&caller.project, &model).await;
     made.map_err(taken)?;
     app.prices.forget(&caller.project);
     Ok(Json(own_view(&model)))
@@ -359,11 +333,7 @@ async fn put_model(
         model.created_at = standing.created_at;
     }
     check_patterns(&app, &caller.project, &model).await?;
-    let made = app
-        .store
-        .catalog
-        .replace_model(&caller.project, &model)
-        .await;
+    let made = app.store.catalog.replace_model(&caller.project, &model).await;
     made.map_err(taken)?;
     app.prices.forget(&caller.project);
     Ok(Json(own_view(&model)))

@@ -11,9 +11,7 @@ static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The name in a reference `vendor/name` or `vendor/name@version`.
 fn name_in(reference: &str) -> &str {
-    reference
-        .split_once('@')
-        .map_or(reference, |(name, _)| name)
+    reference.split_once('@').map_or(reference, |(name, _)| name)
 }
 
 /// Registers the optional plug-in that `reference` names, where the installation has it and this process has

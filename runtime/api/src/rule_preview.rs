@@ -56,12 +56,7 @@ async fn preview_rule(
     });
     // Together, so that they share the limit of time of a trial.
     let estimates = estimates.map(async |(assignment, evaluator)| {
-        let asked = Asked {
-            app: &app,
-            project,
-            rule: &rule,
-            assignment,
-        };
+        let asked = Asked { app: &app, project, rule: &rule, assignment };
         asked.estimate(evaluator, tried_on, per_day).await
     });
     let estimates = try_join_all(estimates).await?;
@@ -102,10 +97,7 @@ fn per_day(app: &App, found: &Preview) -> f64 {
 }
 
 fn matches(found: perpend_scheduler::Matches) -> Matches {
-    Matches {
-        matching: found.n_matching,
-        sampled: found.n_sampled,
-    }
+    Matches { matching: found.n_matching, sampled: found.n_sampled }
 }
 
 fn example(found: PreviewExample) -> Example {
@@ -113,9 +105,7 @@ fn example(found: PreviewExample) -> Example {
         Ok(item) => (Some(evaluators::shown_item(item)), None),
         Err(why) => (None, Some(why)),
     };
-    let (class, message) = why
-        .map(|why| (why.class.as_str().to_owned(), why.message))
-        .unzip();
+    let (class, message) = why.map(|why| (why.class.as_str().to_owned(), why.message)).unzip();
     Example {
         trace_id: found.target.trace().cloned(),
         observation_id: found.target.observation().cloned(),
@@ -169,11 +159,7 @@ impl Asked<'_> {
         evaluator: Evaluator,
         example: Option<&PreviewExample>,
     ) -> Result<Known, Problem> {
-        let known = |basis, cost, latency_ms| Known {
-            basis,
-            cost,
-            latency_ms,
-        };
+        let known = |basis, cost, latency_ms| Known { basis, cost, latency_ms };
         if !evaluator.version.grants.model {
             return Ok(known(Basis::Free, Some(0.0), None));
         }
@@ -191,10 +177,7 @@ impl Asked<'_> {
             on_missing: self.rule.on_missing,
             on: vec![TrialOn::Target(example.target.clone())],
             // A stored reply would tell neither cost nor time of the targets to come.
-            reuse: Reuse {
-                replies: Replies::Fresh,
-                run: 0,
-            },
+            reuse: Reuse { replies: Replies::Fresh, run: 0 },
             limit: evaluators::TRIAL_LIMIT,
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;

@@ -38,10 +38,7 @@ pub(super) fn routes(routes: &mut Routes) {
         Operation::get("listRules", LIST, "Rules, newest first", EvaluatorRead).query(PAGE),
         list_rules,
     );
-    routes.add(
-        Operation::get("getRule", ONE, "One rule", EvaluatorRead),
-        get_rule,
-    );
+    routes.add(Operation::get("getRule", ONE, "One rule", EvaluatorRead), get_rule);
     let patch = Operation::patch(
         "updateRule",
         ONE,
@@ -102,10 +99,7 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
     let needed = [
         ("name", input.name.is_some()),
         ("enabled", input.enabled.is_some()),
-        (
-            "evaluatorAssignments",
-            input.evaluator_assignments.is_some(),
-        ),
+        ("evaluatorAssignments", input.evaluator_assignments.is_some()),
     ];
     for (field, _) in needed.iter().filter(|(_, given)| is_new && !given) {
         faults.0.push(Problem::body(field, "is missing"));
@@ -121,9 +115,7 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
     let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
     for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
         let field = format!("filter[{at}]");
-        faults
-            .0
-            .push(Problem::body(&field, "an object is expected"));
+        faults.0.push(Problem::body(&field, "an object is expected"));
     }
     let patch = RulePatch {
         name: faults.keep(name.transpose()),
@@ -136,12 +128,7 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
         // Evaluators that were sent have theirs already.
         version: policy.filter(|_| input.evaluator_assignments.is_none()),
         timing: Some(timing_of(input, base, &mut faults)),
-        on_missing: faults.keep(named(
-            "onMissing",
-            on_missing,
-            OnMissing::ALL,
-            OnMissing::as_str,
-        )),
+        on_missing: faults.keep(named("onMissing", on_missing, OnMissing::ALL, OnMissing::as_str)),
         late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
         budget: input.budget.clone(),
         after: faults.keep(input.after.as_deref().map(checked_after).transpose()),
@@ -233,10 +220,7 @@ fn checked_assignments(
         let field = format!("evaluatorAssignments[{at}].evaluatorId");
         let evaluator_id = EvaluatorId::new(&input.evaluator_id)
             .map_err(|error| Problem::body(&field, error.to_string()))?;
-        if assignments
-            .iter()
-            .any(|known: &Assignment| known.evaluator_id == evaluator_id)
-        {
+        if assignments.iter().any(|known: &Assignment| known.evaluator_id == evaluator_id) {
             return Err(Problem::body(&field, "the evaluator is assigned twice"));
         }
         let id = AssignmentId::new(&app.web.ids.uuid().to_string());
@@ -246,11 +230,7 @@ fn checked_assignments(
         let stands = stands.map(|each| each.version);
         assignments.push(Assignment {
             id: id.map_err(|_| Problem::internal())?,
-            version: input
-                .version_policy
-                .or(policy)
-                .or(stands)
-                .unwrap_or_default(),
+            version: input.version_policy.or(policy).or(stands).unwrap_or_default(),
             evaluator_id,
             mapping: input.variable_mapping.clone(),
             skipped_until: None,
@@ -278,16 +258,10 @@ async fn check_whole(
         .map_err(|fault| Problem::body(&fault.field(), fault.to_string()))?;
     let mut evaluators = Vec::with_capacity(rule.assignments.len());
     for (at, assignment) in rule.assignments.iter().enumerate() {
-        let evaluator = app
-            .store
-            .catalog
-            .evaluator(project, &assignment.evaluator_id)
-            .await?;
+        let evaluator = app.store.catalog.evaluator(project, &assignment.evaluator_id).await?;
         let evaluator = evaluator.ok_or_else(|| {
-            let message = format!(
-                "no evaluator {:?} in this project",
-                assignment.evaluator_id.as_str()
-            );
+            let message =
+                format!("no evaluator {:?} in this project", assignment.evaluator_id.as_str());
             Problem::new(Code::NotFound, message)
                 .with("field", format!("evaluatorAssignments[{at}].evaluatorId"))
         })?;
@@ -325,18 +299,13 @@ async fn versions_of(
     let used = app.store.catalog.used_versions(project, newest, policy);
     let none = || wrong("the evaluator has no other version that could score".to_owned());
     let used = used.await?.ok_or_else(none)?;
-    Ok([Some(used.live), used.shadow]
-        .into_iter()
-        .flatten()
-        .collect())
+    Ok([Some(used.live), used.shadow].into_iter().flatten().collect())
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).
 async fn check_datasets(app: &App, project: &ProjectId, filter: &Written) -> Result<(), Problem> {
     for (at, (_, condition)) in filter.iter().enumerate() {
-        let is_dataset = condition
-            .column
-            .is_some_and(|column| DATASETS.contains(&column.id));
+        let is_dataset = condition.column.is_some_and(|column| DATASETS.contains(&column.id));
         let Test::AnyOf(ids) = &condition.test else {
             continue;
         };
@@ -480,11 +449,7 @@ async fn list_rules(
 ) -> Result<Answer<Continued<contract::Rule>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
-    let page = app
-        .store
-        .catalog
-        .rules(&caller.project, after.as_ref(), limit)
-        .await?;
+    let page = app.store.catalog.rules(&caller.project, after.as_ref(), limit).await?;
     Ok(Answer(Continued {
         data: page.items.iter().map(Into::into).collect(),
         meta: cursor::meta(page.next.as_ref()),

@@ -28,12 +28,8 @@ pub(super) fn routes(routes: &mut Routes) {
         ScoreConfigRead,
     );
     routes.add(list.query(page::PAGED), list_configs);
-    let create = Operation::post(
-        "createScoreConfig",
-        LIST,
-        "Make a score config",
-        ScoreConfigWrite,
-    );
+    let create =
+        Operation::post("createScoreConfig", LIST, "Make a score config", ScoreConfigWrite);
     routes.add(create.body::<NewConfig>(), create_config);
     routes.add(
         Operation::get("getScoreConfig", ONE, "One score config", ScoreConfigRead),
@@ -82,10 +78,7 @@ struct ConfigPatch {
 }
 
 fn categories(list: Vec<CategoryInput>) -> Vec<Category> {
-    let category = |input: CategoryInput| Category {
-        value: input.value,
-        label: input.label,
-    };
+    let category = |input: CategoryInput| Category { value: input.value, label: input.label };
     list.into_iter().map(category).collect()
 }
 
@@ -124,10 +117,7 @@ async fn create_config(
     Body(input): Body<NewConfig>,
 ) -> Result<Json<Value>, Problem> {
     let data_type: ScoreDataType = input.data_type.parse().map_err(|_| {
-        Problem::body(
-            "dataType",
-            "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected",
-        )
+        Problem::body("dataType", "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected")
     })?;
     let given = input.categories.map(categories);
     let now = app.web.clock.now();
@@ -146,10 +136,7 @@ async fn create_config(
         created_at: now,
         updated_at: now,
     })?;
-    app.store
-        .catalog
-        .create_score_config(&caller.project, &config)
-        .await?;
+    app.store.catalog.create_score_config(&caller.project, &config).await?;
     Ok(Json(view(&caller.project, &config)))
 }
 
@@ -159,14 +146,8 @@ async fn list_configs(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app
-        .store
-        .catalog
-        .score_configs(&caller.project, paging)
-        .await?;
-    Ok(page::answer(paging, &found, |config| {
-        view(&caller.project, config)
-    }))
+    let found = app.store.catalog.score_configs(&caller.project, paging).await?;
+    Ok(page::answer(paging, &found, |config| view(&caller.project, config)))
 }
 
 async fn get_config(
@@ -198,9 +179,6 @@ async fn update_config(
     config.categories = patch.categories.map(categories).or(config.categories);
     config.updated_at = app.web.clock.now().max(seen.plus_millis(1));
     let config = checked(config)?;
-    app.store
-        .catalog
-        .update_score_config(&caller.project, &config, seen)
-        .await?;
+    app.store.catalog.update_score_config(&caller.project, &config, seen).await?;
     Ok(Json(view(&caller.project, &config)))
 }

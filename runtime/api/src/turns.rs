@@ -100,11 +100,7 @@ impl<'a> Place<'a> {
 impl Turns {
     /// None is taken yet.
     pub(crate) fn new(bounds: Bounds) -> Self {
-        Self {
-            all: Semaphore::new(bounds.at_a_time),
-            bounds,
-            lines: Mutex::default(),
-        }
+        Self { all: Semaphore::new(bounds.at_a_time), bounds, lines: Mutex::default() }
     }
 
     // What is guarded is whole between any two statements, also after a panic.
@@ -132,12 +128,8 @@ impl Turns {
         let mut lines = self.lines();
         let n_of_all: usize = lines.values().map(|line| line.n).sum();
         let line = lines.get(project);
-        let Bounds {
-            n_of_project: most_of_project,
-            n_of_all: most_of_all,
-            doing,
-            ..
-        } = self.bounds;
+        let Bounds { n_of_project: most_of_project, n_of_all: most_of_all, doing, .. } =
+            self.bounds;
         if line.is_some_and(|line| most_of_project <= line.n) {
             return Err(Problem::unavailable(format!(
                 "{most_of_project} {doing} for this project; nothing of this one was kept"
@@ -153,11 +145,7 @@ impl Turns {
             turn: Arc::new(Semaphore::new(self.bounds.at_a_time_of_project)),
         });
         line.n += 1;
-        Ok(Place {
-            turns: self,
-            project,
-            turn: Arc::clone(&line.turn),
-        })
+        Ok(Place { turns: self, project, turn: Arc::clone(&line.turn) })
     }
 }
 
@@ -191,9 +179,8 @@ mod tests {
         let (busy, other) = (project("busy"), project("other"));
         let first = turns.wait(&busy).await.unwrap();
         let mut context = Context::from_waker(Waker::noop());
-        let mut waiting: Vec<_> = (1..INSPECTIONS.n_of_project)
-            .map(|_| Box::pin(turns.wait(&busy)))
-            .collect();
+        let mut waiting: Vec<_> =
+            (1..INSPECTIONS.n_of_project).map(|_| Box::pin(turns.wait(&busy))).collect();
         for one in &mut waiting {
             assert!(one.as_mut().poll(&mut context).is_pending());
         }
@@ -202,10 +189,7 @@ mod tests {
         drop(turns.wait(&other).await.unwrap());
         drop(first);
         let mut second = pin!(waiting.remove(0));
-        assert!(matches!(
-            second.as_mut().poll(&mut context),
-            Poll::Ready(Ok(_))
-        ));
+        assert!(matches!(second.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
         drop(waiting);
         assert!(turns.lines().is_empty());
     }
@@ -213,9 +197,8 @@ mod tests {
     #[tokio::test]
     async fn no_more_wait_than_there_is_room_for() {
         let turns = Turns::new(INSPECTIONS);
-        let projects: Vec<_> = (0..=INSPECTIONS.n_of_all)
-            .map(|n| project(&format!("p{n}")))
-            .collect();
+        let projects: Vec<_> =
+            (0..=INSPECTIONS.n_of_all).map(|n| project(&format!("p{n}"))).collect();
         let mut context = Context::from_waker(Waker::noop());
         let mut waiting = Vec::new();
         for (n, project) in projects.iter().enumerate() {
@@ -227,10 +210,7 @@ mod tests {
                 }
                 Poll::Pending => waiting.push(one),
                 Poll::Ready(Err(problem)) => {
-                    assert_eq!(
-                        (n, problem.code()),
-                        (INSPECTIONS.n_of_all, Code::Unavailable)
-                    );
+                    assert_eq!((n, problem.code()), (INSPECTIONS.n_of_all, Code::Unavailable));
                 }
             }
         }

@@ -207,8 +207,7 @@ impl HostCalls for Broker {
         Box::pin(async move {
             let origin = caller.call.origin.as_ref();
             let readable = Readable::of(&caller.call.item);
-            self.answer(origin, &readable, &caller.allowance, request)
-                .await
+            self.answer(origin, &readable, &caller.allowance, request).await
         })
     }
 }
@@ -224,10 +223,8 @@ impl Port for CallPort {
     fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let (broker, origin) = (self.broker.clone(), self.origin.clone());
         let (readable, allowance) = (self.readable.clone(), Arc::clone(&self.allowance));
-        Box::pin(async move {
-            broker
-                .answer(origin.as_ref(), &readable, &allowance, request)
-                .await
-        })
+        Box::pin(
+            async move { broker.answer(origin.as_ref(), &readable, &allowance, request).await },
+        )
     }
 }

@@ -47,10 +47,7 @@ impl Components {
     #[must_use]
     pub fn beside(program: &Path) -> Self {
         let prefix = program.ancestors().nth(2).unwrap_or(Path::new("."));
-        Self {
-            folder: prefix.join("share/perpend/components"),
-            registered: Mutex::default(),
-        }
+        Self { folder: prefix.join("share/perpend/components"), registered: Mutex::default() }
     }
 
     /// Where they are looked for.
@@ -65,11 +62,7 @@ impl Components {
     pub fn find(&self, name: &str) -> Option<Stamp> {
         let path = find(&self.folder, name.strip_prefix(VENDOR)?)?;
         let found = fs::metadata(&path).ok()?;
-        Some(Stamp {
-            n_bytes: found.len(),
-            modified: found.modified().ok(),
-            path,
-        })
+        Some(Stamp { n_bytes: found.len(), modified: found.modified().ok(), path })
     }
 
     /// Whether the installation has the plug-in of this name.
@@ -135,11 +128,7 @@ pub async fn put(
     now: perpend_domain::time::Timestamp,
 ) -> anyhow::Result<Digest> {
     let digest = store.catalog.put_plugin(None, info, component, now).await?;
-    tracing::info!(
-        plugin.name = info.name,
-        plugin.version = info.version,
-        "plug-in registered"
-    );
+    tracing::info!(plugin.name = info.name, plugin.version = info.version, "plug-in registered");
     Ok(digest)
 }
 

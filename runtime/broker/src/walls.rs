@@ -31,11 +31,7 @@ pub async fn announce(engine: &Engine, settings: &Evaluation) -> anyhow::Result<
             Err(why) => tracing::warn!(wall = wall.name, why, "a wall around plug-ins is missing"),
         }
         if let Some(lacks) = &wall.lacks {
-            tracing::warn!(
-                wall = wall.name,
-                lacks,
-                "a wall around plug-ins is not whole"
-            );
+            tracing::warn!(wall = wall.name, lacks, "a wall around plug-ins is not whole");
         }
     }
     tracing::info!(walls = given.join("; "), "plug-ins are confined");

@@ -65,18 +65,13 @@ impl Catalog {
         let revision = self.catalog_revision().await?;
         let (rules, assignments): (Vec<RuleRow>, Vec<AssignmentRow>) = (
             query(rules::ENABLED).fetch_all(&self.pool).await?,
-            query(rules::ENABLED_ASSIGNMENTS)
-                .fetch_all(&self.pool)
-                .await?,
+            query(rules::ENABLED_ASSIGNMENTS).fetch_all(&self.pool).await?,
         );
-        let disabled: Vec<RuleRow> = query(rules::DISABLED)
-            .bind(i64::from(MAX_ACTIVE_RULES))
-            .fetch_all(&self.pool)
-            .await?;
+        let disabled: Vec<RuleRow> =
+            query(rules::DISABLED).bind(i64::from(MAX_ACTIVE_RULES)).fetch_all(&self.pool).await?;
         let evaluators: Vec<EvaluatorRow> = query(evaluators::IN_USE).fetch_all(&self.pool).await?;
-        let older: Vec<EvaluatorRow> = query(evaluators::OLDER_IN_USE)
-            .fetch_all(&self.pool)
-            .await?;
+        let older: Vec<EvaluatorRow> =
+            query(evaluators::OLDER_IN_USE).fetch_all(&self.pool).await?;
         let owned = |row: EvaluatorRow| {
             let project = checked("evaluator", &row.project_id)?;
             Ok((project, row.try_into()?))
@@ -91,10 +86,7 @@ impl Catalog {
             is_consistent: false,
             rules: assembled(rules, assignments)?,
             disabled: assembled(disabled, Vec::new())?,
-            evaluators: evaluators
-                .into_iter()
-                .map(owned)
-                .collect::<Result<_, Error>>()?,
+            evaluators: evaluators.into_iter().map(owned).collect::<Result<_, Error>>()?,
             older: older.into_iter().map(owned).collect::<Result<_, Error>>()?,
         })
     }

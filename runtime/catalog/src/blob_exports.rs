@@ -290,10 +290,8 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
 
 impl Catalog {
     async fn exports_where(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<BlobExport>, Error> {
-        let rows: Vec<ExportRow> = self
-            .pool
-            .select(&format!("SELECT {COLUMNS} {rest}"), args)
-            .await?;
+        let rows: Vec<ExportRow> =
+            self.pool.select(&format!("SELECT {COLUMNS} {rest}"), args).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -363,11 +361,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such export.
     pub async fn delete_blob_export(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
-        match self
-            .pool
-            .change(DELETE, &[project.as_str().into(), id.into()])
-            .await?
-        {
+        match self.pool.change(DELETE, &[project.as_str().into(), id.into()]).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }
@@ -384,11 +378,7 @@ impl Catalog {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Option<BlobExport>, Error> {
-        let args: [Arg<'_>; 3] = [
-            fence.into(),
-            until.as_micros().into(),
-            now.as_micros().into(),
-        ];
+        let args: [Arg<'_>; 3] = [fence.into(), until.as_micros().into(), now.as_micros().into()];
         let sql = format!("SELECT {COLUMNS} {CLAIMED}");
         let mut rows: Vec<ExportRow> = in_transaction!(&self.pool, |tx| {
             let n = query(CLAIM).bind_all(&args).execute(&mut tx).await?;
@@ -474,11 +464,7 @@ impl Catalog {
         lease: &ExportLease,
         next: Option<Timestamp>,
     ) -> Result<(), Error> {
-        let args = [
-            lease.project.as_str().into(),
-            lease.fence.into(),
-            micros(next).into(),
-        ];
+        let args = [lease.project.as_str().into(), lease.fence.into(), micros(next).into()];
         self.pool.change(RELEASE, &args).await?;
         Ok(())
     }

@@ -75,11 +75,7 @@ async fn resume(
         .bind(evaluator)
         .execute(&mut *tx)
         .await?;
-    query(TAKE_AGAIN)
-        .bind(project.as_str())
-        .bind(evaluator)
-        .execute(tx)
-        .await?;
+    query(TAKE_AGAIN).bind(project.as_str()).bind(evaluator).execute(tx).await?;
     Ok(())
 }
 
@@ -103,11 +99,7 @@ impl Catalog {
         rule: &RuleId,
         evaluator: &EvaluatorId,
     ) -> Result<Vec<ScopedBudget>, Error> {
-        let args = [
-            project.as_str().into(),
-            rule.as_str().into(),
-            evaluator.as_str().into(),
-        ];
+        let args = [project.as_str().into(), rule.as_str().into(), evaluator.as_str().into()];
         each(self.pool.select(OF_CALL, &args).await?)
     }
 
@@ -130,10 +122,7 @@ impl Catalog {
                 Some(_) => PUT_OF_EVALUATOR,
                 None => PUT_OF_PROJECT,
             };
-            let mut put = query(sql)
-                .bind(project.as_str())
-                .bind(&budgets)
-                .bind(now.as_micros());
+            let mut put = query(sql).bind(project.as_str()).bind(&budgets).bind(now.as_micros());
             if let Some(evaluator) = evaluator {
                 put = put.bind(evaluator.as_str());
             }

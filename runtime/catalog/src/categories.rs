@@ -38,8 +38,6 @@ impl Categories {
     pub fn number(&self, score: &Score, label: &str) -> f64 {
         let config = score.written.config_id.as_ref();
         let config = config.and_then(|id| self.0.get(id));
-        config
-            .and_then(|config| config.number_of(label))
-            .unwrap_or(0.0)
+        config.and_then(|config| config.number_of(label)).unwrap_or(0.0)
     }
 }

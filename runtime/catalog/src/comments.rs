@@ -138,12 +138,8 @@ impl Catalog {
                 from.push_str(&format!(" AND {column} = ${}", args.len()));
             }
         }
-        let listed = Listed {
-            select: COLUMNS,
-            from: &from,
-            args: &args,
-            order: "created_at DESC, id DESC",
-        };
+        let listed =
+            Listed { select: COLUMNS, from: &from, args: &args, order: "created_at DESC, id DESC" };
         self.pool.numbered::<CommentRow, _>(&listed, paging).await
     }
 }
@@ -173,18 +169,10 @@ mod tests {
                 object_id: Some("t1".to_owned()),
                 ..CommentQuery::default()
             };
-            let found = store
-                .catalog
-                .comments(&ours, &query, Paging::default())
-                .await
-                .unwrap();
+            let found = store.catalog.comments(&ours, &query, Paging::default()).await.unwrap();
             let ids: Vec<_> = found.items.iter().map(|c| c.id.as_str()).collect();
             assert_eq!((ids.as_slice(), found.n_total), (&["c3", "c1"][..], 2));
-            let none = store
-                .catalog
-                .comments(&theirs, &query, Paging::default())
-                .await
-                .unwrap();
+            let none = store.catalog.comments(&theirs, &query, Paging::default()).await.unwrap();
             assert_eq!(none, Numbered::empty());
             assert_eq!(store.catalog.comment(&theirs, "c1").await.unwrap(), None);
         })

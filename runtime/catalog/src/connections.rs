@@ -49,15 +49,7 @@ impl Connection {
     #[must_use]
     pub fn is_same_account(&self, other: &Self) -> bool {
         let account = |of: &Self| {
-            let Self {
-                id,
-                adapter,
-                secret,
-                base_url,
-                extra_header_keys,
-                config,
-                ..
-            } = of.clone();
+            let Self { id, adapter, secret, base_url, extra_header_keys, config, .. } = of.clone();
             (id, adapter, secret, base_url, extra_header_keys, config)
         };
         account(self) == account(other)
@@ -241,9 +233,7 @@ impl Catalog {
             args: &args,
             order: "created_at DESC, id DESC",
         };
-        self.pool
-            .numbered::<ConnectionRow, _>(&listed, paging)
-            .await
+        self.pool.numbered::<ConnectionRow, _>(&listed, paging).await
     }
 
     /// Changes options of a connection, those that are given. Evaluators that were paused for a fault of the
@@ -276,9 +266,7 @@ impl Catalog {
             default_models::connection_saved(&mut tx, project, &provider, now).await?;
             provider
         });
-        self.connection(project, &provider)
-            .await?
-            .ok_or(Error::NotFound)
+        self.connection(project, &provider).await?.ok_or(Error::NotFound)
     }
 
     /// Deletes a connection and pauses the evaluators whose current version asks it.
@@ -330,55 +318,18 @@ mod tests {
                 created_at: at,
                 updated_at: at,
             };
-            assert!(
-                store
-                    .catalog
-                    .put_connection(&ours, &connection)
-                    .await
-                    .unwrap()
-            );
+            assert!(store.catalog.put_connection(&ours, &connection).await.unwrap());
             connection.id = "2".to_owned();
             connection.adapter = "azure".to_owned();
             connection.created_at = Timestamp::from_millis(9);
-            assert!(
-                !store
-                    .catalog
-                    .put_connection(&ours, &connection)
-                    .await
-                    .unwrap()
-            );
-            let stored = store
-                .catalog
-                .connection(&ours, "main")
-                .await
-                .unwrap()
-                .unwrap();
-            assert_eq!(
-                (stored.id.as_str(), stored.adapter.as_str()),
-                ("1", "azure")
-            );
+            assert!(!store.catalog.put_connection(&ours, &connection).await.unwrap());
+            let stored = store.catalog.connection(&ours, "main").await.unwrap().unwrap();
+            assert_eq!((stored.id.as_str(), stored.adapter.as_str()), ("1", "azure"));
             assert_eq!((stored.created_at, stored.secret), (at, vec![0, 255, 1]));
-            assert_eq!(
-                store.catalog.connection(&theirs, "main").await.unwrap(),
-                None
-            );
-            assert!(
-                store
-                    .catalog
-                    .delete_connection(&theirs, "1", at)
-                    .await
-                    .is_err()
-            );
-            store
-                .catalog
-                .delete_connection(&ours, "1", at)
-                .await
-                .unwrap();
-            let left = store
-                .catalog
-                .connections(&ours, Paging::default())
-                .await
-                .unwrap();
+            assert_eq!(store.catalog.connection(&theirs, "main").await.unwrap(), None);
+            assert!(store.catalog.delete_connection(&theirs, "1", at).await.is_err());
+            store.catalog.delete_connection(&ours, "1", at).await.unwrap();
+            let left = store.catalog.connections(&ours, Paging::default()).await.unwrap();
             assert_eq!(left, Numbered::empty());
         })
         .await;

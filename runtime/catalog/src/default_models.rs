@@ -66,22 +66,14 @@ async fn default_model(tx: &mut Tx, project: &ProjectId) -> Result<Option<ModelC
 }
 
 fn choice((provider, model, params): (String, String, String)) -> Result<ModelChoice, Error> {
-    Ok(ModelChoice {
-        provider,
-        model,
-        params: from_json(WHAT, &params)?,
-    })
+    Ok(ModelChoice { provider, model, params: from_json(WHAT, &params)? })
 }
 
 async fn asking(tx: &mut Tx, project: &ProjectId) -> Result<Vec<Asking>, Error> {
     let rows: Vec<(String, Option<String>, String)> =
         query(ASKING).bind(project.as_str()).fetch_all(tx).await?;
     let asking = rows.into_iter().map(|(id, paused_reason, slots)| {
-        Ok(Asking {
-            id,
-            paused_reason,
-            slots: from_json("evaluator version", &slots)?,
-        })
+        Ok(Asking { id, paused_reason, slots: from_json("evaluator version", &slots)? })
     });
     asking.collect()
 }
@@ -213,10 +205,7 @@ impl Catalog {
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             query(revision::RAISE).execute(&mut tx).await?;
-            let n_gone = query(DELETE)
-                .bind(project.as_str())
-                .execute(&mut tx)
-                .await?;
+            let n_gone = query(DELETE).bind(project.as_str()).execute(&mut tx).await?;
             if n_gone == 0 {
                 return Err(Error::NotFound);
             }

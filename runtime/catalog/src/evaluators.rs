@@ -339,11 +339,8 @@ impl Catalog {
         project: &ProjectId,
         id: &EvaluatorId,
     ) -> Result<Option<Evaluator>, Error> {
-        let row: Option<EvaluatorRow> = query(GET)
-            .bind(project.as_str())
-            .bind(id.as_str())
-            .fetch_optional(&self.pool)
-            .await?;
+        let row: Option<EvaluatorRow> =
+            query(GET).bind(project.as_str()).bind(id.as_str()).fetch_optional(&self.pool).await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -402,11 +399,7 @@ impl Catalog {
         let n_wanted = i64::from(limit) + 1;
         let (at, id) = bounds(after);
         let list = match after {
-            Some(_) => query(LIST_AFTER)
-                .bind(project.as_str())
-                .bind(n_wanted)
-                .bind(at)
-                .bind(id),
+            Some(_) => query(LIST_AFTER).bind(project.as_str()).bind(n_wanted).bind(at).bind(id),
             None => query(LIST_FIRST).bind(project.as_str()).bind(n_wanted),
         };
         let (rows, is_cut): (Vec<EvaluatorRow>, bool) =
@@ -472,11 +465,8 @@ impl Catalog {
         project: &ProjectId,
         id: &EvaluatorId,
     ) -> Result<Vec<RuleUse>, Error> {
-        let rows: Vec<UseRow> = query(USES)
-            .bind(project.as_str())
-            .bind(id.as_str())
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<UseRow> =
+            query(USES).bind(project.as_str()).bind(id.as_str()).fetch_all(&self.pool).await?;
         let of_row = |row: UseRow| {
             let mapping = row.mapping.map(|raw| from_json("assignment", &raw));
             Ok(RuleUse {
@@ -514,9 +504,7 @@ impl Catalog {
             }
             insert_version(&mut tx, project, &new.id, 1, &new.version, now).await?;
         });
-        self.evaluator(project, &new.id)
-            .await?
-            .ok_or(Error::NotFound)
+        self.evaluator(project, &new.id).await?.ok_or(Error::NotFound)
     }
 
     /// Adds a version, which is the current one from now on.
@@ -559,12 +547,7 @@ impl Catalog {
         in_transaction!(&self.pool, |tx| {
             // Also what is written at the same time waits for this, so that no two wait for each other.
             query(super::revision::RAISE).execute(&mut tx).await?;
-            for Successor {
-                evaluator,
-                follows,
-                version,
-            } in successors
-            {
+            for Successor { evaluator, follows, version } in successors {
                 let follows = i32::try_from(*follows).unwrap_or(i32::MAX);
                 let number: Option<i32> = query_scalar(NEXT_NUMBER_AFTER)
                     .bind(project.as_str())
@@ -632,10 +615,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn evaluators_in_use(&self, project: &ProjectId) -> Result<Vec<Evaluator>, Error> {
-        let rows: Vec<EvaluatorRow> = query(IN_USE_OF)
-            .bind(project.as_str())
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<EvaluatorRow> =
+            query(IN_USE_OF).bind(project.as_str()).fetch_all(&self.pool).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -703,19 +684,12 @@ impl Catalog {
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             query(super::revision::RAISE).execute(&mut tx).await?;
-            let n_gone = query(DELETE)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .execute(&mut tx)
-                .await?;
+            let n_gone =
+                query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?;
             if n_gone == 0 {
                 return Err(Error::NotFound);
             }
-            query(DELETE_BUDGET)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .execute(&mut tx)
-                .await?;
+            query(DELETE_BUDGET).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?;
             query(DISABLE_EMPTY)
                 .bind(project.as_str())
                 .bind(now.as_micros())

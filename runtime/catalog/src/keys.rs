@@ -206,10 +206,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn api_key(&self, public_key: &PublicKey) -> Result<Option<ApiKey>, Error> {
-        let row: Option<KeyRow> = query(GET)
-            .bind(public_key.as_str())
-            .fetch_optional(&self.pool)
-            .await?;
+        let row: Option<KeyRow> =
+            query(GET).bind(public_key.as_str()).fetch_optional(&self.pool).await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -280,9 +278,7 @@ impl Catalog {
             if !claim_public_key(&mut tx, &key.public_key).await? {
                 return Err(PUBLIC_KEY_USED);
             }
-            insert_key(project, organization, key, now)
-                .execute(&mut tx)
-                .await?;
+            insert_key(project, organization, key, now).execute(&mut tx).await?;
         });
         Ok(())
     }
@@ -292,10 +288,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn is_public_key_used(&self, public_key: &PublicKey) -> Result<bool, Error> {
-        let n_used: i64 = query_scalar(IS_USED)
-            .bind(public_key.as_str())
-            .fetch_one(&self.pool)
-            .await?;
+        let n_used: i64 =
+            query_scalar(IS_USED).bind(public_key.as_str()).fetch_one(&self.pool).await?;
         Ok(n_used > 0)
     }
 
@@ -340,10 +334,7 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn known_secret(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        query_scalar(GET_SECRET)
-            .bind(name)
-            .fetch_optional(&self.pool)
-            .await
+        query_scalar(GET_SECRET).bind(name).fetch_optional(&self.pool).await
     }
 
     /// Names of the values of the whole installation.
@@ -378,15 +369,8 @@ impl Catalog {
         }
         let made = make();
         let value = in_transaction!(&self.pool, |tx| {
-            query(PUT_SECRET)
-                .bind(name)
-                .bind(made.as_slice())
-                .execute(&mut tx)
-                .await?;
-            query_scalar(GET_SECRET)
-                .bind(name)
-                .fetch_one(&mut tx)
-                .await?
+            query(PUT_SECRET).bind(name).bind(made.as_slice()).execute(&mut tx).await?;
+            query_scalar(GET_SECRET).bind(name).fetch_one(&mut tx).await?
         });
         Ok(value)
     }

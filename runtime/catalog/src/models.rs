@@ -92,9 +92,7 @@ impl Catalog {
             model.updated_at.as_micros().into(),
         ];
         match self.pool.change(sql, &args).await? {
-            0 => Err(Error::Conflict(
-                "a model of this name and start date exists",
-            )),
+            0 => Err(Error::Conflict("a model of this name and start date exists")),
             _ => Ok(()),
         }
     }
@@ -171,27 +169,16 @@ mod tests {
     async fn a_name_has_one_model_for_each_start_date_and_a_model_is_replaced_by_its_id() {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
-            store
-                .catalog
-                .create_model(&ours, &model("1", "one"))
-                .await
-                .unwrap();
+            store.catalog.create_model(&ours, &model("1", "one")).await.unwrap();
             let taken = store.catalog.create_model(&ours, &model("2", "one")).await;
             assert!(matches!(taken, Err(Error::Conflict(_))));
-            store
-                .catalog
-                .replace_model(&ours, &model("2", "two"))
-                .await
-                .unwrap();
+            store.catalog.replace_model(&ours, &model("2", "two")).await.unwrap();
             let taken = store.catalog.replace_model(&ours, &model("2", "one")).await;
             assert!(matches!(taken, Err(Error::Conflict(_))));
             let mut dated = model("3", "one");
             dated.start_date = Some(Timestamp::from_millis(7));
             store.catalog.create_model(&ours, &dated).await.unwrap();
-            let taken = ModelDefinition {
-                id: "4".to_owned(),
-                ..dated
-            };
+            let taken = ModelDefinition { id: "4".to_owned(), ..dated };
             let taken = store.catalog.create_model(&ours, &taken).await;
             assert!(matches!(taken, Err(Error::Conflict(_))));
             store.catalog.delete_model(&ours, "3").await.unwrap();

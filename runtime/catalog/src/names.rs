@@ -86,17 +86,11 @@ impl Catalog {
         );
         let newest: Vec<NameRow> = self.pool.select(&sql, &[project.as_str().into()]).await?;
         let n = i64::try_from(newest.len()).unwrap_or(i64::MAX);
-        let (exact, others): (Vec<_>, Vec<_>) = newest
-            .into_iter()
-            .take(LOOKED_AT as usize)
-            .partition(|row| row.name == start);
+        let (exact, others): (Vec<_>, Vec<_>) =
+            newest.into_iter().take(LOOKED_AT as usize).partition(|row| row.name == start);
         let folded = start.to_lowercase();
         rows.extend(exact);
-        rows.extend(
-            others
-                .into_iter()
-                .filter(|row| row.name.to_lowercase().starts_with(&folded)),
-        );
+        rows.extend(others.into_iter().filter(|row| row.name.to_lowercase().starts_with(&folded)));
         let mut seen = HashSet::new();
         let rows = rows.into_iter().filter(|row| seen.insert(row.id.clone()));
         Ok(NamesFound {
@@ -135,16 +129,10 @@ mod tests {
             }
             let find = async |project: &ProjectId, start: &str, limit| {
                 let found =
-                    store
-                        .catalog
-                        .names_beginning(project, NamedKind::Dataset, start, limit);
+                    store.catalog.names_beginning(project, NamedKind::Dataset, start, limit);
                 let found = found.await.unwrap();
                 assert!(!found.is_cut);
-                found
-                    .found
-                    .into_iter()
-                    .map(|(id, _)| id)
-                    .collect::<Vec<_>>()
+                found.found.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
             };
             assert_eq!(find(&home, "Ärger", 9).await, ["d0", "d2", "d1"]);
             assert_eq!(find(&home, "ärg", 2).await, ["d2", "d1"]);

@@ -75,19 +75,11 @@ async fn lock_and_count(
     name: Option<&str>,
     id: &ProjectId,
 ) -> Result<(i64, i64), Error> {
-    let n_locked = query(LOCK_ORGANIZATION)
-        .bind(organization.as_str())
-        .execute(tx)
-        .await?;
+    let n_locked = query(LOCK_ORGANIZATION).bind(organization.as_str()).execute(tx).await?;
     if n_locked == 0 {
         return Err(Error::NotFound);
     }
-    query(COUNT)
-        .bind(organization.as_str())
-        .bind(name)
-        .bind(id.as_str())
-        .fetch_one(tx)
-        .await
+    query(COUNT).bind(organization.as_str()).bind(name).bind(id.as_str()).fetch_one(tx).await
 }
 
 impl Catalog {
@@ -96,10 +88,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn organizations(&self, limit: u32) -> Result<Vec<Organization>, Error> {
-        let rows: Vec<(String, String)> = self
-            .pool
-            .select(ORGANIZATIONS, &[i64::from(limit).into()])
-            .await?;
+        let rows: Vec<(String, String)> =
+            self.pool.select(ORGANIZATIONS, &[i64::from(limit).into()]).await?;
         let organization = |(id, name): (String, String)| {
             let id = checked("organization", &id)?;
             Ok(Organization { id, name })
@@ -115,10 +105,7 @@ impl Catalog {
         &self,
         organization: &OrganizationId,
     ) -> Result<Vec<Project>, Error> {
-        let rows: Vec<ProjectRow> = self
-            .pool
-            .select(LIST, &[organization.as_str().into()])
-            .await?;
+        let rows: Vec<ProjectRow> = self.pool.select(LIST, &[organization.as_str().into()]).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -149,13 +136,9 @@ impl Catalog {
     ) -> Result<(), Error> {
         let metadata = to_json("project", &project.metadata)?;
         in_transaction!(&self.pool, |tx| {
-            let (n_all, n_named) = lock_and_count(
-                &mut tx,
-                organization,
-                Some(project.name.as_str()),
-                &project.id,
-            )
-            .await?;
+            let (n_all, n_named) =
+                lock_and_count(&mut tx, organization, Some(project.name.as_str()), &project.id)
+                    .await?;
             if 0 < n_named {
                 return Err(NAME_TAKEN);
             }

@@ -173,10 +173,8 @@ impl Catalog {
             // Deletions queue up behind this, so that none takes away the bytes in between.
             query(super::revision::RAISE).execute(&mut tx).await?;
             if owner.is_some() {
-                let n_held: i64 = query_scalar(HELD_BY_SERVER)
-                    .bind(&info.name)
-                    .fetch_one(&mut tx)
-                    .await?;
+                let n_held: i64 =
+                    query_scalar(HELD_BY_SERVER).bind(&info.name).fetch_one(&mut tx).await?;
                 if 0 < n_held {
                     return Err(Error::Conflict("a plug-in of the server has this name"));
                 }
@@ -212,9 +210,7 @@ impl Catalog {
                 .fetch_optional(&mut tx)
                 .await?;
             if standing.is_none() {
-                return Err(Error::Conflict(
-                    "this name and version stand for another component",
-                ));
+                return Err(Error::Conflict("this name and version stand for another component"));
             }
         });
         Ok(digest)
@@ -225,10 +221,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn plugins(&self, project: &ProjectId) -> Result<Vec<Plugin>, Error> {
-        let rows: Vec<PluginRow> = query(VISIBLE)
-            .bind(project.as_str())
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<PluginRow> =
+            query(VISIBLE).bind(project.as_str()).fetch_all(&self.pool).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -267,11 +261,8 @@ impl Catalog {
             Some((name, version)) => (name, Some(version)),
             None => (reference, None),
         };
-        let rows: Vec<PluginRow> = query(BY_NAME)
-            .bind(project.as_str())
-            .bind(name)
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<PluginRow> =
+            query(BY_NAME).bind(project.as_str()).bind(name).fetch_all(&self.pool).await?;
         let found: Result<Vec<Plugin>, Error> = rows.into_iter().map(TryInto::try_into).collect();
         let wanted = |plugin: &Plugin| {
             plugin.is_named(name) && version.is_none_or(|v| v == plugin.info.version)
@@ -340,10 +331,7 @@ impl Catalog {
             if 0 < n_users {
                 return Err(Error::Conflict("evaluators are made from this plug-in"));
             }
-            query(DELETE_COMPONENT)
-                .bind(digest.as_bytes().as_slice())
-                .execute(&mut tx)
-                .await?;
+            query(DELETE_COMPONENT).bind(digest.as_bytes().as_slice()).execute(&mut tx).await?;
         });
         Ok(())
     }
@@ -355,9 +343,7 @@ impl Catalog {
     /// When the database fails.
     pub async fn component_digests(&self) -> Result<Vec<Digest>, Error> {
         let rows: Vec<Vec<u8>> = query_scalar(DIGESTS).fetch_all(&self.pool).await?;
-        rows.iter()
-            .map(|bytes| digest("component", bytes))
-            .collect()
+        rows.iter().map(|bytes| digest("component", bytes)).collect()
     }
 
     /// The bytes behind a digest, for the workers. Crosses tenants: whoever holds a digest got it from a
@@ -366,9 +352,6 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn component(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        query_scalar(COMPONENT)
-            .bind(digest.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
-            .await
+        query_scalar(COMPONENT).bind(digest.as_bytes().as_slice()).fetch_optional(&self.pool).await
     }
 }

@@ -79,11 +79,7 @@ impl Prices {
         if kept.len() >= MAX_KEPT {
             kept.clear();
         }
-        let table = Table {
-            until,
-            models,
-            prices: Arc::clone(&prices),
-        };
+        let table = Table { until, models, prices: Arc::clone(&prices) };
         kept.insert(project.clone(), table);
         Ok(prices)
     }

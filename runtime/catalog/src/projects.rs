@@ -123,11 +123,7 @@ impl Catalog {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let sql = format!(
-            "{}({})",
-            select_projects!("p.id IN "),
-            value_list(ids.len(), 1)
-        );
+        let sql = format!("{}({})", select_projects!("p.id IN "), value_list(ids.len(), 1));
         let args: Vec<Arg<'_>> = ids.iter().map(|id| id.as_str().into()).collect();
         let rows = self.pool.select::<ProjectRow>(&sql, &args).await?;
         rows.into_iter().map(TryInto::try_into).collect()
@@ -138,10 +134,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn project(&self, project: &ProjectId) -> Result<Option<Project>, Error> {
-        let row: Option<ProjectRow> = query(GET)
-            .bind(project.as_str())
-            .fetch_optional(&self.pool)
-            .await?;
+        let row: Option<ProjectRow> =
+            query(GET).bind(project.as_str()).fetch_optional(&self.pool).await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -189,9 +183,7 @@ impl Catalog {
                         .execute(&mut tx)
                         .await?;
                 }
-                let organization = organization
-                    .as_deref()
-                    .unwrap_or(init.organization_id.as_str());
+                let organization = organization.as_deref().unwrap_or(init.organization_id.as_str());
                 let project: Option<String> = query_scalar(FIND)
                     .bind(organization)
                     .bind(&init.project_name)
@@ -207,9 +199,7 @@ impl Catalog {
                         .await?;
                 }
                 let project = project.as_deref().unwrap_or(init.project_id.as_str());
-                insert_key(Some(project), None, &init.key, now)
-                    .execute(&mut tx)
-                    .await?;
+                insert_key(Some(project), None, &init.key, now).execute(&mut tx).await?;
             }
         });
         let key = self.api_key(&init.key.public_key).await?;

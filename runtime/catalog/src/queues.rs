@@ -244,12 +244,7 @@ impl Catalog {
             }
         };
         let args: [Arg<'_>; 2] = [project.as_str().into(), queue.into()];
-        let listed = Listed {
-            select: ITEM,
-            from,
-            args: &args,
-            order: "created_at DESC, id DESC",
-        };
+        let listed = Listed { select: ITEM, from, args: &args, order: "created_at DESC, id DESC" };
         self.pool.numbered::<ItemRow, _>(&listed, paging).await
     }
 
@@ -298,12 +293,8 @@ impl Catalog {
         user: &str,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let args: [Arg<'_>; 4] = [
-            project.as_str().into(),
-            queue.into(),
-            user.into(),
-            now.as_micros().into(),
-        ];
+        let args: [Arg<'_>; 4] =
+            [project.as_str().into(), queue.into(), user.into(), now.as_micros().into()];
         self.pool.change(ASSIGN, &args).await.map(drop)
     }
 
@@ -366,52 +357,24 @@ mod tests {
                 };
                 store.catalog.create_queue_item(&ours, &item).await.unwrap();
             }
-            let mut item = store
-                .catalog
-                .queue_item(&ours, "q", "one")
-                .await
-                .unwrap()
-                .unwrap();
+            let mut item = store.catalog.queue_item(&ours, "q", "one").await.unwrap().unwrap();
             item.completed_at = Some(Timestamp::from_millis(5));
             store.catalog.update_queue_item(&ours, &item).await.unwrap();
             let foreign = store.catalog.update_queue_item(&theirs, &item).await;
             assert!(matches!(foreign, Err(Error::NotFound)));
-            for (wanted, ids) in [
-                (Some(true), vec!["one"]),
-                (Some(false), vec!["two"]),
-                (None, vec!["two", "one"]),
-            ] {
-                let page = store
-                    .catalog
-                    .queue_items(&ours, "q", wanted, Paging::default())
-                    .await
-                    .unwrap();
+            for (wanted, ids) in
+                [(Some(true), vec!["one"]), (Some(false), vec!["two"]), (None, vec!["two", "one"])]
+            {
+                let page =
+                    store.catalog.queue_items(&ours, "q", wanted, Paging::default()).await.unwrap();
                 let found: Vec<_> = page.items.iter().map(|item| item.id.as_str()).collect();
                 assert_eq!(found, ids);
             }
-            store
-                .catalog
-                .delete_queue_item(&ours, "q", "one")
-                .await
-                .unwrap();
-            assert!(
-                store
-                    .catalog
-                    .delete_queue_item(&ours, "q", "one")
-                    .await
-                    .is_err()
-            );
+            store.catalog.delete_queue_item(&ours, "q", "one").await.unwrap();
+            assert!(store.catalog.delete_queue_item(&ours, "q", "one").await.is_err());
             for _ in 0..2 {
-                store
-                    .catalog
-                    .assign_queue(&ours, "q", "ann", at)
-                    .await
-                    .unwrap();
-                store
-                    .catalog
-                    .unassign_queue(&ours, "q", "bob")
-                    .await
-                    .unwrap();
+                store.catalog.assign_queue(&ours, "q", "ann", at).await.unwrap();
+                store.catalog.unassign_queue(&ours, "q", "bob").await.unwrap();
             }
         })
         .await;

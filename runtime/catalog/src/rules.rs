@@ -68,10 +68,7 @@ impl RulePatch {
         set(&mut rule.target, self.target.as_ref());
         set(&mut rule.enabled, self.enabled.as_ref());
         set(&mut rule.sampling, self.sampling.as_ref());
-        set(
-            &mut rule.sampling_independent,
-            self.sampling_independent.as_ref(),
-        );
+        set(&mut rule.sampling_independent, self.sampling_independent.as_ref());
         set(&mut rule.filter, self.filter.as_ref());
         if self.filter.is_none() && self.target.is_some() {
             let sent = rule.filter.sent().to_vec();
@@ -325,17 +322,11 @@ async fn read_rule(
     project: &ProjectId,
     id: &RuleId,
 ) -> Result<Option<Rule>, Error> {
-    let row: Option<RuleRow> = query(GET)
-        .bind(project.as_str())
-        .bind(id.as_str())
-        .fetch_optional(source.again())
-        .await?;
+    let row: Option<RuleRow> =
+        query(GET).bind(project.as_str()).bind(id.as_str()).fetch_optional(source.again()).await?;
     let Some(row) = row else { return Ok(None) };
-    let assignments: Vec<AssignmentRow> = query(GET_ASSIGNMENTS)
-        .bind(project.as_str())
-        .bind(id.as_str())
-        .fetch_all(source)
-        .await?;
+    let assignments: Vec<AssignmentRow> =
+        query(GET_ASSIGNMENTS).bind(project.as_str()).bind(id.as_str()).fetch_all(source).await?;
     let assignments = assignments.into_iter().map(TryInto::try_into);
     let (_, rule) = row.with(assignments.collect::<Result<_, Error>>()?)?;
     Ok(Some(rule))
@@ -371,10 +362,7 @@ fn texts(ids: &[RuleId]) -> Vec<&str> {
 
 /// The order of the rules of a project.
 async fn read_links(source: Source<'_>, project: &ProjectId) -> Result<Vec<Link>, Error> {
-    let rows: Vec<LinkRow> = query(LINKS)
-        .bind(project.as_str())
-        .fetch_all(source)
-        .await?;
+    let rows: Vec<LinkRow> = query(LINKS).bind(project.as_str()).fetch_all(source).await?;
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
@@ -425,11 +413,7 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
         .bind(rule.audit)
         .execute(tx)
         .await?;
-    query(DROP_ASSIGNMENTS)
-        .bind(project.as_str())
-        .bind(rule.id.as_str())
-        .execute(tx)
-        .await?;
+    query(DROP_ASSIGNMENTS).bind(project.as_str()).bind(rule.id.as_str()).execute(tx).await?;
     for (place, assignment) in (0_i32..).zip(&rule.assignments) {
         let mapping = assignment.mapping.as_ref();
         let mapping = mapping.map(|mapping| to_json("assignment", mapping));
@@ -453,10 +437,7 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
             return Err(Error::NotFound);
         }
     }
-    let n_enabled: i64 = query_scalar(COUNT_ENABLED)
-        .bind(project.as_str())
-        .fetch_one(tx)
-        .await?;
+    let n_enabled: i64 = query_scalar(COUNT_ENABLED).bind(project.as_str()).fetch_one(tx).await?;
     if rule.enabled && i64::from(MAX_ACTIVE_RULES) < n_enabled {
         return Err(Error::Conflict("a project has at most 500 active rules"));
     }
@@ -528,10 +509,8 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn n_paused_rules(&self, project: &ProjectId) -> Result<u64, Error> {
-        let n: i64 = query_scalar(COUNT_PAUSED)
-            .bind(project.as_str())
-            .fetch_one(&self.pool)
-            .await?;
+        let n: i64 =
+            query_scalar(COUNT_PAUSED).bind(project.as_str()).fetch_one(&self.pool).await?;
         Ok(n.unsigned_abs())
     }
 
@@ -548,14 +527,10 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn enabled_rules(&self, project: &ProjectId) -> Result<Vec<Rule>, Error> {
-        let rules: Vec<RuleRow> = query(ENABLED_OF)
-            .bind(project.as_str())
-            .fetch_all(&self.pool)
-            .await?;
-        let assignments: Vec<AssignmentRow> = query(ENABLED_ASSIGNMENTS_OF)
-            .bind(project.as_str())
-            .fetch_all(&self.pool)
-            .await?;
+        let rules: Vec<RuleRow> =
+            query(ENABLED_OF).bind(project.as_str()).fetch_all(&self.pool).await?;
+        let assignments: Vec<AssignmentRow> =
+            query(ENABLED_ASSIGNMENTS_OF).bind(project.as_str()).fetch_all(&self.pool).await?;
         let rules = assemble(rules, assignments)?.into_iter();
         Ok(rules.map(|(_, rule)| rule).collect())
     }
@@ -629,9 +604,8 @@ impl Catalog {
         Ok(in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
             let now = clock.now();
-            let mut rule = read_rule((&mut tx).into(), project, id)
-                .await?
-                .ok_or(Error::NotFound)?;
+            let mut rule =
+                read_rule((&mut tx).into(), project, id).await?.ok_or(Error::NotFound)?;
             let before = rule.clone();
             patch.apply(&mut rule, now);
             // Twins from before they were refused can still be switched off.
@@ -640,10 +614,7 @@ impl Catalog {
             }
             write_rule(&mut tx, project, &rule).await?;
             let waits_for_budget = patch.budget.is_some()
-                && rule
-                    .paused
-                    .as_ref()
-                    .is_some_and(|pause| pause.reason == Pause::BUDGET_REACHED);
+                && rule.paused.as_ref().is_some_and(|pause| pause.reason == Pause::BUDGET_REACHED);
             let goes_on = patch.enabled == Some(true) || waits_for_budget;
             if goes_on && rule.paused.take().is_some() {
                 query(UNPAUSE)
@@ -742,11 +713,7 @@ impl Catalog {
         let n_gone = in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
             forget_in_others(&mut tx, project, id).await?;
-            query(DELETE)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .execute(&mut tx)
-                .await?
+            query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?
         });
         match n_gone {
             0 => Err(Error::NotFound),

@@ -192,10 +192,7 @@ mod tests {
             is_archived: false,
             min_value: None,
             max_value: None,
-            categories: Some(vec![Category {
-                value: 1.5,
-                label: "go\"od".to_owned(),
-            }]),
+            categories: Some(vec![Category { value: 1.5, label: "go\"od".to_owned() }]),
             description: None,
             created_at: Timestamp::from_millis(at),
             updated_at: Timestamp::from_millis(at),
@@ -207,31 +204,16 @@ mod tests {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
             for (id, at) in [("one", 1), ("two", 2), ("three", 3)] {
-                store
-                    .catalog
-                    .create_score_config(&ours, &config(id, at))
-                    .await
-                    .unwrap();
+                store.catalog.create_score_config(&ours, &config(id, at)).await.unwrap();
             }
             let page = |page, limit| Paging { page, limit };
-            let found = store
-                .catalog
-                .score_configs(&ours, page(1, 2))
-                .await
-                .unwrap();
+            let found = store.catalog.score_configs(&ours, page(1, 2)).await.unwrap();
             let ids: Vec<&str> = found.items.iter().map(|c| c.id.as_str()).collect();
             assert_eq!((ids.as_slice(), found.n_total), (&["three", "two"][..], 3));
             assert_eq!(found.items[0], config("three", 3));
-            let last = store
-                .catalog
-                .score_configs(&ours, page(3, 2))
-                .await
-                .unwrap();
+            let last = store.catalog.score_configs(&ours, page(3, 2)).await.unwrap();
             assert_eq!((last.items.len(), last.n_total), (0, 3));
-            assert_eq!(
-                store.catalog.score_config(&theirs, "one").await.unwrap(),
-                None
-            );
+            assert_eq!(store.catalog.score_config(&theirs, "one").await.unwrap(), None);
         })
         .await;
     }
@@ -241,23 +223,12 @@ mod tests {
         on_each_database(|store| async move {
             let project = ProjectId::new("a").unwrap();
             let mut changed = config("one", 1);
-            store
-                .catalog
-                .create_score_config(&project, &changed)
-                .await
-                .unwrap();
+            store.catalog.create_score_config(&project, &changed).await.unwrap();
             let seen = changed.updated_at;
             changed.is_archived = true;
             changed.updated_at = Timestamp::from_millis(9);
-            store
-                .catalog
-                .update_score_config(&project, &changed, seen)
-                .await
-                .unwrap();
-            let again = store
-                .catalog
-                .update_score_config(&project, &changed, seen)
-                .await;
+            store.catalog.update_score_config(&project, &changed, seen).await.unwrap();
+            let again = store.catalog.update_score_config(&project, &changed, seen).await;
             assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
             let stored = store.catalog.score_config(&project, "one").await.unwrap();
             assert_eq!(stored, Some(changed));

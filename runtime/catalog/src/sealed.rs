@@ -53,16 +53,11 @@ impl Catalog {
         let connections = connections
             .into_iter()
             .map(|(project, provider, secret)| (project, SealedAt::Connection(provider), secret));
-        let exports = exports
-            .into_iter()
-            .map(|(project, secret)| (project, SealedAt::Export, secret));
+        let exports =
+            exports.into_iter().map(|(project, secret)| (project, SealedAt::Export, secret));
         let sealed = connections.chain(exports).map(|(project, at, secret)| {
             let project = checked("sealed value", &project)?;
-            Ok(Sealed {
-                project,
-                at,
-                secret,
-            })
+            Ok(Sealed { project, at, secret })
         });
         sealed.collect()
     }

@@ -32,10 +32,7 @@ impl SecretHash {
         hasher.update(SECRET_DOMAIN);
         hasher.update(salt);
         hasher.update(secret.as_bytes());
-        Self {
-            salt,
-            digest: hasher.finalize().into(),
-        }
+        Self { salt, digest: hasher.finalize().into() }
     }
 
     /// Whether `secret` is the one, in a time that does not tell how much of it was right.
@@ -82,9 +79,6 @@ impl FromStr for SecretHash {
             .strip_prefix("sha256:")
             .and_then(|rest| rest.split_once(':'))
             .ok_or(InvalidSecretHash)?;
-        Ok(Self {
-            salt: bytes(salt)?,
-            digest: bytes(digest)?,
-        })
+        Ok(Self { salt: bytes(salt)?, digest: bytes(digest)? })
     }
 }

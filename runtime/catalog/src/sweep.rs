@@ -18,10 +18,7 @@ const TABLES: &[Owned] = &[
     Owned::of_project("dataset_items", "project_id, id, valid_from"),
     Owned::of_project("dataset_versions", "project_id, dataset_id, valid_from"),
     Owned::of_project("datasets", "project_id, id"),
-    Owned::of_project(
-        "prompt_references",
-        "project_id, name, version, included_name",
-    ),
+    Owned::of_project("prompt_references", "project_id, name, version, included_name"),
     Owned::of_project("prompt_labels", "project_id, name, label"),
     Owned::of_project("prompt_protected_labels", "project_id, label"),
     Owned::of_project("prompt_versions", "project_id, name, version"),
@@ -71,10 +68,7 @@ impl Catalog {
     pub async fn deleted_projects(&self) -> Result<Vec<Deleted>, Error> {
         let rows: Vec<(String, i64)> = self.pool.select(DELETED, &[]).await?;
         let deleted = rows.into_iter().map(|(id, at)| {
-            Ok(Deleted {
-                project: checked("project", &id)?,
-                at: Timestamp::from_micros(at),
-            })
+            Ok(Deleted { project: checked("project", &id)?, at: Timestamp::from_micros(at) })
         });
         deleted.collect()
     }
@@ -86,9 +80,7 @@ impl Catalog {
     pub async fn retaining_projects(&self) -> Result<Vec<(ProjectId, i64)>, Error> {
         let rows: Vec<(String, i64)> = self.pool.select(RETAINING, &[]).await?;
         let retaining = rows.into_iter();
-        retaining
-            .map(|(id, days)| Ok((checked("project", &id)?, days)))
-            .collect()
+        retaining.map(|(id, days)| Ok((checked("project", &id)?, days))).collect()
     }
 
     /// Deletes what this room has of a project but its own row; how many rows were found.
@@ -125,10 +117,7 @@ impl Catalog {
     }
 
     async fn plugins_of(&self, project: &ProjectId) -> Result<Vec<Digest>, Error> {
-        let rows: Vec<(Vec<u8>,)> = self
-            .pool
-            .select(PLUGINS, &[project.as_str().into()])
-            .await?;
+        let rows: Vec<(Vec<u8>,)> = self.pool.select(PLUGINS, &[project.as_str().into()]).await?;
         rows.iter().map(|(raw,)| digest("plug-in", raw)).collect()
     }
 

@@ -17,10 +17,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn over(pool: Pool) -> Self {
-        Self {
-            catalog: Catalog::new(&pool),
-            pool,
-        }
+        Self { catalog: Catalog::new(&pool), pool }
     }
 
     pub(crate) async fn close(&self) {

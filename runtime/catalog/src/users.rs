@@ -200,10 +200,7 @@ const LEAVE_PROJECT: &str = "
 
 /// Takes the lock of an organization; how many active owners it has.
 async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
-    let n_locked = query(LOCK_ORGANIZATION)
-        .bind(organization.as_str())
-        .execute(&mut *tx)
-        .await?;
+    let n_locked = query(LOCK_ORGANIZATION).bind(organization.as_str()).execute(&mut *tx).await?;
     match n_locked {
         0 => Err(Error::NotFound),
         _ => n_owners(tx, organization).await,
@@ -211,10 +208,7 @@ async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, 
 }
 
 async fn n_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
-    query_scalar(COUNT_OWNERS)
-        .bind(organization.as_str())
-        .fetch_one(tx)
-        .await
+    query_scalar(COUNT_OWNERS).bind(organization.as_str()).fetch_one(tx).await
 }
 
 /// Refuses to commit a change that took the last of so many owners away.
@@ -277,20 +271,11 @@ impl Catalog {
         limit: u32,
     ) -> Result<Numbered<User>, Error> {
         let organization: Arg<'_> = organization.as_str().into();
-        let n_total = self
-            .count_users(COUNT, std::slice::from_ref(&organization))
-            .await?;
-        let args = [
-            organization,
-            i64::from(limit).into(),
-            i64::from(offset).into(),
-        ];
+        let n_total = self.count_users(COUNT, std::slice::from_ref(&organization)).await?;
+        let args = [organization, i64::from(limit).into(), i64::from(offset).into()];
         let rows: Vec<UserRow> = self.pool.select(PAGE, &args).await?;
         let items = rows.into_iter().map(TryInto::try_into);
-        Ok(Numbered {
-            items: items.collect::<Result<_, _>>()?,
-            n_total,
-        })
+        Ok(Numbered { items: items.collect::<Result<_, _>>()?, n_total })
     }
 
     /// Makes a person known, or lets one come back who had left; as they are then.
@@ -305,17 +290,13 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<User, Error> {
         let n_made = in_transaction!(&self.pool, |tx| {
-            let n_locked = query(LOCK_ORGANIZATION)
-                .bind(organization.as_str())
-                .execute(&mut tx)
-                .await?;
+            let n_locked =
+                query(LOCK_ORGANIZATION).bind(organization.as_str()).execute(&mut tx).await?;
             if n_locked == 0 {
                 return Err(Error::NotFound);
             }
-            let n_known: i64 = query_scalar(COUNT_ALL)
-                .bind(organization.as_str())
-                .fetch_one(&mut tx)
-                .await?;
+            let n_known: i64 =
+                query_scalar(COUNT_ALL).bind(organization.as_str()).fetch_one(&mut tx).await?;
             if i64::from(MAX_USERS) <= n_known {
                 return Err(Error::Conflict("the organization knows 10000 people"));
             }
@@ -452,11 +433,7 @@ impl Catalog {
         let n_left = in_transaction!(&self.pool, |tx| {
             let n_owners = lock_owners(&mut tx, organization).await?;
             for sql in [UNASSIGN, LEAVE_PROJECTS] {
-                query(sql)
-                    .bind(organization.as_str())
-                    .bind(id.as_str())
-                    .execute(&mut tx)
-                    .await?;
+                query(sql).bind(organization.as_str()).bind(id.as_str()).execute(&mut tx).await?;
             }
             let n_left = query(LEAVE)
                 .bind(organization.as_str())
@@ -530,11 +507,8 @@ impl Catalog {
         project: &ProjectId,
         id: &UserId,
     ) -> Result<(), Error> {
-        let args: [Arg<'_>; 3] = [
-            organization.as_str().into(),
-            project.as_str().into(),
-            id.as_str().into(),
-        ];
+        let args: [Arg<'_>; 3] =
+            [organization.as_str().into(), project.as_str().into(), id.as_str().into()];
         match self.pool.change(LEAVE_PROJECT, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),

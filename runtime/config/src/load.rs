@@ -100,12 +100,7 @@ impl Config {
         }
         for (key, value) in &sources.flags {
             if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == *key) {
-                apply(
-                    &mut config,
-                    setting,
-                    value,
-                    &format!("--{}", setting.flag()),
-                )?;
+                apply(&mut config, setting, value, &format!("--{}", setting.flag()))?;
             }
         }
         if config.init.public_key.is_some() != config.init.secret_key.is_some() {
@@ -146,16 +141,12 @@ pub(super) fn apply(
 }
 
 pub(super) fn read_file(config: &mut Config, path: &Path) -> Result<(), Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::Unreadable { path: path.to_owned(), error })?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| Error::NotToml {
         path: path.to_owned(),
-        error,
+        message: error.to_string().trim_end().to_owned(),
     })?;
-    let table: toml::Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| Error::NotToml {
-            path: path.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })?;
     let mut pairs = Vec::new();
     flatten("", &table, &mut pairs);
     for (key, value) in pairs {
@@ -186,11 +177,7 @@ pub(super) fn flatten<'t>(
     out: &mut Vec<(String, &'t toml::Value)>,
 ) {
     for (name, value) in table {
-        let key = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}.{name}")
-        };
+        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         match value {
             toml::Value::Table(inner) => flatten(&key, inner, out),
             _ => out.push((key, value)),
@@ -199,20 +186,12 @@ pub(super) fn flatten<'t>(
 }
 
 pub(super) fn unknown(key: &str, source: &str, spelling: &dyn Fn(&Setting) -> String) -> Error {
-    let nearest = SETTINGS
-        .iter()
-        .map(spelling)
-        .map(|known| (distance(&known, key), known))
-        .min();
+    let nearest = SETTINGS.iter().map(spelling).map(|known| (distance(&known, key), known)).min();
     let hint = match nearest {
         Some((steps, known)) if steps <= 4 => format!("; did you mean {known}?"),
         _ => String::new(),
     };
-    Error::UnknownKey {
-        key: key.to_owned(),
-        source_name: source.to_owned(),
-        hint,
-    }
+    Error::UnknownKey { key: key.to_owned(), source_name: source.to_owned(), hint }
 }
 
 /// Levenshtein distance.

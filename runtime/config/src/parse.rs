@@ -24,9 +24,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 
 /// Whether a text is a host with or without a port, an address, or a range of addresses.
 pub(super) fn is_endpoint(text: &str) -> bool {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_address = bare.unwrap_or(text).parse::<IpAddr>().is_ok();
     if is_address || text.parse::<IpNet>().is_ok() || text.parse::<SocketAddr>().is_ok() {
         return true;
@@ -44,8 +42,6 @@ pub(super) fn is_endpoint(text: &str) -> bool {
 pub(super) fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "{text:?} is not a whole number from {min} to {max}"
-        )),
+        _ => Err(format!("{text:?} is not a whole number from {min} to {max}")),
     }
 }

@@ -25,10 +25,7 @@ impl FromStr for TrustedProxies {
 
     /// Reads a comma-separated list of addresses and networks in CIDR notation.
     fn from_str(list: &str) -> Result<Self, String> {
-        let members = list
-            .split(',')
-            .map(str::trim)
-            .filter(|text| !text.is_empty());
+        let members = list.split(',').map(str::trim).filter(|text| !text.is_empty());
         let networks = members.map(network).collect::<Result<Vec<_>, _>>()?;
         // Merged, so that two halves of everything are everything too.
         let networks = IpNet::aggregate(&networks);

@@ -83,9 +83,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                `0.0.0.0:4717` opens all interfaces. Port 0 takes a free one.",
         set: |config, text| {
             let wanted = "an IP address and a port, such as 127.0.0.1:4717 or [::1]:4717";
-            config.listen = text
-                .parse()
-                .map_err(|_| format!("{text:?} is not {wanted}"))?;
+            config.listen = text.parse().map_err(|_| format!("{text:?} is not {wanted}"))?;
             Ok(())
         },
     },
@@ -377,13 +375,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         1 << 10,
         "All metadata of an observation; beyond it the largest attributes go first."
     ),
-    span_limit!(
-        "ingest.max_name_chars",
-        "1024",
-        max_name_chars,
-        1,
-        "Characters of a name."
-    ),
+    span_limit!("ingest.max_name_chars", "1024", max_name_chars, 1, "Characters of a name."),
     span_limit!(
         "ingest.max_status_chars",
         "16384",
@@ -391,20 +383,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         1,
         "Characters of a status message."
     ),
-    span_limit!(
-        "ingest.max_events",
-        "64",
-        max_events,
-        1,
-        "Span events kept in metadata."
-    ),
-    span_limit!(
-        "ingest.max_links",
-        "128",
-        max_links,
-        1,
-        "Links kept in metadata."
-    ),
+    span_limit!("ingest.max_events", "64", max_events, 1, "Span events kept in metadata."),
+    span_limit!("ingest.max_links", "128", max_links, 1, "Links kept in metadata."),
     span_limit!(
         "ingest.max_media_mib",
         "20",
@@ -509,11 +489,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         datasets,
         "The same for datasets, their items and runs."
     ),
-    rate_limit!(
-        "limits.metrics_per_minute",
-        metrics,
-        "The same for metrics."
-    ),
+    rate_limit!("limits.metrics_per_minute", metrics, "The same for metrics."),
     rate_limit!(
         "limits.api_per_minute",
         api,
@@ -624,10 +600,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                addresses in place of a host. `10.1.0.0/16` lets any host have an address in that range. Without it, whoever may set up an export could have the server speak \
                with its own network.",
         set: |config, text| {
-            let hosts = text
-                .split(',')
-                .map(str::trim)
-                .filter(|host| !host.is_empty());
+            let hosts = text.split(',').map(str::trim).filter(|host| !host.is_empty());
             let hosts: Vec<String> = hosts.map(str::to_ascii_lowercase).collect();
             if let Some(bad) = hosts.iter().find(|host| !is_endpoint(host)) {
                 return Err(format!(

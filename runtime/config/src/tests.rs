@@ -13,10 +13,7 @@ fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn from_file(text: &str) -> Result<Config, Error> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
-    Config::load(&Sources {
-        file: Some(file.path()),
-        ..Sources::default()
-    })
+    Config::load(&Sources { file: Some(file.path()), ..Sources::default() })
 }
 
 #[test]
@@ -25,10 +22,7 @@ fn built_in_values_are_valid_and_listen_on_loopback_only() {
     assert!(config.listen.ip().is_loopback());
     assert_eq!(config.ingest.max_body_bytes, 64 << 20);
     assert_eq!(config.ingest.span, perpend_otlp::Limits::default());
-    assert_eq!(
-        config.database().to_string(),
-        "sqlite:perpend-data/perpend.db"
-    );
+    assert_eq!(config.database().to_string(), "sqlite:perpend-data/perpend.db");
 }
 
 #[test]
@@ -39,10 +33,7 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file() {
     std::fs::write(file.path(), text).unwrap();
     let config = Config::load(&Sources {
         file: Some(file.path()),
-        env: env(&[
-            ("PERPEND_LISTEN", "127.0.0.1:2"),
-            ("PERPEND_LOG_LEVEL", "debug"),
-        ]),
+        env: env(&[("PERPEND_LISTEN", "127.0.0.1:2"), ("PERPEND_LOG_LEVEL", "debug")]),
         flags: vec![("server.listen", "127.0.0.1:3".to_owned())],
     })
     .unwrap();
@@ -70,23 +61,11 @@ fn an_unknown_key_stops_the_start_with_its_name_and_the_nearest_known_one() {
 #[test]
 fn a_bad_value_stops_the_start_with_key_place_and_what_would_be_right() {
     for (text, parts) in [
-        (
-            "[server]\nlisten = \"localhost\"",
-            ["server.listen", "127.0.0.1:4717"],
-        ),
-        (
-            "[ingest]\nmax_body_mib = 0",
-            ["ingest.max_body_mib", "1 to 1024"],
-        ),
-        (
-            "[log]\nformat = \"xml\"",
-            ["log.format", "auto, text, json"],
-        ),
+        ("[server]\nlisten = \"localhost\"", ["server.listen", "127.0.0.1:4717"]),
+        ("[ingest]\nmax_body_mib = 0", ["ingest.max_body_mib", "1 to 1024"]),
+        ("[log]\nformat = \"xml\"", ["log.format", "auto, text, json"]),
         ("[server]\nlisten = [1]", ["server.listen", "array"]),
-        (
-            "[database]\nurl = \"mysql://h/d\"",
-            ["database.url", "postgres://"],
-        ),
+        ("[database]\nurl = \"mysql://h/d\"", ["database.url", "postgres://"]),
         (
             "[server]\ntrusted_proxies = \"10.0.0.0/8, 0.0.0.0/0\"",
             ["server.trusted_proxies", "0.0.0.0/0"],
@@ -102,20 +81,11 @@ fn a_bad_value_stops_the_start_with_key_place_and_what_would_be_right() {
 
 #[test]
 fn half_a_key_pair_is_an_error_and_a_whole_one_is_taken_as_it_is() {
-    let load = |pairs| {
-        Config::load(&Sources {
-            env: env(pairs),
-            ..Sources::default()
-        })
-    };
-    let half = load(&[("PERPEND_INIT_PUBLIC_KEY", "pk")])
-        .unwrap_err()
-        .to_string();
+    let load = |pairs| Config::load(&Sources { env: env(pairs), ..Sources::default() });
+    let half = load(&[("PERPEND_INIT_PUBLIC_KEY", "pk")]).unwrap_err().to_string();
     assert!(half.contains("PERPEND_INIT_SECRET_KEY"), "{half}");
-    let whole = load(&[
-        ("PERPEND_INIT_PUBLIC_KEY", "old key"),
-        ("PERPEND_INIT_SECRET_KEY", "s:e c"),
-    ]);
+    let whole =
+        load(&[("PERPEND_INIT_PUBLIC_KEY", "old key"), ("PERPEND_INIT_SECRET_KEY", "s:e c")]);
     let init = whole.unwrap().init;
     assert_eq!(init.public_key.as_deref(), Some("old key"));
     assert_eq!(init.secret_key.as_deref(), Some("s:e c"));
@@ -124,17 +94,9 @@ fn half_a_key_pair_is_an_error_and_a_whole_one_is_taken_as_it_is() {
 
 #[test]
 fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
-    let load = |pairs| {
-        Config::load(&Sources {
-            env: env(pairs),
-            ..Sources::default()
-        })
-    };
+    let load = |pairs| Config::load(&Sources { env: env(pairs), ..Sources::default() });
     let half = load(&[("PERPEND_INIT_ORG_SECRET_KEY", "sk")]).unwrap_err();
-    assert!(
-        half.to_string().contains("PERPEND_INIT_ORG_PUBLIC_KEY"),
-        "{half}"
-    );
+    assert!(half.to_string().contains("PERPEND_INIT_ORG_PUBLIC_KEY"), "{half}");
     let short = load(&[("PERPEND_ADMIN_API_KEY", "guessable")]).unwrap_err();
     assert!(short.to_string().contains("24 characters"), "{short}");
     let config = load(&[
@@ -144,10 +106,7 @@ fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
     ]);
     let config = config.unwrap();
     assert_eq!(config.init.org_public_key.as_deref(), Some("pk-org"));
-    assert!(
-        !format!("{config:?}").contains("secret-of"),
-        "no secret in logs"
-    );
+    assert!(!format!("{config:?}").contains("secret-of"), "no secret in logs");
 }
 
 #[test]

@@ -27,8 +27,6 @@ impl Breakpoints {
 
 impl fmt::Debug for Breakpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Breakpoints")
-            .field(&self.0.is_some())
-            .finish()
+        f.debug_tuple("Breakpoints").field(&self.0.is_some()).finish()
     }
 }

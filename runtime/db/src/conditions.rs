@@ -313,14 +313,8 @@ mod tests {
             let at_least = first_micros(|seconds| bound <= seconds);
             let above = first_micros(|seconds| bound < seconds);
             let seconds = |micros: i64| micros as f64 / 1e6;
-            assert!(
-                seconds(at_least - 1) < bound && bound <= seconds(at_least),
-                "{bound}"
-            );
-            assert!(
-                seconds(above - 1) <= bound && bound < seconds(above),
-                "{bound}"
-            );
+            assert!(seconds(at_least - 1) < bound && bound <= seconds(at_least), "{bound}");
+            assert!(seconds(above - 1) <= bound && bound < seconds(above), "{bound}");
         }
         assert_eq!(first_micros(|_| false), i64::MAX);
         assert_eq!(first_micros(|_| true), i64::MIN);

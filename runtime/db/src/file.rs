@@ -27,10 +27,7 @@ fn text(path: &Path) -> Result<&str, Error> {
 }
 
 fn damaged(detail: impl Into<String>) -> Error {
-    Error::Inconsistent {
-        what: "database",
-        detail: detail.into(),
-    }
+    Error::Inconsistent { what: "database", detail: detail.into() }
 }
 
 async fn open(options: SqliteConnectOptions) -> Result<SqliteConnection, Error> {
@@ -43,17 +40,9 @@ async fn open(options: SqliteConnectOptions) -> Result<SqliteConnection, Error> 
 /// # Errors
 /// When the database cannot be read, or the copy cannot be written: then a part of it may be there.
 pub async fn copy(from: &Path, to: &Path, wait: Duration) -> Result<(), Error> {
-    let mut reader = open(
-        SqliteConnectOptions::new()
-            .filename(from)
-            .busy_timeout(wait),
-    )
-    .await?;
+    let mut reader = open(SqliteConnectOptions::new().filename(from).busy_timeout(wait)).await?;
     // One statement is one snapshot. The page-wise backup of SQLite would begin again after each write.
-    let copied = sqlx::query("VACUUM INTO $1")
-        .bind(text(to)?)
-        .execute(&mut reader)
-        .await;
+    let copied = sqlx::query("VACUUM INTO $1").bind(text(to)?).execute(&mut reader).await;
     reader.close().await?;
     copied?;
     Ok(())
@@ -89,32 +78,22 @@ async fn contents(reader: &mut SqliteConnection, known: i64) -> Result<Contents,
         .await
         .map_err(|_| damaged("it has no table schema_steps, so it is not a database of Perpend"))?;
     if known < schema_version {
-        return Err(Error::TooNew {
-            found: schema_version,
-            known,
-        });
+        return Err(Error::TooNew { found: schema_version, known });
     }
     let mut rows = BTreeMap::new();
     for table in tables(reader).await? {
         // A name from the file itself, quoted.
         let sql = format!("SELECT COUNT(*) FROM \"{}\"", table.replace('"', "\"\""));
-        let n: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
-            .fetch_one(&mut *reader)
-            .await?;
+        let n: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *reader).await?;
         rows.insert(table, n.unsigned_abs());
     }
-    Ok(Contents {
-        schema_version,
-        rows,
-    })
+    Ok(Contents { schema_version, rows })
 }
 
 async fn tables(connection: &mut SqliteConnection) -> Result<Vec<String>, Error> {
     const TABLES_SQLITE: &str = "
         SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
-    Ok(sqlx::query_scalar(TABLES_SQLITE)
-        .fetch_all(connection)
-        .await?)
+    Ok(sqlx::query_scalar(TABLES_SQLITE).fetch_all(connection).await?)
 }
 
 /// A statement about a table that older files may lack.

@@ -12,9 +12,7 @@ const PER_STATEMENT: usize = 100;
 
 /// The place before the newest row, for lists read from their start.
 pub fn bounds(after: Option<&Cursor>) -> (i64, &str) {
-    after.map_or((i64::MAX, ""), |cursor| {
-        (cursor.at.as_micros(), cursor.id.as_str())
-    })
+    after.map_or((i64::MAX, ""), |cursor| (cursor.at.as_micros(), cursor.id.as_str()))
 }
 
 /// `FROM ... WHERE ...` with the values of its placeholders, and the order of the rows.
@@ -58,10 +56,7 @@ impl Pool {
         );
         let rows: Vec<R> = self.select(&sql, listed.args).await?;
         Ok(Numbered {
-            items: rows
-                .into_iter()
-                .map(T::try_from)
-                .collect::<Result<_, _>>()?,
+            items: rows.into_iter().map(T::try_from).collect::<Result<_, _>>()?,
             n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
         })
     }
@@ -69,10 +64,7 @@ impl Pool {
     /// Runs one writing statement in a transaction of its own; the rows it changed.
     pub async fn change(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
         Ok(in_transaction!(self, |tx| {
-            query(sql.to_owned())
-                .bind_all(args)
-                .execute(&mut tx)
-                .await?
+            query(sql.to_owned()).bind_all(args).execute(&mut tx).await?
         }))
     }
 

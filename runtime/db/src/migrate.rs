@@ -46,11 +46,7 @@ const SET_CHECKSUM: &str = "UPDATE schema_steps SET checksum = $1 WHERE version 
 
 impl Step {
     const fn text(&self, is_postgres: bool) -> &'static str {
-        if is_postgres {
-            self.postgres
-        } else {
-            self.sqlite
-        }
+        if is_postgres { self.postgres } else { self.sqlite }
     }
 
     fn checksum(&self, is_postgres: bool) -> String {
@@ -70,13 +66,9 @@ pub async fn migrate(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Er
         return run(pool, steps, older).await;
     };
     // An index over a large table is sorted on disk here, and in memory by nobody.
-    sqlx::query("PRAGMA temp_store = FILE")
-        .execute(writer)
-        .await?;
+    sqlx::query("PRAGMA temp_store = FILE").execute(writer).await?;
     let done = run(pool, steps, older).await;
-    sqlx::query("PRAGMA temp_store = MEMORY")
-        .execute(writer)
-        .await?;
+    sqlx::query("PRAGMA temp_store = MEMORY").execute(writer).await?;
     done
 }
 
@@ -86,9 +78,7 @@ async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
     in_transaction!(pool, |tx| {
         if is_postgres {
             // Any constant will do: it only has to be the same for every node.
-            query("SELECT pg_advisory_xact_lock(4707214)")
-                .execute(&mut tx)
-                .await?;
+            query("SELECT pg_advisory_xact_lock(4707214)").execute(&mut tx).await?;
         }
         query(CREATE_LEDGER).execute(&mut tx).await?;
         let found: i64 = query_scalar(CURRENT).fetch_one(&mut tx).await?;
@@ -115,11 +105,8 @@ async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
 /// Refuses a database that other steps made. One from before checksums were kept gets those of its steps.
 async fn hold_against(tx: &mut crate::Tx, steps: &[Step], older: Older) -> Result<(), Error> {
     let is_postgres = tx.is_postgres();
-    let n_columns = if is_postgres {
-        N_CHECKSUM_COLUMNS_POSTGRES
-    } else {
-        N_CHECKSUM_COLUMNS_SQLITE
-    };
+    let n_columns =
+        if is_postgres { N_CHECKSUM_COLUMNS_POSTGRES } else { N_CHECKSUM_COLUMNS_SQLITE };
     let n_columns: i64 = query_scalar(n_columns).fetch_one(&mut *tx).await?;
     if n_columns == 0 {
         if older == Older::Refuse {
@@ -133,18 +120,11 @@ async fn hold_against(tx: &mut crate::Tx, steps: &[Step], older: Older) -> Resul
         match kept {
             Some(kept) if kept == checksum => {}
             Some(_) => {
-                return Err(Error::ChangedStep {
-                    version,
-                    name: step.name,
-                });
+                return Err(Error::ChangedStep { version, name: step.name });
             }
             None if older == Older::Refuse => {}
             None => {
-                query(SET_CHECKSUM)
-                    .bind(checksum)
-                    .bind(version)
-                    .execute(tx)
-                    .await?;
+                query(SET_CHECKSUM).bind(checksum).bind(version).execute(tx).await?;
             }
         }
     }

@@ -42,9 +42,7 @@ impl Numbers {
         }
         if tx.is_postgres() {
             let args = [(n as i64).into()];
-            let rows = tx
-                .rows(NEXT_POSTGRES[table as usize], &args, &[As::Int])
-                .await?;
+            let rows = tx.rows(NEXT_POSTGRES[table as usize], &args, &[As::Int]).await?;
             return rows.iter().map(|cells| cells[0].int()).collect();
         }
         if self.next.is_none() {

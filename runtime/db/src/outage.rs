@@ -46,11 +46,7 @@ fn is_outage(error: &sqlx::Error) -> bool {
 
 impl Outage {
     pub(crate) fn new(connect: PgConnectOptions) -> Arc<Self> {
-        Arc::new(Self {
-            connect,
-            is_down: watch::Sender::new(false),
-            probing: Mutex::default(),
-        })
+        Arc::new(Self { connect, is_down: watch::Sender::new(false), probing: Mutex::default() })
     }
 
     /// The result of `work`, or an error as soon as it is known that the server cannot be reached.

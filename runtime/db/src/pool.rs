@@ -41,10 +41,7 @@ impl FromStr for DatabaseUrl {
                 Err(_) => Err(InvalidDatabaseUrl),
             };
         }
-        match raw
-            .strip_prefix("sqlite:")
-            .map(|path| path.strip_prefix("//").unwrap_or(path))
-        {
+        match raw.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path)) {
             Some(path) if !path.is_empty() => Ok(Self::Sqlite(PathBuf::from(path))),
             _ => Err(InvalidDatabaseUrl),
         }
@@ -223,20 +220,14 @@ impl Pool {
     /// When the database fails.
     pub async fn checkpoint(&self) -> Result<(), Error> {
         if let Engine::Sqlite { checkpointer, .. } = &self.engine {
-            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
-                .execute(checkpointer)
-                .await?;
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(checkpointer).await?;
         }
         Ok(())
     }
 
     pub async fn close(&self) {
         match &self.engine {
-            Engine::Sqlite {
-                reader,
-                writer,
-                checkpointer,
-            } => {
+            Engine::Sqlite { reader, writer, checkpointer } => {
                 checkpointer.close().await;
                 reader.close().await;
                 writer.close().await;
@@ -280,9 +271,7 @@ impl Engine {
                     // for readers, and for migrations (see there).
                     .pragma("temp_store", "MEMORY");
                 let checkpoint = connect.clone().pragma("cache_size", "-64");
-                let read = connect
-                    .pragma("cache_size", "-4096")
-                    .pragma("query_only", "ON");
+                let read = connect.pragma("cache_size", "-4096").pragma("query_only", "ON");
                 // On a full disk SQLite may roll back by itself. The driver's own rollback then fails, it
                 // believes for ever that a transaction is open, and refuses to begin another one.
                 let writer = pool(1)
@@ -293,17 +282,12 @@ impl Engine {
                     .await?;
                 let reader = pool(options.n_readers).connect_lazy_with(read);
                 let checkpointer = pool(1).connect_lazy_with(checkpoint);
-                Ok(Self::Sqlite {
-                    reader,
-                    writer,
-                    checkpointer,
-                })
+                Ok(Self::Sqlite { reader, writer, checkpointer })
             }
             DatabaseUrl::Postgres(raw) => {
                 let connect = PgConnectOptions::from_str(raw)?.statement_cache_capacity(STATEMENTS);
-                let pool = watched()
-                    .max_connections(options.n_readers + 4)
-                    .acquire_timeout(options.wait);
+                let pool =
+                    watched().max_connections(options.n_readers + 4).acquire_timeout(options.wait);
                 match pool.connect_with(connect.clone()).await {
                     Ok(pool) => Ok(Self::Postgres(pool)),
                     Err(error) => Err(why_not(&connect, options.wait, error).await),
@@ -366,10 +350,7 @@ mod tests {
             .fetch_one(&memory.unwrap())
             .await
             .unwrap();
-        let parts: Vec<u32> = version
-            .split('.')
-            .map(|part| part.parse().unwrap())
-            .collect();
+        let parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
         // Before, a log begun anew during a checkpoint could lose commits: sqlite.org/wal.html#walresetbug.
         assert!(vec![3, 51, 3] <= parts, "SQLite {version}");
     }

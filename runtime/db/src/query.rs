@@ -205,10 +205,7 @@ struct Interruptible<D: sqlx::Database> {
 
 impl<D: sqlx::Database> Interruptible<D> {
     fn new(connection: PoolConnection<D>) -> Self {
-        Self {
-            connection,
-            state: Arc::new(AtomicU8::new(RUNNING)),
-        }
+        Self { connection, state: Arc::new(AtomicU8::new(RUNNING)) }
     }
 
     fn is_done(&self) {
@@ -234,8 +231,7 @@ impl Interruptible<Sqlite> {
 impl<D: sqlx::Database> Drop for Interruptible<D> {
     fn drop(&mut self) {
         let running =
-            self.state
-                .compare_exchange(RUNNING, DROPPED, Ordering::Relaxed, Ordering::Relaxed);
+            self.state.compare_exchange(RUNNING, DROPPED, Ordering::Relaxed, Ordering::Relaxed);
         if running.is_ok() {
             self.connection.close_on_drop();
         }
@@ -251,10 +247,7 @@ pub struct Query<'q> {
 
 /// A statement, read by row. Its text holds nothing that came from outside: that is bound.
 pub fn query<'q>(sql: impl Into<Cow<'static, str>>) -> Query<'q> {
-    Query {
-        sql: sql.into(),
-        args: Cow::Borrowed(&[]),
-    }
+    Query { sql: sql.into(), args: Cow::Borrowed(&[]) }
 }
 
 /// As [`query`], for rows of one column.
@@ -434,9 +427,7 @@ impl Tx {
             found.push(row.cells(types)?);
             Ok(())
         };
-        Source::from(self)
-            .each(sql.into(), args, (Wanted::All, Rows::Kept), put)
-            .await?;
+        Source::from(self).each(sql.into(), args, (Wanted::All, Rows::Kept), put).await?;
         Ok(found)
     }
 
@@ -452,9 +443,7 @@ impl Tx {
         let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
             return Ok(HashSet::new());
         };
-        let rows = self
-            .rows(sql, &[(*first).into(), (*last).into()], &[As::Int])
-            .await?;
+        let rows = self.rows(sql, &[(*first).into(), (*last).into()], &[As::Int]).await?;
         rows.iter().map(|cells| cells[0].int()).collect()
     }
 
@@ -482,10 +471,7 @@ mod tests {
     async fn open() -> (tempfile::TempDir, Pool) {
         let folder = tempfile::tempdir().unwrap();
         let url = DatabaseUrl::Sqlite(folder.path().join("test.db"));
-        let options = Options {
-            n_readers: 2,
-            ..Options::default()
-        };
+        let options = Options { n_readers: 2, ..Options::default() };
         let pool = Pool::open(&url, &options).await.unwrap();
         (folder, pool)
     }
@@ -500,9 +486,7 @@ mod tests {
         let (_folder, pool) = open().await;
         for _ in 0..3 {
             let reading = Reading::new(Budget::new(1 << 20), Duration::from_millis(50));
-            let ended = reading
-                .scope(query_scalar(ENDLESS).fetch_all::<i64>(&pool))
-                .await;
+            let ended = reading.scope(query_scalar(ENDLESS).fetch_all::<i64>(&pool)).await;
             assert!(matches!(ended, Err(Error::TooSlow)), "{ended:?}");
         }
         let one: i64 = query_scalar("SELECT 1").fetch_one(&pool).await.unwrap();

@@ -74,10 +74,7 @@ mod tests {
     async fn a_statement_that_fails_during_a_probe_makes_the_next_probe_write() {
         let dir = tempfile::tempdir().unwrap();
         let url = DatabaseUrl::Sqlite(dir.path().join("perpend.db"));
-        let options = Options {
-            wait: Duration::from_secs(60),
-            ..Options::default()
-        };
+        let options = Options { wait: Duration::from_secs(60), ..Options::default() };
         let pool = Pool::open(&url, &options).await.unwrap();
         let mut tx = Tx::begin(&pool).await.unwrap();
         tx.run_script(TABLE.to_owned()).await.unwrap();
@@ -97,10 +94,7 @@ mod tests {
         assert!(pool.writes.0.failures().1);
         pool.prove_writes(Timestamp::from_micros(2)).await.unwrap();
         assert!(!pool.writes.0.failures().1);
-        assert_eq!(
-            pool.writes.0.last(),
-            Some((Timestamp::from_micros(2), true))
-        );
+        assert_eq!(pool.writes.0.last(), Some((Timestamp::from_micros(2), true)));
         pool.close().await;
     }
 }

@@ -132,11 +132,7 @@ impl Reading {
 
     /// A part of this one, with the same owner and deadline and a count of its own.
     fn part(&self) -> Self {
-        let begun_at = self
-            .0
-            .begun_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let begun_at = self.0.begun_at.lock().unwrap_or_else(PoisonError::into_inner);
         Self(Arc::new(State {
             owner: self.0.owner.clone(),
             memory: Box::new(OfWhole(self.clone())),
@@ -148,20 +144,12 @@ impl Reading {
 
     /// Starts the time anew, for the next piece of an answer that is sent in pieces.
     pub fn renew(&self) {
-        let mut begun_at = self
-            .0
-            .begun_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut begun_at = self.0.begun_at.lock().unwrap_or_else(PoisonError::into_inner);
         *begun_at = Instant::now();
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        let begun_at = self
-            .0
-            .begun_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let begun_at = self.0.begun_at.lock().unwrap_or_else(PoisonError::into_inner);
         *begun_at + self.0.timeout
     }
 

@@ -61,10 +61,7 @@ pub trait Record: Sized + Send {
 
 /// A stored value is not what this version writes.
 fn unreadable(at: At<'_>, error: &sqlx::Error) -> Error {
-    Error::Inconsistent {
-        what: "column",
-        detail: format!("{at:?}: {error}"),
-    }
+    Error::Inconsistent { what: "column", detail: format!("{at:?}: {error}") }
 }
 
 macro_rules! columns {
@@ -84,14 +81,7 @@ macro_rules! columns {
 }
 
 columns!(i16, i32, i64, f64, String, Vec<u8>);
-columns!(
-    Option<i16>,
-    Option<i32>,
-    Option<i64>,
-    Option<f64>,
-    Option<String>,
-    Option<Vec<u8>>
-);
+columns!(Option<i16>, Option<i32>, Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>);
 
 macro_rules! tuples {
     ($(($($name:ident $place:literal),*))*) => {$(
@@ -298,9 +288,6 @@ mod tests {
             assert_eq!(is_read.as_slice(), only, "{cell:?}");
         }
         let error = Cell::Null.int().unwrap_err().to_string();
-        assert!(
-            error.contains("nothing stands where an integer should"),
-            "{error}"
-        );
+        assert!(error.contains("nothing stands where an integer should"), "{error}");
     }
 }

@@ -15,21 +15,13 @@ pub struct Sized {
 
 impl Sized {
     pub const fn new(build: fn(usize) -> String) -> Self {
-        Self {
-            texts: [const { OnceLock::new() }; SIZES.len()],
-            build,
-            is_repeatable: false,
-        }
+        Self { texts: [const { OnceLock::new() }; SIZES.len()], build, is_repeatable: false }
     }
 
     /// One that a row may be given to more than once. Then a larger statement serves a few rows less, and
     /// a batch needs fewer of them.
     pub const fn repeatable(build: fn(usize) -> String) -> Self {
-        Self {
-            texts: [const { OnceLock::new() }; SIZES.len()],
-            build,
-            is_repeatable: true,
-        }
+        Self { texts: [const { OnceLock::new() }; SIZES.len()], build, is_repeatable: true }
     }
 
     /// The statement for as many as possible of `n` rows, and how many that is.

@@ -29,18 +29,11 @@ fn bare(sql: &'static str) -> &'static str {
     static KNOWN: OnceLock<RwLock<HashMap<(usize, usize), &'static str>>> = OnceLock::new();
     let known = KNOWN.get_or_init(RwLock::default);
     let place = (sql.as_ptr().addr(), sql.len());
-    if let Some(text) = known
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&place)
-    {
+    if let Some(text) = known.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
         return text;
     }
     let text = spelled(sql).map_or(sql, |text| &*Box::leak(text.into_boxed_str()));
-    known
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(place, text);
+    known.write().unwrap_or_else(PoisonError::into_inner).insert(place, text);
     text
 }
 
@@ -48,9 +41,7 @@ fn bare(sql: &'static str) -> &'static str {
 fn spelled(sql: &str) -> Option<String> {
     match with_bare_placeholders(sql) {
         Some(bare) => Some(bare.replace(OR_FAIL, "OR FAIL")),
-        None => sql
-            .contains(OR_FAIL)
-            .then(|| sql.replace(OR_FAIL, "OR FAIL")),
+        None => sql.contains(OR_FAIL).then(|| sql.replace(OR_FAIL, "OR FAIL")),
     }
 }
 
@@ -76,20 +67,10 @@ mod tests {
 
     #[test]
     fn only_placeholders_that_stand_in_order_lose_their_names() {
-        assert_eq!(
-            with_bare_placeholders("VALUES ($1, $2), ($3, $10)"),
-            None,
-            "a gap"
-        );
-        assert_eq!(
-            with_bare_placeholders("VALUES ($1, $2)").as_deref(),
-            Some("VALUES (?, ?)")
-        );
+        assert_eq!(with_bare_placeholders("VALUES ($1, $2), ($3, $10)"), None, "a gap");
+        assert_eq!(with_bare_placeholders("VALUES ($1, $2)").as_deref(), Some("VALUES (?, ?)"));
         assert_eq!(with_bare_placeholders("a = $1 OR b = $1"), None);
-        assert_eq!(
-            with_bare_placeholders("SELECT 1").as_deref(),
-            Some("SELECT 1")
-        );
+        assert_eq!(with_bare_placeholders("SELECT 1").as_deref(), Some("SELECT 1"));
     }
 
     #[test]

@@ -10,10 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::{Error, Reading};
 
 fn inconsistent(what: &'static str, detail: impl Display) -> Error {
-    Error::Inconsistent {
-        what,
-        detail: detail.to_string(),
-    }
+    Error::Inconsistent { what, detail: detail.to_string() }
 }
 
 /// A text column as the type that checks it.

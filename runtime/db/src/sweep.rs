@@ -20,11 +20,7 @@ impl Owned {
     /// A table whose rows name their project.
     #[must_use]
     pub const fn of_project(table: &'static str, key: &'static str) -> Self {
-        Self {
-            table,
-            owner: "project_id",
-            key,
-        }
+        Self { table, owner: "project_id", key }
     }
 
     fn delete(&self) -> String {

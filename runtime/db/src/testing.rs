@@ -69,18 +69,11 @@ fn binaries() -> Option<PathBuf> {
 }
 
 fn is_root() -> bool {
-    Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|out| out.stdout == b"0\n")
+    Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n")
 }
 
 fn start(bin: &Path) -> Option<Server> {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .ok()?
-        .local_addr()
-        .ok()?
-        .port();
+    let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
     let mut command = if is_root() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "sh"]);
@@ -100,13 +93,8 @@ fn start(bin: &Path) -> Option<Server> {
         .spawn()
         .ok()?;
     let mut said = String::new();
-    BufReader::new(watcher.stdout.take()?)
-        .read_line(&mut said)
-        .ok()?;
-    (said == "ready\n").then_some(Server {
-        port,
-        _watcher: watcher,
-    })
+    BufReader::new(watcher.stdout.take()?).read_line(&mut said).ok()?;
+    (said == "ready\n").then_some(Server { port, _watcher: watcher })
 }
 
 /// The server of this process, started on first use.
@@ -164,10 +152,7 @@ impl TempDatabase {
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub fn sqlite() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        Self {
-            url: DatabaseUrl::Sqlite(dir.path().join("perpend.db")),
-            _dir: Some(dir),
-        }
+        Self { url: DatabaseUrl::Sqlite(dir.path().join("perpend.db")), _dir: Some(dir) }
     }
 
     /// An empty PostgreSQL database; `None` where the server is not installed.
@@ -183,19 +168,15 @@ impl TempDatabase {
     async fn copy_of(template: &str, base: String) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut connection = PgConnection::connect(&format!("{base}/postgres"))
-            .await
-            .expect("a connection");
+        let mut connection =
+            PgConnection::connect(&format!("{base}/postgres")).await.expect("a connection");
         sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
             "CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         )))
         .execute(&mut connection)
         .await
         .expect("a database");
-        Self {
-            url: DatabaseUrl::Postgres(format!("{base}/{name}")),
-            _dir: None,
-        }
+        Self { url: DatabaseUrl::Postgres(format!("{base}/{name}")), _dir: None }
     }
 
     /// As [`Self::each`], with the newest schema: that of each kind is made once in a process, and copied.
@@ -295,10 +276,7 @@ pub async fn fill_disk(pool: &Pool, is_full: bool) {
     };
     let options = writer.connect_options();
     writer.set_connect_options((*options).clone().pragma("max_page_count", limit));
-    sqlx::query(set_limit)
-        .execute(writer)
-        .await
-        .expect("SQLite takes the limit");
+    sqlx::query(set_limit).execute(writer).await.expect("SQLite takes the limit");
 }
 
 /// Has the database take a statement apart without running it: its words, tables and columns must be right. A

@@ -42,10 +42,7 @@ impl State {
 
     /// The one that is next.
     fn next(&mut self) -> Option<(Box<str>, oneshot::Sender<Turn>)> {
-        let able = self
-            .waiting
-            .iter()
-            .filter(|(_, (owner, _))| self.may_take(owner));
+        let able = self.waiting.iter().filter(|(_, (owner, _))| self.may_take(owner));
         let next = able.min_by_key(|(arrived, (owner, _))| (self.held_by(owner), **arrived));
         let arrived = *next?.0;
         self.waiting.remove(&arrived)

@@ -104,12 +104,8 @@ permissions! {
 
 impl Scope {
     /// Each of them, in the order of the reference page.
-    pub const ALL: &'static [Self] = &[
-        Self::Full,
-        Self::Ingest,
-        Self::PublicHalf,
-        Self::Organization,
-    ];
+    pub const ALL: &'static [Self] =
+        &[Self::Full, Self::Ingest, Self::PublicHalf, Self::Organization];
 
     /// Whether a key of this scope may do it.
     #[must_use]
@@ -142,12 +138,7 @@ mod tests {
     #[test]
     fn names_are_different_and_each_permission_is_held_by_somebody() {
         for (at, one) in Permission::ALL.iter().enumerate() {
-            assert!(
-                Permission::ALL[..at]
-                    .iter()
-                    .all(|other| other.name() != one.name()),
-                "{one}"
-            );
+            assert!(Permission::ALL[..at].iter().all(|other| other.name() != one.name()), "{one}");
             assert!(Scope::ALL.iter().any(|scope| scope.holds(*one)), "{one}");
         }
     }
@@ -157,21 +148,15 @@ mod tests {
         for one in Permission::ALL {
             for scope in Scope::ALL.iter().filter(|scope| scope.holds(*one)) {
                 let is_of_organization = *scope == Scope::Organization;
-                assert_eq!(
-                    one.place() == Place::Organization,
-                    is_of_organization,
-                    "{one}"
-                );
+                assert_eq!(one.place() == Place::Organization, is_of_organization, "{one}");
             }
         }
     }
 
     #[test]
     fn a_public_half_writes_scores_and_does_nothing_else() {
-        let held: Vec<_> = Permission::ALL
-            .iter()
-            .filter(|one| Scope::PublicHalf.holds(**one))
-            .collect();
+        let held: Vec<_> =
+            Permission::ALL.iter().filter(|one| Scope::PublicHalf.holds(**one)).collect();
         assert_eq!(held, [&Permission::ScoreWrite]);
     }
 }

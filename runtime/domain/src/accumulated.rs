@@ -38,27 +38,19 @@ pub fn heap_bytes(value: &Value) -> usize {
     const MEMBER: usize = size_of::<String>() + size_of::<Value>() + 4 * size_of::<usize>();
     match value {
         Value::String(text) => text.capacity(),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| size_of::<Value>() + heap_bytes(item))
-            .sum(),
+        Value::Array(items) => items.iter().map(|item| size_of::<Value>() + heap_bytes(item)).sum(),
         Value::Object(members) => members_bytes(members, MEMBER),
         _ => 0,
     }
 }
 
 fn members_bytes(members: &Map<String, Value>, each: usize) -> usize {
-    members
-        .iter()
-        .map(|(key, value)| each + key.capacity() + heap_bytes(value))
-        .sum()
+    members.iter().map(|(key, value)| each + key.capacity() + heap_bytes(value)).sum()
 }
 
 /// Notes in the metadata how large something was that was cut.
 pub(crate) fn note(metadata: &mut Map<String, Value>, what: &str, size: usize) {
-    let noted = metadata
-        .entry(TRUNCATED)
-        .or_insert_with(|| Value::Object(Map::new()));
+    let noted = metadata.entry(TRUNCATED).or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(noted) = noted {
         noted.insert(what.to_owned(), size.into());
     }

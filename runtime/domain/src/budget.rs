@@ -83,15 +83,13 @@ impl BudgetWindow {
     /// Start of the window that holds `at`.
     #[must_use]
     pub fn start(self, at: Timestamp) -> Timestamp {
-        self.granularity()
-            .map_or(Timestamp::default(), |granularity| granularity.start(at))
+        self.granularity().map_or(Timestamp::default(), |granularity| granularity.start(at))
     }
 
     /// Start of the window after it.
     #[must_use]
     pub fn end(self, at: Timestamp) -> Option<Timestamp> {
-        self.granularity()
-            .map(|granularity| granularity.next(granularity.start(at)))
+        self.granularity().map(|granularity| granularity.next(granularity.start(at)))
     }
 
     const fn granularity(self) -> Option<Granularity> {

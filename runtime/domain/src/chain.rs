@@ -138,10 +138,7 @@ impl<'l> Rows<'l> {
                 behind.entry(id).or_default().push(link);
             }
         }
-        Self {
-            by_id: all.iter().map(|link| (&link.id, link)).collect(),
-            behind,
-        }
+        Self { by_id: all.iter().map(|link| (&link.id, link)).collect(), behind }
     }
 
     /// How many of them this one waits for in a row, at most [`MAX_DEPTH`].
@@ -173,9 +170,7 @@ impl<'l> Rows<'l> {
         if limit == 0 {
             return 0;
         }
-        let depths = self
-            .behind(id)
-            .map(|each| 1 + self.n_behind(&each.id, limit - 1));
+        let depths = self.behind(id).map(|each| 1 + self.n_behind(&each.id, limit - 1));
         depths.max().unwrap_or(0)
     }
 }
@@ -240,10 +235,7 @@ mod tests {
             check(&link("a", kind, &["d"]), &row),
             Err(ChainFault::Circle(0, "d".to_owned()))
         );
-        assert_eq!(
-            check(&link("e", kind, &["d"]), &row),
-            Err(ChainFault::TooDeep)
-        );
+        assert_eq!(check(&link("e", kind, &["d"]), &row), Err(ChainFault::TooDeep));
         let other = link("z", kind, &[]);
         let all = [&row[..], &[other]].concat();
         assert_eq!(
@@ -251,14 +243,9 @@ mod tests {
             Err(ChainFault::TooDeep),
             "what waits for it counts too"
         );
-        let observations = [
-            link("a", TargetKind::Observation, &[]),
-            link("b", TargetKind::Observation, &["a"]),
-        ];
+        let observations =
+            [link("a", TargetKind::Observation, &[]), link("b", TargetKind::Observation, &["a"])];
         let larger = link("a", kind, &[]);
-        assert_eq!(
-            check(&larger, &observations),
-            Err(ChainFault::AwaitedBy("b".to_owned()))
-        );
+        assert_eq!(check(&larger, &observations), Err(ChainFault::AwaitedBy("b".to_owned())));
     }
 }

@@ -74,10 +74,7 @@ pub fn cost_total(cost: &Cost) -> Decimal {
     let decimal = |value: &f64| Decimal::try_from(*value).unwrap_or_default();
     match cost.get("total") {
         Some(total) => decimal(total),
-        None => cost
-            .values()
-            .map(decimal)
-            .fold(Decimal::ZERO, Decimal::saturating_add),
+        None => cost.values().map(decimal).fold(Decimal::ZERO, Decimal::saturating_add),
     }
 }
 
@@ -109,8 +106,7 @@ mod tests {
     fn a_sum_is_exact_only_where_no_price_is_missing() {
         let steps = |all: &[(Option<f64>, bool)]| -> CostSum {
             let all = all.iter();
-            all.map(|(cost, is_call)| CostSum::of_step(*cost, *is_call))
-                .sum()
+            all.map(|(cost, is_call)| CostSum::of_step(*cost, *is_call)).sum()
         };
         let (priced, free) = ((Some(0.5), true), (Some(0.0), true));
         let (unpriced, plain) = ((None, true), (None, false));

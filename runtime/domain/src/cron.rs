@@ -187,11 +187,8 @@ impl Schedule {
                 date = date.last_of_month().tomorrow().ok()?;
                 continue;
             }
-            let (hour, minute) = if date == start.date() {
-                (start.hour(), start.minute())
-            } else {
-                (0, 0)
-            };
+            let (hour, minute) =
+                if date == start.date() { (start.hour(), start.minute()) } else { (0, 0) };
             let time = self.next_time(hour, minute);
             if let (true, Some((hour, minute))) = (self.allows_day(date), time) {
                 return Some(date.at(hour, minute, 0, 0));
@@ -214,14 +211,8 @@ impl Schedule {
     /// Where both days are restricted, one of them is enough.
     fn allows_day(&self, date: Date) -> bool {
         let of_month = self.days_of_month.allows(date.day());
-        let of_week = self
-            .days_of_week
-            .allows(date.weekday().to_sunday_zero_offset());
-        if self.is_either_day() {
-            of_month || of_week
-        } else {
-            of_month && of_week
-        }
+        let of_week = self.days_of_week.allows(date.weekday().to_sunday_zero_offset());
+        if self.is_either_day() { of_month || of_week } else { of_month && of_week }
     }
 
     fn is_either_day(&self) -> bool {

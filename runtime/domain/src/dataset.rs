@@ -327,10 +327,7 @@ mod tests {
     fn the_id_of_a_run_is_the_one_that_clients_compute() {
         let project = ProjectId::new("proj-1").unwrap();
         let dataset = "10355728-70f4-487c-b43f-ee9333dec391";
-        assert_eq!(
-            run_id(&project, dataset, "run1795227497"),
-            "9a0343c2a997fa41"
-        );
+        assert_eq!(run_id(&project, dataset, "run1795227497"), "9a0343c2a997fa41");
         assert_ne!(
             run_id(&project, dataset, "grüße"),
             run_id(&project, dataset, "gr\\u00fc\\u00dfe")
@@ -341,23 +338,13 @@ mod tests {
     fn a_write_that_says_nothing_new_changes_nothing() {
         let item = DatasetItem::new("i".to_owned(), &dataset(), ItemPatch::default(), at(0));
         assert_eq!(item.patched(ItemPatch::default(), at(5)), item);
-        let input = ItemPatch {
-            input: Some(json!({ "q": 1 })),
-            ..ItemPatch::default()
-        };
+        let input = ItemPatch { input: Some(json!({ "q": 1 })), ..ItemPatch::default() };
         let next = item.patched(input.clone(), at(0));
-        assert_eq!(
-            (next.valid_from, next.created_at),
-            (at(1), at(0)),
-            "an instant of its own"
-        );
+        assert_eq!((next.valid_from, next.created_at), (at(1), at(0)), "an instant of its own");
         assert_eq!(next.patched(input, at(9)), next);
         let same = dataset().patched(DatasetPatch::default(), at(9));
         assert_eq!(same, dataset());
-        let metadata = DatasetPatch {
-            metadata: Some(json!(1)),
-            ..DatasetPatch::default()
-        };
+        let metadata = DatasetPatch { metadata: Some(json!(1)), ..DatasetPatch::default() };
         assert_eq!(dataset().patched(metadata, at(9)).updated_at, at(9));
     }
 

@@ -405,10 +405,7 @@ impl FromStr for VersionPolicy {
         }
         let (policy, number) = raw.split_once(':').ok_or(NoVersionPolicy)?;
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        let number = number
-            .parse()
-            .ok()
-            .filter(|number| is_number && 0 < *number);
+        let number = number.parse().ok().filter(|number| is_number && 0 < *number);
         match (policy, number) {
             ("pinned", Some(number)) => Ok(Self::Pinned(number)),
             ("shadow", Some(number)) => Ok(Self::Shadow(number)),
@@ -537,10 +534,7 @@ impl ExecutionState {
     /// No further transition by itself.
     #[must_use]
     pub const fn is_final(self) -> bool {
-        matches!(
-            self,
-            Self::Completed | Self::Skipped | Self::Failed | Self::Cancelled
-        )
+        matches!(self, Self::Completed | Self::Skipped | Self::Failed | Self::Cancelled)
     }
 }
 
@@ -711,10 +705,7 @@ impl NoScores {
     /// With a sentence for people.
     #[must_use]
     pub fn new(class: impl Into<EndReason>, message: &str) -> Self {
-        Self {
-            class: class.into(),
-            message: message.to_owned(),
-        }
+        Self { class: class.into(), message: message.to_owned() }
     }
 }
 

@@ -197,9 +197,7 @@ impl Order {
     pub fn holds<T: PartialOrd>(self, left: &T, right: &T) -> bool {
         match self {
             Self::Equal => left == right,
-            Self::NotEqual => left
-                .partial_cmp(right)
-                .is_some_and(std::cmp::Ordering::is_ne),
+            Self::NotEqual => left.partial_cmp(right).is_some_and(std::cmp::Ordering::is_ne),
             Self::Less => left < right,
             Self::AtMost => left <= right,
             Self::Greater => left > right,

@@ -38,25 +38,15 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
     let (rank, root) = set.root()?;
     let explicit = set.by_precedence(root);
     let record = observations.iter().find(|o| o.is_trace_record());
-    let facts = || {
-        explicit
-            .iter()
-            .filter_map(|observation| observation.trace.as_deref())
-    };
+    let facts = || explicit.iter().filter_map(|observation| observation.trace.as_deref());
     let is_record = root.is_trace_record();
-    let timed = || {
-        observations
-            .iter()
-            .filter(|o| is_record || !o.is_trace_record())
-    };
+    let timed = || observations.iter().filter(|o| is_record || !o.is_trace_record());
     let first_start = timed().map(|o| o.start).min()?;
     let last_end = timed().map(|o| o.end.unwrap_or(o.start)).max()?;
     let duplicates = set.duplicates();
     let (usage, cost) = set.totals(&duplicates);
     let pick = |field: fn(&Observation) -> &Option<String>| {
-        explicit
-            .iter()
-            .find_map(|observation| field(observation).clone())
+        explicit.iter().find_map(|observation| field(observation).clone())
     };
 
     let mut trace = Trace {
@@ -74,25 +64,18 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
         user_id: pick(|observation| &observation.user_id),
         session_id: pick(|observation| &observation.session_id),
         release: pick(|observation| &observation.release),
-        version: record
-            .and_then(|record| record.version.clone())
-            .or_else(|| root.version.clone()),
+        version: record.and_then(|record| record.version.clone()).or_else(|| root.version.clone()),
         environment: facts()
             .find_map(|facts| facts.environment.clone())
             .unwrap_or_else(|| root.environment.clone()),
         public: facts().find_map(|facts| facts.public).unwrap_or(false),
-        bookmarked: record
-            .and_then(|record| record.trace.as_ref()?.bookmarked)
-            .unwrap_or(false),
+        bookmarked: record.and_then(|record| record.trace.as_ref()?.bookmarked).unwrap_or(false),
         tags: union_of_tags(observations, record),
         metadata: set.trace_metadata(root),
         steps: step_names(observations),
         root: Some(root.id.clone()),
         root_is_provisional: rank.is_provisional(),
-        duplicates: duplicates
-            .into_iter()
-            .map(|(id, of)| (id.clone(), of.clone()))
-            .collect(),
+        duplicates: duplicates.into_iter().map(|(id, of)| (id.clone(), of.clone())).collect(),
         usage,
         total_cost: cost.dollars,
         n_priced: u32::try_from(cost.n_priced).unwrap_or(u32::MAX),
@@ -291,9 +274,7 @@ impl<'a> Set<'a> {
         limit_buckets(&mut usage);
         // Amounts that differ by more than 28 digits are rounded while adding, so the order is fixed.
         costs.sort_unstable();
-        let total = costs
-            .into_iter()
-            .fold(Decimal::ZERO, Decimal::saturating_add);
+        let total = costs.into_iter().fold(Decimal::ZERO, Decimal::saturating_add);
         sum.dollars = total.to_f64().unwrap_or(0.0);
         (usage, sum)
     }
@@ -321,11 +302,8 @@ impl<'a> Set<'a> {
             .iter()
             .filter(|o| o.kind.is_generation_like() && !o.usage.is_empty())
             .collect();
-        let n_scopes = calls
-            .iter()
-            .map(|call| call.scope_name.as_str())
-            .collect::<BTreeSet<_>>()
-            .len();
+        let n_scopes =
+            calls.iter().map(|call| call.scope_name.as_str()).collect::<BTreeSet<_>>().len();
         if n_scopes < 2 {
             return Vec::new();
         }
@@ -341,10 +319,7 @@ impl<'a> Set<'a> {
                 && !output.is_zero()
                 && let Some(model) = &call.model
             {
-                by_numbers
-                    .entry((total, output, bare_model(model)))
-                    .or_default()
-                    .push(call);
+                by_numbers.entry((total, output, bare_model(model))).or_default().push(call);
             }
         }
         let mut found = BTreeMap::new();

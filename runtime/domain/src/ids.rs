@@ -24,11 +24,7 @@ pub fn fits(raw: &str) -> bool {
 fn checked(raw: &str) -> Result<Arc<str>, InvalidId> {
     let is_long = MAX_ID_CHARS < raw.len() && MAX_ID_CHARS < raw.chars().count();
     let bad = raw.is_empty() || raw.chars().any(char::is_control) || is_long;
-    if bad {
-        Err(InvalidId)
-    } else {
-        Ok(Arc::from(raw))
-    }
+    if bad { Err(InvalidId) } else { Ok(Arc::from(raw)) }
 }
 
 macro_rules! id {

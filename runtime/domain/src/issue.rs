@@ -18,11 +18,7 @@ impl Issue {
     /// An issue with one field; `a.b[0]` style paths stay one key.
     pub fn new(field: &str, message: impl Into<String>) -> Self {
         Self {
-            path: if field.is_empty() {
-                Vec::new()
-            } else {
-                vec![field.into()]
-            },
+            path: if field.is_empty() { Vec::new() } else { vec![field.into()] },
             message: message.into(),
         }
     }

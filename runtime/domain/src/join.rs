@@ -108,10 +108,8 @@ pub fn join_logs(observation: &mut Observation, logs: &[SpanLog]) {
         .filter(|log| log.observation_id == observation.id && log.trace_id == observation.trace_id)
         .collect();
     logs.sort_by_key(|log| log.time);
-    let events: Vec<(&str, &Map<String, Value>)> = logs
-        .iter()
-        .map(|log| (log.event.as_str(), &log.attributes))
-        .collect();
+    let events: Vec<(&str, &Map<String, Value>)> =
+        logs.iter().map(|log| (log.event.as_str(), &log.attributes)).collect();
     let details = details_content(&events);
     let messages = message_content(&events);
     let content = &mut observation.content;
@@ -121,12 +119,7 @@ pub fn join_logs(observation: &mut Observation, logs: &[SpanLog]) {
     for (row, mut found) in [(DETAILS_ROW, details), (EVENTS_ROW, messages)] {
         found.input = found.input.map(with_instructions);
         take(found.input, row, &mut content.input, &mut content.input_row);
-        take(
-            found.output,
-            row,
-            &mut content.output,
-            &mut content.output_row,
-        );
+        take(found.output, row, &mut content.output, &mut content.output_row);
     }
     if content.output != had_output {
         content.tool_calls = ToolCall::all_in(content.output.as_ref());
@@ -169,10 +162,7 @@ pub fn with_system(messages: Value, instructions: Option<&Value>) -> Value {
     if !is_list || has_system {
         return Value::Array(list);
     }
-    list.insert(
-        0,
-        json!({ "role": "system", "parts": text_parts(parsed(instructions)) }),
-    );
+    list.insert(0, json!({ "role": "system", "parts": text_parts(parsed(instructions)) }));
     Value::Array(list)
 }
 

@@ -90,11 +90,7 @@ enum Selector {
     Name(String),
     Wildcard,
     Index(i64),
-    Slice {
-        start: Option<i64>,
-        end: Option<i64>,
-        step: i64,
-    },
+    Slice { start: Option<i64>, end: Option<i64>, step: i64 },
     Filter(Logical),
 }
 

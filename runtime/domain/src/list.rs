@@ -40,10 +40,7 @@ impl<T> Numbered<T> {
     /// A page of a list that is empty.
     #[must_use]
     pub const fn empty() -> Self {
-        Self {
-            items: Vec::new(),
-            n_total: 0,
-        }
+        Self { items: Vec::new(), n_total: 0 }
     }
 }
 
@@ -70,10 +67,7 @@ impl<T> Page<T> {
     /// From up to `limit + 1` rows, or from fewer where the rest `is_cut` off because these are large.
     pub fn part(items: Vec<T>, is_cut: bool, limit: u32, at: impl Fn(&T) -> Cursor) -> Self {
         match is_cut {
-            true => Self {
-                next: items.last().map(at),
-                items,
-            },
+            true => Self { next: items.last().map(at), items },
             false => Self::cut(items, limit, at),
         }
     }

@@ -70,10 +70,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
             kind: MappingFault::Source,
             variable: String::new(),
             value: String::new(),
-            message: format!(
-                "a mapping has at most {MAX_ENTRIES} entries, got {}",
-                mapping.len()
-            ),
+            message: format!("a mapping has at most {MAX_ENTRIES} entries, got {}", mapping.len()),
         }]);
     }
     for (index, entry) in mapping.iter().enumerate() {
@@ -88,10 +85,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
             let message = "the variable has no name".to_owned();
             errors.push(fault(MappingFault::Source, "", message));
         }
-        if mapping[..index]
-            .iter()
-            .any(|other| other.variable == entry.variable)
-        {
+        if mapping[..index].iter().any(|other| other.variable == entry.variable) {
             let message = format!("`{}` is mapped more than once", entry.variable);
             errors.push(fault(MappingFault::Duplicate, &entry.variable, message));
         }
@@ -107,11 +101,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
             entries.push((entry.variable.clone(), source, path));
         }
     }
-    if errors.is_empty() {
-        Ok(Plan::mapped(entries, mapping))
-    } else {
-        Err(errors)
-    }
+    if errors.is_empty() { Ok(Plan::mapped(entries, mapping)) } else { Err(errors) }
 }
 
 #[cfg(test)]
@@ -136,10 +126,7 @@ mod tests {
             entry("t", "trace.input", None),
         ];
         let errors = compile(&mapping, TargetKind::Observation).unwrap_err();
-        let faults: Vec<_> = errors
-            .iter()
-            .map(|error| (error.index, error.kind))
-            .collect();
+        let faults: Vec<_> = errors.iter().map(|error| (error.index, error.kind)).collect();
         assert_eq!(
             faults,
             [
@@ -162,12 +149,8 @@ mod tests {
         let kind = crate::observation::ObservationKind::Span;
         let mut own = crate::observation::Observation::ended(trace, id, kind, (at, at));
         own.content.output = Some(output);
-        let subject = Subject {
-            observation: Some(&own),
-            trace: None,
-            observations: &[],
-            session: None,
-        };
+        let subject =
+            Subject { observation: Some(&own), trace: None, observations: &[], session: None };
         let needs = crate::plugin::ItemParts {
             output: true,
             metadata: true,
@@ -192,41 +175,27 @@ mod tests {
         let steps = [entry("output", "output", Some("$..*..*..*..*..*..*"))];
         assert_eq!(exceeded(&steps, &deep), Exceeded::Steps);
         let error = item(&steps, Payload::Json(deep)).unwrap_err().to_string();
-        assert!(
-            error.contains("`output`") && error.contains("$..*..*"),
-            "{error}"
-        );
+        assert!(error.contains("`output`") && error.contains("$..*..*"), "{error}");
         assert!(error.contains("4000000 steps"), "{error}");
         let many = format!("[{}]", vec!["{}"; 250_000].join(","));
-        assert_eq!(
-            exceeded(&[entry("x", "output", None)], &many),
-            Exceeded::Read
-        );
+        assert_eq!(exceeded(&[entry("x", "output", None)], &many), Exceeded::Read);
         // JSON in a text counts too.
         let in_text = format!("[{}]", vec!["{}"; 100_000].join(","));
         let in_text = serde_json::to_string(&vec![in_text; 3]).unwrap();
-        assert_eq!(
-            exceeded(&[entry("x", "output", None)], &in_text),
-            Exceeded::Read
-        );
+        assert_eq!(exceeded(&[entry("x", "output", None)], &in_text), Exceeded::Read);
         let text = serde_json::to_string(&"x".repeat(1 << 20)).unwrap();
-        let variables: Vec<Mapping> = (0..40)
-            .map(|n| entry(&format!("v{n}"), "output", Some("$[0]")))
-            .collect();
+        let variables: Vec<Mapping> =
+            (0..40).map(|n| entry(&format!("v{n}"), "output", Some("$[0]"))).collect();
         assert_eq!(exceeded(&variables, &format!("[{text}]")), Exceeded::Bytes);
         let numbers = format!("[{}]", vec!["1"; 300_000].join(","));
-        assert_eq!(
-            exceeded(&variables, &format!("[{numbers}]")),
-            Exceeded::Selected
-        );
+        assert_eq!(exceeded(&variables, &format!("[{numbers}]")), Exceeded::Selected);
     }
 
     #[test]
     fn several_variables_of_one_source_read_it_once() {
         let numbers = format!("[{}]", vec!["1"; 600_000].join(","));
-        let variables: Vec<Mapping> = (0..10)
-            .map(|n| entry(&format!("v{n}"), "output", Some("$[0]")))
-            .collect();
+        let variables: Vec<Mapping> =
+            (0..10).map(|n| entry(&format!("v{n}"), "output", Some("$[0]"))).collect();
         assert!(item(&variables, Payload::Json(numbers)).is_ok());
     }
 }

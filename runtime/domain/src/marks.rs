@@ -18,10 +18,7 @@ impl TraceMarks {
     /// Sets or clears the bookmark.
     #[must_use]
     pub fn bookmark(is_set: bool) -> Self {
-        Self {
-            bookmarked: Some(is_set),
-            ..Self::default()
-        }
+        Self { bookmarked: Some(is_set), ..Self::default() }
     }
 
     /// Adds a tag, or removes it.

@@ -20,6 +20,5 @@ pub fn of_members(members: &Map<String, Value>) -> usize {
     // Name, hash, place in the table, and half as much again for growth.
     const BESIDE: usize = 96;
     let each = members.iter();
-    each.map(|(key, value)| BESIDE + key.len() + of_value(value))
-        .sum()
+    each.map(|(key, value)| BESIDE + key.len() + of_value(value)).sum()
 }

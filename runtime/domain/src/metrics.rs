@@ -47,19 +47,13 @@ impl Aggregation {
     /// Single values are needed: sums, counts and extremes are not enough.
     #[must_use]
     pub const fn needs_values(self) -> bool {
-        matches!(
-            self,
-            Self::P50 | Self::P75 | Self::P90 | Self::P95 | Self::P99 | Self::Histogram
-        )
+        matches!(self, Self::P50 | Self::P75 | Self::P90 | Self::P95 | Self::P99 | Self::Histogram)
     }
 
     /// Sums, counts and extremes are enough: single values are not needed.
     #[must_use]
     pub const fn is_mergeable(self) -> bool {
-        matches!(
-            self,
-            Self::Sum | Self::Avg | Self::Count | Self::Max | Self::Min
-        )
+        matches!(self, Self::Sum | Self::Avg | Self::Count | Self::Max | Self::Min)
     }
 }
 
@@ -82,31 +76,19 @@ pub struct Measure {
 }
 
 const fn narrow(name: &'static str) -> Dimension {
-    Dimension {
-        name,
-        is_wide: false,
-    }
+    Dimension { name, is_wide: false }
 }
 
 const fn wide(name: &'static str) -> Dimension {
-    Dimension {
-        name,
-        is_wide: true,
-    }
+    Dimension { name, is_wide: true }
 }
 
 const fn number(name: &'static str) -> Measure {
-    Measure {
-        name,
-        is_number: true,
-    }
+    Measure { name, is_number: true }
 }
 
 const fn text(name: &'static str) -> Measure {
-    Measure {
-        name,
-        is_number: false,
-    }
+    Measure { name, is_number: false }
 }
 
 const OF_OBSERVATIONS: &[Dimension] = &[

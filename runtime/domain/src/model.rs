@@ -124,9 +124,7 @@ pub struct ModelDefinition {
 }
 
 fn compiles(pattern: &str) -> Result<(), String> {
-    let built = regex::RegexBuilder::new(pattern)
-        .size_limit(MAX_PATTERN_SIZE)
-        .build();
+    let built = regex::RegexBuilder::new(pattern).size_limit(MAX_PATTERN_SIZE).build();
     built.map(drop).map_err(|error| {
         format!("is no regular expression that this server runs (look-around is not): {error}")
     })
@@ -136,14 +134,8 @@ impl ModelDefinition {
     /// Everything that is wrong with it.
     #[must_use]
     pub fn faults(&self) -> Vec<Issue> {
-        const UNITS: [&str; 6] = [
-            "TOKENS",
-            "CHARACTERS",
-            "MILLISECONDS",
-            "SECONDS",
-            "IMAGES",
-            "REQUESTS",
-        ];
+        const UNITS: [&str; 6] =
+            ["TOKENS", "CHARACTERS", "MILLISECONDS", "SECONDS", "IMAGES", "REQUESTS"];
         let mut faults = Vec::new();
         if self.name.trim().is_empty() {
             faults.push(Issue::new("modelName", "is empty"));
@@ -151,20 +143,10 @@ impl ModelDefinition {
         if let Err(message) = compiles(&self.pattern) {
             faults.push(Issue::new("matchPattern", message));
         }
-        if self
-            .unit
-            .as_ref()
-            .is_some_and(|u| !UNITS.contains(&u.as_str()))
-        {
-            faults.push(Issue::new(
-                "unit",
-                format!("is none of {}", UNITS.join(", ")),
-            ));
+        if self.unit.as_ref().is_some_and(|u| !UNITS.contains(&u.as_str())) {
+            faults.push(Issue::new("unit", format!("is none of {}", UNITS.join(", "))));
         }
-        if self
-            .tokenizer_id
-            .as_ref()
-            .is_some_and(|id| !["openai", "claude"].contains(&id.as_str()))
+        if self.tokenizer_id.as_ref().is_some_and(|id| !["openai", "claude"].contains(&id.as_str()))
         {
             faults.push(Issue::new("tokenizerId", "is none of openai, claude"));
         }
@@ -176,9 +158,7 @@ impl ModelDefinition {
         let mut put = |message: String| faults.push(Issue::new("pricingTiers", message));
         let n_default = self.tiers.iter().filter(|tier| tier.is_default).count();
         if n_default != 1 {
-            put(format!(
-                "{n_default} of the tiers are the default; exactly one has to be"
-            ));
+            put(format!("{n_default} of the tiers are the default; exactly one has to be"));
         }
         let names: BTreeSet<&str> = self.tiers.iter().map(|tier| tier.name.as_str()).collect();
         let priorities: BTreeSet<i64> = self.tiers.iter().map(|tier| tier.priority).collect();
@@ -192,10 +172,7 @@ impl ModelDefinition {
         let first = self.tiers.first().map(buckets);
         for tier in &self.tiers {
             if Some(buckets(tier)) != first {
-                put(format!(
-                    "{:?} prices other kinds of usage than the first tier",
-                    tier.name
-                ));
+                put(format!("{:?} prices other kinds of usage than the first tier", tier.name));
             }
             for message in tier.faults() {
                 put(format!("{:?}: {message}", tier.name));
@@ -231,20 +208,12 @@ impl PricingTier {
         if self.prices.is_empty() {
             faults.push("at least one price is expected".to_owned());
         }
-        if self
-            .prices
-            .values()
-            .any(|price| !price.is_finite() || *price < 0.0)
-        {
+        if self.prices.values().any(|price| !price.is_finite() || *price < 0.0) {
             faults.push("a price is a number from 0 on".to_owned());
         }
         for condition in &self.conditions {
             match condition {
-                TierCondition::Usage {
-                    usage_detail_pattern: pattern,
-                    value,
-                    ..
-                } => {
+                TierCondition::Usage { usage_detail_pattern: pattern, value, .. } => {
                     if pattern.chars().count() > MAX_PATTERN_CHARS {
                         faults.push("a pattern of usage has at most 200 characters".to_owned());
                     } else if let Err(message) = compiles(pattern) {
@@ -312,10 +281,7 @@ mod tests {
         };
         let good = model(json!([standard(), large("Large", 1, "input")]));
         assert_eq!(good.faults(), []);
-        assert_eq!(
-            good.default_tier().map(|tier| tier.name.as_str()),
-            Some("Standard")
-        );
+        assert_eq!(good.default_tier().map(|tier| tier.name.as_str()), Some("Standard"));
         for wrong in [
             json!([]),
             json!([standard(), standard()]),

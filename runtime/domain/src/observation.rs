@@ -133,11 +133,8 @@ impl ToolCall {
             return Vec::new();
         };
         let calls = calls_in(json).into_iter();
-        let calls = calls.map(|call| Self {
-            id: call.id,
-            name: call.name,
-            arguments: call.arguments,
-        });
+        let calls =
+            calls.map(|call| Self { id: call.id, name: call.name, arguments: call.arguments });
         calls.collect()
     }
 }
@@ -158,10 +155,7 @@ pub struct TraceFacts {
     /// `trace.public`.
     pub public: Option<bool>,
     /// Time of the trace, where its record says one.
-    #[serde(
-        with = "crate::time::micros::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "crate::time::micros::option", skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
     /// Environment, where the record of the trace says one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -326,11 +320,7 @@ impl Observation {
     /// Given cost, else computed cost.
     #[must_use]
     pub fn effective_cost(&self) -> &Cost {
-        if self.cost.is_empty() {
-            &self.computed_cost
-        } else {
-            &self.cost
-        }
+        if self.cost.is_empty() { &self.computed_cost } else { &self.cost }
     }
 
     /// The same for what repeats the steps below.

@@ -203,12 +203,7 @@ impl Outline {
             true => runs::find(&rows),
             false => Vec::new(),
         };
-        Self {
-            rows,
-            texts: texts.all,
-            by_id,
-            runs,
-        }
+        Self { rows, texts: texts.all, by_id, runs }
     }
 
     /// All rows in reading order.
@@ -329,11 +324,7 @@ impl Weighed for Outline {
         /// What an allocator adds to a small text.
         const OVERHEAD: usize = 16;
         let texts = self.rows.iter().map(|row| row.id.len());
-        let texts = texts.chain(
-            self.texts
-                .iter()
-                .map(|text| text.len() + size_of::<Box<str>>()),
-        );
+        let texts = texts.chain(self.texts.iter().map(|text| text.len() + size_of::<Box<str>>()));
         self.rows.len() * (size_of::<Entry>() + size_of::<u32>())
             + self.runs.len() * size_of::<Run>()
             + texts.map(|n| n + OVERHEAD).sum::<usize>()

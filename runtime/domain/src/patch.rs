@@ -218,14 +218,8 @@ impl Patch {
             false,
             About::Observation(base.id.clone()),
         );
-        let Content {
-            input,
-            output,
-            tool_definitions,
-            tool_calls,
-            metadata,
-            ..
-        } = base.content.clone();
+        let Content { input, output, tool_definitions, tool_calls, metadata, .. } =
+            base.content.clone();
         patch.tool_definitions = tool_definitions;
         patch.trace_id = Some(base.trace_id.clone());
         patch.parent_id.clone_from(&base.parent_id);
@@ -350,11 +344,7 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
     let mut seen = HashSet::new();
     parts.retain(|patch| patch.event_id.is_empty() || seen.insert(&patch.event_id));
     let parts = Parts(parts);
-    let Place {
-        trace_id,
-        id,
-        is_record,
-    } = parts.place()?;
+    let Place { trace_id, id, is_record } = parts.place()?;
     let (start, end) = parts.start_and_end(is_record)?;
     let name = parts.text(|patch| patch.name.as_ref());
     let mut content = parts.content();
@@ -389,9 +379,7 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
         completion_start: parts
             .last(|patch| patch.completion_start.as_ref())
             .map(|at| (*at).min(end.unwrap_or(*at)).max(start)),
-        level: *parts
-            .last(|patch| patch.level.as_ref())
-            .unwrap_or(&Level::Default),
+        level: *parts.last(|patch| patch.level.as_ref()).unwrap_or(&Level::Default),
         status_message: parts.text(|patch| patch.status_message.as_ref()),
         environment: environment.map_or_else(|| "default".to_owned(), Clone::clone),
         release: parts.text(|patch| patch.release.as_ref()),
@@ -504,11 +492,9 @@ struct Place {
 impl Parts<'_> {
     fn place(&self) -> Option<Place> {
         Some(match &self.0.first()?.about {
-            About::Trace(trace) => Place {
-                trace_id: trace.clone(),
-                id: record_id(trace)?,
-                is_record: true,
-            },
+            About::Trace(trace) => {
+                Place { trace_id: trace.clone(), id: record_id(trace)?, is_record: true }
+            }
             About::Observation(id) => {
                 let trace = self.first(|patch| patch.trace_id.as_ref()).cloned();
                 Place {

@@ -85,9 +85,7 @@ impl Serialize for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            String::deserialize(deserializer)?
-                .parse()
-                .map_err(serde::de::Error::custom)
+            String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
         } else {
             <[u8; 32]>::deserialize(deserializer).map(Self)
         }
@@ -145,16 +143,10 @@ pub struct Grants {
 
 impl Grants {
     /// Nothing.
-    pub const NONE: Self = Self {
-        model: false,
-        trace_reader: false,
-    };
+    pub const NONE: Self = Self { model: false, trace_reader: false };
 
     /// Everything there is.
-    pub const ALL: Self = Self {
-        model: true,
-        trace_reader: true,
-    };
+    pub const ALL: Self = Self { model: true, trace_reader: true };
 
     /// The capability names: what people write and read.
     pub const NAMES: [&str; 2] = ["model", "trace"];
@@ -164,9 +156,7 @@ impl Grants {
     pub fn names(self) -> Vec<&'static str> {
         let set = [self.model, self.trace_reader];
         let named = Self::NAMES.into_iter().zip(set);
-        named
-            .filter_map(|(name, is_set)| is_set.then_some(name))
-            .collect()
+        named.filter_map(|(name, is_set)| is_set.then_some(name)).collect()
     }
 
     /// The same with `name` set; `None` when there is no such capability.
@@ -499,11 +489,7 @@ impl CallResult {
     /// Neither scores nor failure.
     #[must_use]
     pub const fn empty() -> Self {
-        Self {
-            outcome: Ok(Vec::new()),
-            cpu_us: 0,
-            log: Vec::new(),
-        }
+        Self { outcome: Ok(Vec::new()), cpu_us: 0, log: Vec::new() }
     }
 
     /// What has to be the same, byte for byte, whenever and wherever the same call is made again with the

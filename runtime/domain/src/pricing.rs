@@ -110,10 +110,7 @@ impl PriceTable {
     /// The table of a project: its own models before those of `base`.
     #[must_use]
     pub fn of_models(models: &[ModelDefinition], base: Arc<Self>) -> Self {
-        Self::new(
-            models.iter().map(PriceEntry::of_model).collect(),
-            Some(base),
-        )
+        Self::new(models.iter().map(PriceEntry::of_model).collect(), Some(base))
     }
 
     /// The entries, without those of the base.
@@ -124,10 +121,7 @@ impl PriceTable {
 
     fn new(entries: Vec<PriceEntry>, base: Option<Arc<Self>>) -> Self {
         let numbered = entries.iter().enumerate();
-        let ids = numbered
-            .clone()
-            .map(|(at, entry)| (entry.id.clone(), at))
-            .collect();
+        let ids = numbered.clone().map(|(at, entry)| (entry.id.clone(), at)).collect();
         let patterns = numbered
             .filter_map(|(at, entry)| Some((at, entry.pattern.as_ref()?.text.clone())))
             .collect();
@@ -201,9 +195,7 @@ impl PriceTable {
     #[must_use]
     pub fn cost_of_call(&self, model: &str, usage: &Usage, at: Timestamp) -> Option<f64> {
         let entry = self.find(model, None, at)?;
-        cost_of(usage, entry.prices_for_usage(usage))
-            .get("total")
-            .copied()
+        cost_of(usage, entry.prices_for_usage(usage)).get("total").copied()
     }
 
     /// The prices that the cost of an observation was computed with. None where its cost was given, and where
@@ -212,10 +204,7 @@ impl PriceTable {
     pub fn applied(&self, observation: &Observation) -> Option<AppliedPrices<'_>> {
         let entry = self.entry(observation.price_id.as_deref()?)?;
         let gave_the_cost = |(_, prices): &(&str, &Prices)| {
-            is_about(
-                &cost_of(&observation.usage, prices),
-                &observation.computed_cost,
-            )
+            is_about(&cost_of(&observation.usage, prices), &observation.computed_cost)
         };
         // Conditions look at what was not read with every observation; then the cost itself tells the tier.
         let chosen = std::iter::once(entry.tier_for(observation));
@@ -290,10 +279,7 @@ fn cost_of(usage: &Usage, prices: &Prices) -> Cost {
         let Some(price) = price_of(bucket, prices) else {
             continue;
         };
-        let amount = tokens
-            .to_decimal()
-            .checked_mul(price)
-            .unwrap_or(Decimal::MAX);
+        let amount = tokens.to_decimal().checked_mul(price).unwrap_or(Decimal::MAX);
         total = total.saturating_add(amount);
         cost.insert(bucket.clone(), amount.to_f64().unwrap_or(0.0));
     }
@@ -307,9 +293,7 @@ fn cost_of(usage: &Usage, prices: &Prices) -> Cost {
 fn is_about(one: &Cost, other: &Cost) -> bool {
     let is_close = |a: f64, b: f64| (a - b).abs() <= ROUNDING * a.abs().max(b.abs());
     one.len() == other.len()
-        && one
-            .iter()
-            .all(|(bucket, a)| other.get(bucket).is_some_and(|b| is_close(*a, *b)))
+        && one.iter().all(|(bucket, a)| other.get(bucket).is_some_and(|b| is_close(*a, *b)))
 }
 
 fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {

@@ -48,9 +48,7 @@ impl PromptName {
     pub fn new(raw: &str) -> Result<Self, InvalidPrompt> {
         let n_chars = raw.chars().count();
         if n_chars == 0 || MAX_NAME_CHARS < n_chars || raw.trim().is_empty() {
-            return invalid(format!(
-                "a prompt's name has 1 to {MAX_NAME_CHARS} characters"
-            ));
+            return invalid(format!("a prompt's name has 1 to {MAX_NAME_CHARS} characters"));
         }
         if raw.chars().any(char::is_control) {
             return invalid("a prompt's name has no control characters");
@@ -63,10 +61,7 @@ impl PromptName {
                 "folders in a prompt's name are separated by one /, with none at either end",
             );
         }
-        if raw
-            .split_once('<')
-            .is_some_and(|(_, rest)| rest.contains('>'))
-        {
+        if raw.split_once('<').is_some_and(|(_, rest)| rest.contains('>')) {
             return invalid("a prompt's name has no HTML");
         }
         if RESERVED_NAMES.contains(&raw) {
@@ -116,9 +111,8 @@ impl PromptBody {
             (PromptKind::Text, _) => invalid("a text prompt is a string"),
             (PromptKind::Chat, Value::Array(messages)) => {
                 let messages = messages.into_iter().enumerate();
-                let messages: Vec<_> = messages
-                    .map(|(at, raw)| message(at, raw))
-                    .collect::<Result<_, _>>()?;
+                let messages: Vec<_> =
+                    messages.map(|(at, raw)| message(at, raw)).collect::<Result<_, _>>()?;
                 let body = Self::Chat(messages);
                 body.check_placeholders()?;
                 Ok(body)
@@ -137,11 +131,7 @@ impl PromptBody {
                     Value::Object(members) => Some(members),
                     _ => None,
                 };
-                messages
-                    .into_iter()
-                    .map(member)
-                    .collect::<Option<_>>()
-                    .map(Self::Chat)
+                messages.into_iter().map(member).collect::<Option<_>>().map(Self::Chat)
             }
             _ => None,
         }
@@ -171,9 +161,7 @@ impl PromptBody {
             Self::Text(text) => (Some(text.as_str()), &[][..]),
             Self::Chat(messages) => (None, messages.as_slice()),
         };
-        let contents = messages
-            .iter()
-            .filter_map(|message| message.get("content")?.as_str());
+        let contents = messages.iter().filter_map(|message| message.get("content")?.as_str());
         text.into_iter().chain(contents)
     }
 
@@ -200,10 +188,7 @@ impl PromptBody {
         };
         let variables: Vec<&str> = self.texts().flat_map(variables).collect();
         let is_placeholder = |m: &&Map<String, Value>| m.get("type") == Some(&json!("placeholder"));
-        let names = messages
-            .iter()
-            .filter(is_placeholder)
-            .filter_map(|m| m.get("name")?.as_str());
+        let names = messages.iter().filter(is_placeholder).filter_map(|m| m.get("name")?.as_str());
         for name in names {
             if variables.contains(&name) {
                 return invalid(format!(
@@ -223,10 +208,7 @@ fn message(at: usize, raw: Value) -> Result<Map<String, Value>, InvalidPrompt> {
     let is_text = |key: &str| members.get(key).is_some_and(Value::is_string);
     match kind.as_str() {
         Some("placeholder") => {
-            let name = members
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let name = members.get("name").and_then(Value::as_str).unwrap_or_default();
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(fits) {
                 return invalid(format!(
@@ -243,9 +225,7 @@ fn message(at: usize, raw: Value) -> Result<Map<String, Value>, InvalidPrompt> {
             members.insert("type".to_owned(), "chatmessage".into());
         }
         _ => {
-            return invalid(format!(
-                "message {at}: type is none of chatmessage, placeholder"
-            ));
+            return invalid(format!("message {at}: type is none of chatmessage, placeholder"));
         }
     }
     Ok(members)
@@ -253,10 +233,7 @@ fn message(at: usize, raw: Value) -> Result<Map<String, Value>, InvalidPrompt> {
 
 /// Names of the `{{variables}}` of a text.
 fn variables(text: &str) -> impl Iterator<Item = &str> {
-    text.split("{{")
-        .skip(1)
-        .filter_map(|rest| rest.split_once("}}"))
-        .map(|(name, _)| name.trim())
+    text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}")).map(|(name, _)| name.trim())
 }
 
 #[cfg(test)]
@@ -273,18 +250,7 @@ mod tests {
             assert!(PromptName::new(good).is_ok(), "{good}");
         }
         let long = "x".repeat(256);
-        let bad = [
-            "",
-            "  ",
-            "/a",
-            "a/",
-            "a//b",
-            "a|b",
-            "<b>",
-            "new",
-            "a\u{0}",
-            long.as_str(),
-        ];
+        let bad = ["", "  ", "/a", "a/", "a//b", "a|b", "<b>", "new", "a\u{0}", long.as_str()];
         for bad in bad {
             assert!(PromptName::new(bad).is_err(), "{bad}");
         }
@@ -320,19 +286,10 @@ mod tests {
             (json!([1]), "message 0"),
             (json!([{ "role": "user" }]), "content"),
             (json!([{ "role": 1, "content": "" }]), "role"),
-            (
-                json!([{ "type": "image", "role": "user", "content": "" }]),
-                "type",
-            ),
-            (
-                json!([{ "type": 1, "role": "user", "content": "" }]),
-                "type",
-            ),
+            (json!([{ "type": "image", "role": "user", "content": "" }]), "type"),
+            (json!([{ "type": 1, "role": "user", "content": "" }]), "type"),
             (json!([{ "type": "placeholder" }]), "placeholder 0"),
-            (
-                json!([{ "type": "placeholder", "name": "1a" }]),
-                "placeholder 0",
-            ),
+            (json!([{ "type": "placeholder", "name": "1a" }]), "placeholder 0"),
         ];
         for (messages, part) in cases {
             let error = chat(messages).unwrap_err().to_string();

@@ -37,9 +37,7 @@ impl Quantity {
     /// The nearest whole number.
     #[must_use]
     pub fn to_u64(self) -> u64 {
-        let whole = self
-            .0
-            .round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
+        let whole = self.0.round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
         whole.to_u64().unwrap_or(u64::MAX)
     }
 
@@ -145,12 +143,7 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_integers_and_fractions_are_exact_in_json() {
-        for (text, json) in [
-            ("12", "12"),
-            ("12.0", "12"),
-            ("20.424", "20.424"),
-            ("0", "0"),
-        ] {
+        for (text, json) in [("12", "12"), ("12.0", "12"), ("20.424", "20.424"), ("0", "0")] {
             let quantity = Quantity::parse(text).unwrap();
             assert_eq!(serde_json::to_string(&quantity).unwrap(), json);
             assert_eq!(serde_json::from_str::<Quantity>(json).unwrap(), quantity);

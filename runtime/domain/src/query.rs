@@ -87,9 +87,7 @@ pub struct Term {
 impl Parsed {
     /// The faults of all terms, in order.
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
-        self.terms
-            .iter()
-            .filter_map(|term| term.outcome.as_ref().err())
+        self.terms.iter().filter_map(|term| term.outcome.as_ref().err())
     }
 }
 
@@ -102,11 +100,7 @@ pub fn parse(text: &str, columns: &'static [Column]) -> Parsed {
         let message = format!("a filter has at most {MAX_BYTES} bytes");
         return Parsed {
             filter: Filter::default(),
-            terms: vec![Term {
-                outcome: Err(Fault::new(&at, message)),
-                text: String::new(),
-                at,
-            }],
+            terms: vec![Term { outcome: Err(Fault::new(&at, message)), text: String::new(), at }],
         };
     }
     let mut parsed = Parsed::default();

@@ -12,9 +12,7 @@ pub fn value(salt: &str, id: &str) -> f64 {
     hash.update(b"\0");
     hash.update(id);
     let digest: [u8; 32] = hash.finalize().into();
-    let top = digest[..8]
-        .iter()
-        .fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+    let top = digest[..8].iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
     (top >> 11) as f64 / (1_u64 << 53) as f64
 }
 

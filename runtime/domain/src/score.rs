@@ -136,11 +136,7 @@ impl NewScore {
     /// Memory that it takes, roughly, bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let texts = [
-            Some(self.name.as_str()),
-            self.value.text(),
-            self.comment.as_deref(),
-        ];
+        let texts = [Some(self.name.as_str()), self.value.text(), self.comment.as_deref()];
         let texts: usize = texts.into_iter().flatten().map(str::len).sum();
         // Ids, names of environments and people: short ones.
         (1 << 10) + texts + memory::of_members(&self.metadata)

@@ -50,10 +50,7 @@ pub struct ScoreConfig {
 #[must_use]
 pub fn boolean_categories() -> Vec<Category> {
     [("True", 1.0), ("False", 0.0)]
-        .map(|(label, value)| Category {
-            value,
-            label: label.to_owned(),
-        })
+        .map(|(label, value)| Category { value, label: label.to_owned() })
         .into()
 }
 
@@ -71,10 +68,8 @@ impl ScoreConfig {
             ));
         }
         if self.data_type == ScoreDataType::Correction {
-            faults.push(Issue::new(
-                "dataType",
-                "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected",
-            ));
+            faults
+                .push(Issue::new("dataType", "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected"));
         }
         self.range_faults(&mut faults);
         self.category_faults(&mut faults);
@@ -152,16 +147,10 @@ impl ScoreConfig {
         match value {
             ScoreValue::Numeric(number) => {
                 if let Some(min) = self.min_value.filter(|min| number < min) {
-                    return Err(Issue::new(
-                        "value",
-                        format!("less than {min}, the least allowed"),
-                    ));
+                    return Err(Issue::new("value", format!("less than {min}, the least allowed")));
                 }
                 if let Some(max) = self.max_value.filter(|max| number > max) {
-                    return Err(Issue::new(
-                        "value",
-                        format!("more than {max}, the most allowed"),
-                    ));
+                    return Err(Issue::new("value", format!("more than {max}, the most allowed")));
                 }
                 Ok(())
             }
@@ -196,10 +185,8 @@ mod tests {
     }
 
     fn labels(list: &[(&str, f64)]) -> Option<Vec<Category>> {
-        let category = |(label, value): &(&str, f64)| Category {
-            value: *value,
-            label: (*label).to_owned(),
-        };
+        let category =
+            |(label, value): &(&str, f64)| Category { value: *value, label: (*label).to_owned() };
         Some(list.iter().map(category).collect())
     }
 
@@ -234,12 +221,7 @@ mod tests {
     fn categories_have_unique_labels_and_values() {
         let mut config = config(ScoreDataType::Categorical);
         assert_eq!(fields(&config), ["categories"]);
-        for wrong in [
-            &[][..],
-            &[("a", 1.0), ("a", 2.0)],
-            &[("a", 1.0), ("b", 1.0)],
-            &[("", 1.0)],
-        ] {
+        for wrong in [&[][..], &[("a", 1.0), ("a", 2.0)], &[("a", 1.0), ("b", 1.0)], &[("", 1.0)]] {
             config.categories = labels(wrong);
             assert_eq!(fields(&config), ["categories"], "{wrong:?}");
         }

@@ -77,8 +77,7 @@ impl Session {
         let n_tokens = trace.usage.get("total").copied().unwrap_or_default();
         self.total_tokens = self.total_tokens.saturating_add(n_tokens.to_u64());
         let free = MAX_NAMES.saturating_sub(self.user_ids.len());
-        self.user_ids
-            .extend(trace.user_id.iter().take(free).cloned());
+        self.user_ids.extend(trace.user_id.iter().take(free).cloned());
         let free = MAX_NAMES.saturating_sub(self.tags.len());
         self.tags.extend(trace.tags.iter().take(free).cloned());
         for (name, value) in &trace.metadata {

@@ -184,10 +184,7 @@ impl ModelNotes {
             self.is_cancelled.store(true, Ordering::Release);
         }
         let mut noted = self.lock();
-        if noted
-            .as_ref()
-            .is_none_or(|noted| weight(noted.class) <= weight(failure.class))
-        {
+        if noted.as_ref().is_none_or(|noted| weight(noted.class) <= weight(failure.class)) {
             *noted = Some(failure);
         }
     }

@@ -17,21 +17,13 @@ pub fn of_bytes(bytes: &[u8]) -> Cow<'_, str> {
 /// Text of a payload without U+0000.
 #[must_use]
 pub fn without_nul(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.as_bytes().contains(&0) {
-        Cow::Owned(text.replace('\0', ""))
-    } else {
-        text
-    }
+    if text.as_bytes().contains(&0) { Cow::Owned(text.replace('\0', "")) } else { text }
 }
 
 /// Text with U+FFFD in place of U+0000, which both databases keep.
 #[must_use]
 pub fn storable(text: &str) -> Cow<'_, str> {
-    if text.as_bytes().contains(&0) {
-        text.replace('\0', "\u{fffd}").into()
-    } else {
-        text.into()
-    }
+    if text.as_bytes().contains(&0) { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 
 /// As [`storable`], for every text and name in a JSON value.
@@ -70,10 +62,7 @@ pub fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
         return mended;
     }
     let mut at = 0;
-    while let Some(found) = json
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|b| *b == b'\\'))
-    {
+    while let Some(found) = json.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
         at += found;
         at += match (half(json, at), half(json, at + ESCAPE)) {
             (Some(Half::First), Some(Half::Second)) => 2 * ESCAPE,

@@ -71,11 +71,7 @@ impl Timestamp {
 
     fn civil(self) -> jiff::Timestamp {
         let at = jiff::Timestamp::from_microsecond(self.0);
-        at.unwrap_or(if self.0 < 0 {
-            jiff::Timestamp::MIN
-        } else {
-            jiff::Timestamp::MAX
-        })
+        at.unwrap_or(if self.0 < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX })
     }
 
     /// `YYYY-MM-DDTHH:MM:SS.ffffffZ`, without loss.
@@ -174,10 +170,7 @@ mod tests {
         let at = Timestamp::parse("2026-03-01T10:00:00.123999Z").unwrap();
         assert_eq!(at.to_string(), "2026-03-01T10:00:00.123Z");
         assert_eq!(at.to_iso_micros(), "2026-03-01T10:00:00.123999Z");
-        assert_eq!(
-            Timestamp::from_micros(-1).to_string(),
-            "1969-12-31T23:59:59.999Z"
-        );
+        assert_eq!(Timestamp::from_micros(-1).to_string(), "1969-12-31T23:59:59.999Z");
     }
 
     #[test]

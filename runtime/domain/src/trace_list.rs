@@ -28,10 +28,7 @@ impl TraceQuery {
     /// Which part of the list.
     #[must_use]
     pub const fn paging(&self) -> Paging {
-        Paging {
-            page: self.page,
-            limit: self.limit,
-        }
+        Paging { page: self.page, limit: self.limit }
     }
 }
 
@@ -89,9 +86,6 @@ impl TraceOrder {
     /// Whether many traces may have the same value: those are ordered by time.
     #[must_use]
     pub const fn is_figure(&self) -> bool {
-        matches!(
-            self,
-            Self::Latency | Self::TotalCost | Self::TotalTokens | Self::ErrorCount
-        )
+        matches!(self, Self::Latency | Self::TotalCost | Self::TotalTokens | Self::ErrorCount)
     }
 }

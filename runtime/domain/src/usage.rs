@@ -22,9 +22,7 @@ pub use spellings::SPELLINGS;
 /// A name as the tables compare it: letters and digits in lower case, without the endings `count` and `tokens`.
 fn word(name: &str) -> String {
     let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
-    let mut word: String = letters
-        .map(|byte| char::from(byte.to_ascii_lowercase()))
-        .collect();
+    let mut word: String = letters.map(|byte| char::from(byte.to_ascii_lowercase())).collect();
     for ending in ["count", "tokens", "token"] {
         let bare = word.strip_suffix(ending).filter(|bare| !bare.is_empty());
         if let Some(length) = bare.map(str::len) {
@@ -59,26 +57,19 @@ struct Table {
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut names = HashMap::new();
     for (rank, (meaning, relation, name, _)) in SPELLINGS.iter().enumerate() {
-        names
-            .entry(word(name))
-            .or_insert((*meaning, *relation, rank));
+        names.entry(word(name)).or_insert((*meaning, *relation, rank));
     }
     let relations = SPELLINGS.iter();
     let relations = relations.map(|(_, relation, name, _)| (*name, *relation));
     let containers = CONTAINERS.iter();
-    let containers = containers
-        .map(|(side, name, _)| (word(name), *side))
-        .collect();
+    let containers = containers.map(|(side, name, _)| (word(name), *side)).collect();
     let mut details = HashMap::new();
-    let listed = DETAILS
-        .iter()
-        .flat_map(|(meaning, names)| names.iter().map(|name| (*meaning, *name)));
+    let listed =
+        DETAILS.iter().flat_map(|(meaning, names)| names.iter().map(|name| (*meaning, *name)));
     for (rank, (meaning, name)) in listed.enumerate() {
         // A modality of the cached input is listed under the input.
         let side = meaning.side().unwrap_or(Side::Input);
-        details
-            .entry((side, word(name)))
-            .or_insert((meaning, SPELLINGS.len() + rank));
+        details.entry((side, word(name))).or_insert((meaning, SPELLINGS.len() + rank));
     }
     Table {
         names,
@@ -103,12 +94,7 @@ pub fn meaning(name: &str) -> Option<Named> {
     }
     let detail = |side: Side, part: &str, is_in_details: bool| {
         let (meaning, rank) = table.details.get(&(side, word(part)))?;
-        Some(Named {
-            meaning: *meaning,
-            relation: Inside,
-            rank: *rank,
-            is_in_details,
-        })
+        Some(Named { meaning: *meaning, relation: Inside, rank: *rank, is_in_details })
     };
     if let Some((object, part)) = name.split_once('.') {
         let object = word(object);
@@ -130,9 +116,7 @@ pub fn meaning(name: &str) -> Option<Named> {
         let (head, part) = name.split_at_checked(prefix.len())?;
         (head.eq_ignore_ascii_case(prefix) && !part.is_empty()).then_some(part)
     };
-    let found = flat
-        .iter()
-        .find_map(|(side, prefix)| detail(*side, after(prefix)?, false));
+    let found = flat.iter().find_map(|(side, prefix)| detail(*side, after(prefix)?, false));
     found.or_else(|| cached_modality(after("cached_")?, false))
 }
 
@@ -146,12 +130,7 @@ fn cached_modality(part: &str, is_in_details: bool) -> Option<Named> {
         InputDocument => CachedDocument,
         _ => return None,
     };
-    Some(Named {
-        meaning,
-        relation: Inside,
-        rank: *rank,
-        is_in_details,
-    })
+    Some(Named { meaning, relation: Inside, rank: *rank, is_in_details })
 }
 
 /// The canonical name of a bucket that goes by several.
@@ -183,21 +162,13 @@ mod tests {
         for (meaning, relation, name, source) in SPELLINGS {
             assert!(!source.is_empty(), "{name} has no source");
             let other = known.insert(word(name), *meaning);
-            assert!(
-                other.is_none_or(|other| other == *meaning),
-                "{name} has two meanings"
-            );
+            assert!(other.is_none_or(|other| other == *meaning), "{name} has two meanings");
             let named = super::meaning(name).unwrap();
-            assert_eq!(
-                (named.meaning, named.relation),
-                (*meaning, *relation),
-                "{name}"
-            );
+            assert_eq!((named.meaning, named.relation), (*meaning, *relation), "{name}");
         }
         for (side, container, _) in CONTAINERS {
-            for (meaning, names) in DETAILS
-                .iter()
-                .filter(|(m, _)| m.side().unwrap_or(Side::Input) == *side)
+            for (meaning, names) in
+                DETAILS.iter().filter(|(m, _)| m.side().unwrap_or(Side::Input) == *side)
             {
                 for name in *names {
                     let path = format!("{container}.{name}");

@@ -32,21 +32,11 @@ fn text(value: &Value) -> &str {
 
 #[test]
 fn every_file_of_the_eval_corpus_is_tested() {
-    let known = [
-        "cron",
-        "filters",
-        "ids",
-        "sampling",
-        "template",
-        "variable_extraction",
-    ];
+    let known = ["cron", "filters", "ids", "sampling", "template", "variable_extraction"];
     let found: BTreeSet<String> = std::fs::read_dir(corpus())
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
         .collect();
     assert_eq!(found, known.map(str::to_owned).into());
@@ -116,19 +106,9 @@ fn sampling_corpus() {
     for case in cases(&read("sampling")) {
         let value = sampling::value(text(&case["salt"]), text(&case["id_text"]));
         let rate = case["rate"].as_f64().unwrap();
-        assert_eq!(
-            value,
-            case["want"]["value"].as_f64().unwrap(),
-            "{}",
-            case["id"]
-        );
+        assert_eq!(value, case["want"]["value"].as_f64().unwrap(), "{}", case["id"]);
         let selected = case["want"]["selected"].as_bool().unwrap();
-        assert_eq!(
-            sampling::is_selected(value, rate),
-            selected,
-            "{}",
-            case["id"]
-        );
+        assert_eq!(sampling::is_selected(value, rate), selected, "{}", case["id"]);
     }
 }
 
@@ -152,23 +132,13 @@ fn ids_corpus() {
         assert_eq!(key.text(), text(&want["key"]), "{}", case["id"]);
         let id: ExecutionId = key.execution_id();
         assert_eq!(id.as_str(), text(&want["execution_id"]), "{}", case["id"]);
-        let names: Vec<&str> = case["scores"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(text)
-            .collect();
+        let names: Vec<&str> = case["scores"].as_array().unwrap().iter().map(text).collect();
         for (at, name) in names.iter().enumerate() {
             let occurrence = names[..at].iter().filter(|other| *other == name).count();
             let id = identity::score_id(&id, name, occurrence as u32);
             assert_eq!(id.as_str(), text(&want["score_ids"][at]), "{}", case["id"]);
         }
-        assert!(
-            is_a_call_span(&id, want),
-            "{}: {}",
-            case["id"],
-            want["call_span_ids"]
-        );
+        assert!(is_a_call_span(&id, want), "{}: {}", case["id"], want["call_span_ids"]);
     }
 }
 

@@ -1,8 +1,5 @@
 //! The names under which scores are stored (evaluation.md 1.15).
-#![expect(
-    clippy::unwrap_used,
-    reason = "in a test a failure here is the message"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_domain::evaluation::{EvaluatorVersion, ScoreNaming};
 use perpend_domain::ids::EvaluatorVersionId;
@@ -59,15 +56,9 @@ fn a_judge_is_stored_under_its_own_name_and_its_questions_behind_it() {
 
 #[test]
 fn one_declared_score_needs_no_name_of_its_own_and_source_text_names_its_scores() {
-    let one = ScoreNaming::of(
-        &version("acme/length", "length"),
-        Some(&info(&["length"], false)),
-    );
+    let one = ScoreNaming::of(&version("acme/length", "length"), Some(&info(&["length"], false)));
     assert_eq!(one.stored("short", "length"), "short");
-    let two = ScoreNaming::of(
-        &version("acme/length", "length"),
-        Some(&info(&["a", "b"], false)),
-    );
+    let two = ScoreNaming::of(&version("acme/length", "length"), Some(&info(&["a", "b"], false)));
     assert_eq!(two.stored("short", "b"), "short.b");
     let source = ScoreNaming::of(&version("perpend/python", "code"), None);
     assert_eq!(source.stored("mine", "anything"), "anything");

@@ -1,11 +1,7 @@
 //! The built-in price table against public price lists (`tests/corpus/prices`), and the rule by which a price is
 //! chosen (`docs/prices.md`) against any names.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test says what is wrong by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,11 +89,7 @@ fn every_entry_is_found_at_its_seller_under_its_own_name_and_tells_its_source() 
         let found = found.unwrap_or_else(|| panic!("{} is not found", entry.model));
         let same = self::listing(found);
         // The same model under two spellings of one seller costs what the first one says.
-        assert_eq!(
-            same.seller, listing.seller,
-            "{} gives {}",
-            entry.model, found.id
-        );
+        assert_eq!(same.seller, listing.seller, "{} gives {}", entry.model, found.id);
         assert!(!listing.source.is_empty());
     }
 }
@@ -156,29 +148,13 @@ fn bare_names() -> Vec<String> {
 }
 
 fn ending() -> impl Strategy<Value = &'static str> {
-    select(vec![
-        "",
-        "-latest",
-        "-20250929",
-        "@20250929",
-        "-2025-04-14",
-        "-v1:0",
-        "@default",
-    ])
+    select(vec!["", "-latest", "-20250929", "@20250929", "-2025-04-14", "-v1:0", "@default"])
 }
 
 fn in_any_case(name: &str, upper: &[bool]) -> String {
     let flags = upper.iter().copied().cycle();
     let cased = name.chars().zip(flags);
-    cased
-        .map(|(c, up)| {
-            if up {
-                c.to_ascii_uppercase()
-            } else {
-                c.to_ascii_lowercase()
-            }
-        })
-        .collect()
+    cased.map(|(c, up)| if up { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }).collect()
 }
 
 /// A table of one vendor and two resellers with any part of three models.

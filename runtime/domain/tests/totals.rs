@@ -55,16 +55,16 @@ fn step() -> impl Strategy<Value = Step> {
         sparse(1_000),
         sparse(100),
     )
-        .prop_map(
-            |(parent, tokens, cents, names_model, aggregate_tokens, aggregate_cents)| Step {
+        .prop_map(|(parent, tokens, cents, names_model, aggregate_tokens, aggregate_cents)| {
+            Step {
                 parent,
                 tokens,
                 cents,
                 names_model,
                 aggregate_tokens,
                 aggregate_cents: u8::try_from(aggregate_cents).unwrap(),
-            },
-        )
+            }
+        })
 }
 
 fn parent_of(steps: &[Step], at: usize) -> Option<usize> {
@@ -83,17 +83,14 @@ fn observation(steps: &[Step], at: usize) -> Observation {
     own.start = start;
     if step.tokens > 0 {
         own.kind = ObservationKind::Generation;
-        own.usage
-            .insert("total".to_owned(), u64::from(step.tokens).into());
+        own.usage.insert("total".to_owned(), u64::from(step.tokens).into());
     }
     if let Some(cents) = step.cents {
-        own.cost
-            .insert("total".to_owned(), f64::from(cents) / 100.0);
+        own.cost.insert("total".to_owned(), f64::from(cents) / 100.0);
     }
     own.model = step.names_model.then(|| "unlisted".to_owned());
     if step.aggregate_tokens > 0 {
-        own.aggregate_usage
-            .insert("total".to_owned(), u64::from(step.aggregate_tokens).into());
+        own.aggregate_usage.insert("total".to_owned(), u64::from(step.aggregate_tokens).into());
     }
     if step.aggregate_cents > 0 {
         own.aggregate_computed_cost

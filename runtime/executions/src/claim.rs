@@ -266,10 +266,7 @@ impl Ledger {
     /// When the database fails.
     pub async fn give_back_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            query(GIVE_BACK_ALL)
-                .bind(now.as_micros())
-                .execute(&mut tx)
-                .await?
+            query(GIVE_BACK_ALL).bind(now.as_micros()).execute(&mut tx).await?
         }))
     }
 
@@ -416,10 +413,8 @@ impl Ledger {
             let (rule, lane) = failed.ok_or(Error::NotFound)?;
             let rule: RuleId = perpend_db::checked("execution", &rule)?;
             let lane = lane.map(Lane::of_code).transpose()?;
-            let kind = QueueKind {
-                lane: lane.unwrap_or(Lane::Code),
-                class: ExecutionClass::Manual,
-            };
+            let kind =
+                QueueKind { lane: lane.unwrap_or(Lane::Code), class: ExecutionClass::Manual };
             let key = (project, &rule, kind);
             let queues = queue::numbers(&mut tx, [key].into()).await?;
             query(REQUEUE)

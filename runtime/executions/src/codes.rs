@@ -16,12 +16,10 @@ pub(crate) trait Coded: Copy + 'static {
     /// [`Error::Inconsistent`] for a number that none has.
     fn of_code(code: i16) -> Result<Self, Error> {
         let known = Self::CODES.iter().find(|(_, known)| *known == code);
-        known
-            .map(|(value, _)| *value)
-            .ok_or_else(|| Error::Inconsistent {
-                what: Self::WHAT,
-                detail: format!("there is no number {code}"),
-            })
+        known.map(|(value, _)| *value).ok_or_else(|| Error::Inconsistent {
+            what: Self::WHAT,
+            detail: format!("there is no number {code}"),
+        })
     }
 }
 

@@ -253,10 +253,9 @@ impl Ledger {
                 let args = spent_args(&asking.project, budget, now);
                 let rows = tx.rows(SPENT, &args, &[As::Float, As::Float]).await?;
                 let spending = match rows.first() {
-                    Some(cells) => Spending {
-                        spent: cells[0].float()?,
-                        reserved: cells[1].float()?,
-                    },
+                    Some(cells) => {
+                        Spending { spent: cells[0].float()?, reserved: cells[1].float()? }
+                    }
                     None => Spending::default(),
                 };
                 match reservation.fits(spending, budget.budget.usd) {
@@ -270,8 +269,7 @@ impl Ledger {
             match no_room {
                 Some(no_room) => Err(no_room),
                 None => {
-                    tx.execute(SWEEP, &[project.into(), now.as_micros().into()])
-                        .await?;
+                    tx.execute(SWEEP, &[project.into(), now.as_micros().into()]).await?;
                     let args: [Arg<'_>; 8] = [
                         reservation.id.as_str().into(),
                         project.into(),

@@ -46,13 +46,7 @@ impl<'a> Count<'a> {
             *sums.entry((project, rule, reason)).or_default() += n;
         }
         let hour = now.as_micros().div_euclid(HOUR_MICROS) * HOUR_MICROS;
-        let row = |((project, rule, reason), n)| Self {
-            project,
-            rule,
-            hour,
-            reason,
-            n,
-        };
+        let row = |((project, rule, reason), n)| Self { project, rule, hour, reason, n };
         sums.into_iter().map(row).collect()
     }
 }

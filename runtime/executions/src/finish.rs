@@ -76,15 +76,11 @@ fn health<'f>(
         // A version in the shadow says nothing about the one that scores.
         .filter(|each| each.execution.made.shadow.is_none())
     {
-        let health = by_rule
-            .entry((&each.execution.project, &each.execution.made.rule_id))
-            .or_default();
+        let health =
+            by_rule.entry((&each.execution.project, &each.execution.made.rule_id)).or_default();
         match each.outcome {
             Outcome::Completed(_) => {
-                *health = Health {
-                    has_recovered: true,
-                    n_failures: 0,
-                };
+                *health = Health { has_recovered: true, n_failures: 0 };
             }
             Outcome::Failed(_, true) => health.n_failures += 1,
             _ => {}
@@ -154,12 +150,7 @@ async fn end_one(
     each: &Finished<'_>,
     why: &NoScores,
 ) -> Result<bool, Error> {
-    let Ending {
-        fence,
-        started_at,
-        now,
-        ..
-    } = ending;
+    let Ending { fence, started_at, now, .. } = ending;
     let state = each.outcome.state();
     let version = each.version.as_ref().map(EvaluatorVersionId::as_str);
     let (class, message) = (why.class.as_str(), why.message.as_str());
@@ -219,10 +210,7 @@ fn completed<'f>(
     let mut by_version: BTreeMap<_, Vec<i64>> = BTreeMap::new();
     for each in finished {
         if matches!(each.outcome, Outcome::Completed(_)) {
-            by_version
-                .entry(each.version.as_ref())
-                .or_default()
-                .push(each.execution.seq);
+            by_version.entry(each.version.as_ref()).or_default().push(each.execution.seq);
         }
     }
     by_version

@@ -129,10 +129,7 @@ mod tests {
         let kept = bounded(&(0..200).map(line).collect::<Vec<_>>());
         assert_eq!(kept.len(), MAX_LINES);
         assert!(kept[0].message.starts_with("150 é"));
-        assert!(
-            kept.iter()
-                .all(|line| line.message.chars().count() == MAX_CHARS + 1)
-        );
+        assert!(kept.iter().all(|line| line.message.chars().count() == MAX_CHARS + 1));
         assert_eq!(bounded(&[]), []);
     }
 }

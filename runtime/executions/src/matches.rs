@@ -225,12 +225,7 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
         let target = key_of(&watch.project, &watch.target);
         let times = [watch.changed_at, watch.looked_at, watch.due_at];
         let [changed_at, looked_at, due_at] = times.map(|at| Arg::from(at.as_micros()));
-        let state = [
-            changed_at,
-            looked_at,
-            due_at,
-            waiting_text(&watch.waiting)?.into(),
-        ];
+        let state = [changed_at, looked_at, due_at, waiting_text(&watch.waiting)?.into()];
         let was = new.was_due_at.map(|at| Arg::from(at.as_micros()));
         let is_dropped = watch.due_at == NewWatch::NEVER;
         let (sql, args) = match (was, is_dropped) {
@@ -261,9 +256,7 @@ async fn insert(
     lease: Lease,
     now: Timestamp,
 ) -> Result<Vec<Option<i64>>, Error> {
-    let seqs = Numbers::default()
-        .take(tx, Table::Executions, executions.len())
-        .await?;
+    let seqs = Numbers::default().take(tx, Table::Executions, executions.len()).await?;
     let queues = queue::numbers(tx, executions.iter().map(Making::queue).collect()).await?;
     let mut rows: Vec<(i64, [u8; 16], &Making)> = Vec::new();
     for (seq, each) in seqs.iter().zip(executions) {
@@ -418,12 +411,7 @@ pub async fn make(
     let executions = batch.executions.iter().zip(&seqs);
     all.extend(executions.map(|(each, seq)| {
         let reason = if seq.is_some() { "made" } else { "duplicate" };
-        (
-            each.project.clone(),
-            each.execution.rule_id.clone(),
-            reason,
-            1,
-        )
+        (each.project.clone(), each.execution.rule_id.clone(), reason, 1)
     }));
     counts::add(tx, &all, now).await?;
     Ok(Some(seqs))

@@ -23,10 +23,7 @@ pub struct StateCount {
 
 const BY_ID: &str = " FROM executions WHERE project_id = $1 AND id = $2";
 static AMONG: Sized = Sized::new(|n| {
-    format!(
-        "SELECT id FROM executions WHERE project_id = $1 AND id IN ({})",
-        value_list(n, 2)
-    )
+    format!("SELECT id FROM executions WHERE project_id = $1 AND id IN ({})", value_list(n, 2))
 });
 const BY_TRACE: &str = " FROM executions WHERE project_id = $1 AND trace_id = $2 ORDER BY seq";
 const BY_SESSION: &str = " FROM executions WHERE project_id = $1 AND session_id = $2 ORDER BY seq";
@@ -210,19 +207,14 @@ impl Ledger {
         let Some(execution) = self.execution(project, id).await? else {
             return Ok(Vec::new());
         };
-        let rows: Vec<AttemptRow> = query(ATTEMPTS)
-            .bind(execution.seq)
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<AttemptRow> =
+            query(ATTEMPTS).bind(execution.seq).fetch_all(&self.pool).await?;
         let attempts = rows.into_iter().map(|row| {
             let version = row.evaluator_version_id;
             Ok(Attempt {
                 number: row.number.unsigned_abs(),
                 ended_at: Timestamp::from_micros(row.ended_at),
-                why: NoScores {
-                    class: checked("attempt", &row.class)?,
-                    message: row.message,
-                },
+                why: NoScores { class: checked("attempt", &row.class)?, message: row.message },
                 version: version.map(|id| checked("attempt", &id)).transpose()?,
                 cpu_us: row.cpu_us.unsigned_abs(),
             })
@@ -239,16 +231,10 @@ impl Ledger {
         project: &ProjectId,
         rule: &RuleId,
     ) -> Result<Vec<StateCount>, Error> {
-        let rows: Vec<(i16, i64)> = query(STATES)
-            .bind(project.as_str())
-            .bind(rule.as_str())
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<(i16, i64)> =
+            query(STATES).bind(project.as_str()).bind(rule.as_str()).fetch_all(&self.pool).await?;
         let count = |(code, n): (i16, i64)| {
-            Ok(StateCount {
-                state: ExecutionState::of_code(code)?,
-                n: n.unsigned_abs(),
-            })
+            Ok(StateCount { state: ExecutionState::of_code(code)?, n: n.unsigned_abs() })
         };
         rows.into_iter().map(count).collect()
     }

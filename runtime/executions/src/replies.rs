@@ -60,15 +60,10 @@ impl Ledger {
         key: &Digest,
         since: Timestamp,
     ) -> Result<Option<StoredReply>, Error> {
-        let args: [Arg<'_>; 3] = [
-            project.as_str().into(),
-            key.as_bytes().as_slice().into(),
-            since.as_micros().into(),
-        ];
+        let args: [Arg<'_>; 3] =
+            [project.as_str().into(), key.as_bytes().as_slice().into(), since.as_micros().into()];
         let mut rows: Vec<(String, Vec<u8>)> = self.pool.select(READ, &args).await?;
-        Ok(rows
-            .pop()
-            .map(|(method, body)| StoredReply { method, body }))
+        Ok(rows.pop().map(|(method, body)| StoredReply { method, body }))
     }
 
     /// Stores a reply, in place of the one there is to an equal request.

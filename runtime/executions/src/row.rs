@@ -40,21 +40,15 @@ codes!(lane_code, "lane of an execution", Lane { Code = 0, Model = 1, });
 /// The 16 bytes that the id's hex digits stand for; none for a text that is no execution id.
 pub(super) fn id_bytes(id: &ExecutionId) -> Option<[u8; 16]> {
     let raw = id.as_str();
-    if raw.len() != 32
-        || !raw
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    {
+    if raw.len() != 32 || !raw.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
         return None;
     }
     u128::from_str_radix(raw, 16).ok().map(u128::to_be_bytes)
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<ExecutionId, Error> {
-    let inconsistent = || Error::Inconsistent {
-        what: WHAT,
-        detail: "an id has 16 bytes".to_owned(),
-    };
+    let inconsistent =
+        || Error::Inconsistent { what: WHAT, detail: "an id has 16 bytes".to_owned() };
     let bytes: [u8; 16] = bytes.try_into().map_err(|_| inconsistent())?;
     ExecutionId::new(&format!("{:032x}", u128::from_be_bytes(bytes))).map_err(|_| inconsistent())
 }
@@ -113,10 +107,7 @@ impl TryFrom<ExecutionRow> for Execution {
                 });
             }
         };
-        let version = row
-            .evaluator_version_id
-            .map(|id| checked(WHAT, &id))
-            .transpose()?;
+        let version = row.evaluator_version_id.map(|id| checked(WHAT, &id)).transpose()?;
         let project: ProjectId = checked(WHAT, &row.project_id)?;
         Ok(Self {
             seq: row.seq,
@@ -138,10 +129,7 @@ impl TryFrom<ExecutionRow> for Execution {
             state: ExecutionState::of_code(row.state)?,
             attempts: row.attempts.unsigned_abs(),
             evaluator_version_id: version,
-            error_class: row
-                .error_class
-                .map(|class| checked(WHAT, &class))
-                .transpose()?,
+            error_class: row.error_class.map(|class| checked(WHAT, &class)).transpose()?,
             error_message: row.error_message,
             due_at: Timestamp::from_micros(row.due_at),
             created_at: Timestamp::from_micros(row.created_at),

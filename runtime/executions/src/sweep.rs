@@ -11,17 +11,11 @@ const CHUNK: i64 = 500;
 
 /// Every table of this room with rows of projects. Attempts go before all of them.
 const TABLES: &[Owned] = &[
-    Owned::of_project(
-        "watches",
-        "project_id, trace_id, observation_id, session_id",
-    ),
+    Owned::of_project("watches", "project_id, trace_id, observation_id, session_id"),
     Owned::of_project("kept_answers", "execution_id, call, request, number"),
     Owned::of_project("stored_replies", "project_id, key"),
     Owned::of_project("model_calls", "seq"),
-    Owned::of_project(
-        "model_costs",
-        "project_id, day, rule_id, evaluator_id, provider, model",
-    ),
+    Owned::of_project("model_costs", "project_id, day, rule_id, evaluator_id, provider, model"),
     Owned::of_project("model_reservations", "id"),
     Owned::of_project("model_turns", "project_id"),
     Owned::of_project("execution_logs", "execution_seq"),
@@ -43,10 +37,7 @@ impl Ledger {
     /// When the database fails.
     pub async fn empty(&self, project: &ProjectId) -> Result<u64, Error> {
         let owner = project.as_str();
-        let mut n_found = self
-            .pool
-            .repeat(ATTEMPTS, &[owner.into(), CHUNK.into()])
-            .await?;
+        let mut n_found = self.pool.repeat(ATTEMPTS, &[owner.into(), CHUNK.into()]).await?;
         for table in TABLES {
             n_found += self.pool.empty(table, owner.into()).await?;
         }

@@ -101,8 +101,7 @@ impl Outbound {
             return false;
         };
         let is_named = |name: &str| {
-            host.strip_suffix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         let literal = address(&host);
         self.0.private.iter().any(|allowed| {
@@ -131,10 +130,7 @@ impl Outbound {
             self.ways().to_any.request(request).await
         } else {
             // Literal addresses are not looked up.
-            let literal = request
-                .uri()
-                .host()
-                .map(|host| host.trim_matches(['[', ']']));
+            let literal = request.uri().host().map(|host| host.trim_matches(['[', ']']));
             let literal = literal.and_then(|host| host.parse::<IpAddr>().ok());
             if let Some(address) = literal.filter(|address| !is_open(*address, &self.0.ranges)) {
                 return Err(Unsent::Refused(not_public(&address.to_string())));
@@ -201,9 +197,7 @@ fn client(names: Names, tls: ClientConfig) -> Https {
         .https_or_http()
         .enable_http1()
         .wrap_connector(connector);
-    Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .build(connector)
+    Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
 }
 
 /// Which failure it is: what the lookup of the name said lies below what the client says.
@@ -242,9 +236,7 @@ fn not_public(name: &str) -> String {
 
 /// A text that is an IP address, perhaps in brackets.
 fn address(text: &str) -> Option<IpAddr> {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let address = bare.unwrap_or(text).parse::<IpAddr>();
     address.ok().map(|address| address.to_canonical())
 }
@@ -317,10 +309,8 @@ impl Service<Name> for Names {
         let names = self.clone();
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await;
-            let found = found.map_err(|error| NameError::Unresolved {
-                name: name.as_str().to_owned(),
-                error,
-            })?;
+            let found = found
+                .map_err(|error| NameError::Unresolved { name: name.as_str().to_owned(), error })?;
             let is_known = |at: &SocketAddr| match &names {
                 Self::Any => true,
                 Self::Public(ranges) => is_open(at.ip(), ranges),
@@ -386,12 +376,7 @@ mod tests {
         ] {
             assert!(!is_public(text.parse().unwrap()), "{text}");
         }
-        for text in [
-            "52.216.0.1",
-            "100.128.0.1",
-            "2a00:1450:4001::1",
-            "::ffff:8.8.8.8",
-        ] {
+        for text in ["52.216.0.1", "100.128.0.1", "2a00:1450:4001::1", "::ffff:8.8.8.8"] {
             assert!(is_public(text.parse().unwrap()), "{text}");
         }
     }
@@ -403,19 +388,12 @@ mod tests {
         let may = |uri: &'static str| outbound.may_be_private(&Uri::from_static(uri));
         assert!(may("http://minio:9000/b") && may("http://bucket.minio:9000/"));
         assert!(may("https://store.lan/b") && may("https://Store.lan:1/b"));
-        for other in [
-            "http://minio/b",
-            "http://minio:9001/",
-            "http://evilstore.lan/",
-            "http://lan/",
-        ] {
+        for other in
+            ["http://minio/b", "http://minio:9001/", "http://evilstore.lan/", "http://lan/"]
+        {
             assert!(!may(other), "{other}");
         }
-        for uri in [
-            "http://127.0.0.1:1/",
-            "http://[::1]:1/",
-            "http://localhost:1/",
-        ] {
+        for uri in ["http://127.0.0.1:1/", "http://[::1]:1/", "http://localhost:1/"] {
             let mut request = HttpRequest::new(HttpRequestBody::empty());
             *request.uri_mut() = Uri::from_static(uri);
             let refused = outbound.answer(request).await.unwrap_err();

@@ -116,9 +116,7 @@ impl Outbound {
             }
             at = next;
         }
-        Err(PostError::Redirect(format!(
-            "more than {MAX_REDIRECTS} redirects"
-        )))
+        Err(PostError::Redirect(format!("more than {MAX_REDIRECTS} redirects")))
     }
 }
 
@@ -182,9 +180,7 @@ fn redirect(from: &Url, answered: &Response<Incoming>) -> Result<Option<Url>, Po
     let location = answered.headers().get(LOCATION);
     let location = location.and_then(|location| location.to_str().ok());
     let location = location.ok_or_else(|| invalid("no location"))?;
-    let next = from
-        .join(location)
-        .map_err(|error| invalid(&error.to_string()))?;
+    let next = from.join(location).map_err(|error| invalid(&error.to_string()))?;
     parse(next.as_str()).map_err(|error| invalid(&error.to_string()))?;
     if from.scheme() == "https" && next.scheme() == "http" {
         return Err(invalid("it leads from https to http"));
@@ -199,9 +195,5 @@ async fn read(answered: Response<Incoming>, max_answer: usize) -> Result<Answer,
         true => PostError::TooLarge(max_answer),
         false => PostError::Interrupted(error.to_string()),
     })?;
-    Ok(Answer {
-        status: parts.status.as_u16(),
-        headers: parts.headers,
-        body: body.to_bytes(),
-    })
+    Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
 }

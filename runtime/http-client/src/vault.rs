@@ -88,10 +88,7 @@ impl Vault {
     pub fn seal(&self, owner: &str, secret: &str, ids: &dyn IdSource) -> Result<Vec<u8>, Error> {
         let random = fresh_key(ids);
         let nonce = &random[..NONCE_BYTES];
-        let payload = Payload {
-            msg: secret.as_bytes(),
-            aad: owner.as_bytes(),
-        };
+        let payload = Payload { msg: secret.as_bytes(), aad: owner.as_bytes() };
         let sealed = self.cipher.encrypt(XNonce::from_slice(nonce), payload);
         let sealed = sealed.map_err(|_| Error::Unreadable)?;
         Ok([nonce, &sealed].concat())
@@ -102,13 +99,8 @@ impl Vault {
     /// # Errors
     /// [`Error::Unreadable`] for anything else.
     pub fn unseal(&self, owner: &str, sealed: &[u8]) -> Result<String, Error> {
-        let (nonce, body) = sealed
-            .split_at_checked(NONCE_BYTES)
-            .ok_or(Error::Unreadable)?;
-        let payload = Payload {
-            msg: body,
-            aad: owner.as_bytes(),
-        };
+        let (nonce, body) = sealed.split_at_checked(NONCE_BYTES).ok_or(Error::Unreadable)?;
+        let payload = Payload { msg: body, aad: owner.as_bytes() };
         let plain = self.cipher.decrypt(XNonce::from_slice(nonce), payload);
         let plain = plain.map_err(|_| Error::Unreadable)?;
         String::from_utf8(plain).map_err(|_| Error::Unreadable)

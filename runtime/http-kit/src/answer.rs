@@ -73,11 +73,7 @@ impl Said {
     pub(crate) fn of<T: ToSchema>(status: u16) -> Self {
         let mut named = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut named);
-        Self {
-            status,
-            schema: Ref::from_schema_name(T::name()).into(),
-            named,
-        }
+        Self { status, schema: Ref::from_schema_name(T::name()).into(), named }
     }
 }
 

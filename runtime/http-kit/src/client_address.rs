@@ -133,16 +133,12 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
     let pairs = split(element, ';')?;
     let mut found = pairs.into_iter().filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
-        name.trim()
-            .eq_ignore_ascii_case("for")
-            .then_some(value.trim())
+        name.trim().eq_ignore_ascii_case("for").then_some(value.trim())
     });
     let (value, None) = (found.next()?, found.next()) else {
         return None;
     };
-    let quoted = value
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
+    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     address(quoted.unwrap_or(value))
 }
 
@@ -169,17 +165,10 @@ fn split(text: &str, separator: char) -> Option<Vec<&str>> {
 /// An address as proxies write it: with or without port, IPv6 with or without brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
-    let bracketed = || {
-        text.strip_prefix('[')?
-            .strip_suffix(']')?
-            .parse::<Ipv6Addr>()
-            .ok()
-    };
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
     let plain = text.parse::<IpAddr>().ok();
     let with_port = || text.parse::<SocketAddr>().ok().map(|socket| socket.ip());
-    let address = plain
-        .or_else(with_port)
-        .or_else(|| bracketed().map(IpAddr::V6));
+    let address = plain.or_else(with_port).or_else(|| bracketed().map(IpAddr::V6));
     address.map(|address| address.to_canonical())
 }
 

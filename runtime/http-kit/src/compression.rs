@@ -55,10 +55,7 @@ pub async fn keep_secret(mut response: Response) -> Response {
 /// 6 for gzip.
 pub fn around<S: Clone + Send + Sync + 'static>(paths: Router<S>) -> Router<S> {
     let layer = CompressionLayer::new().compress_when(SizeAbove::new(MIN_BYTES).and(may_compress));
-    paths
-        .layer(from_fn(before))
-        .layer(layer)
-        .layer(from_fn(after))
+    paths.layer(from_fn(before)).layer(layer).layer(from_fn(after))
 }
 
 /// Whether a caller likes Brotli at least as well as any other encoding that it names: what is stored compressed
@@ -82,9 +79,7 @@ pub fn prefers_brotli(headers: &HeaderMap) -> bool {
 }
 
 fn may_compress(_: StatusCode, _: Version, headers: &HeaderMap, extensions: &Extensions) -> bool {
-    let media_type = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
+    let media_type = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let is_text = media_type.is_some_and(|kind| TYPES.iter().any(|start| kind.starts_with(start)));
     // Files are sent as they were stored.
     is_text && !headers.contains_key(CONTENT_DISPOSITION) && extensions.get::<Secret>().is_none()
@@ -99,12 +94,7 @@ async fn before(request: Request, next: Next) -> Response {
         // It has no body to be compressed, and names what the full answer depends on.
         response.headers_mut().append(VARY, ACCEPT_ENCODING.into());
     }
-    if may_compress(
-        status,
-        Version::HTTP_11,
-        response.headers(),
-        response.extensions(),
-    ) {
+    if may_compress(status, Version::HTTP_11, response.headers(), response.extensions()) {
         response = response.map(|body| Body::new(InPieces::new(body)));
     }
     response
@@ -138,11 +128,7 @@ struct InPieces {
 
 impl InPieces {
     const fn new(body: Body) -> Self {
-        Self {
-            body,
-            rest: Bytes::new(),
-            is_pausing: false,
-        }
+        Self { body, rest: Bytes::new(), is_pausing: false }
     }
 }
 

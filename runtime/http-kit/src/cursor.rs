@@ -47,10 +47,9 @@ pub fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
         return Ok(None);
     };
     match (value[0].as_i64(), value[1].as_str()) {
-        (Some(micros), Some(id)) => Ok(Some(Cursor {
-            at: Timestamp::from_micros(micros),
-            id: id.to_owned(),
-        })),
+        (Some(micros), Some(id)) => {
+            Ok(Some(Cursor { at: Timestamp::from_micros(micros), id: id.to_owned() }))
+        }
         _ => Err(broken()),
     }
 }

@@ -31,22 +31,12 @@ pub async fn cors(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let origin = request.headers().get(ORIGIN).cloned();
-    let wanted = request
-        .headers()
-        .get(ACCESS_CONTROL_REQUEST_HEADERS)
-        .cloned();
+    let wanted = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let mut response = if request.method() == Method::OPTIONS {
         let mut response = StatusCode::NO_CONTENT.into_response();
-        let methods = if is_otlp {
-            "POST"
-        } else {
-            "GET,HEAD,PUT,PATCH,POST,DELETE"
-        };
+        let methods = if is_otlp { "POST" } else { "GET,HEAD,PUT,PATCH,POST,DELETE" };
         let headers = response.headers_mut();
-        headers.insert(
-            ACCESS_CONTROL_ALLOW_METHODS,
-            HeaderValue::from_static(methods),
-        );
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
         if let Some(wanted) = wanted {
             headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);

@@ -42,22 +42,14 @@ pub struct Param {
 /// Shorthand for the tables of parameters.
 #[must_use]
 pub const fn param(name: &'static str, kind: &'static str, text: &'static str) -> Param {
-    Param {
-        name,
-        kind,
-        text,
-        is_needed: false,
-    }
+    Param { name, kind, text, is_needed: false }
 }
 
 impl Param {
     /// One that has to be there.
     #[must_use]
     pub const fn needed(self) -> Self {
-        Self {
-            is_needed: true,
-            ..self
-        }
+        Self { is_needed: true, ..self }
     }
 }
 
@@ -83,11 +75,7 @@ impl Params {
     /// Reads a query string.
     #[must_use]
     pub fn parse(query: &str) -> Self {
-        Self(
-            form_urlencoded::parse(query.as_bytes())
-                .into_owned()
-                .collect(),
-        )
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// The last value by this name, the empty one included.
@@ -106,10 +94,7 @@ impl Params {
     /// Every value of a repeated parameter.
     #[must_use]
     pub fn all(&self, name: &str) -> Vec<String> {
-        let values = self
-            .0
-            .iter()
-            .filter(|(key, value)| key == name && !value.is_empty());
+        let values = self.0.iter().filter(|(key, value)| key == name && !value.is_empty());
         values.map(|(_, value)| value.clone()).collect()
     }
 
@@ -117,10 +102,7 @@ impl Params {
     #[must_use]
     pub fn list(&self, name: &str) -> Vec<String> {
         let members = self.text(name).unwrap_or("").split(',').map(str::trim);
-        members
-            .filter(|member| !member.is_empty())
-            .map(str::to_owned)
-            .collect()
+        members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
     }
 
     /// A value that parses.
@@ -131,10 +113,8 @@ impl Params {
     where
         T: FromStr<Err: std::fmt::Display>,
     {
-        let parse = |text: &str| {
-            text.parse()
-                .map_err(|error| Problem::query(name, format!("{error}")))
-        };
+        let parse =
+            |text: &str| text.parse().map_err(|error| Problem::query(name, format!("{error}")));
         self.text(name).map(parse).transpose()
     }
 
@@ -151,9 +131,7 @@ impl Params {
         let Some(raw) = self.text(name) else {
             return Ok(None);
         };
-        choose(raw, all, text)
-            .map(Some)
-            .map_err(|message| Problem::query(name, message))
+        choose(raw, all, text).map(Some).map_err(|message| Problem::query(name, message))
     }
 
     /// A comma list out of a closed list, in any case.
@@ -167,10 +145,7 @@ impl Params {
         text: fn(T) -> &'static str,
     ) -> Result<Vec<T>, Problem> {
         let members = self.list(name);
-        let chosen = members
-            .iter()
-            .map(|raw| choose(raw, all, text))
-            .collect::<Result<_, _>>();
+        let chosen = members.iter().map(|raw| choose(raw, all, text)).collect::<Result<_, _>>();
         chosen.map_err(|message| Problem::query(name, message))
     }
 
@@ -184,10 +159,9 @@ impl Params {
         };
         match text.parse::<u32>() {
             Ok(number) if (min..=max).contains(&number) => Ok(number),
-            _ => Err(Problem::query(
-                name,
-                format!("a whole number from {min} to {max} is expected"),
-            )),
+            _ => {
+                Err(Problem::query(name, format!("a whole number from {min} to {max} is expected")))
+            }
         }
     }
 
@@ -236,10 +210,7 @@ impl Params {
         match self.text("filter").map(serde_json::from_str) {
             None => Ok(Vec::new()),
             Some(Ok(Value::Array(conditions))) => Ok(conditions),
-            Some(_) => Err(Problem::query(
-                "filter",
-                "a JSON array of conditions is expected",
-            )),
+            Some(_) => Err(Problem::query("filter", "a JSON array of conditions is expected")),
         }
     }
 
@@ -250,10 +221,8 @@ impl Params {
     pub fn only(&self, known: &[Param]) -> Result<(), Problem> {
         let is_unknown = |name: &&str| known.iter().all(|param| param.name != *name);
         let names = self.0.iter().map(|(name, _)| name.as_str());
-        let issues: Vec<_> = names
-            .filter(is_unknown)
-            .map(|name| Issue::new(name, "unknown parameter"))
-            .collect();
+        let issues: Vec<_> =
+            names.filter(is_unknown).map(|name| Issue::new(name, "unknown parameter")).collect();
         match issues.is_empty() {
             true => Ok(()),
             false => Err(Problem::issues(Code::InvalidQuery, issues)),
@@ -262,10 +231,7 @@ impl Params {
 }
 
 fn choose<T: Copy>(raw: &str, all: &[T], text: fn(T) -> &'static str) -> Result<T, String> {
-    let found = all
-        .iter()
-        .copied()
-        .find(|value| text(*value).eq_ignore_ascii_case(raw));
+    let found = all.iter().copied().find(|value| text(*value).eq_ignore_ascii_case(raw));
     found.ok_or_else(|| {
         let allowed: Vec<_> = all.iter().map(|value| text(*value)).collect();
         format!("{raw:?} is none of {}", allowed.join(", "))
@@ -358,9 +324,7 @@ where
             path if path == "." => serde::de::Error::custom(error.into_inner()),
             path => serde::de::Error::custom(format!("{path}: {}", error.into_inner())),
         };
-    value
-        .map(|members| read(members).map_err(wrong))
-        .transpose()
+    value.map(|members| read(members).map_err(wrong)).transpose()
 }
 
 /// Refuses U+0000 and names each field that has it.
@@ -379,10 +343,7 @@ fn without_nul(bytes: &[u8]) -> Result<(), Problem> {
 }
 
 fn find_nul(value: &Value, path: &mut Vec<Value>, issues: &mut Vec<Issue>) {
-    let issue = |path: &[Value]| Issue {
-        path: path.to_vec(),
-        message: NUL.to_owned(),
-    };
+    let issue = |path: &[Value]| Issue { path: path.to_vec(), message: NUL.to_owned() };
     match value {
         _ if MAX_LISTED <= issues.len() => {}
         Value::String(text) if text.contains('\0') => issues.push(issue(path)),
@@ -414,8 +375,7 @@ fn find_nul(value: &Value, path: &mut Vec<Value>, issues: &mut Vec<Issue>) {
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(unfit)?;
-    json.end()
-        .map_err(|error| Problem::body("", format!("the body is not JSON: {error}")))?;
+    json.end().map_err(|error| Problem::body("", format!("the body is not JSON: {error}")))?;
     Ok(value)
 }
 
@@ -460,9 +420,7 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<Value> {
 /// Without line and column, which say little about a body that a library wrote, and with the words of JSON in the
 /// place of those of our own types. What the caller sent stands between the two, and stays.
 fn in_plain_words(message: &str) -> String {
-    let message = message
-        .rsplit_once(" at line ")
-        .map_or(message, |(said, _)| said);
+    let message = message.rsplit_once(" at line ").map_or(message, |(said, _)| said);
     let Some((found, expected)) = message.rsplit_once(", expected ") else {
         return message.to_owned();
     };
@@ -497,10 +455,7 @@ mod tests {
         for (body, said) in [
             (r#""x""#, r#"invalid type: string "x", expected an object"#),
             (r#"{"n":{}}"#, "n: invalid type: object, expected a list"),
-            (
-                r#"{"n":["1"]}"#,
-                r#"n[0]: invalid type: string "1", expected a number"#,
-            ),
+            (r#"{"n":["1"]}"#, r#"n[0]: invalid type: string "1", expected a number"#),
             (
                 r#"{"n":["x, expected f64 at line 1"]}"#,
                 r#"n[0]: invalid type: string "x, expected f64 at line 1", expected a number"#,
@@ -519,13 +474,7 @@ mod tests {
         assert_eq!(params.text("c"), Some("x/y"));
         assert_eq!(params.raw("parent"), Some(""));
         assert_eq!(params.int("limit", 1, 100, 50).unwrap(), 50);
-        assert!(
-            params
-                .int("b", 3, 4, 3)
-                .unwrap_err()
-                .message()
-                .contains("3 to 4")
-        );
+        assert!(params.int("b", 3, 4, 3).unwrap_err().message().contains("3 to 4"));
     }
 
     #[test]
@@ -549,10 +498,7 @@ mod tests {
         }
         let problem = from_json::<Outer>(br#"{"rules":[{"rate":"x"}]}"#).unwrap_err();
         let message = problem.message();
-        assert!(
-            message.starts_with("rules[0].rate: invalid type"),
-            "{message}"
-        );
+        assert!(message.starts_with("rules[0].rate: invalid type"), "{message}");
         let problem = from_json::<Outer>(b"{\"rules\":[").unwrap_err();
         assert!(problem.message().contains("not JSON"));
         let problem = from_json::<Outer>(br#"{"rules":[{}]}"#).unwrap_err();

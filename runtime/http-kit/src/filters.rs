@@ -15,10 +15,8 @@ pub fn filter_problem(errors: Vec<FilterError>) -> Problem {
 #[must_use]
 pub fn filter_problem_at(field: &str, errors: Vec<FilterError>) -> Problem {
     let path = |error: &FilterError| error.path().replacen("filter", field, 1);
-    let issues: Vec<_> = errors
-        .iter()
-        .map(|error| Issue::new(&path(error), &error.message))
-        .collect();
+    let issues: Vec<_> =
+        errors.iter().map(|error| Issue::new(&path(error), &error.message)).collect();
     let problem = Problem::issues(Code::InvalidFilter, issues);
     match errors.into_iter().next() {
         Some(first) => problem

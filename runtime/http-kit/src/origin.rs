@@ -45,17 +45,12 @@ fn is_local(host: &str) -> bool {
         return false;
     }
     let name = authority.host();
-    if let Some(address) = name
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-    {
+    if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
     }
     let is_label = |label: &str| {
         !label.is_empty()
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
     name.parse::<std::net::Ipv4Addr>().is_ok()
         || is_label(name)
@@ -74,30 +69,15 @@ mod tests {
             let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
             of(&config, &headers, None)
         };
-        for host in [
-            "localhost:3000",
-            "10.1.2.3",
-            "[::1]:80",
-            "perpend:3000",
-            "a.localhost",
-        ] {
+        for host in ["localhost:3000", "10.1.2.3", "[::1]:80", "perpend:3000", "a.localhost"] {
             assert_eq!(with(host), format!("http://{host}"));
         }
-        for host in [
-            "evil.example",
-            "evil.example:3000",
-            "a@b",
-            "localhost@evil.example",
-            "a/b",
-            "a b",
-            "",
-        ] {
+        for host in
+            ["evil.example", "evil.example:3000", "a@b", "localhost@evil.example", "a/b", "a b", ""]
+        {
             assert_eq!(with(host), "http://127.0.0.1:3000", "{host}");
         }
         config.public_url = Some("https://perpend.example/".to_owned());
-        assert_eq!(
-            of(&config, &HeaderMap::new(), None),
-            "https://perpend.example"
-        );
+        assert_eq!(of(&config, &HeaderMap::new(), None), "https://perpend.example");
     }
 }

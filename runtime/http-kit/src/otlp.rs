@@ -75,9 +75,7 @@ pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
 pub fn either(headers: &HeaderMap, name: &str) -> Option<String> {
     for vendor in ["perpend", "langfuse"] {
         let hyphens = format!("x-{vendor}-{name}");
-        let value = headers
-            .get(&hyphens)
-            .or_else(|| headers.get(hyphens.replace('-', "_")));
+        let value = headers.get(&hyphens).or_else(|| headers.get(hyphens.replace('-', "_")));
         if let Some(value) = value {
             return Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
         }
@@ -101,10 +99,7 @@ impl Reply {
                 _ => HeaderValue::from_static("application/x-protobuf"),
             },
         };
-        Self {
-            encoding,
-            media_type,
-        }
+        Self { encoding, media_type }
     }
 
     fn respond(&self, status: StatusCode, bytes: Vec<u8>) -> Response {
@@ -155,10 +150,7 @@ impl Reply {
 }
 
 pub async fn method_not_allowed(request: Request) -> Response {
-    let message = format!(
-        "{} is not allowed here: OTLP is sent with POST",
-        request.method()
-    );
+    let message = format!("{} is not allowed here: OTLP is sent with POST", request.method());
     let mut response = Problem::new(Code::MethodNotAllowed, message).into_response();
     let allow = HeaderValue::from_static("POST, OPTIONS");
     response.headers_mut().insert(ALLOW, allow);
@@ -184,10 +176,7 @@ mod tests {
             ("Application/Protobuf", Encoding::Protobuf),
             ("application/json; charset=utf-8", Encoding::Json),
         ] {
-            assert_eq!(
-                encoding(&headers(&[("content-type", text)])).unwrap(),
-                expected
-            );
+            assert_eq!(encoding(&headers(&[("content-type", text)])).unwrap(), expected);
         }
         for text in ["text/plain", "application/grpc+proto"] {
             let problem = encoding(&headers(&[("content-type", text)])).unwrap_err();

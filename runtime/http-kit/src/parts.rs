@@ -127,11 +127,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_in_parts_is_one_document_and_a_short_one_has_a_length() {
         for end in [1, 5] {
-            let numbers = Numbers {
-                next: 0,
-                end,
-                members: Members::default(),
-            };
+            let numbers = Numbers { next: 0, end, members: Members::default() };
             let body = answer(LIST.to_vec(), numbers).await.unwrap().into_body();
             let length = axum::body::HttpBody::size_hint(&body).exact();
             assert_eq!(length.is_some(), end == 1);

@@ -435,10 +435,9 @@ impl From<perpend_db::Error> for Problem {
                 Self::new(Code::NameConflict, what).with("field", "name")
             }
             perpend_db::Error::Forbidden(why) => Self::new(Code::AccessDenied, why),
-            perpend_db::Error::TooLong => Self::new(
-                Code::InvalidRequest,
-                "a name or an id in the request is too long",
-            ),
+            perpend_db::Error::TooLong => {
+                Self::new(Code::InvalidRequest, "a name or an id in the request is too long")
+            }
             perpend_db::Error::AnswerTooLarge => Self::new(
                 Code::AnswerTooLarge,
                 "the answer needs more memory than one request may hold: request fewer rows (limit), leave out \

@@ -24,12 +24,10 @@ struct AnswerMemory(Account);
 
 impl Memory for AnswerMemory {
     fn take(&self, n_bytes: usize) -> Result<(), OutOfMemory> {
-        self.0
-            .take(n_bytes)
-            .map_err(|problem| match problem.code() {
-                Code::TooLarge => OutOfMemory::TooLarge,
-                _ => OutOfMemory::Busy,
-            })
+        self.0.take(n_bytes).map_err(|problem| match problem.code() {
+            Code::TooLarge => OutOfMemory::TooLarge,
+            _ => OutOfMemory::Busy,
+        })
     }
 
     fn give_back(&self, n_bytes: usize) {
@@ -77,11 +75,7 @@ pub async fn limit(State(web): State<Web>, request: Request, next: Next) -> Resp
     if let Err(error) = reading.charge(usize::try_from(length).unwrap_or(usize::MAX)) {
         return problem::in_the_form_of(&path, error.into());
     }
-    let body = Counted {
-        body,
-        reading,
-        is_taken: false,
-    };
+    let body = Counted { body, reading, is_taken: false };
     Response::from_parts(parts, Body::new(body))
 }
 
@@ -142,11 +136,7 @@ mod tests {
         let account = AnswerMemory(answers.account());
         let reading = Reading::new(account, std::time::Duration::from_secs(600));
         reading.charge(1_000).unwrap();
-        let mut body = Counted {
-            body: Body::from(vec![0; 1_000]),
-            reading,
-            is_taken: false,
-        };
+        let mut body = Counted { body: Body::from(vec![0; 1_000]), reading, is_taken: false };
         body.frame().await.unwrap().unwrap();
         assert_eq!(answers.in_flight_bytes(), 1_000);
         assert!(body.frame().await.is_none());

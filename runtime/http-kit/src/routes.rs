@@ -209,12 +209,7 @@ impl Operation {
             .operation_id(Some(self.id))
             .summary(Some(self.summary))
             .tag(resource(self.path).unwrap_or("api").to_owned());
-        for name in self
-            .path
-            .split('{')
-            .skip(1)
-            .filter_map(|rest| rest.split('}').next())
-        {
+        for name in self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
             operation = operation.parameter(
                 ParameterBuilder::new()
                     .name(name)
@@ -268,10 +263,7 @@ pub fn with_permission(operation: OperationBuilder, needs: Needs) -> OperationBu
 }
 
 fn object() -> RefOr<Schema> {
-    ObjectBuilder::new()
-        .schema_type(Type::Object)
-        .build()
-        .into()
+    ObjectBuilder::new().schema_type(Type::Object).build().into()
 }
 
 fn binary() -> RefOr<Schema> {
@@ -286,10 +278,7 @@ fn kind(name: &str) -> RefOr<Schema> {
         "integer" => simple(Type::Integer).build().into(),
         "number" => simple(Type::Number).build().into(),
         "boolean" => simple(Type::Boolean).build().into(),
-        "array" => ArrayBuilder::new()
-            .items(simple(Type::String))
-            .build()
-            .into(),
+        "array" => ArrayBuilder::new().items(simple(Type::String)).build().into(),
         "date-time" => simple(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
             .build()
@@ -309,19 +298,11 @@ pub struct Page {
 
 impl Page {
     pub fn get(path: &'static str, needs: impl Into<Needs>) -> Self {
-        Self {
-            method: HttpMethod::Get,
-            path,
-            needs: needs.into(),
-            is_secret: false,
-        }
+        Self { method: HttpMethod::Get, path, needs: needs.into(), is_secret: false }
     }
 
     pub fn post(path: &'static str, needs: impl Into<Needs>) -> Self {
-        Self {
-            method: HttpMethod::Post,
-            ..Self::get(path, needs)
-        }
+        Self { method: HttpMethod::Post, ..Self::get(path, needs) }
     }
 
     /// The answer begins or ends a session: no cache keeps it and it is not compressed.
@@ -389,19 +370,8 @@ impl<S: Room> Routes<S> {
         T: 'static,
     {
         let (filter, method) = filter(method);
-        self.described.served.push(Served {
-            path: path.to_owned(),
-            method,
-            needs: needs.name(),
-        });
-        on(
-            filter,
-            Guarded {
-                needs,
-                way,
-                handler,
-            },
-        )
+        self.described.served.push(Served { path: path.to_owned(), method, needs: needs.name() });
+        on(filter, Guarded { needs, way, handler })
     }
 
     /// Adds one operation of the API.
@@ -417,11 +387,7 @@ impl<S: Room> Routes<S> {
             route = route.route_layer(map_response(compression::keep_secret));
         }
         let is_own = operation.path.starts_with("/api/v1/");
-        let router = if is_own {
-            &mut self.own
-        } else {
-            &mut self.public
-        };
+        let router = if is_own { &mut self.own } else { &mut self.public };
         *router = mem::take(router).route(operation.path, route);
         self.described.operations.push(operation);
     }
@@ -531,9 +497,7 @@ impl Described {
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
         let organization = HttpBuilder::new()
             .scheme(HttpAuthScheme::Basic)
-            .description(Some(
-                "A key pair of an organization; those of projects do not do.",
-            ));
+            .description(Some("A key pair of an organization; those of projects do not do."));
         let named = self.operations.iter().flat_map(Operation::named);
         let components = ComponentsBuilder::new()
             .schemas_from_iter(named)
@@ -544,11 +508,7 @@ impl Described {
             .title("Perpend")
             .version(env!("CARGO_PKG_VERSION"))
             .description(Some("Traces in, explained scores out."));
-        OpenApiBuilder::new()
-            .info(info)
-            .paths(paths)
-            .components(Some(components.build()))
-            .build()
+        OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build()
     }
 }
 
@@ -583,11 +543,7 @@ pub fn markdown(described: &Described) -> String {
     }
     page.push_str("\n## Routes\n\n| route | needs |\n|---|---|\n");
     for route in described.served() {
-        let _ = writeln!(
-            page,
-            "| `{} {}` | `{}` |",
-            route.method, route.path, route.needs
-        );
+        let _ = writeln!(page, "| `{} {}` | `{}` |", route.method, route.path, route.needs);
     }
     page
 }

@@ -116,16 +116,10 @@ fn told(error: &ValidationError<'_>, depth: usize) -> Vec<Fault> {
     };
     if let Some(values) = values(error, forms) {
         let message = short(&format!("{} is expected", values.join(" or ")));
-        return vec![Fault {
-            message,
-            ..fault(error)
-        }];
+        return vec![Fault { message, ..fault(error) }];
     }
     match meant(error, forms) {
-        Some(form) if 0 < depth => form
-            .iter()
-            .flat_map(|error| told(error, depth - 1))
-            .collect(),
+        Some(form) if 0 < depth => form.iter().flat_map(|error| told(error, depth - 1)).collect(),
         _ => vec![fault(error)],
     }
 }

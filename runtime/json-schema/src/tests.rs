@@ -47,16 +47,11 @@ fn of_several_forms_the_one_that_is_meant_is_spoken_of_and_of_several_values_all
     ]});
     let told = |value| {
         let faults = faults(&schema, &value).into_iter();
-        faults
-            .map(|fault| (fault.pointer, fault.message))
-            .collect::<Vec<_>>()
+        faults.map(|fault| (fault.pointer, fault.message)).collect::<Vec<_>>()
     };
     let missing = told(json!({ "kind": "number" }));
     assert_eq!(missing.len(), 1, "{missing:?}");
-    assert!(
-        missing[0].1.contains("\"number\" is a required"),
-        "{missing:?}"
-    );
+    assert!(missing[0].1.contains("\"number\" is a required"), "{missing:?}");
     let wrong = told(json!({ "kind": "word", "word": "many" }));
     let want = "\"few\" or \"some\" or \"all\" is expected".to_owned();
     assert_eq!(wrong, [("/word".to_owned(), want)]);

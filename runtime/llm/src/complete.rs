@@ -89,9 +89,7 @@ impl<'a> Call<'a> {
         let wanted = request.response_schema.as_deref();
         let wanted = wanted.map(|schema| Wanted::new(schema, &shared.check));
         let wanted = wanted.transpose()?;
-        let known = shared
-            .learnt
-            .get(endpoint, &choice.model, shared.clock.now());
+        let known = shared.learnt.get(endpoint, &choice.model, shared.clock.now());
         Ok(Self {
             shared,
             endpoint: Arc::new(endpoint.clone()),
@@ -99,12 +97,7 @@ impl<'a> Call<'a> {
             limits,
             observer,
             params: Params::new(choice, limits, request)?,
-            methods: methods(
-                endpoint,
-                wanted.as_ref(),
-                known.structure,
-                !request.tools.is_empty(),
-            ),
+            methods: methods(endpoint, wanted.as_ref(), known.structure, !request.tools.is_empty()),
             wanted,
             quirks: known.quirks,
             request,
@@ -159,10 +152,7 @@ impl<'a> Call<'a> {
     /// The answer that an earlier attempt got here. Its method is the one that goes on being used.
     fn kept(&mut self, messages: &Arc<[Message]>, n_bytes: usize) -> Option<Reply> {
         let answer = self.observer.kept(self.n_answered)?;
-        let known = self
-            .methods
-            .iter()
-            .position(|method| *method == answer.method);
+        let known = self.methods.iter().position(|method| *method == answer.method);
         let (reply, usage) = Shared::kept(&self.exchange(messages, n_bytes), &answer, read)?;
         self.methods.drain(..known.unwrap_or_default());
         self.n_answered += 1;
@@ -354,11 +344,7 @@ impl<'a> Call<'a> {
             FinishReason::Length => FinishReason::Length,
             _ => FinishReason::ToolCalls,
         };
-        Completion {
-            finish,
-            tool_calls: calls,
-            ..self.completion(reply, None)
-        }
+        Completion { finish, tool_calls: calls, ..self.completion(reply, None) }
     }
 
     /// Gives each call an id that no other call of the reply has: results name it. The first call with an id of the
@@ -417,9 +403,7 @@ impl<'a> Call<'a> {
             bad => &bad[..bad.floor_char_boundary(MAX_SHOWN)],
         };
         self.messages.push(Message::text(Role::Assistant, bad));
-        let list = violations
-            .iter()
-            .map(|violation| format!("- {violation}\n"));
+        let list = violations.iter().map(|violation| format!("- {violation}\n"));
         let list: String = list.collect();
         let message = format!(
             "This reply cannot be used:\n{list}Reply again, with one JSON value that matches the schema and nothing else."
@@ -487,8 +471,7 @@ fn methods(
         return vec![Structure::Prompt];
     }
     let all = protocol::methods(endpoint, has_tools).iter().copied();
-    all.filter(|method| known.is_none_or(|known| known <= *method))
-        .collect()
+    all.filter(|method| known.is_none_or(|known| known <= *method)).collect()
 }
 
 /// Whether a reply has nothing besides one JSON value.

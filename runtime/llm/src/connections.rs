@@ -112,10 +112,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Connections {
     pub(crate) fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-            gates: Mutex::new(LruCache::new(MAX_CONNECTIONS)),
-        }
+        Self { begun: Instant::now(), gates: Mutex::new(LruCache::new(MAX_CONNECTIONS)) }
     }
 
     fn of(&self, endpoint: &Endpoint) -> Arc<Connection> {
@@ -185,16 +182,9 @@ impl Connections {
     ) -> Result<Permit, Failure> {
         let connection = self.of(endpoint);
         let (granted, grant) = oneshot::channel();
-        let waiter = Waiter {
-            provider: endpoint.provider.clone(),
-            patience,
-            granted,
-        };
+        let waiter = Waiter { provider: endpoint.provider.clone(), patience, granted };
         let ticket = locked(&connection.state).waiting.push(turn, waiter);
-        let _place = Place {
-            connection: &connection,
-            ticket,
-        };
+        let _place = Place { connection: &connection, ticket };
         connection.dispatch();
         grant.await.unwrap_or_else(|_| {
             let message = "the queue of the connection is gone";
@@ -215,9 +205,7 @@ impl Connection {
             let mut state = locked(&self.state);
             if let Some(until) = state.gate.closed_until(now) {
                 let wait = Duration::from_secs_f64(until - now);
-                let refused = state
-                    .waiting
-                    .extract_if(|waiter: &Waiter| waiter.patience < wait);
+                let refused = state.waiting.extract_if(|waiter: &Waiter| waiter.patience < wait);
                 for waiter in refused {
                     let failure = limited(&waiter.provider, wait);
                     // The call may be gone.
@@ -237,11 +225,8 @@ impl Connection {
                 return;
             };
             drop(state);
-            let permit = Permit {
-                connection: Arc::clone(self),
-                started: now,
-                stage: Stage::Granted,
-            };
+            let permit =
+                Permit { connection: Arc::clone(self), started: now, stage: Stage::Granted };
             if let Err(Ok(mut permit)) = waiter.granted.send(Ok(permit)) {
                 // The call is gone: the next one gets the place.
                 permit.stage = Stage::Ended;
@@ -266,9 +251,7 @@ impl Connection {
             let Some(connection) = connection.upgrade() else {
                 return;
             };
-            locked(&connection.state)
-                .timer
-                .take_if(|timer| *timer <= at);
+            locked(&connection.state).timer.take_if(|timer| *timer <= at);
             connection.dispatch();
         });
     }

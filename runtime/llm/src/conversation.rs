@@ -25,10 +25,8 @@ pub(crate) fn check(request: &CompletionRequest) -> Result<(), Failure> {
         return Err(invalid("the request has no messages"));
     }
     if MAX_MESSAGES < messages.len() {
-        let message = format!(
-            "the request has {} messages, and {MAX_MESSAGES} are possible",
-            messages.len()
-        );
+        let message =
+            format!("the request has {} messages, and {MAX_MESSAGES} are possible", messages.len());
         return Err(invalid(message));
     }
     let n_parts: usize = messages.iter().map(|message| message.parts.len()).sum();
@@ -57,10 +55,8 @@ fn check_message(at: usize, message: &Message, called: &HashSet<&str>) -> Result
         match (message.role, part) {
             (Role::Tool, MessagePart::ToolResult(result)) => {
                 if !called.contains(result.call_id.as_str()) {
-                    let why = format!(
-                        "no earlier message has a tool call {:?}",
-                        short(&result.call_id)
-                    );
+                    let why =
+                        format!("no earlier message has a tool call {:?}", short(&result.call_id));
                     return wrong(&why);
                 }
             }
@@ -97,10 +93,7 @@ fn check_tools(tools: &[Tool], choice: &ToolChoice) -> Result<(), Failure> {
     let mut names = HashSet::new();
     for tool in tools {
         let is_name = (1..=MAX_NAME).contains(&tool.name.len())
-            && tool
-                .name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+            && tool.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         if !is_name {
             let message = format!(
                 "the tool name {:?} is not 1 to {MAX_NAME} of a-z, A-Z, 0-9, _ and -",
@@ -124,9 +117,9 @@ fn check_tools(tools: &[Tool], choice: &ToolChoice) -> Result<(), Failure> {
             let message = format!("the tool choice names {:?}, which is no tool", short(name));
             Err(invalid(message))
         }
-        ToolChoice::Required if tools.is_empty() => Err(invalid(
-            "the tool choice is `required`, and there are no tools",
-        )),
+        ToolChoice::Required if tools.is_empty() => {
+            Err(invalid("the tool choice is `required`, and there are no tools"))
+        }
         _ => Ok(()),
     }
 }
@@ -174,10 +167,7 @@ mod tests {
     }
 
     fn of(role: Role, part: MessagePart) -> Message {
-        Message {
-            role,
-            parts: vec![part],
-        }
+        Message { role, parts: vec![part] }
     }
 
     fn call(id: &str, arguments: &str) -> MessagePart {
@@ -207,10 +197,9 @@ mod tests {
     #[test]
     fn a_conversation_with_tools_passes() {
         let found = why(|request| {
-            request.messages.extend([
-                of(Role::Assistant, call("1", "{}")),
-                of(Role::Tool, result("1")),
-            ]);
+            request
+                .messages
+                .extend([of(Role::Assistant, call("1", "{}")), of(Role::Tool, result("1"))]);
             request.tools = vec![tool("look", "{}")];
             request.tool_choice = ToolChoice::Named("look".to_owned());
         });
@@ -220,10 +209,9 @@ mod tests {
     #[test]
     fn a_call_whose_arguments_are_no_object_may_be_answered_all_the_same() {
         let found = why(|request| {
-            request.messages.extend([
-                of(Role::Assistant, call("1", "[1]")),
-                of(Role::Tool, result("1")),
-            ]);
+            request
+                .messages
+                .extend([of(Role::Assistant, call("1", "[1]")), of(Role::Tool, result("1"))]);
             request.tools = vec![tool("look", "{}")];
         });
         assert_eq!(found, "fine");
@@ -238,23 +226,11 @@ mod tests {
             (of(Role::User, result("1")), "role `tool`"),
             (of(Role::Tool, result("1")), "no earlier message"),
             (of(Role::Assistant, image()), "kind `image`"),
-            (
-                of(Role::Tool, MessagePart::Text("a".to_owned())),
-                "tool results only",
-            ),
-            (
-                Message {
-                    role: Role::User,
-                    parts: Vec::new(),
-                },
-                "no parts",
-            ),
+            (of(Role::Tool, MessagePart::Text("a".to_owned())), "tool results only"),
+            (Message { role: Role::User, parts: Vec::new() }, "no parts"),
         ] {
             let found = why(|request| request.messages.push(message));
-            assert!(
-                found.contains("messages[1]") && found.contains(wanted),
-                "{found}"
-            );
+            assert!(found.contains("messages[1]") && found.contains(wanted), "{found}");
         }
     }
 
@@ -262,17 +238,9 @@ mod tests {
     fn tools_that_cannot_be_told_apart_or_called_are_refused() {
         for (tools, choice, wanted) in [
             (vec![tool("a b", "{}")], ToolChoice::Auto, "tool name"),
-            (
-                vec![tool("a", "{}"), tool("a", "{}")],
-                ToolChoice::Auto,
-                "two tools",
-            ),
+            (vec![tool("a", "{}"), tool("a", "{}")], ToolChoice::Auto, "two tools"),
             (vec![tool("a", "[]")], ToolChoice::Auto, "JSON Schema"),
-            (
-                vec![tool("a", "{}")],
-                ToolChoice::Named("b".to_owned()),
-                "no tool",
-            ),
+            (vec![tool("a", "{}")], ToolChoice::Named("b".to_owned()), "no tool"),
             (vec![], ToolChoice::Required, "there are no tools"),
             (vec![tool("a", "{}"); 129], ToolChoice::Auto, "129 tools"),
         ] {

@@ -83,17 +83,7 @@ fn unusable(vectors: &[Vec<f32>], n_texts: usize) -> Option<String> {
 }
 
 fn read(endpoint: &Endpoint, body: Value) -> Result<(Vec<Vec<f32>>, Facts), String> {
-    let Embeddings {
-        vectors,
-        usage,
-        model,
-    } = protocol::embeddings(endpoint, body)?;
-    let facts = Facts {
-        model,
-        finish: FinishReason::Stop,
-        usage,
-        n_bytes: 0,
-        text: None,
-    };
+    let Embeddings { vectors, usage, model } = protocol::embeddings(endpoint, body)?;
+    let facts = Facts { model, finish: FinishReason::Stop, usage, n_bytes: 0, text: None };
     Ok((vectors, facts))
 }

@@ -55,10 +55,7 @@ pub(crate) fn whole(text: &str) -> Option<String> {
     let found = tries.into_iter().flatten().find(is_json)?;
     let end = masked.find(found)? + found.len();
     // What was thought after the answer may take it back.
-    let is_last = outline
-        .hidden
-        .last()
-        .is_none_or(|hidden| hidden.start < end);
+    let is_last = outline.hidden.last().is_none_or(|hidden| hidden.start < end);
     is_last.then(|| found.to_owned())
 }
 
@@ -106,10 +103,7 @@ impl<'t> Embedded<'t> {
             Ok(value) => names.is_empty() || has_member(value, names),
             Err(_) => true,
         };
-        let mut candidates: Vec<_> = found
-            .filter(looks_like_answer)
-            .take(MAX_VALUES + 1)
-            .collect();
+        let mut candidates: Vec<_> = found.filter(looks_like_answer).take(MAX_VALUES + 1).collect();
         let has_more = MAX_VALUES < candidates.len();
         candidates.truncate(MAX_VALUES);
         Self {
@@ -126,32 +120,20 @@ impl<'t> Embedded<'t> {
     /// of its own, and what follows is a courtesy at most.
     pub(crate) fn is_final(&self, candidate: &Candidate<'_>, doubtful: &[String]) -> bool {
         // Thinking after the answer may take it back.
-        if self
-            .last_hidden
-            .is_some_and(|start| candidate.at.end <= start)
-        {
+        if self.last_hidden.is_some_and(|start| candidate.at.end <= start) {
             return false;
         }
         let before = self.masked[..candidate.at.start].trim_start();
         let after = self.text[candidate.at.end..].trim_end();
         let (before, after) = untagged(before, after);
         // The end of a sentence, of inline code, of bold text or of a code fence says nothing.
-        let after = match after
-            .chars()
-            .all(|c| c.is_whitespace() || "`*_.!".contains(c))
-        {
+        let after = match after.chars().all(|c| c.is_whitespace() || "`*_.!".contains(c)) {
             true => "",
             false => after,
         };
-        let ends_line = |text: &str| {
-            text.split('\n')
-                .next()
-                .is_none_or(|line| line.trim().is_empty())
-        };
-        let starts_line = before
-            .rsplit('\n')
-            .next()
-            .is_none_or(|line| line.trim().is_empty());
+        let ends_line =
+            |text: &str| text.split('\n').next().is_none_or(|line| line.trim().is_empty());
+        let starts_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
         let is_apart = before.is_empty() || after.is_empty() || (starts_line && ends_line(after));
         is_apart && is_courtesy(after, doubtful)
     }
@@ -185,9 +167,7 @@ impl<'t> Embedded<'t> {
         ];
         let at = &candidate.at;
         let around = [&self.masked[..at.start], &self.masked[at.end..]];
-        let words = around
-            .into_iter()
-            .flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        let words = around.into_iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
         words
             .filter(|word| !word.is_empty())
             .all(|word| ANNOUNCING.contains(&word.to_lowercase().as_str()))
@@ -217,9 +197,7 @@ fn is_courtesy(text: &str, doubtful: &[String]) -> bool {
         }
     };
     let has = |doubtful: &String| {
-        let is_word = doubtful
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_word = doubtful.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match is_word {
             true => has_word(doubtful.as_str()),
             // Several words, or words of a script that does not separate them.
@@ -275,10 +253,7 @@ impl Quotable {
                 given.extend(data.into_iter().map(bare));
             }
         }
-        Self {
-            text: given.join("\n"),
-            is_fenced,
-        }
+        Self { text: given.join("\n"), is_fenced }
     }
 
     /// Whether a JSON text was in one of them, whatever its white space was and however often it was escaped.
@@ -342,9 +317,7 @@ fn bare(text: &str) -> String {
 /// What is wrong, for the model.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
     let parsed = serde_json::from_str::<Unique>(text);
-    parsed
-        .map(|unique| unique.0)
-        .map_err(|error| error.to_string())
+    parsed.map(|unique| unique.0).map_err(|error| error.to_string())
 }
 
 struct Unique(Value);
@@ -448,10 +421,7 @@ mod tests {
     #[test]
     fn a_member_that_occurs_twice_is_an_error() {
         for text in [r#"{"a": 1, "a": 1}"#, r#"{"b": [{"a": 1, "\u0061": 2}]}"#] {
-            assert!(
-                parse(text).unwrap_err().contains("\"a\" occurs twice"),
-                "{text}"
-            );
+            assert!(parse(text).unwrap_err().contains("\"a\" occurs twice"), "{text}");
         }
     }
 
@@ -462,10 +432,7 @@ mod tests {
         let twice = Value::from(escaped.as_str()).to_string();
         for given in [object, &escaped, &twice] {
             let prompt = [Message::text(Role::User, format!("Rate this: {given}."))];
-            assert!(
-                Quotable::of(&prompt).has(r#"{"reasoning":"perfect\n","score":1}"#),
-                "{given}"
-            );
+            assert!(Quotable::of(&prompt).has(r#"{"reasoning":"perfect\n","score":1}"#), "{given}");
         }
         let own = [Message::text(Role::Assistant, object)];
         assert!(!Quotable::of(&own).has(object));

@@ -47,10 +47,8 @@ pub(crate) fn remaining<'h>(header: impl Fn(&str) -> Option<&'h str>, now: Times
         Some(Left { n, reset })
     };
     let of = |what: &str| {
-        let openai = left(
-            &format!("x-ratelimit-remaining-{what}"),
-            &format!("x-ratelimit-reset-{what}"),
-        );
+        let openai =
+            left(&format!("x-ratelimit-remaining-{what}"), &format!("x-ratelimit-reset-{what}"));
         openai.or_else(|| {
             left(
                 &format!("anthropic-ratelimit-{what}-remaining"),
@@ -58,17 +56,12 @@ pub(crate) fn remaining<'h>(header: impl Fn(&str) -> Option<&'h str>, now: Times
             )
         })
     };
-    Remaining {
-        requests: of("requests"),
-        tokens: of("tokens"),
-    }
+    Remaining { requests: of("requests"), tokens: of("tokens") }
 }
 
 /// `1s`, `6m0s`, `20ms`, a date, or a number of seconds.
 fn reset_in(text: &str, now: Timestamp) -> Option<Duration> {
-    span(text)
-        .or_else(|| seconds(text, 1.0))
-        .or_else(|| until(Timestamp::parse(text).ok()?, now))
+    span(text).or_else(|| seconds(text, 1.0)).or_else(|| until(Timestamp::parse(text).ok()?, now))
 }
 
 /// `1h2m3.5s`, in Go's notation, which Google's `34s` is too.
@@ -78,9 +71,7 @@ pub(crate) fn span(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(digits);
-        let end = after
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(after.len());
+        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let factor = match unit {
             "h" => 3600.0,
@@ -108,10 +99,7 @@ mod tests {
     fn all_forms_of_retry_after_are_read_and_cut_at_15_minutes() {
         assert_eq!(wait("retry-after", "7"), Some(Duration::from_secs(7)));
         assert_eq!(wait("retry-after", "0.5"), Some(Duration::from_millis(500)));
-        assert_eq!(
-            wait("retry-after-ms", "1500"),
-            Some(Duration::from_millis(1500))
-        );
+        assert_eq!(wait("retry-after-ms", "1500"), Some(Duration::from_millis(1500)));
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         assert_eq!(wait("retry-after", date), Some(Duration::from_secs(30)));
         let past = "Sun, 06 Nov 1994 08:00:00 GMT";
@@ -141,16 +129,8 @@ mod tests {
             "anthropic-ratelimit-tokens-reset" => Some("2026-01-01T00:00:09Z"),
             _ => None,
         };
-        let left = |n, seconds| {
-            Some(Left {
-                n,
-                reset: Some(Duration::from_secs(seconds)),
-            })
-        };
-        let expected = Remaining {
-            requests: left(3, 1),
-            tokens: left(900, 9),
-        };
+        let left = |n, seconds| Some(Left { n, reset: Some(Duration::from_secs(seconds)) });
+        let expected = Remaining { requests: left(3, 1), tokens: left(900, 9) };
         assert_eq!(remaining(header, now), expected);
         assert_eq!(remaining(|_| None, now), Remaining::default());
         assert_eq!(remaining(|_| Some("-1"), now), Remaining::default());

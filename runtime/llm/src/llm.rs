@@ -144,10 +144,7 @@ struct Wait<'o> {
 impl<'o> Wait<'o> {
     fn new(observer: &'o dyn CallObserver) -> Self {
         observer.begins_to_wait();
-        Self {
-            observer,
-            begun: Instant::now(),
-        }
+        Self { observer, begun: Instant::now() }
     }
 }
 
@@ -267,10 +264,7 @@ impl Shared {
         let ended = ended(&result);
         let call = ProviderCall {
             model_asked: exchange.estimate.model.clone(),
-            model_answered: result
-                .as_ref()
-                .ok()
-                .and_then(|(_, facts)| facts.model.clone()),
+            model_answered: result.as_ref().ok().and_then(|(_, facts)| facts.model.clone()),
             method: exchange.method,
             request_digest,
             started_at,
@@ -281,17 +275,11 @@ impl Shared {
                 Ok((_, facts)) => Ok(facts.finish),
                 Err(rejected) => Err((rejected.failure.class, rejected.failure.message.clone())),
             },
-            usage: result
-                .as_ref()
-                .map(|(_, facts)| usage(facts))
-                .unwrap_or_default(),
+            usage: result.as_ref().map(|(_, facts)| usage(facts)).unwrap_or_default(),
             reply_head,
             messages: Arc::clone(&exchange.messages),
             params: exchange.params.clone(),
-            reply: result
-                .as_ref()
-                .ok()
-                .and_then(|(_, facts)| facts.text.clone()),
+            reply: result.as_ref().ok().and_then(|(_, facts)| facts.text.clone()),
         };
         let answer = answered.filter(|_| result.is_ok()).map(|body| Answered {
             method: exchange.method,
@@ -373,17 +361,12 @@ fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> 
         is_secret,
     };
     let agent = concat!("perpend/", env!("CARGO_PKG_VERSION"));
-    let mut headers = vec![
-        header("user-agent", agent, false),
-        header("accept", "application/json", false),
-    ];
+    let mut headers =
+        vec![header("user-agent", agent, false), header("accept", "application/json", false)];
     let of_protocol = wire.headers.iter();
     headers.extend(of_protocol.map(|(name, value)| header(name, value, true)));
     for (name, value) in &endpoint.headers {
-        if TRANSPORT
-            .iter()
-            .any(|known| name.eq_ignore_ascii_case(known))
-        {
+        if TRANSPORT.iter().any(|known| name.eq_ignore_ascii_case(known)) {
             let message = format!("the header {name:?} of the connection cannot be set");
             return Err(Failure::new(Class::ModelConfigInvalid, message));
         }
@@ -409,27 +392,21 @@ fn add_traceparent(headers: &mut Vec<Header>, value: Option<String>) {
 /// Covers the path and the body. The query may contain secrets.
 fn digest(url: &str, body: &str) -> String {
     let path = url.split('?').next().unwrap_or_default();
-    let digest = Sha256::new_with_prefix(path)
-        .chain_update([0])
-        .chain_update(body);
+    let digest = Sha256::new_with_prefix(path).chain_update([0]).chain_update(body);
     let bytes = digest.finalize();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Removes secrets from the message of a failure, whatever it was built from.
 pub(crate) fn clean(endpoint: &Endpoint, mut failure: Failure) -> Failure {
-    failure.message = Secrets::all(endpoint)
-        .removed(&failure.message)
-        .into_owned();
+    failure.message = Secrets::all(endpoint).removed(&failure.message).into_owned();
     failure
 }
 
 /// An answer without the secrets of the connection: its text is stored, shown and given to plug-ins.
 fn cleaned(endpoint: &Endpoint, mut raw: Raw) -> Raw {
     let body = String::from_utf8_lossy(&raw.body);
-    let clean = Secrets::in_replies(endpoint)
-        .removed_from_body(&body)
-        .into_owned();
+    let clean = Secrets::in_replies(endpoint).removed_from_body(&body).into_owned();
     raw.body = clean.into();
     raw
 }
@@ -471,11 +448,7 @@ fn interpret<T>(
         let text = without_masked(&Secrets::all(&exchange.endpoint).removed(text));
         return Err(reject::classify(&reject::Answer {
             model: &exchange.estimate.model,
-            status: if is_good {
-                hidden.unwrap_or(raw.status)
-            } else {
-                raw.status
-            },
+            status: if is_good { hidden.unwrap_or(raw.status) } else { raw.status },
             retry_after: raw.retry_after,
             body: &text,
             sent,
@@ -528,13 +501,13 @@ fn ended<T>(result: &Result<(T, Facts), Rejected>) -> Ended {
             let tokens = usage.input.saturating_add(usage.output);
             Ended::Otherwise { tokens }
         }
-        Err(rejected) if rejected.failure.class == Class::RateLimited => Ended::Limited {
-            retry_after: rejected.failure.retry_after,
-        },
+        Err(rejected) if rejected.failure.class == Class::RateLimited => {
+            Ended::Limited { retry_after: rejected.failure.retry_after }
+        }
         // Such as 503 with `Retry-After`.
-        Err(Rejected { failure, .. }) if failure.retry_after.is_some() => Ended::Unavailable {
-            retry_after: failure.retry_after.unwrap_or_default(),
-        },
+        Err(Rejected { failure, .. }) if failure.retry_after.is_some() => {
+            Ended::Unavailable { retry_after: failure.retry_after.unwrap_or_default() }
+        }
         Err(_) => Ended::Otherwise { tokens: 0 },
     }
 }

@@ -41,13 +41,7 @@ impl Structure {
     /// The structure of a stored name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        let all = [
-            Self::JsonSchema,
-            Self::Tool,
-            Self::JsonMode,
-            Self::Prompt,
-            Self::None,
-        ];
+        let all = [Self::JsonSchema, Self::Tool, Self::JsonMode, Self::Prompt, Self::None];
         all.into_iter().find(|known| known.name() == name)
     }
 }

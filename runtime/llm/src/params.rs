@@ -95,9 +95,7 @@ impl Params {
             ("seed", self.seed.map(Value::from)),
             ("top_logprobs", self.top_logprobs.map(Value::from)),
         ];
-        let set = known
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
+        let set = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
         shown.extend(set.map(|(name, value)| (name.to_owned(), value)));
         if !self.stop.is_empty() {
             shown.insert("stop".to_owned(), Value::from(self.stop.clone()));
@@ -170,9 +168,8 @@ impl Params {
             "stop" => {
                 let one = value.as_str().map(|stop| vec![stop.to_owned()]);
                 let many = || serde_json::from_value(value.clone()).ok();
-                self.stop = one
-                    .or_else(many)
-                    .ok_or_else(|| invalid("a text or a list of texts"))?;
+                self.stop =
+                    one.or_else(many).ok_or_else(|| invalid("a text or a list of texts"))?;
             }
             "providerOptions" => {
                 let options = value.as_object().ok_or_else(|| invalid("an object"))?;
@@ -225,9 +222,7 @@ mod tests {
         let limits = CallLimits::default();
         let sent = |seed, params| {
             let request = CompletionRequest { seed, ..request() };
-            Params::new(&choice(params), &limits, &request)
-                .unwrap()
-                .seed
+            Params::new(&choice(params), &limits, &request).unwrap().seed
         };
         let [one, next] =
             [u64::MAX, u64::MAX.wrapping_add(1)].map(|seed| sent(Some(seed), json!({})));
@@ -255,10 +250,7 @@ mod tests {
             extra: Some(r#"{"p": 4, "model": "dearer", "api_key": "k"}"#.to_owned()),
             ..request()
         };
-        let limits = CallLimits {
-            max_output_tokens: Some(500),
-            ..CallLimits::default()
-        };
+        let limits = CallLimits { max_output_tokens: Some(500), ..CallLimits::default() };
         let params = Params::new(&choice, &limits, &request).unwrap();
         assert_eq!(params.temperature, Some(0.7));
         assert_eq!(params.max_tokens, Some(500));
@@ -273,10 +265,7 @@ mod tests {
             (json!({ "max_tokens": 0 }), "max_tokens"),
             (json!({ "messages": [] }), "messages"),
             (json!({ "providerOptions": { "stream": true } }), "stream"),
-            (
-                json!({ "generationConfig": { "topK": 3, "candidateCount": 9 } }),
-                "candidateCount",
-            ),
+            (json!({ "generationConfig": { "topK": 3, "candidateCount": 9 } }), "candidateCount"),
         ] {
             let failure = Params::of_user(&choice(params)).unwrap_err();
             assert_eq!(failure.class, Class::ModelConfigInvalid);
@@ -316,15 +305,9 @@ mod tests {
         ] {
             let failure = Params::of_user(&choice(json!({ (name): 1 }))).unwrap_err();
             assert_eq!(failure.class, Class::ModelConfigInvalid);
-            assert_eq!(
-                failure.message,
-                format!("the model parameter `{name}` cannot be set")
-            );
+            assert_eq!(failure.message, format!("the model parameter `{name}` cannot be set"));
             let extra = json!({ (name): 1, "k": 2, "generationConfig": { (name): 3, "topK": 4 } });
-            let request = CompletionRequest {
-                extra: Some(extra.to_string()),
-                ..request()
-            };
+            let request = CompletionRequest { extra: Some(extra.to_string()), ..request() };
             let none = choice(json!({}));
             let params = Params::new(&none, &CallLimits::default(), &request).unwrap();
             let expected = json!({ "k": 2, "generationConfig": { "topK": 4 } });

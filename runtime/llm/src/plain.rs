@@ -26,9 +26,7 @@ fn is_plain_at(schema: &Value, depth: usize) -> bool {
         return false;
     };
     depth <= MAX_DEPTH
-        && members
-            .iter()
-            .all(|(keyword, value)| is_plain_keyword(keyword, value, members, depth))
+        && members.iter().all(|(keyword, value)| is_plain_keyword(keyword, value, members, depth))
 }
 
 fn is_plain_keyword(
@@ -46,9 +44,7 @@ fn is_plain_keyword(
         }
         "properties" => value.as_object().is_some_and(|properties| {
             properties.len() <= MAX_PROPERTIES
-                && properties
-                    .values()
-                    .all(|schema| is_plain_at(schema, depth + 1))
+                && properties.values().all(|schema| is_plain_at(schema, depth + 1))
         }),
         "required" => value.as_array().is_some_and(|names| {
             names.len() <= MAX_PROPERTIES && names.iter().all(Value::is_string)
@@ -61,10 +57,9 @@ fn is_plain_keyword(
         "minItems" | "maxItems" => value.is_u64(),
         "uniqueItems" => match value {
             Value::Bool(false) => true,
-            Value::Bool(true) => schema
-                .get("items")
-                .and_then(|items| items.get("enum"))
-                .is_some_and(is_small_enum),
+            Value::Bool(true) => {
+                schema.get("items").and_then(|items| items.get("enum")).is_some_and(is_small_enum)
+            }
             _ => false,
         },
         // Annotations: they are not validated.
@@ -138,9 +133,7 @@ mod tests {
             assert!(!is_plain(&case.to_string()), "{case}");
         }
         assert!(!is_plain("{"));
-        assert!(!is_plain(
-            &json!({ "title": "x".repeat(MAX_BYTES) }).to_string()
-        ));
+        assert!(!is_plain(&json!({ "title": "x".repeat(MAX_BYTES) }).to_string()));
     }
 
     #[test]

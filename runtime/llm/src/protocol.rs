@@ -24,23 +24,12 @@ pub(crate) use wire::{Ask, Embeddings, REPLY, Reply, Wire};
 pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [Structure] {
     match endpoint.protocol {
         Protocol::Anthropic | Protocol::GoogleAiStudio if has_tools => &[Structure::Prompt],
-        _ if has_tools => &[
-            Structure::JsonSchema,
-            Structure::JsonMode,
-            Structure::Prompt,
-        ],
+        _ if has_tools => &[Structure::JsonSchema, Structure::JsonMode, Structure::Prompt],
         Protocol::Anthropic => &[Structure::Tool, Structure::Prompt],
-        Protocol::GoogleAiStudio => &[
-            Structure::JsonSchema,
-            Structure::JsonMode,
-            Structure::Prompt,
-        ],
-        _ => &[
-            Structure::JsonSchema,
-            Structure::Tool,
-            Structure::JsonMode,
-            Structure::Prompt,
-        ],
+        Protocol::GoogleAiStudio => {
+            &[Structure::JsonSchema, Structure::JsonMode, Structure::Prompt]
+        }
+        _ => &[Structure::JsonSchema, Structure::Tool, Structure::JsonMode, Structure::Prompt],
     }
 }
 
@@ -101,9 +90,7 @@ pub(crate) fn embeddings(endpoint: &Endpoint, body: Value) -> Result<Embeddings,
 }
 
 fn unsupported(endpoint: &Endpoint) -> Failure {
-    let message = format!(
-        "connections with the adapter `{}` cannot be called yet",
-        endpoint.protocol.name()
-    );
+    let message =
+        format!("connections with the adapter `{}` cannot be called yet", endpoint.protocol.name());
     Failure::new(Class::ModelConfigInvalid, message)
 }

@@ -32,10 +32,7 @@ struct Rotation<T> {
 
 impl<T> Rotation<T> {
     const fn new() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            last: None,
-        }
+        Self { waiting: BTreeMap::new(), last: None }
     }
 
     fn next_key(&self) -> Option<String> {
@@ -83,11 +80,7 @@ impl<T> Rotation<T> {
 
 impl<T> Queue<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            interactive: Rotation::new(),
-            background: Rotation::new(),
-            next_number: 0,
-        }
+        Self { interactive: Rotation::new(), background: Rotation::new(), next_number: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -96,9 +89,7 @@ impl<T> Queue<T> {
 
     pub(crate) fn len(&self) -> usize {
         let queues = [&self.interactive, &self.background];
-        let queues = queues
-            .into_iter()
-            .flat_map(|rotation| rotation.waiting.values());
+        let queues = queues.into_iter().flat_map(|rotation| rotation.waiting.values());
         queues.map(VecDeque::len).sum()
     }
 
@@ -143,10 +134,7 @@ mod tests {
     use super::*;
 
     fn turn(priority: Priority, key: &str) -> Turn {
-        Turn {
-            priority,
-            key: key.to_owned(),
-        }
+        Turn { priority, key: key.to_owned() }
     }
 
     #[test]
@@ -165,9 +153,8 @@ mod tests {
     #[test]
     fn a_removed_request_is_not_served_and_the_others_keep_their_order() {
         let mut queue = Queue::new();
-        let tickets: Vec<Ticket> = (0..3)
-            .map(|n| queue.push(turn(Priority::Background, "a"), n))
-            .collect();
+        let tickets: Vec<Ticket> =
+            (0..3).map(|n| queue.push(turn(Priority::Background, "a"), n)).collect();
         queue.remove(&tickets[1]);
         assert_eq!(queue.pop(), Some(0));
         queue.remove(&tickets[0]);

@@ -20,17 +20,8 @@ const MIN_IN_NAME: usize = 12;
 /// The value of a header that has so many characters and no blank is taken for a secret.
 const MIN_SECRET_VALUE: usize = 20;
 /// Words in the names of headers that carry secrets.
-const SECRET_HEADERS: [&str; 9] = [
-    "auth",
-    "key",
-    "token",
-    "secret",
-    "cookie",
-    "pass",
-    "credential",
-    "signature",
-    "session",
-];
+const SECRET_HEADERS: [&str; 9] =
+    ["auth", "key", "token", "secret", "cookie", "pass", "credential", "signature", "session"];
 
 /// The forms in which the secrets of a connection can occur.
 pub(crate) struct Secrets(Vec<String>);
@@ -56,9 +47,7 @@ impl Secrets {
         let values = headers.filter(|(name, value)| is_secret(name, value.expose()));
         let values = values.map(|(_, value)| value.expose());
         // Of `Bearer TOKEN`, the token.
-        let tokens = values
-            .clone()
-            .filter_map(|value| value.split_whitespace().last());
+        let tokens = values.clone().filter_map(|value| value.split_whitespace().last());
         let secrets = values.chain(tokens).chain([endpoint.key.expose()]);
         Self::from_texts(secrets, least)
     }
@@ -109,19 +98,16 @@ impl Secrets {
                 }
                 Cow::Borrowed(_) => false,
             },
-            Value::Array(entries) => entries
-                .iter_mut()
-                .fold(false, |found, entry| self.remove_from(entry) | found),
+            Value::Array(entries) => {
+                entries.iter_mut().fold(false, |found, entry| self.remove_from(entry) | found)
+            }
             Value::Object(members) => {
                 let is_named = |name: &String| {
                     let mut forms = self.0.iter().filter(|form| MIN_IN_NAME <= form.len());
                     forms.any(|form| name.contains(form.as_str()))
                 };
-                let names: Vec<String> = members
-                    .keys()
-                    .filter(|name| is_named(name))
-                    .cloned()
-                    .collect();
+                let names: Vec<String> =
+                    members.keys().filter(|name| is_named(name)).cloned().collect();
                 for name in &names {
                     if let Some(value) = members.shift_remove(name) {
                         members.insert(self.removed(name).into_owned(), value);
@@ -129,9 +115,7 @@ impl Secrets {
                 }
                 members
                     .values_mut()
-                    .fold(!names.is_empty(), |found, value| {
-                        self.remove_from(value) | found
-                    })
+                    .fold(!names.is_empty(), |found, value| self.remove_from(value) | found)
             }
             _ => false,
         }
@@ -173,10 +157,7 @@ fn forms(secret: &str) -> Vec<String> {
         bytes.extend(secret.bytes());
         let whole = bytes.len() / 3 * 4;
         let first = [0, 2, 3][n_before];
-        for encoded in [
-            STANDARD_NO_PAD.encode(&bytes),
-            URL_SAFE_NO_PAD.encode(&bytes),
-        ] {
+        for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
             forms.extend(encoded.get(first..whole).map(str::to_owned));
         }
     }
@@ -209,18 +190,12 @@ mod tests {
     fn a_secret_is_found_in_each_encoding_and_at_each_place() {
         let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
         let json = Value::from(KEY).to_string();
-        let escapes: String = KEY
-            .chars()
-            .map(|c| format!("\\u{:04x}", u32::from(c)))
-            .collect();
+        let escapes: String = KEY.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
         let mut texts = vec![
             format!("the key is {KEY}."),
             format!("{{\"reasoning\": {json}}}"),
             format!("{{\"reasoning\": \"{escapes}\"}}"),
-            format!(
-                "{{\"reasoning\": \"s\\u006b-{}\"}}",
-                &json[4..json.len() - 1]
-            ),
+            format!("{{\"reasoning\": \"s\\u006b-{}\"}}", &json[4..json.len() - 1]),
             utf8_percent_encode(KEY, NON_ALPHANUMERIC).to_string(),
             hex,
         ];
@@ -238,14 +213,8 @@ mod tests {
     #[test]
     fn other_texts_stay_as_they_are() {
         for text in ["x marks the spot", r#"{"a": "\u00e9", "b": 1.0}"#, ""] {
-            assert!(
-                matches!(secrets().removed(text), Cow::Borrowed(_)),
-                "{text}"
-            );
-            assert!(
-                matches!(secrets().removed_from_body(text), Cow::Borrowed(_)),
-                "{text}"
-            );
+            assert!(matches!(secrets().removed(text), Cow::Borrowed(_)), "{text}");
+            assert!(matches!(secrets().removed_from_body(text), Cow::Borrowed(_)), "{text}");
         }
     }
 
@@ -266,18 +235,12 @@ mod tests {
     fn a_body_stays_json_and_its_members_keep_their_names() {
         let secrets = Secrets::from_texts(["content"].into_iter(), MIN_SECRET);
         let body = r#"{"content": "the content", "n": 1}"#;
-        assert_eq!(
-            secrets.removed_from_body(body),
-            r#"{"content":"the ***","n":1}"#
-        );
+        assert_eq!(secrets.removed_from_body(body), r#"{"content":"the ***","n":1}"#);
     }
 
     #[test]
     fn keys_that_a_provider_masked_are_removed() {
         let said = "Incorrect API key provided: sk-ab****yz. You sent it.";
-        assert_eq!(
-            without_masked(said),
-            "Incorrect API key provided: *** You sent it."
-        );
+        assert_eq!(without_masked(said), "Incorrect API key provided: *** You sent it.");
     }
 }

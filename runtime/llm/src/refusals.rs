@@ -49,10 +49,7 @@ pub(crate) struct Attempt {
 impl Refusal {
     /// The failure of a request that is not sent because of it.
     fn unsent(self) -> Failure {
-        Failure {
-            is_unsent: true,
-            ..self.failure
-        }
+        Failure { is_unsent: true, ..self.failure }
     }
 }
 
@@ -65,10 +62,7 @@ impl Entry {
     /// The refusal that is in force for this connection.
     fn refusal(&self, endpoint: &Endpoint) -> Option<Refusal> {
         let mut refusal = self.lock();
-        if refusal
-            .as_ref()
-            .is_some_and(|known| known.saved_at < endpoint.saved_at)
-        {
+        if refusal.as_ref().is_some_and(|known| known.saved_at < endpoint.saved_at) {
             *refusal = None;
         }
         refusal.clone()
@@ -134,11 +128,7 @@ impl Refusals {
                 return Err(refusal.unsent());
             }
         }
-        Ok(Attempt {
-            entry,
-            saved_at: endpoint.saved_at,
-            probe,
-        })
+        Ok(Attempt { entry, saved_at: endpoint.saved_at, probe })
     }
 }
 
@@ -165,10 +155,7 @@ impl Attempt {
 
 /// Whether no other request of the connection would succeed either.
 const fn is_refusal(class: Class) -> bool {
-    matches!(
-        class,
-        Class::AuthInvalid | Class::BillingExhausted | Class::AccountNotReady
-    )
+    matches!(class, Class::AuthInvalid | Class::BillingExhausted | Class::AccountNotReady)
 }
 
 /// Whether a provider that fails a request in this way has accepted its key.

@@ -25,10 +25,7 @@ pub(crate) enum Hint {
 
 impl From<Failure> for Rejected {
     fn from(failure: Failure) -> Self {
-        Self {
-            failure,
-            hint: None,
-        }
+        Self { failure, hint: None }
     }
 }
 
@@ -285,10 +282,7 @@ fn failure(answer: &Answer<'_>, class: Class, said: &Said) -> Failure {
         true => String::new(),
         false => format!(": {}", short(&said.message)),
     };
-    let message = format!(
-        "{what} (model {:?}, status {}){said_text}",
-        answer.model, answer.status
-    );
+    let message = format!("{what} (model {:?}, status {}){said_text}", answer.model, answer.status);
     let retry_after = answer.retry_after.or(said.retry_after);
     Failure::new(class, message).after(retry_after)
 }
@@ -299,28 +293,19 @@ fn said(body: &str) -> Said {
     let Ok(value) = serde_json::from_str::<Value>(body) else {
         let is_page = body.trim_start().starts_with('<');
         return Said {
-            message: if is_page {
-                String::new()
-            } else {
-                body.to_owned()
-            },
+            message: if is_page { String::new() } else { body.to_owned() },
             ..Said::default()
         };
     };
     let value = value.get(0).unwrap_or(&value);
-    let error = value
-        .get("error")
-        .filter(|error| !error.is_null())
-        .unwrap_or(value);
+    let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
     let text = |name: &str| match error.get(name) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     };
     let message = error.as_str().map(str::to_owned);
-    let message = message
-        .or_else(|| text("message"))
-        .or_else(|| text("detail"));
+    let message = message.or_else(|| text("message")).or_else(|| text("detail"));
     let detail = || error.get("detail").map(Value::to_string);
     let names = ["code", "type", "status"].into_iter().filter_map(text);
     let inner = error.pointer("/innererror/code").and_then(Value::as_str);

@@ -19,10 +19,7 @@ impl Call<'_> {
         if self.check_length(n_bytes).is_err() {
             return Ok(None);
         }
-        let exchange = Exchange {
-            method: answer.method,
-            ..self.exchange(&messages, n_bytes)
-        };
+        let exchange = Exchange { method: answer.method, ..self.exchange(&messages, n_bytes) };
         let Some((reply, facts)) = Shared::reread(&exchange, &answer, read) else {
             return Ok(None);
         };

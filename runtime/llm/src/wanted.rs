@@ -78,20 +78,12 @@ impl Wanted {
         let check = match plain::is_plain(text) {
             true => {
                 let compiled = Schema::of_2020_12(&schema);
-                Check::Here(Box::new(
-                    compiled.map_err(|error| invalid(&error.to_string()))?,
-                ))
+                Check::Here(Box::new(compiled.map_err(|error| invalid(&error.to_string()))?))
             }
             false => Check::Elsewhere(elsewhere.clone()),
         };
         let sent = stripped(&schema);
-        Ok(Self {
-            text: text.to_owned(),
-            is_strict: is_strict(&sent),
-            sent,
-            schema,
-            check,
-        })
+        Ok(Self { text: text.to_owned(), is_strict: is_strict(&sent), sent, schema, check })
     }
 
     /// Whether providers can enforce it: they want an object at the top.
@@ -304,9 +296,7 @@ fn stripped(schema: &Value) -> Value {
 fn each_member(value: &Value) -> Value {
     match value.as_object() {
         Some(members) => {
-            let members = members
-                .iter()
-                .map(|(name, schema)| (name.clone(), stripped(schema)));
+            let members = members.iter().map(|(name, schema)| (name.clone(), stripped(schema)));
             members.collect::<Map<_, _>>().into()
         }
         None => value.clone(),

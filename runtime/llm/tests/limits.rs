@@ -33,9 +33,7 @@ async fn limit(llm: &Llm, endpoint: &Endpoint) {
     request.messages[1] = support::message(Role::User, "limit me");
     let limits = CallLimits::default();
     let (result, _) = support::call(llm, endpoint, &limits, &request).await;
-    let failure = result
-        .err()
-        .map(|failure| (failure.class, failure.retry_after));
+    let failure = result.err().map(|failure| (failure.class, failure.retry_after));
     let wait = Some(Duration::from_secs(1));
     assert_eq!(failure, Some((Class::RateLimited, wait)));
 }
@@ -72,10 +70,7 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
     let (llm, endpoint) = (llm(), busy(0));
     let begun = Instant::now();
     limit(&llm, &endpoint).await;
-    let at_once = CallLimits {
-        timeout: Duration::from_millis(1),
-        ..CallLimits::default()
-    };
+    let at_once = CallLimits { timeout: Duration::from_millis(1), ..CallLimits::default() };
     let (result, _) = support::call(&llm, &endpoint, &at_once, &request()).await;
     let failure = result.unwrap_err();
     assert_eq!(failure.class, Class::RateLimited);
@@ -93,18 +88,13 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
 
 #[tokio::test]
 async fn a_503_with_retry_after_closes_the_connection_until_it_is_saved() {
-    let down = Act::Told(
-        503,
-        "retry-after: 31536000\r\n",
-        json!({ "error": { "message": "down" } }),
-    );
+    let down =
+        Act::Told(503, "retry-after: 31536000\r\n", json!({ "error": { "message": "down" } }));
     let server = Server::start(vec![down, said(GOOD)]).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
     let llm = llm();
     let call = async |endpoint: &Endpoint| {
-        support::call(&llm, endpoint, &CallLimits::default(), &request())
-            .await
-            .0
+        support::call(&llm, endpoint, &CallLimits::default(), &request()).await.0
     };
     let failure = call(&endpoint).await.unwrap_err();
     assert_eq!(failure.class, Class::UpstreamUnavailable);
@@ -175,11 +165,9 @@ async fn a_403_stops_no_other_request_of_the_connection() {
 
 #[tokio::test]
 async fn a_trial_that_fails_after_the_key_was_accepted_ends_the_refusal() {
-    for (status, class) in [
-        (400, Class::InvalidInput),
-        (404, Class::ModelConfigInvalid),
-        (429, Class::RateLimited),
-    ] {
+    for (status, class) in
+        [(400, Class::InvalidInput), (404, Class::ModelConfigInvalid), (429, Class::RateLimited)]
+    {
         let act = |status| Act::Json(status, json!({ "error": { "message": "no" } }));
         let server = Server::start(vec![act(401), act(status), said(GOOD)]).await;
         let endpoint = endpoint(Protocol::OpenAi, &server.url);
@@ -305,13 +293,7 @@ impl Crowd {
         let mut endpoint = support::endpoint(Protocol::OpenAi, &provider.url);
         endpoint.max_in_flight = n_places;
         let (sender, ended) = mpsc::unbounded_channel();
-        Self {
-            provider,
-            llm: llm(),
-            endpoint,
-            ended,
-            sender,
-        }
+        Self { provider, llm: llm(), endpoint, ended, sender }
     }
 
     /// Starts a call that sends `text`, and polls it until it waits.
@@ -322,10 +304,7 @@ impl Crowd {
         budget: Option<&Arc<Budget>>,
     ) -> tokio::task::JoinHandle<bool> {
         let observer = Arc::new(Rule {
-            turn: Turn {
-                priority,
-                key: key.to_owned(),
-            },
+            turn: Turn { priority, key: key.to_owned() },
             budget: budget.cloned(),
             ended: self.sender.clone(),
         });
@@ -352,11 +331,7 @@ async fn rules_take_turns_on_a_connection_and_interactive_calls_come_first() {
         calls.push(crowd.call(&format!("a{n}"), (BACKGROUND, "a"), None).await);
     }
     calls.push(crowd.call("b", (BACKGROUND, "b"), None).await);
-    calls.push(
-        crowd
-            .call("trial", (Priority::Interactive, "t"), None)
-            .await,
-    );
+    calls.push(crowd.call("trial", (Priority::Interactive, "t"), None).await);
     let mut order = Vec::new();
     let mut held = VecDeque::new();
     for _ in 0..calls.len() {
@@ -368,8 +343,7 @@ async fn rules_take_turns_on_a_connection_and_interactive_calls_come_first() {
         order.push(text);
         held.push_back(release);
     }
-    held.into_iter()
-        .for_each(|release| release.send(()).unwrap());
+    held.into_iter().for_each(|release| release.send(()).unwrap());
     for call in calls {
         assert!(call.await.unwrap(), "a call failed");
     }
@@ -407,9 +381,7 @@ async fn the_answer_to_a_request_that_was_sent_is_reported_when_its_call_is_gone
     let mut crowd = Crowd::new(1).await;
     let call = crowd.call("sent", (Priority::Background, "a"), None).await;
     let (_, release) = crowd.provider.next().await;
-    let waiting = crowd
-        .call("waiting", (Priority::Background, "a"), None)
-        .await;
+    let waiting = crowd.call("waiting", (Priority::Background, "a"), None).await;
     call.abort();
     waiting.abort();
     assert!(call.await.is_err() && waiting.await.is_err());
@@ -454,10 +426,7 @@ async fn a_place_is_free_when_the_cost_of_its_request_is_noted() {
     let (begun, mut noting) = mpsc::unbounded_channel();
     let allowed = Arc::new(Semaphore::new(0));
     let start = || {
-        let observer = Arc::new(Slow {
-            begun: begun.clone(),
-            allowed: Arc::clone(&allowed),
-        });
+        let observer = Arc::new(Slow { begun: begun.clone(), allowed: Arc::clone(&allowed) });
         let (llm, endpoint, request) = (llm.clone(), endpoint.clone(), request());
         tokio::spawn(async move {
             let (choice, limits) = (choice("m"), CallLimits::default());

@@ -60,43 +60,15 @@ async fn failures_of_providers_are_reported_once() {
     };
     let hidden = json!({ "error": { "code": 429, "message": "later" } });
     let cases = [
-        (
-            Act::Json(500, error("oops")),
-            Class::UpstreamUnavailable,
-            "oops",
-        ),
-        (
-            Act::Json(529, error("overloaded")),
-            Class::RateLimited,
-            "overloaded",
-        ),
+        (Act::Json(500, error("oops")), Class::UpstreamUnavailable, "oops"),
+        (Act::Json(529, error("overloaded")), Class::RateLimited, "overloaded"),
         (Act::Json(401, error("who?")), Class::AuthInvalid, "who?"),
         (Act::Json(402, error("pay")), Class::BillingExhausted, "pay"),
-        (
-            Act::Cut,
-            Class::UpstreamUnavailable,
-            "before the answer was complete",
-        ),
-        (
-            page("application/json", "{\"choices\": ["),
-            Class::UpstreamUnavailable,
-            "not valid JSON",
-        ),
-        (
-            page("text/html; charset=utf-8", "<html>"),
-            Class::UpstreamUnavailable,
-            "text/html",
-        ),
-        (
-            page("application/json", "{}"),
-            Class::UpstreamUnavailable,
-            "unknown form",
-        ),
-        (
-            Act::Json(200, json!({ "choices": [] })),
-            Class::UpstreamUnavailable,
-            "no choices",
-        ),
+        (Act::Cut, Class::UpstreamUnavailable, "before the answer was complete"),
+        (page("application/json", "{\"choices\": ["), Class::UpstreamUnavailable, "not valid JSON"),
+        (page("text/html; charset=utf-8", "<html>"), Class::UpstreamUnavailable, "text/html"),
+        (page("application/json", "{}"), Class::UpstreamUnavailable, "unknown form"),
+        (Act::Json(200, json!({ "choices": [] })), Class::UpstreamUnavailable, "no choices"),
         (Act::Json(200, hidden), Class::RateLimited, "later"),
         (
             page("application/json", &" ".repeat(30 << 20)),
@@ -131,26 +103,11 @@ async fn refusals_of_each_protocol_are_refused() {
         "status": "completed", "output": [{ "type": "message", "content": [part] }],
     });
     let cases = [
-        (
-            Protocol::OpenAi,
-            chat(json!({ "content": null, "refusal": "I will not" }), "stop"),
-        ),
-        (
-            Protocol::OpenAi,
-            chat(json!({ "content": "" }), "content_filter"),
-        ),
-        (
-            Protocol::Azure,
-            chat(json!({ "content": "" }), "content_filter"),
-        ),
-        (
-            Protocol::Anthropic,
-            json!({ "content": [], "stop_reason": "refusal" }),
-        ),
-        (
-            Protocol::GoogleAiStudio,
-            json!({ "promptFeedback": { "blockReason": "SAFETY" } }),
-        ),
+        (Protocol::OpenAi, chat(json!({ "content": null, "refusal": "I will not" }), "stop")),
+        (Protocol::OpenAi, chat(json!({ "content": "" }), "content_filter")),
+        (Protocol::Azure, chat(json!({ "content": "" }), "content_filter")),
+        (Protocol::Anthropic, json!({ "content": [], "stop_reason": "refusal" })),
+        (Protocol::GoogleAiStudio, json!({ "promptFeedback": { "blockReason": "SAFETY" } })),
         (
             Protocol::GoogleAiStudio,
             json!({ "candidates": [{ "finishReason": "PROHIBITED_CONTENT" }] }),
@@ -181,19 +138,12 @@ async fn a_redirect_to_another_origin_loses_the_secrets_and_one_at_home_keeps_th
     assert!(result.is_ok());
     let at_home = &server.asked()[1];
     assert_eq!(at_home.path, "/other?a=1");
-    assert_eq!(
-        at_home.header("authorization").unwrap(),
-        format!("Bearer {KEY}")
-    );
+    assert_eq!(at_home.header("authorization").unwrap(), format!("Bearer {KEY}"));
     let away = &elsewhere.asked()[0];
     assert_eq!(away.path, "/v1/chat");
     assert_eq!(away.body, at_home.body);
     let values: Vec<_> = away.headers.iter().map(|(_, value)| value).collect();
-    assert!(
-        !values
-            .iter()
-            .any(|value| value.contains(KEY) || value.contains(HEADER))
-    );
+    assert!(!values.iter().any(|value| value.contains(KEY) || value.contains(HEADER)));
 }
 
 #[tokio::test]
@@ -204,18 +154,11 @@ async fn redirects_do_not_go_on_for_ever_and_do_not_reach_the_neighbours() {
     assert_eq!(failure.class, Class::EndpointUnreachable);
     assert!(failure.message.contains("3 redirects"), "{failure}");
     assert_eq!(server.asked().len(), 4);
-    for to in [
-        "http://localhost:1/",
-        "http://10.0.0.1/",
-        "ftp://127.0.0.1/",
-        "http://u:p@127.0.0.1/",
-    ] {
+    for to in
+        ["http://localhost:1/", "http://10.0.0.1/", "ftp://127.0.0.1/", "http://u:p@127.0.0.1/"]
+    {
         let (result, ..) = ask(vec![head(to)]).await;
-        assert_eq!(
-            result.unwrap_err().class,
-            Class::EndpointUnreachable,
-            "{to}"
-        );
+        assert_eq!(result.unwrap_err().class, Class::EndpointUnreachable, "{to}");
     }
 }
 
@@ -246,10 +189,7 @@ async fn addresses_that_are_not_public_or_do_not_answer_are_told_apart() {
 
 #[tokio::test]
 async fn keys_that_a_provider_repeats_are_taken_out() {
-    let echo = format!(
-        "Incorrect API key provided: {KEY}, with {HEADER}; {}",
-        "y".repeat(900)
-    );
+    let echo = format!("Incorrect API key provided: {KEY}, with {HEADER}; {}", "y".repeat(900));
     let (result, recorder, _) = ask(vec![Act::Json(401, error(&echo))]).await;
     let failure = result.unwrap_err();
     assert_eq!(failure.class, Class::AuthInvalid);
@@ -267,10 +207,7 @@ async fn a_key_in_a_usable_answer_is_removed_from_everything_that_is_kept_of_it(
         let (result, recorder, _) = ask(vec![said(&reply)]).await;
         let completion = result.unwrap();
         let found = completion.structured.unwrap();
-        assert!(
-            found.contains("it is ***") || found.contains("it is dXNlc"),
-            "{found}"
-        );
+        assert!(found.contains("it is ***") || found.contains("it is dXNlc"), "{found}");
         let call = &recorder.calls()[0];
         let answers = recorder.answers.lock().unwrap().clone();
         for text in [
@@ -281,10 +218,7 @@ async fn a_key_in_a_usable_answer_is_removed_from_everything_that_is_kept_of_it(
             &answers[0].body,
         ] {
             assert!(text.contains("***"), "{text}");
-            assert!(
-                !text.contains(secret) && !text.contains(&KEY[8..]),
-                "{text}"
-            );
+            assert!(!text.contains(secret) && !text.contains(&KEY[8..]), "{text}");
         }
     }
 }
@@ -293,10 +227,7 @@ async fn a_key_in_a_usable_answer_is_removed_from_everything_that_is_kept_of_it(
 async fn a_reply_cut_off_twice_is_final_and_says_so() {
     for (protocol, cut) in [
         (Protocol::OpenAi, finished(r#"{"reasoning":"fi"#, "length")),
-        (
-            Protocol::OpenAi,
-            finished(&format!("{GOOD}\nBut then"), "length"),
-        ),
+        (Protocol::OpenAi, finished(&format!("{GOOD}\nBut then"), "length")),
         (
             Protocol::Anthropic,
             Act::Json(
@@ -320,10 +251,7 @@ async fn a_reply_cut_off_twice_is_final_and_says_so() {
         let limits = CallLimits::default();
         let (result, recorder, server) = ask_with(protocol, vec![cut], &limits).await;
         let failure = result.unwrap_err();
-        assert_eq!(
-            (failure.class, failure.is_final),
-            (Class::MalformedOutput, true)
-        );
+        assert_eq!((failure.class, failure.is_final), (Class::MalformedOutput, true));
         assert!(failure.message.contains("cut off"), "{failure}");
         assert_eq!(server.asked().len(), 2, "{failure}");
         let limits: Vec<_> = recorder.calls().iter().map(|call| call.reask).collect();
@@ -367,10 +295,7 @@ async fn conflicts_and_early_requests_may_succeed_later_and_moderation_is_no_wro
 async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
     let server = Server::start(vec![said(GOOD)]).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
-    endpoint.headers = vec![(
-        "Authorization".to_owned(),
-        perpend_llm::Secret::new("Own x"),
-    )];
+    endpoint.headers = vec![("Authorization".to_owned(), perpend_llm::Secret::new("Own x"))];
     let limits = CallLimits::default();
     let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
     assert!(result.is_ok());
@@ -380,11 +305,7 @@ async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
     for name in ["Host", "content-length", "bad name"] {
         endpoint.headers = vec![(name.to_owned(), perpend_llm::Secret::new("x"))];
         let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
-        assert_eq!(
-            result.unwrap_err().class,
-            Class::ModelConfigInvalid,
-            "{name}"
-        );
+        assert_eq!(result.unwrap_err().class, Class::ModelConfigInvalid, "{name}");
     }
     assert_eq!(server.asked().len(), 1);
 }
@@ -393,22 +314,10 @@ async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
 async fn wrong_requests_and_long_prompts_are_not_sent() {
     let server = Server::start(vec![said(GOOD)]).await;
     let endpoint = endpoint(Protocol::OpenAi, &server.url);
-    let limits = CallLimits {
-        max_input_tokens: Some(5),
-        ..CallLimits::default()
-    };
-    let empty = CompletionRequest {
-        messages: Vec::new(),
-        ..structured()
-    };
-    let no_schema = CompletionRequest {
-        response_schema: Some("{".to_owned()),
-        ..structured()
-    };
-    let no_extra = CompletionRequest {
-        extra: Some("[]".to_owned()),
-        ..structured()
-    };
+    let limits = CallLimits { max_input_tokens: Some(5), ..CallLimits::default() };
+    let empty = CompletionRequest { messages: Vec::new(), ..structured() };
+    let no_schema = CompletionRequest { response_schema: Some("{".to_owned()), ..structured() };
+    let no_extra = CompletionRequest { extra: Some("[]".to_owned()), ..structured() };
     for (request, class) in [
         (empty, Class::InvalidInput),
         (no_schema, Class::InvalidInput),

@@ -49,13 +49,7 @@ fn sent_schema() -> Value {
 }
 
 fn counted(input: u64, cached_input: u64, output: u64, reasoning: u64) -> Usage {
-    Usage {
-        input,
-        cached_input,
-        output,
-        reasoning,
-        ..Usage::default()
-    }
+    Usage { input, cached_input, output, reasoning, ..Usage::default() }
 }
 
 fn chat_answer() -> Value {
@@ -99,19 +93,13 @@ fn chat_body() -> Value {
 #[tokio::test]
 async fn chat_completions_are_spoken() {
     let change = |endpoint: &mut Endpoint| {
-        let url = format!(
-            "{}/deploy/{{model}}/v1/",
-            endpoint.base_url.as_ref().unwrap()
-        );
+        let url = format!("{}/deploy/{{model}}/v1/", endpoint.base_url.as_ref().unwrap());
         endpoint.base_url = Some(url);
     };
     let (asked, completion, usage) =
         exchanged(change, Protocol::OpenAi, &full(), chat_answer()).await;
     assert_eq!(asked.path, "/deploy/m/v1/chat/completions");
-    assert_eq!(
-        asked.header("authorization").unwrap(),
-        format!("Bearer {KEY}")
-    );
+    assert_eq!(asked.header("authorization").unwrap(), format!("Bearer {KEY}"));
     let mut expected = chat_body();
     expected["model"] = json!("m");
     assert_eq!(asked.body, expected);
@@ -139,10 +127,7 @@ async fn nothing_is_sent_that_nobody_set() {
 async fn azure_is_spoken() {
     let (asked, completion, usage) =
         exchanged(|_| {}, Protocol::Azure, &full(), chat_answer()).await;
-    assert_eq!(
-        asked.path,
-        "/openai/deployments/m/chat/completions?api-version=2025-02-01-preview"
-    );
+    assert_eq!(asked.path, "/openai/deployments/m/chat/completions?api-version=2025-02-01-preview");
     assert_eq!(asked.header("api-key"), Some(KEY));
     assert_eq!(asked.header("authorization"), None);
     assert_eq!(asked.body, chat_body());
@@ -152,11 +137,7 @@ async fn azure_is_spoken() {
 
 #[tokio::test]
 async fn responses_are_spoken() {
-    let request = CompletionRequest {
-        seed: None,
-        stop: Vec::new(),
-        ..full()
-    };
+    let request = CompletionRequest { seed: None, stop: Vec::new(), ..full() };
     let answer = json!({
         "model": "m-2026", "status": "completed", "error": null, "incomplete_details": null,
         "output": [
@@ -205,11 +186,7 @@ async fn anthropic_is_spoken() {
             "cache_creation_input_tokens": 4, "cache_read_input_tokens": 6,
         },
     });
-    let request = CompletionRequest {
-        max_output_tokens: None,
-        extra: None,
-        ..full()
-    };
+    let request = CompletionRequest { max_output_tokens: None, extra: None, ..full() };
     let (asked, completion, usage) = exchanged(|_| {}, Protocol::Anthropic, &request, answer).await;
     assert_eq!(asked.path, "/v1/messages");
     assert_eq!(asked.header("x-api-key"), Some(KEY));
@@ -238,10 +215,7 @@ async fn a_model_of_anthropic_that_thinks_is_not_forced_to_call_the_tool() {
         "content": [{ "type": "text", "text": GOOD }], "stop_reason": "end_turn",
     });
     let thinking = json!({ "thinking": { "type": "enabled", "budget_tokens": 1024 } });
-    let request = CompletionRequest {
-        extra: Some(thinking.to_string()),
-        ..structured()
-    };
+    let request = CompletionRequest { extra: Some(thinking.to_string()), ..structured() };
     let (asked, completion, usage) = exchanged(|_| {}, Protocol::Anthropic, &request, answer).await;
     assert_eq!(asked.body["tool_choice"], json!({ "type": "auto" }));
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
@@ -339,11 +313,7 @@ async fn embeddings_come_in_the_order_of_the_texts() {
             "/openai/deployments/m/embeddings?api-version=2025-02-01-preview",
             openai,
         ),
-        (
-            Protocol::GoogleAiStudio,
-            "/v1beta/models/m:batchEmbedContents",
-            google,
-        ),
+        (Protocol::GoogleAiStudio, "/v1beta/models/m:batchEmbedContents", google),
     ];
     let texts = ["a".to_owned(), "b".to_owned()];
     for (protocol, path, answer) in cases {

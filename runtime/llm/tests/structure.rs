@@ -47,10 +47,7 @@ async fn rejected_methods_are_stepped_down_one_by_one_and_the_last_failure_stays
     ];
     let (result, recorder, asked) = ask(acts, &limits, &structured()).await;
     assert_eq!(result.unwrap().structured.as_deref(), Some(GOOD));
-    assert_eq!(
-        recorder.methods(),
-        ["json_schema", "tool", "json_mode", "prompt"]
-    );
+    assert_eq!(recorder.methods(), ["json_schema", "tool", "json_mode", "prompt"]);
     assert_eq!(asked[1].body["tool_choice"]["function"]["name"], "reply");
     assert_eq!(asked[2].body["response_format"]["type"], "json_object");
     assert!(asked[3].body.get("response_format").is_none());
@@ -64,12 +61,7 @@ async fn rejected_methods_are_stepped_down_one_by_one_and_the_last_failure_stays
 
 #[tokio::test]
 async fn the_method_that_worked_is_remembered_for_a_day_per_model() {
-    let acts = vec![
-        rejected("json_schema is not supported"),
-        tool(GOOD),
-        tool(GOOD),
-        said(GOOD),
-    ];
+    let acts = vec![rejected("json_schema is not supported"), tool(GOOD), tool(GOOD), said(GOOD)];
     let server = Server::start(acts).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
     let clock = Arc::new(Still(Mutex::new(Timestamp::from_micros(0))));
@@ -132,33 +124,21 @@ async fn a_malformed_reply_is_asked_for_again_with_what_is_wrong() {
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert_eq!(completion.text, GOOD);
     assert_eq!(recorder.methods(), ["json_schema", "json_schema", "tool"]);
-    let reasks: Vec<_> = recorder
-        .calls()
-        .iter()
-        .map(|call| (call.number, call.reask))
-        .collect();
+    let reasks: Vec<_> = recorder.calls().iter().map(|call| (call.number, call.reask)).collect();
     assert_eq!(reasks, [(1, 0), (2, 1), (3, 2)]);
     let messages = asked[2].body["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 6);
     assert_eq!(messages[2], json!({ "role": "assistant", "content": BAD }));
     let told = messages[3]["content"].as_str().unwrap();
     assert!(told.contains("- /score: 7 is greater than"), "{told}");
-    assert!(
-        messages[5]["content"]
-            .as_str()
-            .unwrap()
-            .contains("no JSON object")
-    );
+    assert!(messages[5]["content"].as_str().unwrap().contains("no JSON object"));
     assert!(20 <= completion.input_tokens, "all exchanges are paid for");
 }
 
 #[tokio::test]
 async fn replies_that_stay_malformed_fail_and_are_kept() {
     for (reasks, n_calls) in [(2, 3), (0, 1)] {
-        let limits = CallLimits {
-            reasks,
-            ..CallLimits::default()
-        };
+        let limits = CallLimits { reasks, ..CallLimits::default() };
         let (result, recorder, _) = ask(vec![said(BAD)], &limits, &structured()).await;
         let failure = result.unwrap_err();
         assert_eq!(failure.class, Class::MalformedOutput);
@@ -166,19 +146,14 @@ async fn replies_that_stay_malformed_fail_and_are_kept() {
         let calls = recorder.calls();
         assert_eq!(calls.len(), n_calls);
         assert!(
-            calls
-                .iter()
-                .all(|call| call.reply_head.contains("fine") && call.usage.input == 10)
+            calls.iter().all(|call| call.reply_head.contains("fine") && call.usage.input == 10)
         );
     }
 }
 
 #[tokio::test]
 async fn a_reply_cut_at_its_limit_is_asked_for_once_with_twice_the_limit() {
-    let request = CompletionRequest {
-        max_output_tokens: Some(40),
-        ..structured()
-    };
+    let request = CompletionRequest { max_output_tokens: Some(40), ..structured() };
     let limits = CallLimits::default();
     let cut = || finished(r#"{"reasoning":"fi"#, "length");
     let (result, recorder, asked) = ask(vec![cut(), said(GOOD)], &limits, &request).await;
@@ -210,32 +185,21 @@ async fn a_reply_cut_before_its_arguments_is_no_empty_object() {
     let cut = Act::Json(200, json!({ "choices": [choice] }));
     let acts = vec![cut, tool(r#"{"score":1}"#)];
     let (result, _, asked) = ask(acts, &CallLimits::default(), &request).await;
-    assert_eq!(
-        result.unwrap().structured.as_deref(),
-        Some(r#"{"score":1}"#)
-    );
+    assert_eq!(result.unwrap().structured.as_deref(), Some(r#"{"score":1}"#));
     assert_eq!(asked[1].body["max_tokens"], 80);
 }
 
 #[tokio::test]
 async fn a_hostile_schema_is_checked_elsewhere() {
     let schema = json!({ "type": "object", "patternProperties": { "(a+)+$": {} } });
-    let request = CompletionRequest {
-        response_schema: Some(schema.to_string()),
-        ..support::request()
-    };
+    let request =
+        CompletionRequest { response_schema: Some(schema.to_string()), ..support::request() };
     let limits = CallLimits::default();
     let acts = vec![said(r#"{"a": "bad"}"#), said(r#"{"a": "good"}"#)];
     let (result, _, asked) = ask(acts, &limits, &request).await;
-    assert_eq!(
-        result.unwrap().structured.as_deref(),
-        Some(r#"{"a": "good"}"#)
-    );
+    assert_eq!(result.unwrap().structured.as_deref(), Some(r#"{"a": "good"}"#));
     assert!(asked[1].body["messages"].to_string().contains("it is bad"));
-    assert_eq!(
-        asked[0].body["response_format"]["json_schema"]["strict"],
-        false
-    );
+    assert_eq!(asked[0].body["response_format"]["json_schema"]["strict"], false);
 }
 
 #[tokio::test]
@@ -267,10 +231,7 @@ async fn a_call_made_again_uses_the_answers_that_were_kept_and_asks_for_the_rest
     for n_kept in 0..=2 {
         let server = Server::start(vec![tool(GOOD)]).await;
         let endpoint = endpoint(Protocol::OpenAi, &server.url);
-        let again = Arc::new(Recorder {
-            kept: answers[..n_kept].to_vec(),
-            ..Recorder::default()
-        });
+        let again = Arc::new(Recorder { kept: answers[..n_kept].to_vec(), ..Recorder::default() });
         let choice = support::choice("m");
         let llm = llm();
         let request = structured();
@@ -302,10 +263,7 @@ async fn equal_requests_have_equal_digests_and_secrets_do_not_change_them() {
     let first = digest(&endpoint, &structured()).await;
     endpoint.key = perpend_llm::Secret::new("another");
     assert_eq!(digest(&endpoint, &structured()).await, first);
-    let other = CompletionRequest {
-        seed: Some(1),
-        ..structured()
-    };
+    let other = CompletionRequest { seed: Some(1), ..structured() };
     assert_ne!(digest(&endpoint, &other).await, first);
     assert_eq!(first.len(), 64);
 }

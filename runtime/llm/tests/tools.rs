@@ -47,11 +47,7 @@ fn conversation(id: &str) -> CompletionRequest {
         message(Role::User, "Is it good?"),
         Message {
             role: Role::Assistant,
-            parts: vec![
-                MessagePart::Text("I look.".to_owned()),
-                called(id),
-                called(&other),
-            ],
+            parts: vec![MessagePart::Text("I look.".to_owned()), called(id), called(&other)],
         },
         Message {
             role: Role::Tool,
@@ -99,15 +95,7 @@ async fn exchanged(
 fn shown(completion: &Completion) -> Vec<(&str, &str, &str)> {
     assert_eq!(completion.finish, FinishReason::ToolCalls);
     let calls = completion.tool_calls.iter();
-    calls
-        .map(|call| {
-            (
-                call.id.as_str(),
-                call.name.as_str(),
-                call.arguments.as_str(),
-            )
-        })
-        .collect()
+    calls.map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str())).collect()
 }
 
 fn chat_calls() -> Value {
@@ -139,10 +127,7 @@ async fn tools_are_spoken_in_chat_completions_and_by_azure() {
         assert_eq!(body["tool_choice"], "required");
         let function =
             json!({ "name": "search", "description": "Finds a text.", "parameters": parameters() });
-        assert_eq!(
-            body["tools"][0],
-            json!({ "type": "function", "function": function })
-        );
+        assert_eq!(body["tools"][0], json!({ "type": "function", "function": function }));
         assert_eq!(body["tools"][1]["function"]["name"], "end");
         assert_eq!(shown(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
     }
@@ -174,10 +159,7 @@ async fn tools_are_spoken_in_responses() {
         { "type": "function_call_output", "call_id": "c1b", "output": "The tool failed: no such" },
     ]);
     assert_eq!(body["input"], expected);
-    assert_eq!(
-        body["tool_choice"],
-        json!({ "type": "function", "name": "end" })
-    );
+    assert_eq!(body["tool_choice"], json!({ "type": "function", "name": "end" }));
     assert_eq!(body["tools"][0]["parameters"], parameters());
     assert_eq!(shown(&completion), [("c9", "search", "{}")]);
 }
@@ -207,11 +189,7 @@ async fn tools_are_spoken_by_anthropic() {
     assert_eq!(body["messages"], expected);
     assert_eq!(body["tool_choice"], json!({ "type": "any" }));
     assert_eq!(body["tools"][0]["input_schema"], parameters());
-    assert_eq!(
-        body.get("thinking"),
-        None,
-        "thoughts are not kept, so it goes on without"
-    );
+    assert_eq!(body.get("thinking"), None, "thoughts are not kept, so it goes on without");
     assert_eq!(completion.text, "hm");
     assert_eq!(shown(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
 }
@@ -222,13 +200,8 @@ async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() 
         { "functionCall": { "name": "search", "args": { "text": "x" } }, "thoughtSignature": "c2ln" },
         { "functionCall": { "name": "end" } },
     ] } }] });
-    let (body, completion) = exchanged(
-        Protocol::GoogleAiStudio,
-        |_| {},
-        &conversation("call_1~c2ln"),
-        answer,
-    )
-    .await;
+    let (body, completion) =
+        exchanged(Protocol::GoogleAiStudio, |_| {}, &conversation("call_1~c2ln"), answer).await;
     let call = json!({ "name": "search", "args": { "text": "refund" } });
     let response =
         |response: Value| json!({ "functionResponse": { "name": "search", "response": response } });
@@ -242,16 +215,10 @@ async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() 
             response(json!({ "result": "found" })), response(json!({ "error": "no such" }))] },
     ]);
     assert_eq!(body["contents"], expected);
-    assert_eq!(
-        body["toolConfig"]["functionCallingConfig"],
-        json!({ "mode": "ANY" })
-    );
+    assert_eq!(body["toolConfig"]["functionCallingConfig"], json!({ "mode": "ANY" }));
     let declared = &body["tools"][0]["functionDeclarations"][0];
     assert_eq!(declared["parametersJsonSchema"], parameters());
-    let calls = [
-        ("call_3~c2ln", "search", "{\"text\":\"x\"}"),
-        ("call_4", "end", "{}"),
-    ];
+    let calls = [("call_3~c2ln", "search", "{\"text\":\"x\"}"), ("call_4", "end", "{}")];
     assert_eq!(shown(&completion), calls);
 }
 
@@ -343,13 +310,7 @@ async fn ids(protocol: Protocol, request: &CompletionRequest, answer: &Value) ->
 async fn ids_of_calls_in_a_reply_are_unique_and_those_of_the_provider_stay() {
     let mut request = CompletionRequest::new(vec![message(Role::User, "Is it good?")]);
     request.tools = vec![tool("search")];
-    let given = [
-        json!("a"),
-        json!(null),
-        json!("a"),
-        json!(""),
-        json!("call_2"),
-    ];
+    let given = [json!("a"), json!(null), json!("a"), json!(""), json!("call_2")];
     let calls = |member: &str, call: Value| {
         let with = |id: &Value| {
             let mut call = call.clone();
@@ -366,14 +327,8 @@ async fn ids_of_calls_in_a_reply_are_unique_and_those_of_the_provider_stay() {
             Protocol::OpenAi,
             json!({ "choices": [{ "message": { "tool_calls": calls("id", function) } }] }),
         ),
-        (
-            Protocol::OpenAi,
-            json!({ "status": "completed", "output": calls("call_id", item) }),
-        ),
-        (
-            Protocol::Anthropic,
-            json!({ "content": calls("id", block) }),
-        ),
+        (Protocol::OpenAi, json!({ "status": "completed", "output": calls("call_id", item) })),
+        (Protocol::Anthropic, json!({ "content": calls("id", block) })),
     ] {
         let found = ids(protocol, &request, &answer).await;
         assert_eq!(found, ["a", "call_3", "call_4", "call_5", "call_2"]);
@@ -405,17 +360,9 @@ async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversati
     for (protocol, responses, answer) in [
         (Protocol::OpenAi, false, chat_calls()),
         (Protocol::Azure, false, chat_calls()),
-        (
-            Protocol::OpenAi,
-            true,
-            json!({ "status": "completed", "output": [] }),
-        ),
+        (Protocol::OpenAi, true, json!({ "status": "completed", "output": [] })),
         (Protocol::Anthropic, false, json!({ "content": [] })),
-        (
-            Protocol::GoogleAiStudio,
-            false,
-            json!({ "candidates": [{}] }),
-        ),
+        (Protocol::GoogleAiStudio, false, json!({ "candidates": [{}] })),
     ] {
         let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = responses;
         let mut request = conversation("c1");
@@ -432,10 +379,7 @@ async fn images_and_files_are_sent_as_each_protocol_wants_them() {
         (MediaKind::Image, "i", "image/png"),
         (MediaKind::File, "f", "application/pdf"),
     ]);
-    let (image, file) = (
-        "data:image/png;base64,YWJj",
-        "data:application/pdf;base64,YWJj",
-    );
+    let (image, file) = ("data:image/png;base64,YWJj", "data:application/pdf;base64,YWJj");
     let chat = json!({ "choices": [{ "message": { "content": "a" } }] });
     let (body, _) = exchanged(Protocol::OpenAi, |_| {}, &request, chat).await;
     let expected = json!([
@@ -453,13 +397,8 @@ async fn images_and_files_are_sent_as_each_protocol_wants_them() {
         { "type": "input_file", "filename": "f", "file_data": file },
     ]);
     assert_eq!(body["input"][0]["content"], expected);
-    let (body, _) = exchanged(
-        Protocol::Anthropic,
-        |_| {},
-        &request,
-        json!({ "content": [] }),
-    )
-    .await;
+    let (body, _) =
+        exchanged(Protocol::Anthropic, |_| {}, &request, json!({ "content": [] })).await;
     let source = |kind: &str| json!({ "type": "base64", "media_type": kind, "data": "YWJj" });
     let expected = json!([
         { "type": "text", "text": "Look." },
@@ -582,24 +521,9 @@ async fn a_question_without_content_is_refused_where_the_protocol_takes_none() {
 async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_is_sent() {
     let audio = |kind| with_media(&[(MediaKind::Audio, "a", kind)]);
     for (protocol, responses, request, wanted) in [
-        (
-            Protocol::OpenAi,
-            false,
-            audio("audio/ogg"),
-            "protocol openai",
-        ),
-        (
-            Protocol::OpenAi,
-            true,
-            audio("audio/wav"),
-            "openai (responses)",
-        ),
-        (
-            Protocol::Anthropic,
-            false,
-            audio("audio/wav"),
-            "protocol anthropic",
-        ),
+        (Protocol::OpenAi, false, audio("audio/ogg"), "protocol openai"),
+        (Protocol::OpenAi, true, audio("audio/wav"), "openai (responses)"),
+        (Protocol::Anthropic, false, audio("audio/wav"), "protocol anthropic"),
         (
             Protocol::GoogleAiStudio,
             false,
@@ -656,10 +580,7 @@ async fn a_loop_with_tools_is_written_down_turn_by_turn_and_ends_in_a_checked_re
             parts: vec![MessagePart::ToolCall(completion.tool_calls[0].clone())],
         };
         let id = completion.tool_calls[0].id.clone();
-        let heard = Message {
-            role: Role::Tool,
-            parts: vec![result_of(&id)],
-        };
+        let heard = Message { role: Role::Tool, parts: vec![result_of(&id)] };
         seen.push(id);
         request.messages.extend([said, heard]);
     }

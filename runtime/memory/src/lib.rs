@@ -48,11 +48,8 @@ impl<O: Owner> Shared<O> {
 /// dropping it takes the lock.
 fn deliver<O: Owner>(budget: &Arc<Shared<O>>, granted: Vec<Grant<O, Reservation<O>>>) {
     for grant in granted {
-        let reservation = Reservation {
-            budget: Arc::clone(budget),
-            owner: grant.owner,
-            n_bytes: grant.n_bytes,
-        };
+        let reservation =
+            Reservation { budget: Arc::clone(budget), owner: grant.owner, n_bytes: grant.n_bytes };
         drop(grant.receiver.send(reservation));
     }
 }
@@ -61,14 +58,8 @@ impl<O: Owner> MemoryBudget<O> {
     /// A budget of so many bytes, of which one owner may hold at most `max_owner_bytes`.
     #[must_use]
     pub fn new(max_bytes: usize, max_owner_bytes: usize) -> Self {
-        let limits = Limits {
-            max_bytes,
-            max_owner_bytes,
-        };
-        Self(Arc::new(Shared {
-            limits,
-            state: Mutex::new(State::default()),
-        }))
+        let limits = Limits { max_bytes, max_owner_bytes };
+        Self(Arc::new(Shared { limits, state: Mutex::new(State::default()) }))
     }
 
     /// Bytes of all reservations.
@@ -86,11 +77,7 @@ impl<O: Owner> MemoryBudget<O> {
     /// A reservation of nothing, to grow.
     #[must_use]
     pub fn open(&self, owner: O) -> Reservation<O> {
-        Reservation {
-            budget: Arc::clone(&self.0),
-            owner,
-            n_bytes: 0,
-        }
+        Reservation { budget: Arc::clone(&self.0), owner, n_bytes: 0 }
     }
 
     /// Reserves bytes at once, also before those who wait.
@@ -201,9 +188,7 @@ impl<O: Owner> std::fmt::Debug for MemoryBudget<O> {
 
 impl<O: Owner> std::fmt::Debug for Reservation<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reservation")
-            .field("n_bytes", &self.n_bytes)
-            .finish_non_exhaustive()
+        f.debug_struct("Reservation").field("n_bytes", &self.n_bytes).finish_non_exhaustive()
     }
 }
 

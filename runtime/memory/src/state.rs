@@ -121,11 +121,7 @@ impl Limits {
     }
 
     const fn open_to(all_bytes: usize, is_small: bool) -> usize {
-        if is_small {
-            all_bytes
-        } else {
-            for_large(all_bytes)
-        }
+        if is_small { all_bytes } else { for_large(all_bytes) }
     }
 }
 
@@ -143,9 +139,7 @@ impl<O: Owner, R> State<O, R> {
     fn is_beyond_queue(&self, limits: Limits, owner: &O, own_bytes: usize, n_bytes: usize) -> bool {
         let of_queue = self.by_queue.get(owner).copied().unwrap_or_default();
         let is_alone = of_queue == own_bytes;
-        let free = limits
-            .max_owner_bytes
-            .saturating_sub(self.of_owner(owner) + n_bytes);
+        let free = limits.max_owner_bytes.saturating_sub(self.of_owner(owner) + n_bytes);
         O::HAS_QUEUES && !is_alone && free.saturating_mul(QUEUE_FACTOR) < of_queue + n_bytes
     }
 
@@ -224,11 +218,7 @@ impl<O: Owner, R> State<O, R> {
 
     /// Adds a reservation to the end of its queue.
     pub(crate) fn wait(&mut self, owner: O, n_bytes: usize, receiver: oneshot::Sender<R>) {
-        let waiter = Waiter {
-            n_bytes,
-            n_overtaken: 0,
-            receiver,
-        };
+        let waiter = Waiter { n_bytes, n_overtaken: 0, receiver };
         match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, queue)) => queue.push_back(waiter),
             None => self.waiting.push_back((owner, [waiter].into())),
@@ -245,10 +235,7 @@ impl<O: Owner, R> State<O, R> {
         let mut full: Vec<(O::Share, usize)> = Vec::new();
         let mut at = 0;
         while let Some((owner, queue)) = self.waiting.get_mut(at) {
-            while queue
-                .front()
-                .is_some_and(|waiter| waiter.receiver.is_closed())
-            {
+            while queue.front().is_some_and(|waiter| waiter.receiver.is_closed()) {
                 queue.pop_front();
             }
             let Some(n_bytes) = queue.front().map(|waiter| waiter.n_bytes) else {

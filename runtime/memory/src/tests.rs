@@ -85,9 +85,7 @@ fn owners_that_hold_much_leave_the_reserve_to_others() {
 fn a_reservation_alone_may_exceed_the_share_but_not_the_budget() {
     let budget = Budget::new(80 * MIB, 40 * MIB);
     let mut alone = budget.try_reserve("a", 70 * MIB).unwrap();
-    let too_large = Exhausted::TooLarge {
-        max_bytes: 80 * MIB,
-    };
+    let too_large = Exhausted::TooLarge { max_bytes: 80 * MIB };
     assert_eq!(refusal(&mut alone, 1), too_large);
     alone.shrink(40 * MIB);
     budget.try_reserve("b", 40 * MIB).unwrap();
@@ -113,18 +111,15 @@ fn dropped_and_returned_bytes_are_free_for_the_owner_they_were_charged_to() {
 fn waiting_reservations_are_granted_to_owners_in_turn() {
     let budget = Budget::new(8 * MIB, 8 * MIB);
     let first = budget.try_reserve("a", 7 * MIB).unwrap();
-    let mut waits: Vec<_> = ["a", "a", "a", "b", "b"]
-        .map(|owner| Box::pin(budget.reserve(owner, 7 * MIB)))
-        .into();
+    let mut waits: Vec<_> =
+        ["a", "a", "a", "b", "b"].map(|owner| Box::pin(budget.reserve(owner, 7 * MIB))).into();
     for wait in &mut waits {
         assert!(poll(wait.as_mut()).is_none());
     }
     drop(first);
     let mut order = Vec::new();
-    while let Some((at, granted)) = waits
-        .iter_mut()
-        .enumerate()
-        .find_map(|(at, wait)| Some((at, poll(wait.as_mut())?)))
+    while let Some((at, granted)) =
+        waits.iter_mut().enumerate().find_map(|(at, wait)| Some((at, poll(wait.as_mut())?)))
     {
         order.push(*granted.owner());
         drop(waits.remove(at));
@@ -171,9 +166,7 @@ fn a_wait_that_is_dropped_holds_up_nobody() {
 fn a_queue_leaves_a_part_of_the_share_of_its_owner_to_the_other_queues() {
     let budget = MemoryBudget::<Queue>::new(80 * MIB, 40 * MIB);
     let first = Queue("a", 1);
-    let mut held: Vec<_> = (0..20)
-        .map_while(|_| budget.try_reserve(first, 2 * MIB).ok())
-        .collect();
+    let mut held: Vec<_> = (0..20).map_while(|_| budget.try_reserve(first, 2 * MIB).ok()).collect();
     assert_eq!(held.len(), 13);
     let mut waits = pin!(budget.reserve(first, 2 * MIB));
     assert!(poll(waits.as_mut()).is_none());
@@ -207,18 +200,15 @@ fn owners_take_turns_whatever_the_number_of_their_queues() {
     let budget = MemoryBudget::<Queue>::new(8 * MIB, 8 * MIB);
     let first = budget.try_reserve(Queue("a", 0), 7 * MIB).unwrap();
     let queues = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)];
-    let mut waits: Vec<_> = queues
-        .map(|(owner, queue)| Box::pin(budget.reserve(Queue(owner, queue), 7 * MIB)))
-        .into();
+    let mut waits: Vec<_> =
+        queues.map(|(owner, queue)| Box::pin(budget.reserve(Queue(owner, queue), 7 * MIB))).into();
     for wait in &mut waits {
         assert!(poll(wait.as_mut()).is_none());
     }
     drop(first);
     let mut order = Vec::new();
-    while let Some((at, granted)) = waits
-        .iter_mut()
-        .enumerate()
-        .find_map(|(at, wait)| Some((at, poll(wait.as_mut())?)))
+    while let Some((at, granted)) =
+        waits.iter_mut().enumerate().find_map(|(at, wait)| Some((at, poll(wait.as_mut())?)))
     {
         let Queue(owner, queue) = *granted.owner();
         order.push((owner, queue));

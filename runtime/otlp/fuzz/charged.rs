@@ -58,15 +58,10 @@ impl Sink for Charged {
 /// # Panics
 /// When more memory is taken than was charged.
 pub(crate) fn check(allocator: &PeakAlloc, bytes: &[u8], encoding: Encoding, limits: Limits) {
-    let context = Context {
-        limits,
-        ..Context::default()
-    };
+    let context = Context { limits, ..Context::default() };
     for is_logs in [false, true] {
-        let mut sink = Charged {
-            max_bytes: ALLOWANCE + MAX_TIMES * bytes.len(),
-            ..Charged::default()
-        };
+        let mut sink =
+            Charged { max_bytes: ALLOWANCE + MAX_TIMES * bytes.len(), ..Charged::default() };
         let before = allocator.current_usage();
         allocator.reset_peak_usage();
         if is_logs {

@@ -46,19 +46,13 @@ fn filter_bit(key: &str) -> (usize, u64) {
 
 /// A bit for the first four bytes.
 fn head_bit(key: &str) -> u64 {
-    let head = key
-        .as_bytes()
-        .first_chunk::<4>()
-        .map_or(0, |head| u32::from_le_bytes(*head));
+    let head = key.as_bytes().first_chunk::<4>().map_or(0, |head| u32::from_le_bytes(*head));
     1 << (head.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
 impl<'s> Attributes<'s> {
     pub(crate) fn new(pairs: &'s Pairs<'s>) -> Self {
-        let mut attributes = Self {
-            plain: Vec::with_capacity(pairs.len()),
-            ..Self::default()
-        };
+        let mut attributes = Self { plain: Vec::with_capacity(pairs.len()), ..Self::default() };
         for (order, (key, value)) in pairs.iter().enumerate() {
             let (list, prefix, key, order) = if let Some(suffix) = key.strip_prefix("perpend.") {
                 // Sorted behind every `langfuse.` entry, so that it is the last and wins.
@@ -69,12 +63,7 @@ impl<'s> Attributes<'s> {
             } else {
                 (&mut attributes.plain, "", key.as_ref(), order)
             };
-            list.push(Entry {
-                key,
-                value,
-                order,
-                prefix,
-            });
+            list.push(Entry { key, value, order, prefix });
         }
         for (list, filter) in [
             (&mut attributes.plain, &mut attributes.filter),

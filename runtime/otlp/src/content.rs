@@ -42,9 +42,7 @@ fn details(source: &Source<'_>, events: &[(&str, Map<String, Json>)]) -> EventCo
     }
     let mut content = details_content(events);
     let instructions = source.attributes.get(SYSTEM).map(default_json);
-    content.input = content
-        .input
-        .map(|list| with_system(list, instructions.as_ref()));
+    content.input = content.input.map(|list| with_system(list, instructions.as_ref()));
     content
 }
 
@@ -101,10 +99,7 @@ impl Rows<'_, '_> {
     fn list(&self, value: Option<Json>) -> Option<Payload> {
         let value = value.filter(has_messages)?;
         let instructions = self.source.attributes.get(SYSTEM).map(default_json);
-        Some(Payload::from_value(with_system(
-            value,
-            instructions.as_ref(),
-        )))
+        Some(Payload::from_value(with_system(value, instructions.as_ref())))
     }
 
     fn plain_list(value: Option<Json>) -> Option<Payload> {
@@ -153,37 +148,19 @@ impl Rows<'_, '_> {
                 let keys = ["gen_ai.tool.call.arguments", "tool_arguments"];
                 row(5, is_tool.then(|| self.first(&keys)).flatten())
             })
-            .or_else(|| {
-                row(
-                    DETAILS_ROW,
-                    self.details.input.clone().map(Payload::from_value),
-                )
-            })
+            .or_else(|| row(DETAILS_ROW, self.details.input.clone().map(Payload::from_value)))
             .or_else(|| row(7, self.sent_list("gen_ai.input.messages", true)))
             .or_else(|| row(EVENTS_ROW, self.list(self.messages.input.clone())))
-            .or_else(|| {
-                row(
-                    9,
-                    self.content_event("gen_ai.content.prompt", "gen_ai.prompt"),
-                )
-            })
+            .or_else(|| row(9, self.content_event("gen_ai.content.prompt", "gen_ai.prompt")))
             .or_else(|| {
                 row(
                     10,
-                    self.vertex(
-                        "gcp.vertex.agent.llm_request",
-                        "gcp.vertex.agent.tool_call_args",
-                    ),
+                    self.vertex("gcp.vertex.agent.llm_request", "gcp.vertex.agent.tool_call_args"),
                 )
             })
             .or_else(|| {
                 let is_generation = self.kind == Kind::Generation;
-                row(
-                    11,
-                    is_generation
-                        .then(|| self.flattened("llm.input_messages"))
-                        .flatten(),
-                )
+                row(11, is_generation.then(|| self.flattened("llm.input_messages")).flatten())
             })
             .or_else(|| self.later_input())
     }
@@ -194,46 +171,32 @@ impl Rows<'_, '_> {
         let row = |row: u8, payload: Option<Payload>| payload.map(|payload| (row, payload));
         let of_kind =
             |kind: Kind, keys: &[&str]| (self.kind == kind).then(|| self.first(keys)).flatten();
-        row(
-            12,
-            of_kind(
-                Kind::Retriever,
-                &["gen_ai.retrieval.query.text", "reranker.query"],
-            ),
-        )
-        .or_else(|| row(13, self.embedded_texts()))
-        .or_else(|| row(14, self.one("input.value")))
-        .or_else(|| row(15, self.any("mlflow.spanInputs")))
-        .or_else(|| row(16, self.one("traceloop.entity.input")))
-        .or_else(|| row(17, self.logfire_input()))
-        .or_else(|| row(18, self.sent_list("pydantic_ai.all_messages", true)))
-        .or_else(|| {
-            row(
-                19,
-                self.first(&["lk.input_text", "lk.user_transcript", "lk.chat_ctx"]),
-            )
-        })
-        .or_else(|| {
-            row(
-                20,
-                self.list(messages::traceloop(attributes, "gen_ai.prompt")),
-            )
-        })
-        .or_else(|| row(21, self.flattened("llm.input_messages")))
-        .or_else(|| {
-            row(
-                22,
-                self.first(&[
-                    "input",
-                    "gen_ai.memory.query.text",
-                    "gen_ai.task.input",
-                    "haystack.component.input",
-                    "haystack.pipeline.input_data",
-                ]),
-            )
-        })
-        .or_else(|| row(22, of_kind(Kind::Tool, &["tool.parameters"])))
-        .or_else(|| row(23, self.of_provider(&[".messages"])))
+        row(12, of_kind(Kind::Retriever, &["gen_ai.retrieval.query.text", "reranker.query"]))
+            .or_else(|| row(13, self.embedded_texts()))
+            .or_else(|| row(14, self.one("input.value")))
+            .or_else(|| row(15, self.any("mlflow.spanInputs")))
+            .or_else(|| row(16, self.one("traceloop.entity.input")))
+            .or_else(|| row(17, self.logfire_input()))
+            .or_else(|| row(18, self.sent_list("pydantic_ai.all_messages", true)))
+            .or_else(|| {
+                row(19, self.first(&["lk.input_text", "lk.user_transcript", "lk.chat_ctx"]))
+            })
+            .or_else(|| row(20, self.list(messages::traceloop(attributes, "gen_ai.prompt"))))
+            .or_else(|| row(21, self.flattened("llm.input_messages")))
+            .or_else(|| {
+                row(
+                    22,
+                    self.first(&[
+                        "input",
+                        "gen_ai.memory.query.text",
+                        "gen_ai.task.input",
+                        "haystack.component.input",
+                        "haystack.pipeline.input_data",
+                    ]),
+                )
+            })
+            .or_else(|| row(22, of_kind(Kind::Tool, &["tool.parameters"])))
+            .or_else(|| row(23, self.of_provider(&[".messages"])))
     }
 
     fn output(&self) -> Chosen {
@@ -256,40 +219,17 @@ impl Rows<'_, '_> {
                     ]),
                 )
             })
-            .or_else(|| {
-                row(
-                    5,
-                    (self.kind == Kind::Tool)
-                        .then(|| self.tool_result())
-                        .flatten(),
-                )
-            })
-            .or_else(|| {
-                row(
-                    DETAILS_ROW,
-                    self.details.output.clone().map(Payload::from_value),
-                )
-            })
+            .or_else(|| row(5, (self.kind == Kind::Tool).then(|| self.tool_result()).flatten()))
+            .or_else(|| row(DETAILS_ROW, self.details.output.clone().map(Payload::from_value)))
             .or_else(|| row(7, self.sent_list("gen_ai.output.messages", false)))
+            .or_else(|| row(EVENTS_ROW, self.messages.output.clone().map(Payload::from_value)))
             .or_else(|| {
-                row(
-                    EVENTS_ROW,
-                    self.messages.output.clone().map(Payload::from_value),
-                )
-            })
-            .or_else(|| {
-                row(
-                    9,
-                    self.content_event("gen_ai.content.completion", "gen_ai.completion"),
-                )
+                row(9, self.content_event("gen_ai.content.completion", "gen_ai.completion"))
             })
             .or_else(|| {
                 row(
                     10,
-                    self.vertex(
-                        "gcp.vertex.agent.llm_response",
-                        "gcp.vertex.agent.tool_response",
-                    ),
+                    self.vertex("gcp.vertex.agent.llm_response", "gcp.vertex.agent.tool_response"),
                 )
             })
             .or_else(|| {
@@ -304,49 +244,36 @@ impl Rows<'_, '_> {
     fn later_output(&self) -> Chosen {
         let attributes = self.source.attributes;
         let row = |row: u8, payload: Option<Payload>| payload.map(|payload| (row, payload));
-        row(
-            12,
-            (self.kind == Kind::Retriever)
-                .then(|| self.found_documents())
-                .flatten(),
-        )
-        .or_else(|| row(13, self.vectors_note()))
-        .or_else(|| row(14, self.one("output.value")))
-        .or_else(|| row(15, self.any("mlflow.spanOutputs")))
-        .or_else(|| row(16, self.one("traceloop.entity.output")))
-        .or_else(|| row(17, self.logfire_output()))
-        .or_else(|| row(18, self.one("final_result")))
-        .or_else(|| {
-            row(
-                19,
-                self.first(&["lk.function_tool.output", "lk.response.text"]),
-            )
-        })
-        .or_else(|| {
-            row(
-                20,
-                Self::plain_list(messages::traceloop(attributes, "gen_ai.completion")),
-            )
-        })
-        .or_else(|| {
-            row(
-                21,
-                Self::plain_list(messages::openinference(attributes, "llm.output_messages")),
-            )
-        })
-        .or_else(|| {
-            row(
-                22,
-                self.first(&[
-                    "output",
-                    "gen_ai.memory.records",
-                    "gen_ai.task.output",
-                    "haystack.component.output",
-                    "haystack.pipeline.output_data",
-                ]),
-            )
-        })
-        .or_else(|| row(23, self.of_provider(&[".choices", ".content"])))
+        row(12, (self.kind == Kind::Retriever).then(|| self.found_documents()).flatten())
+            .or_else(|| row(13, self.vectors_note()))
+            .or_else(|| row(14, self.one("output.value")))
+            .or_else(|| row(15, self.any("mlflow.spanOutputs")))
+            .or_else(|| row(16, self.one("traceloop.entity.output")))
+            .or_else(|| row(17, self.logfire_output()))
+            .or_else(|| row(18, self.one("final_result")))
+            .or_else(|| row(19, self.first(&["lk.function_tool.output", "lk.response.text"])))
+            .or_else(|| {
+                row(20, Self::plain_list(messages::traceloop(attributes, "gen_ai.completion")))
+            })
+            .or_else(|| {
+                row(
+                    21,
+                    Self::plain_list(messages::openinference(attributes, "llm.output_messages")),
+                )
+            })
+            .or_else(|| {
+                row(
+                    22,
+                    self.first(&[
+                        "output",
+                        "gen_ai.memory.records",
+                        "gen_ai.task.output",
+                        "haystack.component.output",
+                        "haystack.pipeline.output_data",
+                    ]),
+                )
+            })
+            .or_else(|| row(23, self.of_provider(&[".choices", ".content"])))
     }
 
     fn flattened(&self, key: &str) -> Option<Payload> {
@@ -359,11 +286,7 @@ impl Rows<'_, '_> {
             return None;
         }
         let value = any_json(self.source.attributes.get(key)?);
-        let value = value
-            .get(inner)
-            .filter(|v| is_present(v))
-            .cloned()
-            .unwrap_or(value);
+        let value = value.get(inner).filter(|v| is_present(v)).cloned().unwrap_or(value);
         is_present(&value).then(|| Payload::from_value(value))
     }
 
@@ -449,12 +372,7 @@ impl Rows<'_, '_> {
 
     /// Row 9: one attribute of the event, plain or flattened, else all of them.
     fn content_event(&self, name: &str, key: &str) -> Option<Payload> {
-        let event = self
-            .source
-            .span
-            .events
-            .iter()
-            .find(|event| event.name == name)?;
+        let event = self.source.span.events.iter().find(|event| event.name == name)?;
         let attributes = crate::attributes::Attributes::new(&event.attributes.pairs);
         let value = messages::traceloop(&attributes, key)
             .unwrap_or_else(|| Json::Object(to_content(&event.attributes.pairs)));
@@ -493,10 +411,7 @@ impl Rows<'_, '_> {
 
     /// Row 13, output: how many vectors of how many dimensions. The vectors themselves are dropped.
     fn vectors_note(&self) -> Option<Payload> {
-        let is_ai_embed = self
-            .source
-            .ai_operation
-            .is_some_and(|op| op.starts_with("ai.embed"));
+        let is_ai_embed = self.source.ai_operation.is_some_and(|op| op.starts_with("ai.embed"));
         if self.kind != Kind::Embedding && !is_ai_embed {
             return None;
         }
@@ -515,9 +430,7 @@ impl Rows<'_, '_> {
             }
         }
         let dimensions = lengths.first()?;
-        Some(Payload::from_value(
-            json!({ "count": lengths.len(), "dimensions": dimensions }),
-        ))
+        Some(Payload::from_value(json!({ "count": lengths.len(), "dimensions": dimensions })))
     }
 
     /// Row 17, input.
@@ -543,10 +456,8 @@ impl Rows<'_, '_> {
     /// The member of an object attribute, else the whole value.
     fn inside(&self, key: &str, members: &[&str]) -> Option<Payload> {
         let value = default_json(self.source.attributes.get(key)?);
-        let member = members
-            .iter()
-            .find_map(|member| value.get(member).filter(|v| is_present(v)))
-            .cloned();
+        let member =
+            members.iter().find_map(|member| value.get(member).filter(|v| is_present(v))).cloned();
         let value = member.unwrap_or(value);
         is_present(&value).then(|| Payload::from_value(value))
     }

@@ -21,15 +21,8 @@ pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<(), De
     let Some(body) = top_level(bytes)? else {
         return Ok(());
     };
-    let [spans, logs, metrics, wrong_case] = members(
-        Some(body),
-        [
-            "resourceSpans",
-            "resourceLogs",
-            "resourceMetrics",
-            "resource_spans",
-        ],
-    );
+    let [spans, logs, metrics, wrong_case] =
+        members(Some(body), ["resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans"]);
     if (logs.is_some() || metrics.is_some()) && spans.is_none() {
         return Err(DecodeError::Shape(NO_TRACES));
     }
@@ -74,9 +67,7 @@ struct NotAnArray;
 
 /// The members of these names; none of them where there is no object.
 fn members<'a, const N: usize>(object: Option<Raw<'a>>, names: [&str; N]) -> [Option<Raw<'a>>; N] {
-    object
-        .and_then(|object| object.object(names))
-        .unwrap_or([None; N])
+    object.and_then(|object| object.object(names)).unwrap_or([None; N])
 }
 
 /// Null counts as absent.
@@ -107,9 +98,7 @@ fn unsigned(value: Option<Raw<'_>>) -> u64 {
         return 0;
     };
     let text = text.trim();
-    text.parse::<u64>()
-        .or_else(|_| text.parse::<f64>().map(|value| value as u64))
-        .unwrap_or(0)
+    text.parse::<u64>().or_else(|_| text.parse::<f64>().map(|value| value as u64)).unwrap_or(0)
 }
 
 fn signed(value: Raw<'_>) -> Option<i64> {
@@ -119,9 +108,7 @@ fn signed(value: Raw<'_>) -> Option<i64> {
         let is_whole = value.is_finite() && value.fract() == 0.0 && value.abs() < 9.3e18;
         is_whole.then_some(value as i64)
     };
-    text.parse::<i64>()
-        .ok()
-        .or_else(|| text.parse::<f64>().ok().and_then(whole))
+    text.parse::<i64>().ok().or_else(|| text.parse::<f64>().ok().and_then(whole))
 }
 
 fn count(value: Option<Raw<'_>>) -> u32 {
@@ -152,11 +139,7 @@ fn id<const N: usize>(value: Option<Raw<'_>>) -> Id<N> {
 }
 
 fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = [0; N];
     if text.len() != 2 * N {
         return None;
@@ -185,9 +168,7 @@ fn attributes<'a>(
 fn resource_spans(value: Raw<'_>, mapper: &mut SpanMapper<'_>) -> Result<(), DecodeError> {
     mapper.ledger.begin_resource()?;
     let [resource, scopes] = members(Some(value), ["resource", "scopeSpans"]);
-    mapper
-        .ledger
-        .describe_resource(resource.map_or(0, Raw::len))?;
+    mapper.ledger.describe_resource(resource.map_or(0, Raw::len))?;
     let [found] = members(resource, ["attributes"]);
     let mut room = Room::new(mapper.limits().max_values);
     let found = attributes(found, &mut room, mapper.limits());
@@ -220,11 +201,8 @@ fn scope_spans(
         (_, false) => Some("the scope's attributes are not an array"),
         _ => None,
     };
-    let scope = Scope {
-        name: text(name),
-        version: text(version),
-        attributes: found.unwrap_or_default(),
-    };
+    let scope =
+        Scope { name: text(name), version: text(version), attributes: found.unwrap_or_default() };
     // Spans that cannot even be counted are one rejected span.
     let Ok(spans) = list(spans) else {
         return mapper.rejected(&scope, "spans is not an array");
@@ -340,9 +318,7 @@ fn event<'a>(
 fn resource_logs(value: Raw<'_>, mapper: &mut LogMapper<'_>) -> Result<(), DecodeError> {
     mapper.ledger.begin_resource()?;
     let [resource, scopes] = members(Some(value), ["resource", "scopeLogs"]);
-    mapper
-        .ledger
-        .describe_resource(resource.map_or(0, Raw::len))?;
+    mapper.ledger.describe_resource(resource.map_or(0, Raw::len))?;
     let [found] = members(resource, ["attributes"]);
     let mut room = Room::new(mapper.limits().max_values);
     let found = attributes(found, &mut room, mapper.limits()).unwrap_or_default();
@@ -370,11 +346,8 @@ fn log_record<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Option<Lo
         "body",
         "attributes",
     ])?;
-    let mut record = LogRecord {
-        trace_id: id(trace_id),
-        span_id: id(span_id),
-        ..LogRecord::default()
-    };
+    let mut record =
+        LogRecord { trace_id: id(trace_id), span_id: id(span_id), ..LogRecord::default() };
     check_ids(record.trace_id, record.span_id, Id::Absent).ok()?;
     record.time_nanos = unsigned(time);
     record.observed_nanos = unsigned(observed);
@@ -389,10 +362,7 @@ fn log_record<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Option<Lo
 
 fn key_value<'a>(pair: Raw<'a>, room: &mut Room) -> (Cow<'a, str>, Value<'a>) {
     let [key, value] = members(Some(pair), ["key", "value"]);
-    (
-        text(key),
-        value.map_or(Value::Absent, |value| any_value(value, room)),
-    )
+    (text(key), value.map_or(Value::Absent, |value| any_value(value, room)))
 }
 
 fn any_value<'a>(value: Raw<'a>, room: &mut Room) -> Value<'a> {
@@ -443,9 +413,7 @@ fn scalar<'a>(kind: &str, value: Raw<'a>, room: &mut Room) -> Option<Value<'a>> 
         "bytesValue" => {
             let text = value.text()?;
             let bytes = from_base64(&text);
-            Some(Value::Text(
-                bytes.map_or(text, |bytes| base64_of(&bytes).into()),
-            ))
+            Some(Value::Text(bytes.map_or(text, |bytes| base64_of(&bytes).into())))
         }
         _ => None,
     }

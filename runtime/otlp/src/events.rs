@@ -55,21 +55,14 @@ const KINDS: [(&str, Kind); 10] = [
 /// # Errors
 /// [`Issue`] naming the first field that is wrong.
 pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, Issue> {
-    let members = event
-        .as_object()
-        .ok_or_else(|| Issue::new("event", "an object is expected"))?;
-    let envelope = Fields {
-        members,
-        prefix: "",
-    };
+    let members = event.as_object().ok_or_else(|| Issue::new("event", "an object is expected"))?;
+    let envelope = Fields { members, prefix: "" };
     let id = envelope.required("id")?;
     if !fits(id) {
         return Err(envelope.fault("id", &InvalidId.to_string()));
     }
     let kind = envelope.required("type")?;
-    let at = envelope
-        .time("timestamp")?
-        .ok_or_else(|| Issue::new("timestamp", "is missing"))?;
+    let at = envelope.time("timestamp")?.ok_or_else(|| Issue::new("timestamp", "is missing"))?;
     if kind == "sdk-log" {
         return Ok(Event::Log);
     }
@@ -78,16 +71,8 @@ pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, Issue> {
     if kind == "score-create" {
         return Ok(Event::Score(Json::Object(body.clone()), at));
     }
-    let body = Fields {
-        members: body,
-        prefix: "body.",
-    };
-    let part = Part {
-        body,
-        event_id: id,
-        at,
-        limits,
-    };
+    let body = Fields { members: body, prefix: "body." };
+    let part = Part { body, event_id: id, at, limits };
     let (patch, media) = match kind {
         "trace-create" => part.trace()?,
         other => {
@@ -158,9 +143,7 @@ impl<'e> Fields<'e> {
 
     fn time(&self, name: &str) -> Result<Option<Timestamp>, Issue> {
         let text = self.text(name)?;
-        text.map(Timestamp::parse)
-            .transpose()
-            .map_err(|error| self.fault(name, &error.to_string()))
+        text.map(Timestamp::parse).transpose().map_err(|error| self.fault(name, &error.to_string()))
     }
 
     fn id<T>(&self, name: &str, read: fn(&str) -> Option<T>) -> Result<Option<T>, Issue> {
@@ -204,8 +187,7 @@ impl<'e> Fields<'e> {
             let texts = list.iter().map(|tag| tag.as_str().map(str::to_owned));
             texts.collect::<Option<Vec<_>>>()
         });
-        list.flatten()
-            .ok_or_else(|| self.fault("tags", "a list of strings is expected"))
+        list.flatten().ok_or_else(|| self.fault("tags", "a list of strings is expected"))
     }
 
     /// Metadata is an object; what is none becomes a member of one.
@@ -229,8 +211,7 @@ impl Part<'_> {
     /// The kind that the body names.
     fn kind(&self) -> Result<Kind, Issue> {
         let name = self.body.required("type")?;
-        name.parse()
-            .map_err(|_| self.body.fault("type", "is no type of observation"))
+        name.parse().map_err(|_| self.body.fault("type", "is no type of observation"))
     }
 
     fn trace(&self) -> Result<(Patch, Vec<Media>), Issue> {
@@ -309,13 +290,13 @@ impl Part<'_> {
     /// Name and version count together only.
     fn prompt(&self) -> Result<Option<PromptLink>, Issue> {
         let name = self.body.word("promptName")?;
-        let version = match self.body.get("promptVersion") {
-            None => None,
-            Some(value) => Some(value.as_i64().ok_or_else(|| {
-                self.body
-                    .fault("promptVersion", "a whole number is expected")
-            })?),
-        };
+        let version =
+            match self.body.get("promptVersion") {
+                None => None,
+                Some(value) => Some(value.as_i64().ok_or_else(|| {
+                    self.body.fault("promptVersion", "a whole number is expected")
+                })?),
+            };
         Ok(match (name, version) {
             (Some(name), Some(_)) => Some(PromptLink { name, version }),
             _ => None,
@@ -464,10 +445,7 @@ mod tests {
             "trace-create",
             json!({ "id": "t", "userId": "u", "tags": ["a"], "public": true, "metadata": "plain" }),
         );
-        assert_eq!(
-            (trace.user_id.as_deref(), trace.public),
-            (Some("u"), Some(true))
-        );
+        assert_eq!((trace.user_id.as_deref(), trace.public), (Some("u"), Some(true)));
         assert_eq!(trace.metadata["metadata"], "plain");
         assert_eq!(read("sdk-log", json!({ "log": 1 })), Ok(Event::Log));
         let score = read("score-create", json!({ "name": "n" })).unwrap();
@@ -476,20 +454,14 @@ mod tests {
             assert_eq!(patch("span-create", json!({ "name": blank })).name, None);
         }
         let unnamed = patch("span-create", json!({}));
-        assert_eq!(
-            unnamed.about,
-            About::Observation(ObservationId::new("e").unwrap())
-        );
+        assert_eq!(unnamed.about, About::Observation(ObservationId::new("e").unwrap()));
     }
 
     #[test]
     fn every_shape_of_usage_comes_out_the_same() {
         let usage = |body: Json| patch("generation-create", body).usage;
         let plain = usage(json!({ "usageDetails": { "input": 8, "output": 2 } }));
-        assert_eq!(
-            plain,
-            usage(json!({ "usage": { "input": 8, "output": 2, "unit": "TOKENS" } }))
-        );
+        assert_eq!(plain, usage(json!({ "usage": { "input": 8, "output": 2, "unit": "TOKENS" } })));
         let old =
             json!({ "usage": { "promptTokens": 8, "completionTokens": 2, "totalTokens": 10 } });
         assert_eq!(plain, usage(old));
@@ -506,20 +478,12 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (kind, body, field) in [
             ("span-create", json!({ "name": 5 }), "body.name"),
-            (
-                "span-create",
-                json!({ "startTime": "today" }),
-                "body.startTime",
-            ),
+            ("span-create", json!({ "startTime": "today" }), "body.startTime"),
             ("span-create", json!({ "level": "LOUD" }), "body.level"),
             ("span-update", json!({}), "body.id"),
             ("span-create", json!({ "id": "a\rb" }), "body.id"),
             ("generation-create", json!({ "usage": 3 }), "body.usage"),
-            (
-                "generation-create",
-                json!({ "promptVersion": "1" }),
-                "body.promptVersion",
-            ),
+            ("generation-create", json!({ "promptVersion": "1" }), "body.promptVersion"),
             ("trace-create", json!({ "tags": [1] }), "body.tags"),
             ("trace-create", json!({ "public": "yes" }), "body.public"),
             ("observation-create", json!({}), "body.type"),
@@ -534,11 +498,7 @@ mod tests {
             ("span-create", json!({ "id": long() }), "body.id"),
             ("span-create", json!({ "traceId": long() }), "body.traceId"),
             ("trace-create", json!({ "userId": long() }), "body.userId"),
-            (
-                "trace-create",
-                json!({ "sessionId": "字".repeat(500) }),
-                "body.sessionId",
-            ),
+            ("trace-create", json!({ "sessionId": "字".repeat(500) }), "body.sessionId"),
         ] {
             let error = read(kind, body).unwrap_err();
             assert_eq!(error.field(), field);
@@ -569,16 +529,10 @@ mod tests {
         assert_eq!(read.prompt.unwrap().name.len(), 800);
         let notes =
             json!({ "name": 1 << 20, "model": 1 << 20, "version": 1 << 20, "promptName": 1 << 20 });
-        assert_eq!(
-            (&read.metadata["truncated"], &read.metadata["k"]),
-            (&notes, &json!(1))
-        );
+        assert_eq!((&read.metadata["truncated"], &read.metadata["k"]), (&notes, &json!(1)));
         let body = json!({ "id": "t", "release": long(), "tags": ["short", long()] });
         let read = patch("trace-create", body);
-        assert_eq!(
-            (read.tags[1].len(), read.release.unwrap().len()),
-            (200, 800)
-        );
+        assert_eq!((read.tags[1].len(), read.release.unwrap().len()), (200, 800));
         assert_eq!(read.metadata["truncated"]["tags"], 1 << 20);
     }
 

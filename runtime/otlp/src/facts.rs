@@ -47,14 +47,9 @@ pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
 pub(crate) fn model(source: &Source<'_>) -> Option<String> {
     let attributes = source.attributes;
     let known = |text: &&str| !text.trim().is_empty() && !text.eq_ignore_ascii_case("unknown");
-    let first = |keys: &[&str]| {
-        keys.iter()
-            .find_map(|key| attributes.text(key).filter(known))
-    };
-    if let Some(model) = attributes
-        .native_text("observation.model.name")
-        .filter(known)
-        .or_else(|| {
+    let first = |keys: &[&str]| keys.iter().find_map(|key| attributes.text(key).filter(known));
+    if let Some(model) =
+        attributes.native_text("observation.model.name").filter(known).or_else(|| {
             first(&[
                 "gen_ai.response.model",
                 "ai.response.model",
@@ -79,13 +74,7 @@ pub(crate) fn model(source: &Source<'_>) -> Option<String> {
     let is_genkit_model = attributes.text("genkit:metadata:subtype") == Some("model");
     let inside = |key: &str| {
         let parameters = attributes.object(key)?;
-        let text = |name: &str| {
-            parameters
-                .get(name)?
-                .as_str()
-                .filter(known)
-                .map(str::to_owned)
-        };
+        let text = |name: &str| parameters.get(name)?.as_str().filter(known).map(str::to_owned);
         text("model").or_else(|| text("model_name"))
     };
     first(&["genkit:name"])
@@ -146,20 +135,14 @@ const NOT_PARAMETERS: [&str; 18] = [
 
 pub(crate) fn parameters(source: &Source<'_>, kind: Kind) -> Map<String, Json> {
     let attributes = source.attributes;
-    let native = attributes
-        .native("observation.model.parameters")
-        .and_then(object_of);
+    let native = attributes.native("observation.model.parameters").and_then(object_of);
     if native.is_none() && !kind.is_generation_like() {
         return Map::new();
     }
     let from_json = native.or_else(|| {
-        [
-            "llm.invocation_parameters",
-            "embedding.invocation_parameters",
-            "model_config",
-        ]
-        .iter()
-        .find_map(|key| attributes.object(key))
+        ["llm.invocation_parameters", "embedding.invocation_parameters", "model_config"]
+            .iter()
+            .find_map(|key| attributes.object(key))
     });
     let mut parameters = match from_json {
         Some(mut object) => {
@@ -259,10 +242,7 @@ fn whole(value: &Json) -> Option<i64> {
         let number = value.as_f64()?;
         (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
     };
-    value
-        .as_i64()
-        .or_else(|| text?.parse().ok())
-        .or_else(from_double)
+    value.as_i64().or_else(|| text?.parse().ok()).or_else(from_double)
 }
 
 /// Text as it is, unquoted when it is a JSON string; other kinds as JSON text.
@@ -339,11 +319,7 @@ pub(crate) fn tags(source: &Source<'_>, notes: &mut Notes) -> Vec<String> {
             "trace.metadata.langfuse_tags",
         ])
         .or_else(|| {
-            attributes.first(&[
-                "ai.telemetry.metadata.tags",
-                "tag.tags",
-                "langsmith.span.tags",
-            ])
+            attributes.first(&["ai.telemetry.metadata.tags", "tag.tags", "langsmith.span.tags"])
         });
     let Some(sent) = sent else {
         return Vec::new();
@@ -362,16 +338,9 @@ pub(crate) fn tags(source: &Source<'_>, notes: &mut Notes) -> Vec<String> {
                 .and_then(|node| node.as_str().map(str::to_owned))
                 .unwrap_or(text);
             let mut parts = text.split(',');
-            let read = parts
-                .by_ref()
-                .take(MAX_TAG_PARTS)
-                .map(str::to_owned)
-                .collect();
+            let read = parts.by_ref().take(MAX_TAG_PARTS).map(str::to_owned).collect();
             if parts.next().is_some() {
-                notes.replaced(
-                    "tags",
-                    format!("only the first {MAX_TAG_PARTS} of them are read"),
-                );
+                notes.replaced("tags", format!("only the first {MAX_TAG_PARTS} of them are read"));
             }
             read
         }
@@ -433,10 +402,7 @@ pub(crate) fn level(source: &Source<'_>, notes: &mut Notes) -> Level {
     if source.span.status_code == 2 {
         return Level::Error;
     }
-    if let Some(number) = attributes
-        .get("logfire.level_num")
-        .and_then(crate::attributes::amount)
-    {
+    if let Some(number) = attributes.get("logfire.level_num").and_then(crate::attributes::amount) {
         return match number {
             n if n >= 17.0 => Level::Error,
             n if n >= 13.0 => Level::Warning,
@@ -446,11 +412,7 @@ pub(crate) fn level(source: &Source<'_>, notes: &mut Notes) -> Level {
     }
     let is_bookkeeping = source.scope.name == "livekit-agents"
         && LIVEKIT_BOOKKEEPING.contains(&source.span.name.as_ref());
-    if is_bookkeeping {
-        Level::Debug
-    } else {
-        Level::Default
-    }
+    if is_bookkeeping { Level::Debug } else { Level::Default }
 }
 
 pub(crate) fn status_message(source: &Source<'_>, level: Level) -> Option<String> {
@@ -464,17 +426,9 @@ pub(crate) fn status_message(source: &Source<'_>, level: Level) -> Option<String
         return sent;
     }
     let exception = || {
-        let event = source
-            .span
-            .events
-            .iter()
-            .rfind(|event| event.name == "exception")?;
+        let event = source.span.events.iter().rfind(|event| event.name == "exception")?;
         let part = |name: &str| {
-            let found = event
-                .attributes
-                .pairs
-                .iter()
-                .rfind(|(key, _)| key == name)?;
+            let found = event.attributes.pairs.iter().rfind(|(key, _)| key == name)?;
             found.1.as_str().filter(|text| !text.is_empty())
         };
         match (part("exception.type"), part("exception.message")) {
@@ -508,9 +462,8 @@ pub(crate) fn normalized_environment(sent: &str, keeps_prefix: bool, notes: &mut
     let lower = sent.trim().to_lowercase();
     let mut name = lower.as_str();
     if !keeps_prefix {
-        while let Some(rest) = name
-            .strip_prefix("langfuse")
-            .or_else(|| name.strip_prefix("perpend"))
+        while let Some(rest) =
+            name.strip_prefix("langfuse").or_else(|| name.strip_prefix("perpend"))
         {
             name = rest.trim_start_matches(['-', '_']);
         }

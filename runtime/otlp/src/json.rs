@@ -35,11 +35,9 @@ impl<'a> Node<'a> {
     /// The last member of that name.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Self::Object(members) => members
-                .iter()
-                .rev()
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value),
+            Self::Object(members) => {
+                members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+            }
             _ => None,
         }
     }
@@ -280,9 +278,7 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
             .with_decode_padding_mode(DecodePaddingMode::Indifferent),
     );
     if text.contains(['-', '_']) {
-        return LENIENT
-            .decode(text.replace('-', "+").replace('_', "/"))
-            .ok();
+        return LENIENT.decode(text.replace('-', "+").replace('_', "/")).ok();
     }
     LENIENT.decode(text).ok()
 }
@@ -306,14 +302,7 @@ type Result<T> = std::result::Result<T, DecodeError>;
 impl<'a> Reader<'a> {
     /// Of a request body: lenient about control characters and invalid UTF-8.
     const fn of_body(bytes: &'a [u8], max_depth: usize) -> Self {
-        Self {
-            bytes,
-            text: None,
-            at: 0,
-            max_depth,
-            n_left: 0,
-            is_strict: false,
-        }
+        Self { bytes, text: None, at: 0, max_depth, n_left: 0, is_strict: false }
     }
 
     /// Of JSON held as text, by the book.
@@ -329,21 +318,14 @@ impl<'a> Reader<'a> {
     }
 
     const fn error<T>(&self, reason: &'static str) -> Result<T> {
-        Err(DecodeError::Json {
-            reason,
-            at: self.at,
-        })
+        Err(DecodeError::Json { reason, at: self.at })
     }
 
     fn document(mut self) -> Result<Node<'a>> {
         self.skip_blanks();
         let node = self.value(0)?;
         self.skip_blanks();
-        if self.at == self.bytes.len() {
-            Ok(node)
-        } else {
-            self.error("more text after the value")
-        }
+        if self.at == self.bytes.len() { Ok(node) } else { self.error("more text after the value") }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -398,11 +380,7 @@ impl<'a> Reader<'a> {
 
     /// The items between two brackets, or the members between two braces.
     fn members(&mut self, mut one: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let close = if self.peek() == Some(b'{') {
-            b'}'
-        } else {
-            b']'
-        };
+        let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
         self.at += 1;
         self.skip_blanks();
         if self.accept(close) {
@@ -432,11 +410,8 @@ impl<'a> Reader<'a> {
 
     fn word(&mut self) -> Result<Node<'a>> {
         let rest = &self.bytes[self.at..];
-        let words: [(&[u8], Node<'a>); 3] = [
-            (b"null", Node::Null),
-            (b"true", Node::Bool(true)),
-            (b"false", Node::Bool(false)),
-        ];
+        let words: [(&[u8], Node<'a>); 3] =
+            [(b"null", Node::Null), (b"true", Node::Bool(true)), (b"false", Node::Bool(false))];
         for (word, node) in words {
             if rest.starts_with(word) {
                 self.at += word.len();

@@ -18,10 +18,7 @@ const GENERATION_ONLY: [&str; 7] = [
 ];
 
 pub(crate) fn kind(source: &Source<'_>) -> Kind {
-    declared(source)
-        .or_else(|| library(source))
-        .or_else(|| implied(source))
-        .unwrap_or(Kind::Span)
+    declared(source).or_else(|| library(source)).or_else(|| implied(source)).unwrap_or(Kind::Span)
 }
 
 /// Rules 1 to 4: the sender says it.
@@ -36,11 +33,7 @@ fn declared(source: &Source<'_>) -> Option<Kind> {
     native
         .or_else(|| called_model_with_tools(source))
         .or_else(|| {
-            match attributes
-                .text("openinference.span.kind")?
-                .to_ascii_uppercase()
-                .as_str()
-            {
+            match attributes.text("openinference.span.kind")?.to_ascii_uppercase().as_str() {
                 "LLM" => Some(Kind::Generation),
                 "EMBEDDING" => Some(Kind::Embedding),
                 "CHAIN" => Some(Kind::Chain),
@@ -201,11 +194,7 @@ fn implied(source: &Source<'_>) -> Option<Kind> {
             _ => {}
         }
     }
-    let is_evaluated = source
-        .span
-        .events
-        .iter()
-        .any(|e| e.name == EVALUATION_RESULT);
+    let is_evaluated = source.span.events.iter().any(|e| e.name == EVALUATION_RESULT);
     if has(&["gen_ai.evaluation.name"]) || (is_evaluated && !has_model) {
         return Some(Kind::Evaluator);
     }

@@ -31,13 +31,7 @@ pub(crate) struct Ledger<'m> {
 
 impl<'m> Ledger<'m> {
     pub(crate) fn new(limits: &'m Limits, sink: &'m mut dyn Sink) -> Self {
-        Self {
-            sink,
-            limits,
-            n_groups: 0,
-            of_resource: 0,
-            of_scope: 0,
-        }
+        Self { sink, limits, n_groups: 0, of_resource: 0, of_scope: 0 }
     }
 
     pub(crate) fn begin_resource(&mut self) -> Result<(), DecodeError> {
@@ -71,11 +65,7 @@ impl<'m> Ledger<'m> {
     const fn to_read(&self, n_bytes: usize) -> usize {
         // No value takes less than two bytes.
         let (n_values, max_values) = (n_bytes / 2, self.limits.max_values);
-        let n_values = if n_values < max_values {
-            n_values
-        } else {
-            max_values
-        };
+        let n_values = if n_values < max_values { n_values } else { max_values };
         BYTES_PER_DECODED_VALUE * n_values + MAX_GROWTH * n_bytes
     }
 
@@ -92,8 +82,7 @@ impl<'m> Ledger<'m> {
     }
 
     fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
-        self.sink
-            .make_room(self.of_resource + self.of_scope + n_bytes)
+        self.sink.make_room(self.of_resource + self.of_scope + n_bytes)
     }
 }
 

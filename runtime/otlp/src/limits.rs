@@ -65,9 +65,7 @@ pub(crate) fn cut_chars(text: &str, max_chars: usize) -> &str {
     if text.len() <= max_chars {
         return text;
     }
-    text.char_indices()
-        .nth(max_chars)
-        .map_or(text, |(at, _)| &text[..at])
+    text.char_indices().nth(max_chars).map_or(text, |(at, _)| &text[..at])
 }
 
 /// The text cut to at most so many bytes, at a character boundary.
@@ -114,13 +112,7 @@ mod tests {
             format!("{}{inner}{}", "{\"a{\":[".repeat(n / 2), "]}".repeat(n / 2))
         };
         assert!(is_deep(&nested(64, "null")));
-        for (n, inner) in [
-            (64, "1"),
-            (64, "\"n\""),
-            (62, "null"),
-            (66, "null"),
-            (0, "null"),
-        ] {
+        for (n, inner) in [(64, "1"), (64, "\"n\""), (62, "null"), (66, "null"), (0, "null")] {
             assert!(!is_deep(&nested(n, inner)), "{n} {inner}");
         }
     }

@@ -36,12 +36,7 @@ struct Kept {
 
 impl<'m> LogMapper<'m> {
     pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
-        Self {
-            context,
-            ledger: Ledger::new(&context.limits, sink),
-            n_records: 0,
-            kept: Vec::new(),
-        }
+        Self { context, ledger: Ledger::new(&context.limits, sink), n_records: 0, kept: Vec::new() }
     }
 
     pub(crate) const fn limits(&self) -> &'m Limits {
@@ -71,11 +66,7 @@ impl<'m> LogMapper<'m> {
         let is_score = log.event == EVALUATION_RESULT;
         let environment = is_score.then(|| environment(&record, resource, self.context));
         self.ledger.sink.hold(log.memory())?;
-        self.kept.push(Kept {
-            nanos: nanos(&record),
-            log,
-            environment,
-        });
+        self.kept.push(Kept { nanos: nanos(&record), log, environment });
         Ok(())
     }
 
@@ -93,9 +84,7 @@ impl<'m> LogMapper<'m> {
             let field = if is_output { "output" } else { "input" };
             extractor.value(value, field);
         }
-        found
-            .into_iter()
-            .try_for_each(|media| self.ledger.sink.media(media))
+        found.into_iter().try_for_each(|media| self.ledger.sink.media(media))
     }
 
     /// Gives everything to the sink, in the order of time.
@@ -103,10 +92,7 @@ impl<'m> LogMapper<'m> {
         // Stored times are cut to the microsecond: what is closer together stays in the order of the batch.
         self.kept.sort_by_key(|kept| kept.nanos);
         let mut n_results = HashMap::new();
-        for Kept {
-            log, environment, ..
-        } in self.kept
-        {
+        for Kept { log, environment, .. } in self.kept {
             let Some(environment) = environment else {
                 self.ledger.sink.log(log);
                 continue;
@@ -119,11 +105,7 @@ impl<'m> LogMapper<'m> {
             // Several results of one name in one request are told apart by their place among those.
             let name = log.attributes.get("gen_ai.evaluation.name");
             let name = name.and_then(|name| name.as_str()).unwrap_or_default();
-            let key = (
-                log.trace_id.clone(),
-                log.observation_id.clone(),
-                name.to_owned(),
-            );
+            let key = (log.trace_id.clone(), log.observation_id.clone(), name.to_owned());
             let index = n_results.entry(key).or_insert(0);
             if let Some(score) = scores::of_event(&place, &log.attributes, *index, log.time) {
                 *index += 1;
@@ -137,8 +119,7 @@ impl<'m> LogMapper<'m> {
 /// The time that a record is ordered by; without one it comes last, as what arrives now.
 fn nanos(record: &LogRecord<'_>) -> u64 {
     let mut sent = [record.time_nanos, record.observed_nanos].into_iter();
-    sent.find(|nanos| timestamp(*nanos).is_some())
-        .unwrap_or(u64::MAX)
+    sent.find(|nanos| timestamp(*nanos).is_some()).unwrap_or(u64::MAX)
 }
 
 fn environment(record: &LogRecord<'_>, resource: &Resource<'_>, context: &Context) -> String {
@@ -153,11 +134,7 @@ fn span_log(record: &LogRecord<'_>, context: &Context) -> Option<SpanLog> {
     let trace_id = TraceId::new(&record.trace_id.to_hex()?).ok()?;
     let observation_id = ObservationId::new(&record.span_id.to_hex()?).ok()?;
     let event = if record.event_name.is_empty() {
-        let named = record
-            .attributes
-            .pairs
-            .iter()
-            .rfind(|(key, _)| key == "event.name")?;
+        let named = record.attributes.pairs.iter().rfind(|(key, _)| key == "event.name")?;
         named.1.as_str()?
     } else {
         record.event_name.as_ref()

@@ -33,10 +33,7 @@ pub(crate) struct Resource<'r> {
 
 impl<'r> Resource<'r> {
     pub(crate) fn new(pairs: &'r Pairs<'r>, limits: &Limits) -> Self {
-        Self {
-            attributes: Attributes::new(pairs),
-            shared: Shared::of_resource(pairs, limits),
-        }
+        Self { attributes: Attributes::new(pairs), shared: Shared::of_resource(pairs, limits) }
     }
 
     /// The spans that follow belong to this scope.
@@ -54,11 +51,7 @@ pub(crate) struct SpanMapper<'m> {
 
 impl<'m> SpanMapper<'m> {
     pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
-        Self {
-            context,
-            ledger: Ledger::new(&context.limits, sink),
-            taken: Taken::default(),
-        }
+        Self { context, ledger: Ledger::new(&context.limits, sink), taken: Taken::default() }
     }
 
     pub(crate) fn finish(self) -> Taken {
@@ -215,11 +208,7 @@ fn dropped(span: &Span<'_>, limits: &Limits) -> Notes {
         }
     }
     let is_implausible = |nanos: u64| nanos != 0 && times::timestamp(nanos).is_none();
-    let n_implausible = span
-        .events
-        .iter()
-        .filter(|event| is_implausible(event.time_nanos))
-        .count();
+    let n_implausible = span.events.iter().filter(|event| is_implausible(event.time_nanos)).count();
     if n_implausible > 0 {
         let explanation = format!(
             "have {n_implausible} times that are not between 1970-01-02 and 2100-01-01; these are ignored"
@@ -318,9 +307,7 @@ fn observation(source: &Source<'_>, ids: Ids, notes: &mut Notes) -> Observation 
         aggregate_computed_cost: Default::default(),
         response_id: response_id(source, &content),
         scope_name,
-        is_app_root: attributes
-            .native("internal.is_app_root")
-            .is_some_and(is_true),
+        is_app_root: attributes.native("internal.is_app_root").is_some_and(is_true),
         as_root: attributes.native("internal.as_root").is_some_and(is_true),
         called_tools: Vec::new(),
         trace: trace_facts(source, notes),
@@ -402,9 +389,7 @@ fn trace_facts(source: &Source<'_>, notes: &mut Notes) -> Option<Box<TraceFacts>
         input: payload("trace.input"),
         output: payload("trace.output"),
         metadata: metadata::of_trace(source),
-        public: attributes
-            .first_native(&["trace.public", "public"])
-            .map(is_true),
+        public: attributes.first_native(&["trace.public", "public"]).map(is_true),
         ..TraceFacts::default()
     };
     (facts != TraceFacts::default()).then(|| Box::new(facts))
@@ -429,10 +414,7 @@ fn experiment(source: &Source<'_>, notes: &mut Notes) -> Option<Box<ExperimentLi
         };
         let prefix = format!("{suffix}.");
         for entry in attributes.native_with_prefix(&prefix) {
-            merged.insert(
-                entry.key[prefix.len()..].to_owned(),
-                default_json(entry.value),
-            );
+            merged.insert(entry.key[prefix.len()..].to_owned(), default_json(entry.value));
         }
         (!merged.is_empty()).then_some(Json::Object(merged))
     };
@@ -448,9 +430,7 @@ fn experiment(source: &Source<'_>, notes: &mut Notes) -> Option<Box<ExperimentLi
     let name = long("experiment.name", limits.max_name_chars);
     let description = long("experiment.description", limits.max_status_chars);
     let version = text("experiment.item.version");
-    let item_version = version
-        .as_deref()
-        .and_then(|text| Timestamp::parse(text).ok());
+    let item_version = version.as_deref().and_then(|text| Timestamp::parse(text).ok());
     if let (Some(text), None) = (&version, item_version) {
         notes.ignored("experiment.item.version", text, "a time");
     }
@@ -477,11 +457,7 @@ fn scores_of(source: &Source<'_>, observation: &Observation, notes: &mut Notes) 
         observation_id: &observation.id,
         environment: &observation.environment,
     };
-    let results = source
-        .span
-        .events
-        .iter()
-        .filter(|event| event.name == EVALUATION_RESULT);
+    let results = source.span.events.iter().filter(|event| event.name == EVALUATION_RESULT);
     let of_events = results.enumerate().filter_map(|(index, event)| {
         let at = times::timestamp(event.time_nanos).unwrap_or(observation.start);
         let attributes = to_object(&event.attributes.pairs);

@@ -96,9 +96,7 @@ static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 fn may_hold_media(json: &str) -> bool {
-    MARKERS
-        .as_ref()
-        .is_some_and(|markers| markers.is_match(json))
+    MARKERS.as_ref().is_some_and(|markers| markers.is_match(json))
 }
 
 /// Takes media out of the fields of one observation.
@@ -429,10 +427,7 @@ mod tests {
             let (payload, found) = extract(Payload::from_value(json!([shape])));
             assert_eq!(found.len(), 1, "{shape}");
             assert_eq!(found[0].bytes, [0, 255], "{shape}");
-            assert!(
-                payload.as_str().contains("@@@langfuseMedia:type="),
-                "{shape}"
-            );
+            assert!(payload.as_str().contains("@@@langfuseMedia:type="), "{shape}");
         }
     }
 
@@ -444,10 +439,7 @@ mod tests {
         for case in &cases {
             let data = from_base64(case["data"].as_str().unwrap()).unwrap();
             let (payload, found) = extract_with(Payload::from_value(case["value"].clone()), 10_000);
-            let types: Json = found
-                .iter()
-                .map(|media| json!(media.content_type))
-                .collect();
+            let types: Json = found.iter().map(|media| json!(media.content_type)).collect();
             let is_whole = found.iter().all(|media| media.bytes == data);
             let is_left = payload.as_str().contains(case["data"].as_str().unwrap());
             if types != case["media"] || !is_whole || is_left {
@@ -493,10 +485,7 @@ mod tests {
         let (payload, _) = extract(Payload::from_value(spaced));
         let text = payload.to_value()["text"].clone();
         let text = text.as_str().unwrap();
-        assert!(
-            text.starts_with("[ \"@@@") && text.ends_with("@@@\" ]"),
-            "{text}"
-        );
+        assert!(text.starts_with("[ \"@@@") && text.ends_with("@@@\" ]"), "{text}");
         let plain = json!({ "text": "[{ \"type\": \"media\" }]" });
         let (payload, found) = extract(Payload::from_value(plain.clone()));
         assert_eq!((payload.to_value(), found.len()), (plain, 0));

@@ -93,11 +93,7 @@ impl<'k> Branch<'k> {
             return Json::Array(indexed.into_iter().map(|(_, b)| b.into_json()).collect());
         }
         let members = self.members.into_iter();
-        Json::Object(
-            members
-                .map(|(key, branch)| (key.to_owned(), branch.into_json()))
-                .collect(),
-        )
+        Json::Object(members.map(|(key, branch)| (key.to_owned(), branch.into_json())).collect())
     }
 }
 
@@ -185,14 +181,8 @@ fn first_segment(path: &str) -> &str {
 
 /// Whether a key below `gen_ai.prompt.` or `gen_ai.completion.` is part of a message that has no index.
 fn is_message_field(path: &str) -> bool {
-    const FIELDS: [&str; 6] = [
-        "content",
-        "finish_reason",
-        "parts",
-        "role",
-        "tool_call_id",
-        "tool_calls",
-    ];
+    const FIELDS: [&str; 6] =
+        ["content", "finish_reason", "parts", "role", "tool_call_id", "tool_calls"];
     FIELDS.contains(&first_segment(path))
 }
 
@@ -246,31 +236,14 @@ mod tests {
         let entries = [
             ("llm.input_messages.0.message.role", "user"),
             ("llm.input_messages.0.message.content", "old"),
-            (
-                "llm.input_messages.0.message.contents.0.message_content.type",
-                "text",
-            ),
-            (
-                "llm.input_messages.0.message.contents.0.message_content.text",
-                "hi",
-            ),
-            (
-                "llm.input_messages.0.message.contents.1.message_content.type",
-                "image",
-            ),
-            (
-                "llm.input_messages.0.message.contents.1.message_content.image.image.url",
-                "http://x",
-            ),
+            ("llm.input_messages.0.message.contents.0.message_content.type", "text"),
+            ("llm.input_messages.0.message.contents.0.message_content.text", "hi"),
+            ("llm.input_messages.0.message.contents.1.message_content.type", "image"),
+            ("llm.input_messages.0.message.contents.1.message_content.image.image.url", "http://x"),
             ("llm.input_messages.2.message.role", "assistant"),
-            (
-                "llm.input_messages.2.message.tool_calls.0.tool_call.function.name",
-                "f",
-            ),
+            ("llm.input_messages.2.message.tool_calls.0.tool_call.function.name", "f"),
         ];
-        let messages = with(&entries, |a| {
-            openinference(a, "llm.input_messages").unwrap()
-        });
+        let messages = with(&entries, |a| openinference(a, "llm.input_messages").unwrap());
         assert_eq!(
             messages,
             json!([
@@ -296,10 +269,7 @@ mod tests {
         let messages = with(&entries, |a| openinference(a, "m").unwrap());
         let call = json!({ "id": "t0", "function": { "name": "f", "arguments": "{}" } });
         let part = json!({ "type": "tool_use", "tool_call": call });
-        assert_eq!(
-            messages,
-            json!([{ "role": "assistant", "content": [part], "score": "0.5" }])
-        );
+        assert_eq!(messages, json!([{ "role": "assistant", "content": [part], "score": "0.5" }]));
     }
 
     #[test]
@@ -339,9 +309,6 @@ mod tests {
             ("p.99999999999999999999999.a", "too far"),
         ];
         let value = with(&entries, |a| unflatten(a.with_prefix("p."), "p.").unwrap());
-        assert_eq!(
-            value,
-            json!([{ "__proto__": { "x": "data" } }, { "a": "last slot" }])
-        );
+        assert_eq!(value, json!([{ "__proto__": { "x": "data" } }, { "a": "last slot" }]));
     }
 }

@@ -27,12 +27,8 @@ impl Shared {
     pub(crate) fn of_resource(pairs: &Pairs<'_>, limits: &Limits) -> Self {
         let mut shared = Self::default();
         let members = to_object(pairs);
-        shared.resource = within_limits(
-            "resourceAttributes",
-            members,
-            limits,
-            &mut shared.resource_notes,
-        );
+        shared.resource =
+            within_limits("resourceAttributes", members, limits, &mut shared.resource_notes);
         shared.notes = shared.resource_notes.clone();
         shared.n_bytes = memory::of_members(&shared.resource);
         shared
@@ -110,11 +106,7 @@ fn add_native(
 
 /// A native metadata value, by the rule for the SDK that sent it.
 fn decoded(source: &Source<'_>, value: &Value<'_>) -> Json {
-    if source.encodes_metadata {
-        any_json(value)
-    } else {
-        default_json(value)
-    }
+    if source.encodes_metadata { any_json(value) } else { default_json(value) }
 }
 
 fn in_order<'s>(entries: &[crate::attributes::Entry<'s>]) -> Vec<crate::attributes::Entry<'s>> {
@@ -133,20 +125,10 @@ pub(crate) fn of_trace(source: &Source<'_>) -> Map<String, Json> {
 
 /// Metadata with a dotted prefix each, and the keys below it that belong elsewhere.
 const PREFIXED: [(&str, &[&str]); 3] = [
-    (
-        "traceloop.association.properties.",
-        &["user_id", "session_id"],
-    ),
+    ("traceloop.association.properties.", &["user_id", "session_id"]),
     (
         "ai.telemetry.metadata.",
-        &[
-            "langfusePrompt",
-            "userId",
-            "user_id",
-            "sessionId",
-            "session_id",
-            "tags",
-        ],
+        &["langfusePrompt", "userId", "user_id", "sessionId", "session_id", "tags"],
     ),
     ("langsmith.metadata.", &[]),
 ];
@@ -155,12 +137,7 @@ const PREFIXED: [(&str, &[&str]); 3] = [
 fn user_keys(source: &Source<'_>) -> Map<String, Json> {
     let attributes = source.attributes;
     let mut metadata = Map::new();
-    add_native(
-        source,
-        &["metadata.", "observation.metadata."],
-        true,
-        &mut metadata,
-    );
+    add_native(source, &["metadata.", "observation.metadata."], true, &mut metadata);
     if let Some(object) = attributes.object("metadata") {
         metadata.extend(object);
     }
@@ -172,12 +149,7 @@ fn user_keys(source: &Source<'_>) -> Map<String, Json> {
             }
         }
     }
-    add_native(
-        source,
-        &["metadata.", "observation.metadata."],
-        false,
-        &mut metadata,
-    );
+    add_native(source, &["metadata.", "observation.metadata."], false, &mut metadata);
     metadata
 }
 
@@ -198,12 +170,8 @@ pub(crate) fn of_observation(source: &Source<'_>, shared: &Shared) -> Map<String
     for (key, value) in shared.resource.iter().chain(&shared.scope) {
         add(key, value.clone());
     }
-    let events: Vec<Json> = span
-        .events
-        .iter()
-        .filter(|event| !is_consumed(&event.name))
-        .map(event_json)
-        .collect();
+    let events: Vec<Json> =
+        span.events.iter().filter(|event| !is_consumed(&event.name)).map(event_json).collect();
     if !events.is_empty() {
         add("events", Json::Array(events));
     }
@@ -212,16 +180,8 @@ pub(crate) fn of_observation(source: &Source<'_>, shared: &Shared) -> Map<String
         add("links", Json::Array(links));
     }
     for (key, n_by_sender, n_here) in [
-        (
-            "droppedAttributesCount",
-            span.n_dropped_attributes,
-            span.attributes.n_over,
-        ),
-        (
-            "droppedEventsCount",
-            span.n_dropped_events,
-            span.n_over_events,
-        ),
+        ("droppedAttributesCount", span.n_dropped_attributes, span.attributes.n_over),
+        ("droppedEventsCount", span.n_dropped_events, span.n_over_events),
         ("droppedLinksCount", span.n_dropped_links, span.n_over_links),
     ] {
         let n = n_by_sender.saturating_add(n_here);
@@ -256,10 +216,7 @@ fn add_attributes(attributes: &Attributed<'_>, json: &mut Map<String, Json>) {
         json.insert("attributes".to_owned(), object);
     }
     if attributes.n_over > 0 {
-        json.insert(
-            "droppedAttributesCount".to_owned(),
-            attributes.n_over.into(),
-        );
+        json.insert("droppedAttributesCount".to_owned(), attributes.n_over.into());
     }
 }
 
@@ -448,9 +405,7 @@ fn is_content_key(key: &str) -> bool {
         return true;
     }
     let first = key.as_bytes().first();
-    PREFIXES
-        .iter()
-        .any(|prefix| prefix.as_bytes().first() == first && key.starts_with(prefix))
+    PREFIXES.iter().any(|prefix| prefix.as_bytes().first() == first && key.starts_with(prefix))
         || is_flattened_message(key)
         || is_provider_content(key)
 }
@@ -483,10 +438,7 @@ pub(crate) fn limit(
         }
     }
     // A JSON text is never shorter than what it holds, so small metadata is settled by one look.
-    let mut total: usize = metadata
-        .iter()
-        .map(|(key, value)| key.len() + json_size(value))
-        .sum();
+    let mut total: usize = metadata.iter().map(|(key, value)| key.len() + json_size(value)).sum();
     if total <= limits.max_metadata_value_bytes {
         return;
     }
@@ -510,10 +462,7 @@ pub(crate) fn limit(
             value => cut_value(value, max, key, &mut cut),
         }
     }
-    total = metadata
-        .iter()
-        .map(|(key, value)| key.len() + json_size(value))
-        .sum();
+    total = metadata.iter().map(|(key, value)| key.len() + json_size(value)).sum();
     if total > limits.max_metadata_bytes {
         drop_largest(metadata, total - limits.max_metadata_bytes, &mut cut);
     }
@@ -578,10 +527,8 @@ fn drop_from(
     prefix: &str,
     cut: &mut Map<String, Json>,
 ) -> usize {
-    let mut sizes: Vec<(usize, String)> = members
-        .iter()
-        .map(|(key, value)| (key.len() + json_size(value), key.clone()))
-        .collect();
+    let mut sizes: Vec<(usize, String)> =
+        members.iter().map(|(key, value)| (key.len() + json_size(value), key.clone())).collect();
     sizes.sort_by(|a, b| b.cmp(a));
     for (size, key) in sizes {
         if excess == 0 {
@@ -602,11 +549,7 @@ fn json_size(value: &Json) -> usize {
         Json::String(text) => text.len() + 2,
         Json::Array(items) => items.iter().map(|item| json_size(item) + 1).sum::<usize>() + 2,
         Json::Object(members) => {
-            members
-                .iter()
-                .map(|(key, value)| key.len() + 4 + json_size(value))
-                .sum::<usize>()
-                + 2
+            members.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum::<usize>() + 2
         }
     }
 }

@@ -81,11 +81,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) const fn new(n_values: usize) -> Self {
-        Self {
-            n_left: n_values,
-            is_over: false,
-            n_grown: 0,
-        }
+        Self { n_left: n_values, is_over: false, n_grown: 0 }
     }
 
     /// Takes so many values; where there is no room for them, what is being read must not be kept.

@@ -60,10 +60,7 @@ impl Notes {
     /// A value cannot be used and is ignored.
     pub(crate) fn ignored(&mut self, field: &str, value: &str, expected: &str) {
         let shown = cut_chars(value, MAX_SHOWN_CHARS);
-        self.replaced(
-            field,
-            format!("must be {expected}, got {shown}; the value is ignored"),
-        );
+        self.replaced(field, format!("must be {expected}, got {shown}; the value is ignored"));
     }
 
     /// Keeps so many characters of a text.
@@ -181,10 +178,7 @@ mod tests {
         let mut short = "x".repeat(MAX_ID_CHARS);
         let mut notes = Notes::default();
         notes.limit_id("userId", &mut short);
-        assert_eq!(
-            (short.len(), notes.explanations().count()),
-            (MAX_ID_CHARS, 0)
-        );
+        assert_eq!((short.len(), notes.explanations().count()), (MAX_ID_CHARS, 0));
     }
 
     #[test]

@@ -120,9 +120,6 @@ fn add(reasons: &mut Vec<Reason>, text: Cow<'static, str>, scope: &str) {
     let mut known = reasons.iter();
     let is_known = known.any(|known| known.text == text && known.scope == scope);
     if reasons.len() < Taken::MAX_REASONS && !is_known {
-        reasons.push(Reason {
-            text,
-            scope: scope.to_owned(),
-        });
+        reasons.push(Reason { text, scope: scope.to_owned() });
     }
 }

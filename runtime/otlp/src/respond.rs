@@ -89,9 +89,7 @@ pub fn partial_success(n_rejected: usize, message: &str, encoding: Encoding) -> 
                 partial.insert("rejectedSpans".to_owned(), n_rejected.to_string().into());
             }
             partial.insert("errorMessage".to_owned(), message.into());
-            json!({ "partialSuccess": partial })
-                .to_string()
-                .into_bytes()
+            json!({ "partialSuccess": partial }).to_string().into_bytes()
         }
         Encoding::Protobuf => {
             let mut partial = Vec::new();
@@ -112,9 +110,7 @@ pub fn partial_success(n_rejected: usize, message: &str, encoding: Encoding) -> 
 pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
     let message = cut_bytes(message, MAX_MESSAGE);
     match encoding {
-        Encoding::Json => json!({ "code": code, "message": message })
-            .to_string()
-            .into_bytes(),
+        Encoding::Json => json!({ "code": code, "message": message }).to_string().into_bytes(),
         Encoding::Protobuf => {
             let mut status = Vec::new();
             put_varint(&mut status, 1 << 3);
@@ -144,10 +140,7 @@ mod tests {
     use super::*;
 
     fn taken(n_rejected: usize, n_accepted: usize) -> Taken {
-        let mut taken = Taken {
-            n_accepted,
-            ..Taken::default()
-        };
+        let mut taken = Taken { n_accepted, ..Taken::default() };
         for _ in 0..n_rejected {
             taken.reject("the trace id is missing", "app");
         }
@@ -158,14 +151,8 @@ mod tests {
     fn full_success_leaves_partial_success_unset() {
         for n_accepted in [0, 3] {
             let taken = taken(0, n_accepted);
-            assert_eq!(
-                answer(&taken, Encoding::Protobuf),
-                Answer::Accepted(Vec::new())
-            );
-            assert_eq!(
-                answer(&taken, Encoding::Json),
-                Answer::Accepted(b"{}".to_vec())
-            );
+            assert_eq!(answer(&taken, Encoding::Protobuf), Answer::Accepted(Vec::new()));
+            assert_eq!(answer(&taken, Encoding::Json), Answer::Accepted(b"{}".to_vec()));
         }
     }
 
@@ -190,9 +177,6 @@ mod tests {
             panic!("no span is left");
         };
         assert!(message.contains("takes OTLP traces"));
-        assert_eq!(
-            status(INVALID_ARGUMENT, "no", Encoding::Protobuf),
-            [8, 3, 18, 2, b'n', b'o']
-        );
+        assert_eq!(status(INVALID_ARGUMENT, "no", Encoding::Protobuf), [8, 3, 18, 2, b'n', b'o']);
     }
 }

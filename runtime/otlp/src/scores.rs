@@ -47,21 +47,15 @@ pub(crate) fn of_attributes(
     at: Timestamp,
 ) -> Vec<NewScore> {
     let entries = attributes.with_prefix("evaluations.");
-    let Some(Json::Array(items)) = (!entries.is_empty())
-        .then(|| unflatten(entries, "evaluations."))
-        .flatten()
+    let Some(Json::Array(items)) =
+        (!entries.is_empty()).then(|| unflatten(entries, "evaluations.")).flatten()
     else {
         return Vec::new();
     };
     let read = |(index, item): (usize, &Json)| {
         let evaluation = item.get("evaluation")?;
         let part = |name: &str| evaluation.get(name);
-        let parts = [
-            part("name"),
-            part("score"),
-            part("label"),
-            part("explanation"),
-        ];
+        let parts = [part("name"), part("score"), part("label"), part("explanation")];
         score(place, parts, index, at)
     };
     items.iter().enumerate().filter_map(read).collect()
@@ -127,19 +121,11 @@ fn score(
 /// The same event gives the same id, so that a retry does not double the score.
 fn derived_id(place: &Place<'_>, name: &str, index: usize) -> Option<ScoreId> {
     let mut hash = Sha256::new();
-    for part in [
-        place.trace_id.as_str(),
-        place.observation_id.as_str(),
-        name,
-        &index.to_string(),
-    ] {
+    for part in [place.trace_id.as_str(), place.observation_id.as_str(), name, &index.to_string()] {
         hash.update(part);
         hash.update([0]);
     }
     let digest = hash.finalize();
-    let hex: String = digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     ScoreId::new(&hex).ok()
 }

@@ -35,10 +35,8 @@ const DESCRIBING: [&str; 9] = [
 pub fn tree(observations: &[Observation], traces: &[Trace], colour: bool) -> String {
     let mut out = String::new();
     for trace in traces {
-        let own: Vec<&Observation> = observations
-            .iter()
-            .filter(|observation| observation.trace_id == trace.id)
-            .collect();
+        let own: Vec<&Observation> =
+            observations.iter().filter(|observation| observation.trace_id == trace.id).collect();
         let rows = rows_of(&own);
         let width = rows.iter().map(Row::width).max().unwrap_or(0);
         heading(&mut out, trace, colour);
@@ -103,9 +101,7 @@ fn painted(text: &str, code: &str, colour: bool) -> String {
 
 /// Names come from senders and must not steer the terminal.
 fn harmless(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn heading(out: &mut String, trace: &Trace, colour: bool) {
@@ -149,10 +145,7 @@ impl Row<'_> {
     fn label(&self) -> (String, String) {
         let kind = self.observation.kind.as_str().to_ascii_lowercase();
         let indent = "  ".repeat(self.depth.min(40));
-        (
-            format!("  {indent}{kind} "),
-            harmless(&self.observation.name),
-        )
+        (format!("  {indent}{kind} "), harmless(&self.observation.name))
     }
 
     fn width(&self) -> usize {
@@ -165,10 +158,9 @@ impl Row<'_> {
         let (kind, name) = self.label();
         let length = kind.chars().count() + name.chars().count();
         let padding = " ".repeat(width.saturating_sub(length));
-        let duration = observation.end.map_or_else(
-            || "open".to_owned(),
-            |end| seconds(end.micros_since(observation.start)),
-        );
+        let duration = observation
+            .end
+            .map_or_else(|| "open".to_owned(), |end| seconds(end.micros_since(observation.start)));
         let level = match observation.level {
             Level::Default => String::new(),
             Level::Error => painted(" ERROR", RED, colour),
@@ -181,19 +173,11 @@ impl Row<'_> {
         }
         for (label, usage, cost) in [
             ("", &observation.usage, observation.effective_cost()),
-            (
-                "below: ",
-                &observation.aggregate_usage,
-                observation.effective_aggregate_cost(),
-            ),
+            ("below: ", &observation.aggregate_usage, observation.effective_aggregate_cost()),
         ] {
             details.push_str(&amounts(label, usage, cost));
         }
-        if let Some((_, original)) = trace
-            .duplicates
-            .iter()
-            .find(|(id, _)| *id == observation.id)
-        {
+        if let Some((_, original)) = trace.duplicates.iter().find(|(id, _)| *id == observation.id) {
             let _written = write!(details, " (same call as {original})");
         }
         if let Some(message) = &observation.status_message {
@@ -208,10 +192,8 @@ impl Row<'_> {
 fn amounts(label: &str, usage: &Usage, cost: &Cost) -> String {
     let mut text = String::new();
     if !usage.is_empty() {
-        let buckets: Vec<String> = usage
-            .iter()
-            .map(|(k, n)| format!("{}={n}", harmless(k)))
-            .collect();
+        let buckets: Vec<String> =
+            usage.iter().map(|(k, n)| format!("{}={n}", harmless(k))).collect();
         let _written = write!(text, " {label}{}", buckets.join(" "));
     }
     if !cost.is_empty() {
@@ -236,12 +218,7 @@ fn dollars(amount: f64) -> String {
 pub fn json(observations: &[Observation], traces: &[Trace]) -> Json {
     let duplicates: HashMap<_, _> = traces
         .iter()
-        .flat_map(|trace| {
-            trace
-                .duplicates
-                .iter()
-                .map(|(id, of)| ((&trace.id, id), of))
-        })
+        .flat_map(|trace| trace.duplicates.iter().map(|(id, of)| ((&trace.id, id), of)))
         .collect();
     let mut sorted: Vec<&Observation> = observations.iter().collect();
     sorted.sort_by_key(|o| (&o.trace_id, o.start, &o.id));
@@ -312,11 +289,7 @@ fn observation_json(observation: &Observation, duplicate_of: Option<&Observation
             json!(observation.aggregate_cost),
         ),
         ("duplicateOf", duplicate_of.is_some(), json!(duplicate_of)),
-        (
-            "toolCalls",
-            !observation.called_tools.is_empty(),
-            json!(observation.called_tools),
-        ),
+        ("toolCalls", !observation.called_tools.is_empty(), json!(observation.called_tools)),
     ] {
         if is_there {
             json[key] = value;

@@ -13,9 +13,7 @@ const PLAUSIBLE: std::ops::RangeInclusive<u64> = 86_400_000_000_000..=4_102_444_
 /// A time sent in nanoseconds, cut to the microsecond; none when it is missing or implausible.
 pub(crate) fn timestamp(nanos: u64) -> Option<Timestamp> {
     let micros = i64::try_from(nanos / 1_000).ok()?;
-    PLAUSIBLE
-        .contains(&nanos)
-        .then_some(Timestamp::from_micros(micros))
+    PLAUSIBLE.contains(&nanos).then_some(Timestamp::from_micros(micros))
 }
 
 /// Start and end: a missing edge takes the other one, both missing the arrival; never end before start.
@@ -28,10 +26,9 @@ pub(crate) fn start_and_end(
     let (start, end) = (timestamp(start_nanos), timestamp(end_nanos));
     let first = start.or(end).unwrap_or(arrived_at);
     let last = end.unwrap_or(first).max(first);
-    for (field, nanos, read, stored) in [
-        ("startTime", start_nanos, start, first),
-        ("endTime", end_nanos, end, last),
-    ] {
+    for (field, nanos, read, stored) in
+        [("startTime", start_nanos, start, first), ("endTime", end_nanos, end, last)]
+    {
         let iso = stored.to_iso_micros();
         match read {
             None if nanos == 0 => {}
@@ -40,10 +37,7 @@ pub(crate) fn start_and_end(
                 notes.replaced(field, format!("{nanos} ns {reason}; {iso} is stored"));
             }
             Some(read) if read != stored => {
-                notes.repaired(
-                    field,
-                    format!("{nanos} ns is before the start; {iso} is stored"),
-                );
+                notes.repaired(field, format!("{nanos} ns is before the start; {iso} is stored"));
             }
             Some(_) => {}
         }
@@ -81,9 +75,7 @@ pub(crate) fn completion_start(
     };
     let native = native();
     let candidates = native.into_iter();
-    let mut candidates = candidates
-        .chain(LATENCIES.iter().filter_map(after))
-        .chain(chunk());
+    let mut candidates = candidates.chain(LATENCIES.iter().filter_map(after)).chain(chunk());
     let found = candidates.find(is_within);
     if let Some(native) = native.filter(|at| !is_within(at)) {
         let expected = "between the start and the end";
@@ -122,14 +114,8 @@ mod tests {
         let at = |micros: i64| Timestamp::from_micros(micros);
         let second = 1_000_000_000_u64;
         let day = 100_000 * second;
-        assert_eq!(
-            start_and_end(0, 0, arrived, &mut Notes::default()),
-            (arrived, arrived)
-        );
-        assert_eq!(
-            start_and_end(u64::MAX, 1, arrived, &mut Notes::default()),
-            (arrived, arrived)
-        );
+        assert_eq!(start_and_end(0, 0, arrived, &mut Notes::default()), (arrived, arrived));
+        assert_eq!(start_and_end(u64::MAX, 1, arrived, &mut Notes::default()), (arrived, arrived));
         assert_eq!(
             start_and_end(day + 1_999, 0, arrived, &mut Notes::default()),
             (at(100_000_000_001), at(100_000_000_001))

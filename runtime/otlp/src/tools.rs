@@ -28,20 +28,13 @@ pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     }
     if let Some(Json::Array(tools)) = unflatten(attributes.with_prefix("llm.tools."), "llm.tools.")
     {
-        let schemas = tools
-            .iter()
-            .filter_map(|tool| tool.get("tool")?.get("json_schema"));
+        let schemas = tools.iter().filter_map(|tool| tool.get("tool")?.get("json_schema"));
         schemas.cloned().for_each(&mut add);
     }
-    let functions = unflatten(
-        attributes.with_prefix("llm.request.functions."),
-        "llm.request.functions.",
-    );
+    let functions =
+        unflatten(attributes.with_prefix("llm.request.functions."), "llm.request.functions.");
     if let Some(Json::Array(functions)) = functions {
-        functions
-            .into_iter()
-            .map(with_parameters)
-            .for_each(&mut add);
+        functions.into_iter().map(with_parameters).for_each(&mut add);
     }
     if let Some(mut request) = attributes.object("model_request_parameters")
         && let Some(tools) = request.remove("function_tools")

@@ -102,11 +102,7 @@ pub(crate) fn native_usage(object: &Map<String, Json>) -> Reading {
 
 /// The costs in the older member `usage`.
 pub(crate) fn legacy_cost(object: &Map<String, Json>) -> Cost {
-    let sides = [
-        ("input", "inputCost"),
-        ("output", "outputCost"),
-        ("total", "totalCost"),
-    ];
+    let sides = [("input", "inputCost"), ("output", "outputCost"), ("total", "totalCost")];
     let amount =
         |(bucket, name): (&str, &str)| Some((bucket.to_owned(), json_amount(object.get(name)?)?));
     with_total_cost(sides.into_iter().filter_map(amount).collect())
@@ -127,12 +123,7 @@ fn convention_usage(source: &Source<'_>, notes: &mut Notes) -> Usage {
         }
         carrier += 1;
     }
-    for prefix in [
-        "gen_ai.usage.",
-        "ai.usage.",
-        "llm.token_count.",
-        "llm.usage.",
-    ] {
+    for prefix in ["gen_ai.usage.", "ai.usage.", "llm.token_count.", "llm.usage."] {
         counts.add_prefix(source, prefix, carrier);
         carrier += 1;
     }
@@ -160,11 +151,7 @@ fn convention_usage(source: &Source<'_>, notes: &mut Notes) -> Usage {
     // What a provider adds to the counts of a library: its sides count something else.
     let mut parts = Counts::default();
     parts.add_prefix(source, "anthropic.usage.", carrier);
-    for (_, provider) in attributes
-        .object("ai.response.providerMetadata")
-        .into_iter()
-        .flatten()
-    {
+    for (_, provider) in attributes.object("ai.response.providerMetadata").into_iter().flatten() {
         if let Json::Object(provider) = provider {
             parts.add_object(&provider, carrier + 1);
         }
@@ -174,33 +161,21 @@ fn convention_usage(source: &Source<'_>, notes: &mut Notes) -> Usage {
             counts.known.entry(meaning).or_insert(part);
         }
     }
-    counts
-        .of_attributes(counts_cache_beside(source))
-        .noted("usage", notes)
+    counts.of_attributes(counts_cache_beside(source)).noted("usage", notes)
 }
 
 /// Attributes that hold usage as one object.
-const OBJECTS: [&str; 5] = [
-    "gen_ai.usage",
-    "llm.usage",
-    "langsmith.usage_metadata",
-    "usage_metadata",
-    "usage",
-];
+const OBJECTS: [&str; 5] =
+    ["gen_ai.usage", "llm.usage", "langsmith.usage_metadata", "usage_metadata", "usage"];
 
 /// Senders that copy the counts of Anthropic or Bedrock, where the input is without the cached input: the OpenTelemetry
 /// instrumentations of botocore (0.66b2) and Bedrock (opentelemetry-instrumentation-bedrock 0.62.4), the AI SDK before
 /// version 6 (`@ai-sdk/anthropic` 2.0.112, `@ai-sdk/amazon-bedrock` 3.0.137; version 4 has the cache only in the
 /// metadata of the provider), and Mastra, which passes its counts on.
 fn counts_cache_beside(source: &Source<'_>) -> bool {
-    let scopes = [
-        "opentelemetry.instrumentation.botocore",
-        "opentelemetry.instrumentation.bedrock",
-    ];
-    if scopes
-        .iter()
-        .any(|scope| source.scope.name.starts_with(scope))
-    {
+    let scopes =
+        ["opentelemetry.instrumentation.botocore", "opentelemetry.instrumentation.bedrock"];
+    if scopes.iter().any(|scope| source.scope.name.starts_with(scope)) {
         return true;
     }
     let attributes = source.attributes;
@@ -327,20 +302,14 @@ mod tests {
     }
 
     fn buckets(list: &[(&str, f64)]) -> Usage {
-        list.iter()
-            .map(|(key, n)| ((*key).to_owned(), Quantity::from_f64(*n).unwrap()))
-            .collect()
+        list.iter().map(|(key, n)| ((*key).to_owned(), Quantity::from_f64(*n).unwrap())).collect()
     }
 
     #[test]
     fn a_provider_that_counts_more_cached_than_input_leaves_no_negative_input() {
         let sent = json!({ "prompt_tokens": 10, "completion_tokens": 4, "cost": 0.1, "prompt_tokens_details": { "cached_tokens": 12, "text": null } });
-        let expected = [
-            ("input", 0.0),
-            ("input_cached_tokens", 12.0),
-            ("output", 4.0),
-            ("total", 16.0),
-        ];
+        let expected =
+            [("input", 0.0), ("input_cached_tokens", 12.0), ("output", 4.0), ("total", 16.0)];
         assert_eq!(reading(&sent).usage, buckets(&expected));
     }
 
@@ -348,10 +317,7 @@ mod tests {
     fn counts_of_unknown_meaning_may_be_fractions_and_unusable_ones_are_named() {
         let sent = json!({ "a": -1, "b": "x", "c": 1.5, "d": "7", "output_tokens": -1, "input_tokens": "NaN" });
         let read = reading(&sent);
-        assert_eq!(
-            read.usage,
-            buckets(&[("c", 1.5), ("d", 7.0), ("total", 8.5)])
-        );
+        assert_eq!(read.usage, buckets(&[("c", 1.5), ("d", 7.0), ("total", 8.5)]));
         let invalid: Vec<&str> = read.invalid.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(invalid, ["a", "output_tokens", "input_tokens"]);
     }
@@ -359,10 +325,7 @@ mod tests {
     #[test]
     fn a_missing_total_cost_is_the_decimal_sum() {
         let cost = |sent: Json| native_cost(sent.as_object().unwrap(), &mut Notes::default());
-        assert_eq!(
-            cost(json!({ "input": 0.1, "output": 0.2, "bad": -1 }))["total"],
-            0.3
-        );
+        assert_eq!(cost(json!({ "input": 0.1, "output": 0.2, "bad": -1 }))["total"], 0.3);
         assert_eq!(cost(json!({ "total": 0 }))["total"], 0.0);
     }
 }

@@ -65,9 +65,7 @@ pub(crate) fn n_grown(text: &str) -> usize {
         }
         table
     };
-    let escapes = text
-        .bytes()
-        .map(|byte| usize::from(OF_BYTES[usize::from(byte)]));
+    let escapes = text.bytes().map(|byte| usize::from(OF_BYTES[usize::from(byte)]));
     let n_replaced = text.matches(char::REPLACEMENT_CHARACTER).count();
     escapes.sum::<usize>() + 2 * n_replaced
 }
@@ -81,10 +79,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            rest: bytes,
-            error: None,
-        }
+        Self { rest: bytes, error: None }
     }
 
     /// What went wrong, if anything did.
@@ -120,9 +115,8 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, n_bytes: u64) -> Result<&'a [u8], DecodeError> {
-        let split = usize::try_from(n_bytes)
-            .ok()
-            .and_then(|n_bytes| self.rest.split_at_checked(n_bytes));
+        let split =
+            usize::try_from(n_bytes).ok().and_then(|n_bytes| self.rest.split_at_checked(n_bytes));
         let (taken, rest) = split.ok_or(CUT)?;
         self.rest = rest;
         Ok(taken)

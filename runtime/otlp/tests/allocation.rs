@@ -78,10 +78,7 @@ fn protobuf_bodies() -> Vec<Vec<u8>> {
     let n = 200_000;
     let zeros = format!("[{}0]", "0,".repeat(n));
     let objects = format!("[{}{{}}]", "{\"a\":{}},".repeat(n / 8));
-    let messages = format!(
-        "[{}{{}}]",
-        r#"{"role":"user","content":"x"},"#.repeat(n / 32)
-    );
+    let messages = format!("[{}{{}}]", r#"{"role":"user","content":"x"},"#.repeat(n / 32));
     let calls = r#"{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"#;
     let calls = format!("[{}{{}}]", calls.repeat(n / 64));
     let media = r#"{"type":"blob","mime_type":"image/png","content":"AP8="},"#;
@@ -105,12 +102,7 @@ fn protobuf_bodies() -> Vec<Vec<u8>> {
             bodies.push(with_span(&text(key, held)));
         }
     }
-    for prefix in [
-        "gen_ai.prompt",
-        "llm.input_messages",
-        "llm.tools",
-        "evaluations",
-    ] {
+    for prefix in ["gen_ai.prompt", "llm.input_messages", "llm.tools", "evaluations"] {
         let flat = |at: usize| text(&format!("{prefix}.{at}.{}", "a.".repeat(40)), "x");
         bodies.push(with_span(&(0..2_000).flat_map(flat).collect::<Vec<u8>>()));
         let far = |at: usize| text(&format!("{prefix}.{at}.a.10000.b"), "x");
@@ -129,9 +121,7 @@ fn json_bodies() -> Vec<Vec<u8>> {
         format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{inner}]}}]}}]}}"#).into_bytes()
     };
     let span = |fields: String| {
-        spans(format!(
-            r#"{{"traceId":"{ID}","spanId":"0102030405060708",{fields}}}"#
-        ))
+        spans(format!(r#"{{"traceId":"{ID}","spanId":"0102030405060708",{fields}}}"#))
     };
     let value = |value: String| format!(r#""attributes":[{{"key":"k","value":{value}}}]"#);
     let escaped = "\u{1}".repeat(n);
@@ -144,24 +134,12 @@ fn json_bodies() -> Vec<Vec<u8>> {
         span(format!(r#""links":[{}]"#, list("{}", n))),
         span(format!(r#""other":[{}]"#, list("{}", n))),
         span(list(r#""a":1"#, n)),
-        span(value(format!(
-            r#"{{"arrayValue":{{"values":[{}]}}}}"#,
-            list("{}", n)
-        ))),
-        span(value(format!(
-            r#"{{"kvlistValue":{{"values":[{}]}}}}"#,
-            list("{}", n)
-        ))),
+        span(value(format!(r#"{{"arrayValue":{{"values":[{}]}}}}"#, list("{}", n)))),
+        span(value(format!(r#"{{"kvlistValue":{{"values":[{}]}}}}"#, list("{}", n)))),
         span(value(deep)),
-        format!(
-            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#,
-            list("{}", n)
-        )
-        .into_bytes(),
-        json_span(
-            &[json!({ "key": "input.value", "value": { "stringValue": escaped } })],
-            &[],
-        ),
+        format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#, list("{}", n))
+            .into_bytes(),
+        json_span(&[json!({ "key": "input.value", "value": { "stringValue": escaped } })], &[]),
         json_span(
             &[],
             &vec![
@@ -196,10 +174,7 @@ fn large_texts() -> Vec<(Vec<u8>, Encoding)> {
             bodies.push(with_span(&attribute(key, &in_list)));
         }
     }
-    let mut bodies: Vec<_> = bodies
-        .into_iter()
-        .map(|body| (body, Encoding::Protobuf))
-        .collect();
+    let mut bodies: Vec<_> = bodies.into_iter().map(|body| (body, Encoding::Protobuf)).collect();
     let name = [b"{\"\\n", vec![0xff; n].as_slice(), b"\":1}"].concat();
     bodies.push((name, Encoding::Json));
     bodies
@@ -234,10 +209,7 @@ fn no_more_memory_is_taken_than_the_sink_granted() {
         check(&ALLOCATOR, body, *encoding, Limits::default());
     }
     // Little room for values: texts have to be charged as texts.
-    let limits = Limits {
-        max_values: 64,
-        ..Limits::default()
-    };
+    let limits = Limits { max_values: 64, ..Limits::default() };
     for (body, encoding) in large_texts() {
         check(&ALLOCATOR, &body, encoding, limits.clone());
     }

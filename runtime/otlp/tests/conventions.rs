@@ -31,9 +31,7 @@ fn any_value(value: &Value) -> Value {
 
 fn key_values(object: &Value) -> Value {
     let pairs = object.as_object().unwrap().iter();
-    pairs
-        .map(|(key, value)| json!({ "key": key, "value": any_value(value) }))
-        .collect()
+    pairs.map(|(key, value)| json!({ "key": key, "value": any_value(value) })).collect()
 }
 
 /// A span with these attributes; `more` overrides its other fields.
@@ -72,22 +70,13 @@ fn mapped(body: &[u8], context: &Context) -> Mapped {
 
 fn logs_of(body: &str) -> Batch {
     let mut batch = Batch::default();
-    read_logs(
-        body.as_bytes(),
-        Encoding::Json,
-        &Context::default(),
-        &mut batch,
-    )
-    .unwrap();
+    read_logs(body.as_bytes(), Encoding::Json, &Context::default(), &mut batch).unwrap();
     batch
 }
 
 fn one_of(span: Value, scope: &str) -> Observation {
     let body = request(&[span], &json!({ "name": scope }), &json!({}));
-    mapped(&body, &Context::default())
-        .batch
-        .observations
-        .remove(0)
+    mapped(&body, &Context::default()).batch.observations.remove(0)
 }
 
 fn one(attributes: Value) -> Observation {
@@ -99,19 +88,11 @@ fn scoped(scope: &str, attributes: Value) -> Observation {
 }
 
 fn input(observation: &Observation) -> Value {
-    observation
-        .content
-        .input
-        .as_ref()
-        .map_or(Value::Null, |payload| payload.to_value())
+    observation.content.input.as_ref().map_or(Value::Null, |payload| payload.to_value())
 }
 
 fn output(observation: &Observation) -> Value {
-    observation
-        .content
-        .output
-        .as_ref()
-        .map_or(Value::Null, |payload| payload.to_value())
+    observation.content.output.as_ref().map_or(Value::Null, |payload| payload.to_value())
 }
 
 #[test]
@@ -133,52 +114,31 @@ fn every_rule_of_the_type_table_answers_in_order() {
             json!({ "openinference.span.kind": "UNKNOWN", "gen_ai.operation.name": "chat_stream" }),
             Kind::Generation,
         ),
-        (
-            json!({ "gen_ai.operation.name": "search_memory" }),
-            Kind::Retriever,
-        ),
+        (json!({ "gen_ai.operation.name": "search_memory" }), Kind::Retriever),
         (
             json!({ "gen_ai.operation.name": "other", "genkit:metadata:subtype": "flow" }),
             Kind::Chain,
         ),
-        (
-            json!({ "ai.operationId": "ai.streamObject.doStream" }),
-            Kind::Generation,
-        ),
-        (
-            json!({ "operation.name": "ai.embedMany.doEmbed fn" }),
-            Kind::Embedding,
-        ),
-        (
-            json!({ "ai.operationId": "ai.streamText", "model": "m" }),
-            Kind::Span,
-        ),
+        (json!({ "ai.operationId": "ai.streamObject.doStream" }), Kind::Generation),
+        (json!({ "operation.name": "ai.embedMany.doEmbed fn" }), Kind::Embedding),
+        (json!({ "ai.operationId": "ai.streamText", "model": "m" }), Kind::Span),
         (json!({ "mlflow.spanType": "\"WORKFLOW\"" }), Kind::Chain),
         (json!({ "traceloop.span.kind": "task" }), Kind::Chain),
         (json!({ "llm.request.type": "rerank" }), Kind::Retriever),
         (json!({ "langsmith.span.kind": "llm" }), Kind::Generation),
         (json!({ "mcp.method.name": "tools/call" }), Kind::Tool),
-        (
-            json!({ "gen_ai.retrieval.query.text": "q" }),
-            Kind::Retriever,
-        ),
+        (json!({ "gen_ai.retrieval.query.text": "q" }), Kind::Retriever),
         (json!({ "flue.tool.name": "f" }), Kind::Tool),
         (json!({ "flue.task.prompt": "f" }), Kind::Agent),
         (json!({ "gen_ai.evaluation.name": "e" }), Kind::Evaluator),
-        (
-            json!({ "gen_ai.embeddings.dimension.count": 8 }),
-            Kind::Embedding,
-        ),
+        (json!({ "gen_ai.embeddings.dimension.count": 8 }), Kind::Embedding),
         (json!({ "llm.model_name": "m" }), Kind::Generation),
         (json!({ "http.method": "GET" }), Kind::Span),
     ];
     for (attributes, kind) in cases {
         assert_eq!(one(attributes.clone()).kind, kind, "{attributes}");
     }
-    let agent = one_of(
-        span(&json!({}), &json!({ "name": "agent_turn" })),
-        "livekit-agents",
-    );
+    let agent = one_of(span(&json!({}), &json!({ "name": "agent_turn" })), "livekit-agents");
     assert_eq!(agent.kind, Kind::Agent);
 }
 
@@ -199,50 +159,28 @@ fn old_python_sdks_sent_span_for_generations() {
 
 #[test]
 fn names_follow_the_library() {
-    assert_eq!(
-        one(json!({ "gen_ai.tool.name": "t", "logfire.msg": "m" })).name,
-        "t"
-    );
-    assert_eq!(
-        one(json!({ "tool.name": "t", "model": "m" })).name,
-        "a span"
-    );
-    assert_eq!(
-        one(json!({ "genkit:name": "g", "logfire.msg": "m" })).name,
-        "g"
-    );
-    assert_eq!(
-        one(json!({ "ai.operationId": "ai.embed" })).name,
-        "ai.embed"
-    );
+    assert_eq!(one(json!({ "gen_ai.tool.name": "t", "logfire.msg": "m" })).name, "t");
+    assert_eq!(one(json!({ "tool.name": "t", "model": "m" })).name, "a span");
+    assert_eq!(one(json!({ "genkit:name": "g", "logfire.msg": "m" })).name, "g");
+    assert_eq!(one(json!({ "ai.operationId": "ai.embed" })).name, "ai.embed");
     let long = |name: String| one_of(span(&json!({}), &json!({ "name": name })), "app").name;
     assert_eq!(long("e".repeat(3_000)).len(), 1_024);
     assert_eq!(long("é".repeat(3_000)), "é".repeat(1_024));
     assert_eq!(long("字".repeat(600)), "字".repeat(600));
-    assert_eq!(
-        long("字".repeat(1_024)).len(),
-        2_382,
-        "what the index holds"
-    );
+    assert_eq!(long("字".repeat(1_024)).len(), 2_382, "what the index holds");
 }
 
 #[test]
 fn input_and_output_are_chosen_row_by_row_and_each_on_its_own() {
     let mixed = one(json!({ "langfuse.observation.input": "in", "output.value": "{\"a\": 1}" }));
-    assert_eq!(
-        (input(&mixed), output(&mixed)),
-        (json!("in"), json!({ "a": 1 }))
-    );
+    assert_eq!((input(&mixed), output(&mixed)), (json!("in"), json!({ "a": 1 })));
     let genkit = scoped(
         "genkit-tracer",
         json!({
             "genkit:input": "{\"messages\":[{\"role\":\"user\"}],\"config\":{}}", "genkit:output": "\"done\"",
         }),
     );
-    assert_eq!(
-        (input(&genkit), output(&genkit)),
-        (json!([{ "role": "user" }]), json!("done"))
-    );
+    assert_eq!((input(&genkit), output(&genkit)), (json!([{ "role": "user" }]), json!("done")));
     let both = scoped(
         "ai",
         json!({
@@ -265,34 +203,22 @@ fn input_and_output_are_chosen_row_by_row_and_each_on_its_own() {
     let tool = one(
         json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": { "a": 1 }, "gen_ai.tool.call.result": "\"quoted\"" }),
     );
-    assert_eq!(
-        (input(&tool), output(&tool)),
-        (json!({ "a": 1 }), json!("quoted"))
-    );
+    assert_eq!((input(&tool), output(&tool)), (json!({ "a": 1 }), json!("quoted")));
     let vertex = one(
         json!({ "gcp.vertex.agent.llm_request": "{}", "gcp.vertex.agent.tool_call_args": "{\"x\":1}" }),
     );
     assert_eq!(input(&vertex), json!({ "x": 1 }));
     let livekit = one(json!({ "lk.user_transcript": "hello", "lk.response.text": "hi" }));
-    assert_eq!(
-        (input(&livekit), output(&livekit)),
-        (json!("hello"), json!("hi"))
-    );
+    assert_eq!((input(&livekit), output(&livekit)), (json!("hello"), json!("hi")));
     let logfire = one(json!({
         "logfire.msg": "m", "request_data": "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}",
         "events": "[{\"event.name\":\"gen_ai.user.message\",\"content\":\"q\"},{\"event.name\":\"gen_ai.choice\",\"index\":0}]",
     }));
     assert_eq!(input(&logfire), json!([{ "role": "user", "content": "q" }]));
-    assert_eq!(
-        output(&logfire),
-        json!({ "event.name": "gen_ai.choice", "index": 0 })
-    );
+    assert_eq!(output(&logfire), json!({ "event.name": "gen_ai.choice", "index": 0 }));
     let haystack =
         one(json!({ "haystack.component.input": "{\"q\":1}", "gen_ai.task.output": "t" }));
-    assert_eq!(
-        (input(&haystack), output(&haystack)),
-        (json!({ "q": 1 }), json!("t"))
-    );
+    assert_eq!((input(&haystack), output(&haystack)), (json!({ "q": 1 }), json!("t")));
     let cut = one(json!({ "input.value": "{\"a\": \"cut" }));
     assert_eq!(input(&cut), json!("{\"a\": \"cut"));
 }
@@ -303,10 +229,7 @@ fn retrieved_documents_and_embedded_texts_lose_their_wrappers() {
         "openinference.span.kind": "RETRIEVER", "input.value": "q",
         "retrieval.documents.0.document.content": "text", "retrieval.documents.0.document.score": 0.5,
     }));
-    assert_eq!(
-        output(&retriever),
-        json!([{ "content": "text", "score": 0.5 }])
-    );
+    assert_eq!(output(&retriever), json!([{ "content": "text", "score": 0.5 }]));
     let embedding = one(json!({
         "openinference.span.kind": "EMBEDDING", "input.value": "whole request",
         "embedding.embeddings.0.embedding.text": "a", "embedding.embeddings.1.embedding.text": "b",
@@ -318,10 +241,7 @@ fn retrieved_documents_and_embedded_texts_lose_their_wrappers() {
         "ai",
         json!({ "ai.operationId": "ai.embed.doEmbed", "ai.value": "\"v\"", "ai.embedding": "[1,2,3]" }),
     );
-    assert_eq!(
-        (input(&ai), output(&ai)),
-        (json!("v"), json!({ "count": 1, "dimensions": 3 }))
-    );
+    assert_eq!((input(&ai), output(&ai)), (json!("v"), json!({ "count": 1, "dimensions": 3 })));
 }
 
 #[test]
@@ -340,10 +260,7 @@ fn events_carry_content_where_attributes_do_not() {
     );
     assert_eq!(input(&prompt), json!([{ "role": "user" }]));
     assert_eq!(output(&prompt), json!([{ "content": "c" }]));
-    assert_eq!(
-        prompt.content.metadata["events"].as_array().unwrap().len(),
-        1
-    );
+    assert_eq!(prompt.content.metadata["events"].as_array().unwrap().len(), 1);
     let choices = one_of(
         span(
             &json!({}),
@@ -396,19 +313,12 @@ fn model_provider_parameters_and_prompt_follow_their_lists() {
         (inside.model.as_deref(), inside.provider.as_deref()),
         (Some("i"), Some("aws.bedrock"))
     );
-    assert_eq!(
-        Value::Object(inside.model_parameters),
-        json!({ "temperature": 0 })
-    );
+    assert_eq!(Value::Object(inside.model_parameters), json!({ "temperature": 0 }));
     let wrapper = one(
         json!({ "ai.operationId": "ai.generateText", "ai.model.id": "m", "ai.usage.inputTokens": 5 }),
     );
     assert_eq!(
-        (
-            wrapper.model,
-            wrapper.usage.len(),
-            wrapper.aggregate_usage["input"].to_u64()
-        ),
+        (wrapper.model, wrapper.usage.len(), wrapper.aggregate_usage["input"].to_u64()),
         (None, 0, 5)
     );
 }
@@ -431,23 +341,14 @@ fn user_session_and_tags_are_found_wherever_libraries_put_them() {
 #[test]
 fn metadata_values_are_decoded_only_for_sdks_that_encode_them() {
     let attributes = json!({ "langfuse.observation.metadata.a": "\"007\"", "langfuse.observation.metadata.b": "3", "langfuse.metadata": "plain" });
-    let body = request(
-        &[span(&attributes, &json!({}))],
-        &json!({ "name": "app" }),
-        &json!({}),
-    );
+    let body = request(&[span(&attributes, &json!({}))], &json!({ "name": "app" }), &json!({}));
     let with = |name: &str, version: &str| {
         let context = Context {
             sdk_name: Some(name.into()),
             sdk_version: Some(version.into()),
             ..Context::default()
         };
-        mapped(&body, &context)
-            .batch
-            .observations
-            .remove(0)
-            .content
-            .metadata
+        mapped(&body, &context).batch.observations.remove(0).content.metadata
     };
     let new = with("python", "5.0.4");
     assert_eq!(
@@ -466,46 +367,23 @@ fn what_no_rule_consumed_stays_under_attributes() {
         json!({ "http.method": "GET", "numbers": "[300 numbers]", "scope": "mine" })
     );
     assert_eq!(metadata["scope"], "user key");
-    assert!(
-        !scoped("langfuse-sdk", json!({ "x": 1 }))
-            .content
-            .metadata
-            .contains_key("attributes")
-    );
+    assert!(!scoped("langfuse-sdk", json!({ "x": 1 })).content.metadata.contains_key("attributes"));
 }
 
 #[test]
 fn levels_and_messages_follow_status_and_exceptions() {
     let exception = json!({ "name": "exception", "attributes": key_values(&json!({ "exception.type": "E", "exception.message": "m" })) });
     let failed = one_of(
-        span(
-            &json!({}),
-            &json!({ "status": { "code": 2 }, "events": [exception.clone()] }),
-        ),
+        span(&json!({}), &json!({ "status": { "code": 2 }, "events": [exception.clone()] })),
         "app",
     );
-    assert_eq!(
-        (failed.level, failed.status_message.as_deref()),
-        (Level::Error, Some("E: m"))
-    );
+    assert_eq!((failed.level, failed.status_message.as_deref()), (Level::Error, Some("E: m")));
     let handled = one_of(span(&json!({}), &json!({ "events": [exception] })), "app");
-    assert_eq!(
-        (handled.level, handled.status_message),
-        (Level::Default, None)
-    );
-    assert_eq!(
-        one(json!({ "langfuse.observation.level": " fatal " })).level,
-        Level::Error
-    );
-    assert_eq!(
-        one(json!({ "logfire.level_num": 13 })).level,
-        Level::Warning
-    );
+    assert_eq!((handled.level, handled.status_message), (Level::Default, None));
+    assert_eq!(one(json!({ "langfuse.observation.level": " fatal " })).level, Level::Error);
+    assert_eq!(one(json!({ "logfire.level_num": 13 })).level, Level::Warning);
     assert_eq!(one(json!({ "logfire.level_num": 5 })).level, Level::Debug);
-    let bookkeeping = one_of(
-        span(&json!({}), &json!({ "name": "tts_node" })),
-        "livekit-agents",
-    );
+    let bookkeeping = one_of(span(&json!({}), &json!({ "name": "tts_node" })), "livekit-agents");
     assert_eq!(bookkeeping.level, Level::Debug);
 }
 
@@ -516,10 +394,7 @@ fn the_first_token_must_lie_within_the_span() {
         one(json!({ "ai.response.msToFirstChunk": 1_500.0 })).completion_start,
         Some(start.plus_millis(1_500))
     );
-    assert_eq!(
-        one(json!({ "gen_ai.response.time_to_first_chunk": 3 })).completion_start,
-        None
-    );
+    assert_eq!(one(json!({ "gen_ai.response.time_to_first_chunk": 3 })).completion_start, None);
     let event =
         json!({ "name": "First Token Stream Event", "timeUnixNano": (START + SECOND).to_string() });
     let by_event = one_of(span(&json!({}), &json!({ "events": [event] })), "app");
@@ -533,11 +408,7 @@ fn pending_spans_are_noise_and_own_parents_are_none() {
     let body = request(&[pending], &json!({}), &json!({}));
     let result = mapped(&body, &Context::default());
     assert_eq!(
-        (
-            result.taken.n_accepted,
-            result.batch.observations.len(),
-            result.taken.n_rejected
-        ),
+        (result.taken.n_accepted, result.batch.observations.len(), result.taken.n_rejected),
         (1, 0, 0)
     );
 }
@@ -551,10 +422,7 @@ fn limits_cut_at_characters_and_say_so() {
         max_attributes: 4,
         ..Limits::default()
     };
-    let context = Context {
-        limits,
-        ..Context::default()
-    };
+    let context = Context { limits, ..Context::default() };
     let attributes = json!({ "input.value": "ééé", "big": "x".repeat(50), "small": 1, "fourth": 2, "dropped": 3 });
     let body = request(
         &[span(&attributes, &json!({ "droppedAttributesCount": 2 }))],
@@ -582,11 +450,8 @@ fn shape_errors_cost_only_what_they_touch() {
         json!({ "parentSpanId": "abc" }),
     ];
     for case in cases {
-        let body = request(
-            &[sound.clone(), span(&json!({}), &case)],
-            &json!({ "name": "s" }),
-            &json!({}),
-        );
+        let body =
+            request(&[sound.clone(), span(&json!({}), &case)], &json!({ "name": "s" }), &json!({}));
         let taken = mapped(&body, &Context::default()).taken;
         assert_eq!((taken.n_accepted, taken.n_rejected), (1, 1), "{case}");
         assert_eq!(taken.rejections[0].scope, "s");
@@ -602,20 +467,9 @@ fn shape_errors_cost_only_what_they_touch() {
         assert_eq!((taken.n_accepted, taken.n_rejected), (0, 0), "{body}");
         assert_eq!(taken.hint.is_some(), body.contains("resource_spans"));
     }
-    for body in [
-        "[]",
-        "{",
-        "{\"resourceSpans\":{}}",
-        "nope",
-        "{\"resourceLogs\":[]}",
-    ] {
+    for body in ["[]", "{", "{\"resourceSpans\":{}}", "nope", "{\"resourceLogs\":[]}"] {
         let mut batch = Batch::default();
-        let read = read_traces(
-            body.as_bytes(),
-            Encoding::Json,
-            &Context::default(),
-            &mut batch,
-        );
+        let read = read_traces(body.as_bytes(), Encoding::Json, &Context::default(), &mut batch);
         assert!(read.is_err(), "{body}");
     }
 }
@@ -666,10 +520,7 @@ fn a_tool_without_arguments_has_an_empty_object_as_input() {
             "gcp.vertex.agent.tool_response": "{\"a\":1}",
         }),
     );
-    assert_eq!(
-        (input(&vertex), output(&vertex)),
-        (json!({}), json!({ "a": 1 }))
-    );
+    assert_eq!((input(&vertex), output(&vertex)), (json!({}), json!({ "a": 1 })));
 }
 
 #[test]
@@ -708,12 +559,7 @@ fn whole_metadata_of_an_encoding_sdk_is_decoded_and_an_empty_object_adds_nothing
     let user_keys = |sent: &str| {
         let attributes = json!({ "langfuse.observation.metadata": sent });
         let body = request(&[span(&attributes, &json!({}))], &json!({}), &json!({}));
-        Value::Object(
-            mapped(&body, &context).batch.observations[0]
-                .content
-                .metadata
-                .clone(),
-        )
+        Value::Object(mapped(&body, &context).batch.observations[0].content.metadata.clone())
     };
     assert_eq!(user_keys("\"note\""), json!({ "metadata": "note" }));
     assert_eq!(user_keys("{}"), json!({}));

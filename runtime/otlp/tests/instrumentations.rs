@@ -29,17 +29,14 @@ fn any_value(value: &Value) -> Value {
 
 fn pairs(object: &Value) -> Value {
     let members = object.as_object().unwrap().iter();
-    members
-        .map(|(key, value)| json!({ "key": key, "value": any_value(value) }))
-        .collect()
+    members.map(|(key, value)| json!({ "key": key, "value": any_value(value) })).collect()
 }
 
 /// The observation of a case, as far as a case may speak of it.
 fn facts_of(case: &Case) -> Value {
     let events = case.events.as_array().into_iter().flatten();
-    let events: Vec<Value> = events
-        .map(|event| json!({ "name": event[0], "attributes": pairs(&event[1]) }))
-        .collect();
+    let events: Vec<Value> =
+        events.map(|event| json!({ "name": event[0], "attributes": pairs(&event[1]) })).collect();
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{
         "scope": { "name": case.scope },
         "spans": [{
@@ -50,13 +47,7 @@ fn facts_of(case: &Case) -> Value {
     }] }] })
     .to_string();
     let mut batch = Batch::default();
-    read_traces(
-        body.as_bytes(),
-        Encoding::Json,
-        &Context::default(),
-        &mut batch,
-    )
-    .unwrap();
+    read_traces(body.as_bytes(), Encoding::Json, &Context::default(), &mut batch).unwrap();
     let held = batch.observations.remove(0);
     json!({
         "type": held.kind.as_str(), "name": held.name, "model": held.model,
@@ -73,11 +64,7 @@ fn check(cases: &[Case]) {
     for case in cases {
         let found = facts_of(case);
         for (key, wanted) in case.facts.as_object().unwrap() {
-            assert_eq!(
-                &found[key], wanted,
-                "{} of {} ({})",
-                key, case.name, case.scope
-            );
+            assert_eq!(&found[key], wanted, "{} of {} ({})", key, case.name, case.scope);
         }
     }
 }
@@ -334,13 +321,7 @@ fn a_tool_span_is_a_model_call_where_it_counts_tokens_of_a_model_or_names_a_mode
         let mut all = json!({ "openinference.span.kind": "TOOL" });
         let members = attributes.as_object().unwrap().clone();
         all.as_object_mut().unwrap().extend(members);
-        Case {
-            scope: "litellm",
-            name,
-            attributes: all,
-            events: json!([]),
-            facts,
-        }
+        Case { scope: "litellm", name, attributes: all, events: json!([]), facts }
     };
     let with_counts = |more: Value| {
         let mut all = counts.clone();
@@ -374,10 +355,6 @@ fn a_tool_span_is_a_model_call_where_it_counts_tokens_of_a_model_or_names_a_mode
             counts.clone(),
             json!({ "type": "TOOL", "usage": {}, "aggregate": usage }),
         ),
-        case(
-            "another request",
-            json!({ "llm.request.type": "rerank" }),
-            json!({ "type": "TOOL" }),
-        ),
+        case("another request", json!({ "llm.request.type": "rerank" }), json!({ "type": "TOOL" })),
     ]);
 }

@@ -140,12 +140,7 @@ fn compare_members(at: &str, expected: &Value, actual: &Value, found: &mut Vec<S
     for (key, value) in expected.as_object().unwrap() {
         differences(&format!("{at}.{key}"), value, &actual[key], found);
     }
-    for key in [
-        "aggregateUsageDetails",
-        "aggregateCostDetails",
-        "duplicateOf",
-        "media",
-    ] {
+    for key in ["aggregateUsageDetails", "aggregateCostDetails", "duplicateOf", "media"] {
         if expected.get(key).is_none() && actual.get(key).is_some() {
             found.push(format!("{at}.{key}: not expected, got {}", actual[key]));
         }
@@ -158,11 +153,7 @@ fn check(expected: &Value, held: &Held, prices: &PriceTable, found: &mut Vec<Str
     if let Some(list) = expected["observations"].as_array() {
         let actual_list = actual["observations"].as_array().unwrap();
         if list.len() != actual_list.len() {
-            found.push(format!(
-                "{} observations, not {}",
-                actual_list.len(),
-                list.len()
-            ));
+            found.push(format!("{} observations, not {}", actual_list.len(), list.len()));
         }
         for (expected, actual) in list.iter().zip(actual_list) {
             let name = format!("{} {}", expected["id"], expected["name"]);
@@ -175,12 +166,7 @@ fn check(expected: &Value, held: &Held, prices: &PriceTable, found: &mut Vec<Str
             found.push("another number of traces".to_owned());
         }
         for (expected, actual) in sorted.iter().zip(actual["traces"].as_array().unwrap()) {
-            compare_members(
-                &format!("trace {}", expected["id"]),
-                expected,
-                actual,
-                found,
-            );
+            compare_members(&format!("trace {}", expected["id"]), expected, actual, found);
         }
         let scores = expected.get("scores").cloned().unwrap_or_else(|| json!([]));
         differences("scores", &scores, &actual["scores"], found);
@@ -221,9 +207,7 @@ fn check_facts(
             }
             "metadataAbsent" => {
                 let absent = value.as_array().unwrap();
-                absent
-                    .iter()
-                    .all(|key| !metadata.contains_key(key.as_str().unwrap()))
+                absent.iter().all(|key| !metadata.contains_key(key.as_str().unwrap()))
             }
             "links" => metadata.get("links") == Some(value),
             "inputStartsWith" => text.starts_with(value.as_str().unwrap()),
@@ -239,11 +223,7 @@ fn check_facts(
 fn check_ids(expected: &Value, actual: &Value, found: &mut Vec<String>) {
     let observations = actual["observations"].as_array().unwrap();
     let ids = |wanted: &dyn Fn(&Value) -> bool| -> Vec<&Value> {
-        observations
-            .iter()
-            .filter(|o| wanted(o))
-            .map(|o| &o["id"])
-            .collect()
+        observations.iter().filter(|o| wanted(o)).map(|o| &o["id"]).collect()
     };
     if let Some(accepted) = expected["acceptedObservations"].as_array() {
         let mut wanted: Vec<&Value> = accepted.iter().collect();
@@ -260,16 +240,9 @@ fn check_ids(expected: &Value, actual: &Value, found: &mut Vec<String>) {
             found.push(format!("roots: expected {roots:?}, got {got:?}"));
         }
     }
-    for (key, field) in [
-        ("traceName", "name"),
-        ("rootObservationId", "rootObservationId"),
-    ] {
+    for (key, field) in [("traceName", "name"), ("rootObservationId", "rootObservationId")] {
         if let Some(wanted) = expected.get(key)
-            && !actual["traces"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(|t| &t[field] == wanted)
+            && !actual["traces"].as_array().unwrap().iter().any(|t| &t[field] == wanted)
         {
             found.push(format!("{key}: expected {wanted}"));
         }
@@ -296,10 +269,7 @@ fn send(
         }
     };
     let mut again = Batch::default();
-    assert_eq!(
-        read_traces(body, encoding, &context, &mut again).as_ref(),
-        Ok(&taken)
-    );
+    assert_eq!(read_traces(body, encoding, &context, &mut again).as_ref(), Ok(&taken));
     assert_eq!(batch, again, "the mapping is not pure");
     match answer(&taken, encoding) {
         Answer::AllRejected(message) => {
@@ -354,9 +324,7 @@ fn otlp_corpus() {
             let logs = std::fs::read(corpus().join(format!("{fixture}-logs.{ending}"))).ok();
             for (label, found) in check_ways(&body, logs.as_deref(), encoding, &expected, &prices) {
                 failures.extend(
-                    found
-                        .into_iter()
-                        .map(|text| format!("{fixture}.{ending} {label}: {text}")),
+                    found.into_iter().map(|text| format!("{fixture}.{ending} {label}: {text}")),
                 );
             }
         }
@@ -364,12 +332,7 @@ fn otlp_corpus() {
         n_cases += 1;
     }
     assert!(n_cases >= 20, "the corpus is not where it was");
-    assert!(
-        failures.is_empty(),
-        "{} differences:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
 }
 
 /// In one request and again; logs first and last; and span by span in several orders with repeats.
@@ -446,11 +409,7 @@ fn split_json(body: &[u8]) -> Vec<Vec<u8>> {
                 one_scope["spans"] = json!([span]);
                 let mut one_resource = resource.clone();
                 one_resource["scopeSpans"] = json!([one_scope]);
-                parts.push(
-                    json!({ "resourceSpans": [one_resource] })
-                        .to_string()
-                        .into_bytes(),
-                );
+                parts.push(json!({ "resourceSpans": [one_resource] }).to_string().into_bytes());
             }
         }
     }

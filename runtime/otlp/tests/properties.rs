@@ -27,9 +27,8 @@ fn survives(bytes: &[u8]) {
         let mut observations = batch.observations;
         for observation in &mut observations {
             PriceTable::default().apply(observation);
-            for payload in [&observation.content.input, &observation.content.output]
-                .into_iter()
-                .flatten()
+            for payload in
+                [&observation.content.input, &observation.content.output].into_iter().flatten()
             {
                 // What is called JSON is JSON to every later reader, and PostgreSQL can hold it.
                 if let perpend_domain::payload::Payload::Json(text) = payload {
@@ -138,10 +137,8 @@ fn attribute_value() -> impl Strategy<Value = Value> {
             prop::collection::vec(inner.clone(), 0..4)
                 .prop_map(|v| json!({ "arrayValue": { "values": v } })),
             prop::collection::vec(("[a-z]{1,6}", inner), 0..4).prop_map(|pairs| {
-                let pairs: Vec<Value> = pairs
-                    .iter()
-                    .map(|(k, v)| json!({ "key": k, "value": v }))
-                    .collect();
+                let pairs: Vec<Value> =
+                    pairs.iter().map(|(k, v)| json!({ "key": k, "value": v })).collect();
                 json!({ "kvlistValue": { "values": pairs } })
             }),
         ]

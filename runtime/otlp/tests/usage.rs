@@ -1,10 +1,6 @@
 //! Usage as libraries and providers send it: `tests/corpus/usage`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test says what is wrong by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use perpend_domain::batch::Batch;
 use perpend_domain::observation::{Observation, Usage};

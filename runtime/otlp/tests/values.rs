@@ -107,10 +107,7 @@ fn all_attributes_of_a_content_event_are_taken_and_json_held_as_text_is_json() {
         { "key": "perpend.x", "value": { "stringValue": "y" } },
     ] }]);
     let input = one(&json!([]), &event).content.input.unwrap();
-    assert_eq!(
-        input.to_value(),
-        json!({ "foo": [{ "role": "user" }], "perpend.x": "y" })
-    );
+    assert_eq!(input.to_value(), json!({ "foo": [{ "role": "user" }], "perpend.x": "y" }));
 }
 
 #[test]
@@ -128,18 +125,8 @@ fn log_records_of_one_request_stand_in_the_order_of_their_nanoseconds() {
     let body = json!({ "resourceLogs": [{ "scopeLogs": [later] }, { "scopeLogs": [first] }] });
     let body = body.to_string();
     let mut batch = Batch::default();
-    read_logs(
-        body.as_bytes(),
-        Encoding::Json,
-        &Context::default(),
-        &mut batch,
-    )
-    .unwrap();
-    let contents: Vec<&Value> = batch
-        .logs
-        .iter()
-        .map(|log| &log.attributes["content"])
-        .collect();
+    read_logs(body.as_bytes(), Encoding::Json, &Context::default(), &mut batch).unwrap();
+    let contents: Vec<&Value> = batch.logs.iter().map(|log| &log.attributes["content"]).collect();
     assert_eq!(contents, ["a", "b", "c", "d"]);
 }
 
@@ -152,10 +139,7 @@ fn log_records_on_the_path_of_traces_are_called_what_they_are() {
     let Answer::AllRejected(refused) = answer(&taken, Encoding::Protobuf) else {
         panic!("{taken:?}");
     };
-    assert!(
-        refused.contains("this endpoint takes OTLP traces"),
-        "{refused}"
-    );
+    assert!(refused.contains("this endpoint takes OTLP traces"), "{refused}");
     let refused = read(b"\x0b").unwrap_err().to_string();
     assert!(refused.contains("not a protobuf message"), "{refused}");
 }

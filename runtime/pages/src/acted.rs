@@ -49,10 +49,7 @@ pub(super) struct Done {
 
 impl Done {
     pub(super) fn new(words: impl Into<String>) -> Self {
-        Self {
-            words: words.into(),
-            undo: None,
-        }
+        Self { words: words.into(), undo: None }
     }
 }
 
@@ -92,11 +89,7 @@ impl Acted {
             entries.pop_front();
         }
         let done = Slot::default();
-        entries.push_back(Entry {
-            key: key.clone(),
-            at: now,
-            done: Arc::clone(&done),
-        });
+        entries.push_back(Entry { key: key.clone(), at: now, done: Arc::clone(&done) });
         done
     }
 
@@ -109,9 +102,7 @@ impl Acted {
                 && entry.done.initialized()
                 && now < entry.at.plus_millis(KEPT_MS)
         });
-        of_session
-            .next()
-            .map_or_else(String::new, |entry| entry.key.id())
+        of_session.next().map_or_else(String::new, |entry| entry.key.id())
     }
 
     /// What a form of this session did in this project, as long as it can be undone.
@@ -129,10 +120,6 @@ impl Acted {
                 && entry.key.id() == id
         });
         let done = found?.done.get()?;
-        Some(Told {
-            id: id.to_owned(),
-            words: done.words.as_str().into(),
-            undo: done.undo.clone(),
-        })
+        Some(Told { id: id.to_owned(), words: done.words.as_str().into(), undo: done.undo.clone() })
     }
 }

@@ -36,9 +36,7 @@ pub(super) fn unrendered(error: &perpend_views::Error) -> Problem {
 
 /// A body that is shown as text, whatever it holds.
 pub(super) fn plain(text: String) -> Response {
-    let headers = [
-        (CONTENT_TYPE, "text/plain; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, "sandbox"),
-    ];
+    let headers =
+        [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CONTENT_SECURITY_POLICY, "sandbox")];
     (headers, Body::from(text)).into_response()
 }

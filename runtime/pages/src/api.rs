@@ -108,10 +108,7 @@ pub(super) fn user(viewer: &Viewer, query: &GroupQuery, id: &str) -> ApiRequest 
     let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
         .with("limit", query.limit.to_string())
         .with("userId", id);
-    let times = [
-        ("fromTimestamp", query.started.0),
-        ("toTimestamp", query.started.1),
-    ];
+    let times = [("fromTimestamp", query.started.0), ("toTimestamp", query.started.1)];
     for (name, at) in times {
         if let Some(at) = at {
             request = request.with(name, at.to_iso_micros());
@@ -166,10 +163,7 @@ pub(super) fn scores(
     let times = times.filter_map(|(name, at)| Some((name, at?.to_iso_micros())));
     let environments = query.environments.iter().cloned();
     let number = query.number.iter().flat_map(|(order, number)| {
-        [
-            ("operator", order.sign().to_owned()),
-            ("value", number.to_string()),
-        ]
+        [("operator", order.sign().to_owned()), ("value", number.to_string())]
     });
     let parameters = ones
         .into_iter()
@@ -193,11 +187,8 @@ pub(super) fn scores(
 
 /// The rules and the evaluators.
 pub(super) fn rules(viewer: &Viewer) -> [ApiRequest; 2] {
-    let newest = |path, note| {
-        ApiRequest::new(&viewer.origin, path)
-            .with("limit", "100")
-            .noted(note)
-    };
+    let newest =
+        |path, note| ApiRequest::new(&viewer.origin, path).with("limit", "100").noted(note);
     [
         newest("/api/public/v2/evaluation-rules", "The rules:"),
         newest("/api/public/v2/evaluators", "The evaluators:"),

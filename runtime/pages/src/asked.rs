@@ -82,9 +82,7 @@ impl Asked {
             Some(TracesFrom::End) => ListPage::Last,
             None => ListPage::Number(number(&page, &mut notices)),
         };
-        let searched = looked
-            .zip(found)
-            .map(|(n_tested, n_found)| Searched { n_tested, n_found });
+        let searched = looked.zip(found).map(|(n_tested, n_found)| Searched { n_tested, n_found });
         Self {
             query,
             searched: searched.filter(|_| matches!(page, ListPage::After(_))),
@@ -216,26 +214,18 @@ mod tests {
 
     #[test]
     fn boxes_and_what_is_typed_beside_them_are_columns_together() {
-        let asked = Asked::new(Some(
-            "cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount",
-        ));
+        let asked =
+            Asked::new(Some("cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount"));
         let columns = asked.query.columns.in_address();
         assert_eq!(columns, "trace,id,metadata.a,score.b");
-        assert_eq!(
-            (asked.query.n, asked.page, asked.notices.len()),
-            (25, ListPage::Number(1), 0)
-        );
+        assert_eq!((asked.query.n, asked.page, asked.notices.len()), (25, ListPage::Number(1), 0));
     }
 
     #[test]
     fn a_filter_that_is_too_long_is_left_out_and_named() {
         let long = Asked::new(Some(&format!("q={}", "a".repeat(MAX_BYTES + 1))));
         assert_eq!(long.query.q, "");
-        assert!(
-            long.notices[0].raw().starts_with("q: "),
-            "{:?}",
-            long.notices
-        );
+        assert!(long.notices[0].raw().starts_with("q: "), "{:?}", long.notices);
         let fits = Asked::new(Some(&format!("q={}", "a".repeat(MAX_BYTES))));
         assert_eq!((fits.query.q.len(), fits.notices.len()), (MAX_BYTES, 0));
     }
@@ -248,10 +238,7 @@ mod tests {
             assert!(said.starts_with(name), "{said}");
         }
         assert_eq!(said.len(), 4);
-        assert_eq!(
-            (asked.query.q.as_str(), &asked.page),
-            ("a", &ListPage::Number(1))
-        );
+        assert_eq!((asked.query.q.as_str(), &asked.page), ("a", &ListPage::Number(1)));
         let next = asked.query.address("/p", &ListPage::Last);
         assert!(next.ends_with("&peculiar=1&before=end"), "{next}");
         assert_eq!(asked.query.columns.in_address(), "trace,id");
@@ -260,10 +247,7 @@ mod tests {
     #[test]
     fn how_far_a_search_came_is_that_of_the_page_behind_it() {
         let searched = |query| Asked::new(Some(query)).searched;
-        let so_far = Searched {
-            n_tested: 20_000,
-            n_found: 5,
-        };
+        let so_far = Searched { n_tested: 20_000, n_found: 5 };
         assert_eq!(searched("after=_5_a&looked=20000&found=5"), Some(so_far));
         assert_eq!(so_far.more(), "&looked=20000&found=5");
         for other in [

@@ -94,11 +94,7 @@ pub(super) async fn show(
 }
 
 async fn ask(app: &App, viewer: &Viewer, address: &str) -> Result<Response, Problem> {
-    let act = Act {
-        project: viewer.project.clone(),
-        scope: viewer.scope,
-        public_half: None,
-    };
+    let act = Act { project: viewer.project.clone(), scope: viewer.scope, public_half: None };
     let request = Request::builder().uri(address).extension(OfViewer(act));
     let request = request.body(Body::empty());
     let request = request.map_err(|_| Problem::query("p", "makes an address that is too long"))?;
@@ -123,10 +119,7 @@ async fn begins(response: Response) -> Result<(String, Text), Problem> {
         && let Some(part) = parts.next().await
     {
         let part = part.map_err(|error| {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "an answer broke off"
-            );
+            tracing::error!(error = &error as &dyn std::error::Error, "an answer broke off");
             Problem::internal()
         })?;
         shown.extend(part.iter().take(SHOWN + 1 - shown.len()));

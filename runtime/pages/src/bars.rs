@@ -60,12 +60,7 @@ pub(super) async fn chart(
 ) -> Result<Chart, Problem> {
     let granularity = Granularity::for_range(range.0, range.1);
     let buckets = buckets(app, range, granularity);
-    let chosen: Vec<&str> = viewer
-        .focus
-        .environments
-        .iter()
-        .map(String::as_str)
-        .collect();
+    let chosen: Vec<&str> = viewer.focus.environments.iter().map(String::as_str).collect();
     let environments = match chosen.as_slice() {
         [] => Environments::AllBut(&read::OWN),
         chosen => Environments::Only(chosen),
@@ -84,12 +79,7 @@ pub(super) async fn chart(
     });
     let bars: Vec<Bar> = bars.collect();
     let whole = |value: f64| perpend_views::count(value as u64);
-    Ok(Chart::new(
-        ("Traces", Part::Errors),
-        granularity,
-        &bars,
-        whole,
-    ))
+    Ok(Chart::new(("Traces", Part::Errors), granularity, &bars, whole))
 }
 
 /// `GET P/_/traces/bars`: the bars alone. The query is that of the list.

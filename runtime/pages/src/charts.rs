@@ -117,21 +117,13 @@ pub(super) async fn by(
         }
         return Ok(all);
     }
-    let condition = |column, test| Condition {
-        column: find(OBSERVATIONS, column),
-        test,
-    };
+    let condition = |column, test| Condition { column: find(OBSERVATIONS, column), test };
     let unpriced = vec![
         condition("type", Test::AnyOf(kinds.into_iter().collect())),
         condition("totalCost", Test::IsNull),
     ];
-    let unpriced = asked.ask_where(
-        View::Observations,
-        &dimensions,
-        &METRICS,
-        granularity,
-        unpriced,
-    );
+    let unpriced =
+        asked.ask_where(View::Observations, &dimensions, &METRICS, granularity, unpriced);
     let unpriced = unpriced.await?;
     let with_tokens = unpriced.iter().map(|group| {
         let [_, tokens, _] = totals(group);
@@ -152,12 +144,7 @@ pub(super) async fn sums(
     range: Range,
     granularity: Option<Granularity>,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let asked = Questions {
-        app,
-        viewer,
-        range,
-        user: None,
-    };
+    let asked = Questions { app, viewer, range, user: None };
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
     for (group, own) in by(asked, None, granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
@@ -227,9 +214,8 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Chart
     let base = viewer.base();
     let buckets = buckets(app, range, granularity);
     let costs = buckets.iter().map(|bucket| all.get(&bucket.start));
-    let costs: Vec<CostSum> = costs
-        .map(|sums| sums.map_or_else(CostSum::default, |sums| sums.cost))
-        .collect();
+    let costs: Vec<CostSum> =
+        costs.map(|sums| sums.map_or_else(CostSum::default, |sums| sums.cost)).collect();
     let bars = buckets.iter().zip(&costs).map(|(bucket, cost)| Bar {
         time: bucket.time(),
         value: cost.dollars,

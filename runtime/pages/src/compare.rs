@@ -87,12 +87,7 @@ pub(super) async fn show(
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let Asked {
-        mut query,
-        chosen,
-        is_of_page,
-        notices,
-    } = Asked::new(raw.as_deref());
+    let Asked { mut query, chosen, is_of_page, notices } = Asked::new(raw.as_deref());
     if !is_of_page {
         // A trace may be called like this page: then its address, which asks for no comparison, is its own.
         let id = TraceId::new(NAME).ok();
@@ -129,14 +124,10 @@ async fn compared(
     mut notices: Vec<Text>,
 ) -> Result<Response, Problem> {
     // Reading the contents of a large trace keeps one processor busy.
-    let sides = tokio::try_join!(
-        apart(side(app, viewer, &query.a)),
-        apart(side(app, viewer, &query.b))
-    )?;
+    let sides =
+        tokio::try_join!(apart(side(app, viewer, &query.a)), apart(side(app, viewer, &query.b)))?;
     let mut sides = <[_; 2]>::from(sides);
-    let outlines = sides
-        .each_ref()
-        .map(|side| side.as_ref().map(|side| &*side.outline));
+    let outlines = sides.each_ref().map(|side| side.as_ref().map(|side| &*side.outline));
     let nothing = Outline::default();
     let pairs = {
         let [a, b] = outlines.map(|outline| outline.unwrap_or(&nothing));
@@ -144,9 +135,7 @@ async fn compared(
     };
     let selected = query.pair.as_ref().map(|pair| {
         let row = |side: usize, id: &str| {
-            outlines[side]?
-                .find(id)
-                .and_then(|row| u32::try_from(row).ok())
+            outlines[side]?.find(id).and_then(|row| u32::try_from(row).ok())
         };
         let found = match pair {
             OfSide::A(id) => row(0, id).map(|row| pairs.iter().find(|pair| pair.a == Some(row))),
@@ -162,10 +151,7 @@ async fn compared(
             };
             let ids = [id(0, pair.a), id(1, pair.b)];
             let [a, b] = ids;
-            Some([
-                step(app, viewer, &query.a, a).await?,
-                step(app, viewer, &query.b, b).await?,
-            ])
+            Some([step(app, viewer, &query.a, a).await?, step(app, viewer, &query.b, b).await?])
         }
         Some(None) => {
             let said = "pair: neither trace has this step, so the traces as a whole are compared.";
@@ -176,14 +162,8 @@ async fn compared(
         None => None,
     };
     add_scores(app, viewer, &mut sides).await?;
-    let input = CompareInput {
-        shell: viewer.shell(Section::Traces),
-        query,
-        sides,
-        pairs,
-        steps,
-        notices,
-    };
+    let input =
+        CompareInput { shell: viewer.shell(Section::Traces), query, sides, pairs, steps, notices };
     let view = laid_out(move || ComparePage::new(input)).await?;
     page(StatusCode::OK, &view)
 }
@@ -229,9 +209,7 @@ async fn add_scores(
     let ids = sides.iter().flatten().map(|side| side.trace.id.clone());
     let ids: Vec<TraceId> = ids.collect();
     let telemetry = &app.store.telemetry;
-    let all = telemetry
-        .newest_scores_of_traces(&viewer.project, &ids, lines::MAX_SCORES)
-        .await?;
+    let all = telemetry.newest_scores_of_traces(&viewer.project, &ids, lines::MAX_SCORES).await?;
     for side in sides.iter_mut().flatten() {
         let mut by_subject: HashMap<Option<String>, Vec<&Score>> = HashMap::new();
         for score in &all {
@@ -249,9 +227,7 @@ async fn add_scores(
             Scored::new(written.map(|written| (written.name.as_str(), &written.value)))
         };
         let by_subject = by_subject.into_iter();
-        side.scores = by_subject
-            .map(|(of, scores)| (of, scored(scores)))
-            .collect();
+        side.scores = by_subject.map(|(of, scores)| (of, scored(scores))).collect();
     }
     Ok(())
 }
@@ -275,9 +251,7 @@ mod tests {
 
     #[test]
     fn each_parameter_that_cannot_be_read_is_named() {
-        let asked = Asked::new(Some(
-            "a=x&b=y&pair=z&diff=odd&space=odd&at=odd&in=javascript%3A",
-        ));
+        let asked = Asked::new(Some("a=x&b=y&pair=z&diff=odd&space=odd&at=odd&in=javascript%3A"));
         let said: Vec<&str> = asked.notices.iter().map(Text::raw).collect();
         for (said, name) in said.iter().zip(["pair: ", "diff: ", "space: ", "at: "]) {
             assert!(said.starts_with(name), "{said}");

@@ -31,18 +31,12 @@ impl Conditions {
         if hides_own {
             others.push(read::without_own(TRACES));
         }
-        Self {
-            parsed,
-            others,
-            hides_own,
-        }
+        Self { parsed, others, hides_own }
     }
 
     /// All of them.
     pub(super) fn filter(&self) -> Filter {
         let all = self.parsed.filter.conditions.iter().chain(&self.others);
-        Filter {
-            conditions: all.cloned().collect(),
-        }
+        Filter { conditions: all.cloned().collect() }
     }
 }

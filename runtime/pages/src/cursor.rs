@@ -14,10 +14,7 @@ fn written(cursor: &Cursor) -> String {
 /// The cursor in a parameter; none when it is not one.
 fn read(raw: &str) -> Option<Cursor> {
     let (at, id) = raw.split_once('.')?;
-    Some(Cursor {
-        at: Timestamp::from_micros(at.parse().ok()?),
-        id: id.to_owned(),
-    })
+    Some(Cursor { at: Timestamp::from_micros(at.parse().ok()?), id: id.to_owned() })
 }
 
 /// The cursor of an address, and whether the page is before it; the last page is before none. A notice names the parameter that is not a cursor.
@@ -26,11 +23,7 @@ pub(super) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Opti
         return (None, true);
     }
     let is_backwards = !before.is_empty();
-    let (name, raw) = if is_backwards {
-        ("before", before)
-    } else {
-        ("after", after)
-    };
+    let (name, raw) = if is_backwards { ("before", before) } else { ("after", after) };
     let cursor = read(raw);
     if cursor.is_none() && !raw.is_empty() {
         let fault =
@@ -127,19 +120,11 @@ mod tests {
 
     #[test]
     fn a_place_comes_back_from_its_address() {
-        let cursor = Cursor {
-            at: Timestamp::from_micros(-5),
-            id: "a.b&c ü".to_owned(),
-        };
-        let listed = Listed {
-            path: "/p".to_owned(),
-            pairs: Vec::new(),
-        };
+        let cursor = Cursor { at: Timestamp::from_micros(-5), id: "a.b&c ü".to_owned() };
+        let listed = Listed { path: "/p".to_owned(), pairs: Vec::new() };
         let address = listed.at(&cursor, false);
         let (_, raw) = address.split_once("?after=").unwrap();
-        let raw = percent_encoding::percent_decode_str(raw)
-            .decode_utf8()
-            .unwrap();
+        let raw = percent_encoding::percent_decode_str(raw).decode_utf8().unwrap();
         let mut notices = Vec::new();
         let mut read = |after: &str, before: &str| place(after, before, &mut notices);
         assert_eq!(read(&raw, ""), (Some(cursor.clone()), false));

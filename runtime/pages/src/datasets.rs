@@ -45,10 +45,7 @@ pub(super) async fn all(
     viewer: Viewer,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let newest = Paging {
-        page: 1,
-        limit: DATASETS,
-    };
+    let newest = Paging { page: 1, limit: DATASETS };
     let found = app.store.catalog.datasets(&viewer.project, newest).await?;
     let base = format!("{}/datasets", viewer.base());
     let inside = found.items.into_iter().map(|found| {
@@ -87,10 +84,7 @@ pub(super) async fn dataset(
     let (store, project) = (&app.store, &viewer.project);
     let found = store.catalog.dataset_by_id(project, &dataset).await?;
     let found = found.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
-    let items = ItemQuery {
-        dataset_id: Some(found.id.clone()),
-        ..ItemQuery::default()
-    };
+    let items = ItemQuery { dataset_id: Some(found.id.clone()), ..ItemQuery::default() };
     let one = Paging { page: 1, limit: 1 };
     let n_items = store.catalog.dataset_items(project, &items, one).await?;
     let ids = [found.id.as_str()];
@@ -112,25 +106,13 @@ pub(super) async fn dataset(
         facts: vec![
             ("Items", Html::text(&count(n_items.n_total))),
             ("Schema of inputs", schema(&found.input_schema).into()),
-            (
-                "Schema of outputs",
-                schema(&found.expected_output_schema).into(),
-            ),
+            ("Schema of outputs", schema(&found.expected_output_schema).into()),
             times(found.created_at),
         ],
         inside: runs.collect(),
         requests: vec![
-            (
-                "Items",
-                curl(
-                    &origin,
-                    &format!("/api/public/dataset-items?datasetName={name}"),
-                ),
-            ),
-            (
-                "Runs",
-                curl(&origin, &format!("/api/public/datasets/{name}/runs")),
-            ),
+            ("Items", curl(&origin, &format!("/api/public/dataset-items?datasetName={name}"))),
+            ("Runs", curl(&origin, &format!("/api/public/datasets/{name}/runs"))),
         ],
         name: Text::from(found.name),
     };
@@ -158,10 +140,7 @@ pub(super) async fn run(
         shell: viewer.shell(Section::Elsewhere),
         kind: "Run",
         description: found.description.as_deref().map(Text::lines),
-        facts: vec![
-            ("Dataset", Text::from(found.dataset_name).into()),
-            times(found.created_at),
-        ],
+        facts: vec![("Dataset", Text::from(found.dataset_name).into()), times(found.created_at)],
         inside: Vec::new(),
         requests: vec![("The run with its items", curl(&origin, &path))],
         name: Text::from(found.name),

@@ -29,13 +29,7 @@ struct Said {
 
 impl Said {
     fn new(state: &'static str, tone: Tone, sentence: impl Into<String>) -> Self {
-        Self {
-            state,
-            tone,
-            sentence: sentence.into(),
-            facts: Vec::new(),
-            requeue: None,
-        }
+        Self { state, tone, sentence: sentence.into(), facts: Vec::new(), requeue: None }
     }
 
     fn fact(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -132,15 +126,7 @@ pub(super) async fn verdicts(
         let by_rank = rank(a).cmp(&rank(b));
         by_rank.then_with(|| a.rule.name.cmp(&b.rule.name))
     });
-    Ok(Verdicts {
-        all: verdicts,
-        without_score,
-        asked: RulesAsked {
-            from,
-            n: asked.len(),
-            n_all,
-        },
-    })
+    Ok(Verdicts { all: verdicts, without_score, asked: RulesAsked { from, n: asked.len(), n_all } })
 }
 
 /// All rules for such targets.
@@ -199,10 +185,7 @@ fn last_execution<'a>(
 }
 
 fn of_execution(execution: &Execution) -> Said {
-    let message = execution
-        .error_message
-        .as_deref()
-        .unwrap_or("No more is known.");
+    let message = execution.error_message.as_deref().unwrap_or("No more is known.");
     let said = match execution.state {
         ExecutionState::Pending => Said::new("waiting", Tone::Waiting, "Waits for a worker."),
         ExecutionState::Running => Said::new("running", Tone::Waiting, "Is being evaluated now."),
@@ -212,11 +195,9 @@ fn of_execution(execution: &Execution) -> Said {
         ExecutionState::Held => {
             Said::new("held", Tone::Waiting, message).at("Given up at", execution.due_at)
         }
-        ExecutionState::Completed => Said::new(
-            "done",
-            Tone::Plain,
-            "It was scored; the score is no longer there.",
-        ),
+        ExecutionState::Completed => {
+            Said::new("done", Tone::Plain, "It was scored; the score is no longer there.")
+        }
         ExecutionState::Skipped => Said::new("nothing to measure", Tone::Plain, message),
         ExecutionState::Failed => Said::new("failed", Tone::Bad, message),
         ExecutionState::Cancelled => Said::new("cancelled", Tone::Plain, message),
@@ -242,13 +223,11 @@ fn of_step(step: &Step) -> Option<Said> {
         Step::NotComplete { .. } | Step::WaitingForRule { .. } | Step::Due => {
             said("waiting", Tone::Waiting)
         }
-        Step::OlderThanRule {
-            arrived_at,
-            rule_created_at,
-            ..
-        } => said("older than the rule", Tone::Plain)
-            .at("Arrived", *arrived_at)
-            .at("Rule made", *rule_created_at),
+        Step::OlderThanRule { arrived_at, rule_created_at, .. } => {
+            said("older than the rule", Tone::Plain)
+                .at("Arrived", *arrived_at)
+                .at("Rule made", *rule_created_at)
+        }
         Step::Taken { sample, rate, .. } => said("not scored", Tone::Plain)
             .fact("Sampling number", sampled(*sample))
             .fact("Rate", rate.to_string()),
@@ -277,21 +256,13 @@ mod tests {
         let condition =
             json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
-        let said = of_step(&Step::Refused(Refusal::NotMatched {
-            index: 1,
-            condition,
-            actual,
-        }))
-        .unwrap();
+        let said =
+            of_step(&Step::Refused(Refusal::NotMatched { index: 1, condition, actual })).unwrap();
         assert_eq!(
             said.sentence,
             "The rule scores where environment is \"prod\"; here it is \"staging\"."
         );
-        let said = of_step(&Step::Refused(Refusal::SampledOut {
-            value: 0.5,
-            rate: 0.1,
-        }))
-        .unwrap();
+        let said = of_step(&Step::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 })).unwrap();
         assert!(said.sentence.contains("10 %") && said.sentence.contains("0.500000"));
         assert!(said.facts.is_empty());
     }

@@ -55,9 +55,7 @@ pub(super) async fn show(
     let part = match Sought::new(&text) {
         Some(sought) => {
             let query = FindQuery::new(sought, after);
-            let found = telemetry
-                .find_in_trace(&viewer.project, &id, &query)
-                .await?;
+            let found = telemetry.find_in_trace(&viewer.project, &id, &query).await?;
             found.ok_or_else(unknown)?
         }
         None => FoundPart::default(),

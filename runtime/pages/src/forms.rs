@@ -50,11 +50,7 @@ impl FromRequest<App> for Sent {
             token: viewer.token,
             digest: Digest::of(&[path.as_bytes(), b"\n", &body].concat()),
         };
-        Ok(Self {
-            viewer,
-            fields,
-            key,
-        })
+        Ok(Self { viewer, fields, key })
     }
 }
 
@@ -86,19 +82,13 @@ impl Sent {
 
 fn path(request: &Request) -> String {
     let address = request.extensions().get::<OriginalUri>();
-    address
-        .map_or(request.uri(), |address| &address.0)
-        .path()
-        .to_owned()
+    address.map_or(request.uri(), |address| &address.0).path().to_owned()
 }
 
 /// The token of the viewer's session is in the form.
 fn token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
     let shown = fields.text("form").unwrap_or_default();
-    match viewer
-        .token
-        .is_in(shown.split('.').next().unwrap_or_default())
-    {
+    match viewer.token.is_in(shown.split('.').next().unwrap_or_default()) {
         true => Ok(()),
         false => Err(Problem::new(
             Code::AccessDenied,

@@ -26,10 +26,8 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     if let ["users", id, "trends"] = segments.as_slice() {
         return Some(with(&format!("/users/{id}"), "trends=1"));
     }
-    if let [
-        list @ ("traces" | "scores" | "sessions" | "users"),
-        "suggest" | "news",
-    ] = segments.as_slice()
+    if let [list @ ("traces" | "scores" | "sessions" | "users"), "suggest" | "news"] =
+        segments.as_slice()
     {
         return Some(format!("{base}/{list}{query}"));
     }
@@ -58,10 +56,7 @@ mod tests {
             ("search/contents?q=a", "/search?q=a"),
             ("value?trace=t&path=%24", "/value?trace=t&path=%24"),
             ("news?since=1", ""),
-            (
-                "trends?from=-1d&part=scores",
-                "?from=-1d&part=scores&trends=1",
-            ),
+            ("trends?from=-1d&part=scores", "?from=-1d&part=scores&trends=1"),
             ("traces/facets?q=x", "/traces?q=x&facets=1"),
             ("traces/bars", "/traces?bars=1"),
             ("traces/suggest?q=na", "/traces?q=na"),
@@ -73,12 +68,7 @@ mod tests {
             let page = format!("/project/p{page}");
             assert_eq!(page_of(&format!("/project/p/_/{part}")), Some(page));
         }
-        for page in [
-            "/project/p/traces/t",
-            "/project/p/sessions/_/",
-            "/assets/_/x",
-            "/_/x",
-        ] {
+        for page in ["/project/p/traces/t", "/project/p/sessions/_/", "/assets/_/x", "/_/x"] {
             assert_eq!(page_of(page), None, "{page}");
         }
     }

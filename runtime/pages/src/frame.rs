@@ -168,34 +168,20 @@ fn keep_inert(mut response: Response) -> Response {
         // Addresses of this server, the one with the token above all, are nobody else's business. With `no-referrer` browsers
         // would not say where a form was sent from.
         (REFERRER_POLICY, "same-origin"),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            "same-origin",
-        ),
-        (
-            HeaderName::from_static("permissions-policy"),
-            assets::PERMISSIONS_POLICY,
-        ),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("permissions-policy"), assets::PERMISSIONS_POLICY),
     ];
     for (name, value) in fixed {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    headers
-        .entry(CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("private, no-store"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-store"));
     response
 }
 
 /// The 404 page of an address that has none.
 pub async fn not_found(app: &App, headers: &HeaderMap, address: &Uri) -> Response {
     let shell = viewer::around_nothing(app, headers, address).await;
-    let page = error_page(
-        &Problem::not_found("page"),
-        shell,
-        (headers.get(REQUEST_ID), true),
-    );
+    let page = error_page(&Problem::not_found("page"), shell, (headers.get(REQUEST_ID), true));
     keep_inert(page)
 }
 
@@ -219,11 +205,7 @@ fn error_page(
     let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
     let view = ErrorPage {
         // Without forms: what is not found has the same bytes whatever it is.
-        shell: Shell {
-            forms: FormKit::default(),
-            here: String::new(),
-            ..shell
-        },
+        shell: Shell { forms: FormKit::default(), here: String::new(), ..shell },
         status: status.as_u16(),
         title,
         message: Text::from(message),

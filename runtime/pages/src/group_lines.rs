@@ -37,9 +37,7 @@ pub(super) async fn of(
 ) -> Result<Vec<GroupLine>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let ids: Vec<&str> = groups.iter().map(|group| group.id.as_str()).collect();
-    let mut scores = telemetry
-        .scores_of_groups(project, query, &ids, SCORED)
-        .await?;
+    let mut scores = telemetry.scores_of_groups(project, query, &ids, SCORED).await?;
     let first = first_day(app.web.clock.now());
     let days = match query.by {
         GroupedBy::Session => HashMap::new(),
@@ -116,9 +114,7 @@ fn chips(
         by_subject.then_with(|| worth(a).total_cmp(&worth(b)))
     });
     let first = sums.iter().take(CHIPS);
-    let mut chips: Vec<_> = first
-        .map(|sum| chip((base, focus), of, user, sum))
-        .collect();
+    let mut chips: Vec<_> = first.map(|sum| chip((base, focus), of, user, sum)).collect();
     if CHIPS < sums.len() {
         chips.push(GroupChip {
             name: Text::from(format!("+{}", sums.len() - CHIPS)),
@@ -156,10 +152,9 @@ fn chip(
         _ => format!("{} scores", count(sum.n)),
     };
     let (what, there) = match sum.is_own {
-        true => (
-            "the session itself".to_owned(),
-            format!("{}#pane-scores", href(base, of.0, of.1)),
-        ),
+        true => {
+            ("the session itself".to_owned(), format!("{}#pane-scores", href(base, of.0, of.1)))
+        }
         false => (
             match user {
                 Some(_) => format!("its newest {SCORED} traces of this user"),
@@ -172,9 +167,7 @@ fn chip(
         name: Text::from(sum.name.as_str()),
         value: said(sum),
         title: format!("{n} of {what}"),
-        share: Some(worth(sum))
-            .filter(|worth| *worth <= 1.0)
-            .map(|worth| (worth * 100.0).round()),
+        share: Some(worth(sum)).filter(|worth| *worth <= 1.0).map(|worth| (worth * 100.0).round()),
         href: there,
     }
 }
@@ -194,25 +187,16 @@ pub(super) fn only((by, id): (GroupedBy, &str)) -> Condition {
         GroupedBy::Session => "sessionId",
         GroupedBy::User => "userId",
     };
-    Condition {
-        column: find(TRACES, column),
-        test: Test::Text(TextOp::Equal, id.to_owned()),
-    }
+    Condition { column: find(TRACES, column), test: Test::Text(TextOp::Equal, id.to_owned()) }
 }
 
 /// The list of the traces that fit, of all that sessions and users are made of: where no environment is chosen, those of
 /// evaluations and experiments too, which the list leaves out unless it is asked about environments.
 pub(super) fn all(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery {
     if focus.environments.is_empty() {
-        conditions.push(Condition {
-            column: find(TRACES, "environment"),
-            test: Test::IsNotNull,
-        });
+        conditions.push(Condition { column: find(TRACES, "environment"), test: Test::IsNotNull });
     }
-    TracesQuery {
-        focus: focus.clone(),
-        ..TracesQuery::of(print(&Filter { conditions }))
-    }
+    TracesQuery { focus: focus.clone(), ..TracesQuery::of(print(&Filter { conditions })) }
 }
 
 /// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
@@ -228,10 +212,7 @@ fn traces(focus: &Focus, of: (GroupedBy, &str), user: Option<&str>, sum: &ScoreS
         }),
         (_, None) => {}
     }
-    TracesQuery {
-        sort,
-        ..all(focus, conditions)
-    }
+    TracesQuery { sort, ..all(focus, conditions) }
 }
 
 fn lowest(name: &str) -> Sort {
@@ -243,20 +224,11 @@ fn lowest(name: &str) -> Sort {
 pub(super) fn low(focus: &Focus, user: &str, (name, is_truth): (&str, bool)) -> TracesQuery {
     let (column, test) = match is_truth {
         true => ("score_booleans", Test::MemberIs(name.to_owned(), false)),
-        false => (
-            "scores_avg",
-            Test::MemberNumber(name.to_owned(), Order::Less, 0.5),
-        ),
+        false => ("scores_avg", Test::MemberNumber(name.to_owned(), Order::Less, 0.5)),
     };
-    let scored = Condition {
-        column: find(TRACES, column),
-        test,
-    };
+    let scored = Condition { column: find(TRACES, column), test };
     let conditions = vec![only((GroupedBy::User, user)), scored];
-    TracesQuery {
-        sort: lowest(name),
-        ..all(focus, conditions)
-    }
+    TracesQuery { sort: lowest(name), ..all(focus, conditions) }
 }
 
 #[cfg(test)]
@@ -283,10 +255,7 @@ mod tests {
             (sum(ScoreDataType::Numeric, 4, 3.0, None), "0.75 (n = 4)"),
             (sum(ScoreDataType::Boolean, 1, 1.0, None), "true"),
             (sum(ScoreDataType::Boolean, 3, 2.0, None), "2 of 3 true"),
-            (
-                sum(ScoreDataType::Categorical, 3, 0.0, Some(("kind", 2))),
-                "kind 2 of 3",
-            ),
+            (sum(ScoreDataType::Categorical, 3, 0.0, Some(("kind", 2))), "kind 2 of 3"),
             (sum(ScoreDataType::Text, 3, 0.0, None), "n = 3"),
         ] {
             assert_eq!(said(&sum).raw(), wanted);
@@ -331,14 +300,8 @@ mod tests {
             assert!(query.sort.ascending);
         }
         // A list with a condition on environments hides none of them.
-        let chosen = Focus {
-            environments: vec!["prod".to_owned()],
-            ..Focus::default()
-        };
-        for (focus, wanted) in [
-            (&focus, "userId:=x environment:set"),
-            (&chosen, "userId:=x"),
-        ] {
+        let chosen = Focus { environments: vec!["prod".to_owned()], ..Focus::default() };
+        for (focus, wanted) in [(&focus, "userId:=x environment:set"), (&chosen, "userId:=x")] {
             let query = all(focus, vec![only((GroupedBy::User, "x"))]);
             assert_eq!((query.q.as_str(), &query.focus), (wanted, focus));
         }

@@ -150,12 +150,7 @@ async fn elsewhere(
         return Ok(None);
     }
     let end = async |is_backwards| {
-        let query = GroupQuery {
-            started: (None, None),
-            is_backwards,
-            limit: 1,
-            ..query.clone()
-        };
+        let query = GroupQuery { started: (None, None), is_backwards, limit: 1, ..query.clone() };
         let tested = fitting(app, viewer, &query, filter).await?;
         Ok::<_, Problem>(tested.page.items.first().map(|group| group.last))
     };
@@ -174,24 +169,14 @@ async fn why(
     let all = GroupQuery::new(query.by, ALONE);
     for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
         if let Ok(conditions) = &term.outcome {
-            let alone = Filter {
-                conditions: conditions.clone(),
-            };
+            let alone = Filter { conditions: conditions.clone() };
             chip.alone = Some(count_alone(app, viewer, &all, &alone).await?);
         }
     }
-    let in_time = GroupQuery {
-        started: query.started,
-        ..all.clone()
-    };
-    let in_environments = GroupQuery {
-        environments: query.environments.clone(),
-        ..all
-    };
-    let parts = [
-        (viewer.focus.has_time(), in_time),
-        (!query.environments.is_empty(), in_environments),
-    ];
+    let in_time = GroupQuery { started: query.started, ..all.clone() };
+    let in_environments = GroupQuery { environments: query.environments.clone(), ..all };
+    let parts =
+        [(viewer.focus.has_time(), in_time), (!query.environments.is_empty(), in_environments)];
     for (alone, (is_chosen, query)) in why.around.iter_mut().zip(parts) {
         if is_chosen {
             *alone = Some(count_alone(app, viewer, &query, &Filter::default()).await?);
@@ -236,10 +221,8 @@ async fn list(
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
     let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
     let own: Vec<Parameter> = filter.into_iter().chain(rows.clone()).collect();
-    let listed = Listed {
-        path: list_href(&base, by),
-        pairs: [own.clone(), viewer.parameters()].concat(),
-    };
+    let listed =
+        Listed { path: list_href(&base, by), pairs: [own.clone(), viewer.parameters()].concat() };
     let of_focus = (listed.path.clone(), [own, viewer.unread()].concat());
     let ways = ways(&listed, &query, &tested);
     let on = tested.stopped.as_ref();
@@ -261,9 +244,7 @@ async fn list(
     };
     let view = GroupsPage {
         setup,
-        shell: viewer
-            .shell(section)
-            .with_api(api::groups(viewer, &query, is_filtered)),
+        shell: viewer.shell(section).with_api(api::groups(viewer, &query, is_filtered)),
         focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
         notices,
         filter: FilterView {
@@ -320,21 +301,12 @@ mod tests {
     #[test]
     fn a_search_that_stopped_goes_on_in_its_direction_and_a_page_without_rows_leads_to_the_first() {
         let cursor = |id: &str| {
-            Some(Cursor {
-                at: perpend_domain::time::Timestamp::from_micros(5),
-                id: id.to_owned(),
-            })
+            Some(Cursor { at: perpend_domain::time::Timestamp::from_micros(5), id: id.to_owned() })
         };
-        let listed = Listed {
-            path: "/p".to_owned(),
-            pairs: vec![("q".into(), "a".to_owned())],
-        };
+        let listed = Listed { path: "/p".to_owned(), pairs: vec![("q".into(), "a".to_owned())] };
         let mut query = GroupQuery::new(GroupedBy::User, 2);
         query.after = cursor("x");
-        let tested = TestedGroups {
-            stopped: cursor("y"),
-            ..TestedGroups::default()
-        };
+        let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
         let ways = super::ways(&listed, &query, &tested);
         assert_eq!(ways.behind, Some(("Go on", "/p?q=a&after=5.y".to_owned())));
         assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));

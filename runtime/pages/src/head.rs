@@ -61,10 +61,6 @@ pub(super) async fn state(
     Ok(found.map(|progress| {
         let timing = Timing::default();
         let complete = completion(TargetKind::Trace, &progress, &timing, progress.first_seen);
-        TraceState {
-            progress,
-            complete: (complete.at, complete.reason),
-            now,
-        }
+        TraceState { progress, complete: (complete.at, complete.reason), now }
     }))
 }

@@ -19,28 +19,19 @@ pub(crate) struct Lately<T> {
 
 impl<T: Clone> Lately<T> {
     pub(crate) fn new(fresh: i64) -> Self {
-        Self {
-            by_project: Mutex::new(LruCache::new(PROJECTS)),
-            fresh,
-        }
+        Self { by_project: Mutex::new(LruCache::new(PROJECTS)), fresh }
     }
 
     /// What is still fresh.
     pub(crate) fn get(&self, project: &ProjectId, now: Timestamp) -> Option<T> {
-        let mut held = self
-            .by_project
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.by_project.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, value) = held.get(project)?;
         let age = now.as_millis() - at.as_millis();
         (0..self.fresh).contains(&age).then(|| value.clone())
     }
 
     pub(crate) fn keep(&self, project: &ProjectId, now: Timestamp, value: T) {
-        let mut held = self
-            .by_project
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.by_project.lock().unwrap_or_else(PoisonError::into_inner);
         held.insert(project.clone(), (now, value));
     }
 }

@@ -104,22 +104,14 @@ pub use state::{App, NewApp};
 /// The address to print at start: opening it logs in.
 #[must_use]
 pub fn login_url(web: &Web, origin: &str) -> String {
-    format!(
-        "{}/?token={}",
-        origin.trim_end_matches('/'),
-        web.login_token.text()
-    )
+    format!("{}/?token={}", origin.trim_end_matches('/'), web.login_token.text())
 }
 
 /// How the filter of a list may go on.
 fn suggestions(routes: &mut Routes<App>) {
     let lists = [
         ("/project/{project}/_/traces/suggest", TraceRead, &OF_TRACES),
-        (
-            "/project/{project}/_/sessions/suggest",
-            TraceRead,
-            &OF_SESSIONS,
-        ),
+        ("/project/{project}/_/sessions/suggest", TraceRead, &OF_SESSIONS),
         ("/project/{project}/_/users/suggest", TraceRead, &OF_USERS),
         ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
     ];
@@ -135,21 +127,9 @@ fn suggestions(routes: &mut Routes<App>) {
 fn news(routes: &mut Routes<App>) {
     let groups = list_news::Of::Groups;
     let lists = [
-        (
-            "/project/{project}/_/sessions/news",
-            TraceRead,
-            groups(GroupedBy::Session),
-        ),
-        (
-            "/project/{project}/_/users/news",
-            TraceRead,
-            groups(GroupedBy::User),
-        ),
-        (
-            "/project/{project}/_/scores/news",
-            ScoreRead,
-            list_news::Of::Scores,
-        ),
+        ("/project/{project}/_/sessions/news", TraceRead, groups(GroupedBy::Session)),
+        ("/project/{project}/_/users/news", TraceRead, groups(GroupedBy::User)),
+        ("/project/{project}/_/scores/news", ScoreRead, list_news::Of::Scores),
     ];
     for (path, needs, of) in lists {
         let show = move |app: State<App>, viewer: Viewer, asked: Query<list_news::Asked>| {
@@ -199,10 +179,7 @@ fn changes(routes: &mut Routes<App>) {
     routes.page(BySession, bookmark, marks::bookmark);
     let tag = Page::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, marks::tag);
-    let requeue = Page::post(
-        "/project/{project}/executions/{execution}/requeue",
-        EvaluatorWrite,
-    );
+    let requeue = Page::post("/project/{project}/executions/{execution}/requeue", EvaluatorWrite);
     routes.page(BySession, requeue, requeue::submit);
 }
 
@@ -217,10 +194,8 @@ fn values(routes: &mut Routes<App>) {
         TraceRead,
     );
     routes.page(BySession, raw, raw::of_observation);
-    let medium = Page::get(
-        "/project/{project}/traces/{trace}/raw/{part}/media/{number}",
-        TraceRead,
-    );
+    let medium =
+        Page::get("/project/{project}/traces/{trace}/raw/{part}/media/{number}", TraceRead);
     routes.page(BySession, medium, media::of_trace);
     let medium = Page::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}/media/{number}",
@@ -237,10 +212,7 @@ fn of_datasets(routes: &mut Routes<App>) {
     routes.page(BySession, all, datasets::all);
     let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
     routes.page(BySession, dataset, datasets::dataset);
-    let run = Page::get(
-        "/project/{project}/datasets/{dataset}/runs/{run}",
-        DatasetRead,
-    );
+    let run = Page::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
     routes.page(BySession, run, datasets::run);
 }
 
@@ -313,11 +285,7 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, group, reference::group);
     let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
     routes.page(BySession, tried, attempt::show);
-    routes.page(
-        BySession,
-        Page::get("/assets/{file}", Needs::Nobody),
-        files::show,
-    );
+    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), files::show);
     of_datasets(&mut routes);
     values(&mut routes);
     fragments(&mut routes);

@@ -47,9 +47,7 @@ pub(super) async fn with(
 ) -> Result<Vec<TraceLine>, Problem> {
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
     let telemetry = &app.store.telemetry;
-    let scores = telemetry
-        .newest_scores_of_traces(project, &ids, MAX_SCORES)
-        .await?;
+    let scores = telemetry.newest_scores_of_traces(project, &ids, MAX_SCORES).await?;
     let mut by_trace: HashMap<&TraceId, Vec<&Score>> = HashMap::new();
     for score in &scores {
         if let Some(id) = trace_of(score) {
@@ -92,10 +90,7 @@ fn members(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
 
 /// The tokens of all buckets of this side, as the columns of filters count them.
 fn tokens(trace: &Trace, side: Side) -> u64 {
-    let own = trace
-        .usage
-        .iter()
-        .filter(|(key, _)| side_of(key) == Some(side));
+    let own = trace.usage.iter().filter(|(key, _)| side_of(key) == Some(side));
     own.map(|(_, n)| *n).sum::<Quantity>().to_u64()
 }
 
@@ -119,11 +114,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
         session: text(&trace.session_id),
         bookmarked: trace.bookmarked,
         is_markable: false,
-        tags: trace
-            .tags
-            .iter()
-            .map(|tag| Text::from(tag.as_str()))
-            .collect(),
+        tags: trace.tags.iter().map(|tag| Text::from(tag.as_str())).collect(),
         steps: trace.steps.clone(),
         latency_us: trace.latency_us,
         tokens: perpend_views::total_tokens(&trace.usage),
@@ -137,14 +128,8 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
         release: text(&trace.release),
         version: text(&trace.version),
         parts: [Side::Input, Side::Output].map(|side| tokens(trace, side)),
-        metadata: wanted
-            .columns
-            .map(|columns| members(trace, columns))
-            .unwrap_or_default(),
-        by_name: wanted
-            .columns
-            .map(|columns| by_name(scores, columns))
-            .unwrap_or_default(),
+        metadata: wanted.columns.map(|columns| members(trace, columns)).unwrap_or_default(),
+        by_name: wanted.columns.map(|columns| by_name(scores, columns)).unwrap_or_default(),
     }
 }
 

@@ -90,10 +90,7 @@ async fn whole(
         terms: terms(&query.q, parsed),
         focus: FocusView::new(
             &query.focus,
-            (
-                format!("{}/traces", viewer.base()),
-                query.kept(&["from", "to", "env"]),
-            ),
+            (format!("{}/traces", viewer.base()), query.kept(&["from", "to", "env"])),
             ("All time", true),
         ),
         page: which,
@@ -109,10 +106,8 @@ async fn whole(
     }
     let request = api::traces(viewer, (&view.query, &view.page), json(&conditions));
     view.shell = view.shell.with_api([request]);
-    let bounds = Bounds {
-        max_tested: read::MAX_TESTED,
-        max_counted: (!counts_all).then_some(MAX_COUNTED),
-    };
+    let bounds =
+        Bounds { max_tested: read::MAX_TESTED, max_counted: (!counts_all).then_some(MAX_COUNTED) };
     fill(app, viewer, (conditions.filter(), bounds), from, &mut view).await?;
     let is_without_any = match view.searched {
         Some(all) => all.n_found == 0,
@@ -123,11 +118,7 @@ async fn whole(
         view.elsewhere = elsewhere(app, viewer, &view.query).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
-    if is_bare
-        && read::newest(app, &viewer.project, Filter::default(), 1)
-            .await?
-            .is_empty()
-    {
+    if is_bare && read::newest(app, &viewer.project, Filter::default(), 1).await?.is_empty() {
         view.setup = Some(setup::of(app, &viewer.project, headers).await?);
     }
     if has_facets {
@@ -152,18 +143,11 @@ async fn elsewhere(
     if !query.focus.has_time() {
         return Ok(None);
     }
-    let anytime = TracesQuery {
-        focus: query.focus.without_time(),
-        ..query.clone()
-    };
+    let anytime = TracesQuery { focus: query.focus.without_time(), ..query.clone() };
     let filter = Conditions::new(&anytime, app.web.clock.now()).filter();
     let end = async |ascending| {
-        let query = TraceQuery {
-            filter: filter.clone(),
-            ascending,
-            limit: 1,
-            ..TraceQuery::default()
-        };
+        let query =
+            TraceQuery { filter: filter.clone(), ascending, limit: 1, ..TraceQuery::default() };
         let found = read::first(app, &viewer.project, query).await?;
         Ok::<_, Problem>(found.first().map(|trace| trace.timestamp))
     };
@@ -195,10 +179,7 @@ async fn count_alone(
     let parts = [focus.without_environments(), focus.without_time()];
     for (alone, focus) in view.alone.iter_mut().zip(parts) {
         if focus != Focus::default() {
-            let query = TracesQuery {
-                focus,
-                ..TracesQuery::default()
-            };
+            let query = TracesQuery { focus, ..TracesQuery::default() };
             *alone = Some(count(query).await?);
         }
     }
@@ -209,10 +190,8 @@ async fn count_alone(
 fn json(asked: &Conditions) -> String {
     let filter = asked.filter();
     let conditions = filter.conditions.iter();
-    let conditions: Vec<String> = conditions
-        .filter_map(Condition::to_json)
-        .map(|condition| condition.to_string())
-        .collect();
+    let conditions: Vec<String> =
+        conditions.filter_map(Condition::to_json).map(|condition| condition.to_string()).collect();
     match conditions.is_empty() {
         true => String::new(),
         false => format!("[{}]", conditions.join(",")),
@@ -246,12 +225,8 @@ fn ways(query: &TracesQuery, base: &str, places: &Places, more: &str) -> (Ways, 
     let next = places.last.as_ref();
     let ways = Ways {
         first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
-        before: previous
-            .map(|place| ("Previous", before(place)))
-            .or_else(|| go_on(on_before)),
-        behind: next
-            .map(|place| ("Next", after(place)))
-            .or_else(|| go_on(on_behind)),
+        before: previous.map(|place| ("Previous", before(place))).or_else(|| go_on(on_before)),
+        behind: next.map(|place| ("Next", after(place))).or_else(|| go_on(on_behind)),
         last: next.map(|_| address(ListPage::Last)),
     };
     (ways, on)
@@ -281,20 +256,11 @@ async fn fill(
     };
     let telemetry = &app.store.telemetry;
     let tested = telemetry.traces_from(&viewer.project, &asked, from.as_ref(), bounds);
-    let TestedTraces {
-        traces,
-        total,
-        n_tested,
-        n_left,
-        places,
-    } = tested.await?;
+    let TestedTraces { traces, total, n_tested, n_left, places } = tested.await?;
     let n = traces.len() as u64;
     let before = match (&from, view.searched) {
         // A page by its number is behind others, which were looked at for it.
-        (None, _) => Some(Searched {
-            n_tested: 0,
-            n_found: places.n_before.unwrap_or_default(),
-        }),
+        (None, _) => Some(Searched { n_tested: 0, n_found: places.n_before.unwrap_or_default() }),
         (Some(_), before) => before,
     };
     let so_far = before.map(|before| Searched {
@@ -304,11 +270,8 @@ async fn fill(
     view.searched = so_far.filter(|_| view.searched.is_some());
     let more = so_far.map_or_else(String::new, Searched::more);
     let (ways, on) = ways(&view.query, &viewer.base(), &places, &more);
-    view.stopped = (0 < n_left).then(|| Stopped {
-        n_tested,
-        n_found: total.map_or(n, |total| total.n),
-        on,
-    });
+    view.stopped =
+        (0 < n_left).then(|| Stopped { n_tested, n_found: total.map_or(n, |total| total.n), on });
     let is_counted = total.is_some_and(|total| !total.is_more);
     view.pager = Pager {
         n_before: places.n_before,
@@ -343,10 +306,7 @@ mod tests {
     fn a_search_that_stopped_goes_on_with_how_far_it_came_towards_the_end_alone() {
         let query = TracesQuery::of("a");
         let cursor = TraceCursor::read("_5_a", &query.sort.order).unwrap();
-        let places = |stopped| Places {
-            stopped: Some(stopped),
-            ..Places::default()
-        };
+        let places = |stopped| Places { stopped: Some(stopped), ..Places::default() };
         let more = "&looked=7&found=0";
         let behind = places(TracesFrom::After(cursor.clone()));
         let (ways, on) = super::ways(&query, "/p", &behind, more);

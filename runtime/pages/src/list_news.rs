@@ -54,21 +54,12 @@ async fn counted(
             let query = match (by, only) {
                 // The page of a session shows all of it.
                 (GroupedBy::Session, Some(_)) => GroupQuery::new(by, 1),
-                _ => GroupQuery {
-                    started: (from, to),
-                    environments,
-                    ..GroupQuery::new(by, 1)
-                },
+                _ => GroupQuery { started: (from, to), environments, ..GroupQuery::new(by, 1) },
             };
             telemetry.groups_since(project, &query, only, since).await?
         }
         Of::Scores => {
-            let mut query = ScoreQuery {
-                from,
-                to,
-                environments,
-                ..ScoreQuery::default()
-            };
+            let mut query = ScoreQuery { from, to, environments, ..ScoreQuery::default() };
             if asked.own == "0" {
                 query.other_than_environments = OWN.map(str::to_owned).to_vec();
             }

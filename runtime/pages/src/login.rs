@@ -72,10 +72,7 @@ pub(super) fn address(wanted: &str) -> String {
     if wanted == START || wanted.is_empty() {
         return "/login".to_owned();
     }
-    format!(
-        "/login?next={}",
-        utf8_percent_encode(&wanted, NON_ALPHANUMERIC)
-    )
+    format!("/login?next={}", utf8_percent_encode(&wanted, NON_ALPHANUMERIC))
 }
 
 /// Where to go after login: only ever a path on this server, and none that asks to log in or leads out again.
@@ -179,10 +176,7 @@ pub(super) async fn submit(
 pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     match of_session(&app, &headers).await? {
         Some(viewer) => {
-            let shell = Shell {
-                here: "/logout".to_owned(),
-                ..viewer.shell(Section::Elsewhere)
-            };
+            let shell = Shell { here: "/logout".to_owned(), ..viewer.shell(Section::Elsewhere) };
             page(StatusCode::OK, &LogoutPage { shell })
         }
         None => Ok(Redirect::to("/login").into_response()),
@@ -208,16 +202,10 @@ pub(super) async fn logout(
 
 /// A key pair, checked by the very code that checks it for the API.
 async fn by_pair(app: &App, client: ClientAddress, form: &LoginForm) -> Result<ProjectId, Problem> {
-    let pair = STANDARD.encode(format!(
-        "{}:{}",
-        form.public_key.trim(),
-        form.secret_key.trim()
-    ));
+    let pair = STANDARD.encode(format!("{}:{}", form.public_key.trim(), form.secret_key.trim()));
     let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-    Ok(auth::act_of(&app.web, client, &headers, TraceRead)
-        .await?
-        .project)
+    Ok(auth::act_of(&app.web, client, &headers, TraceRead).await?.project)
 }
 
 fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
@@ -254,10 +242,7 @@ fn too_many(headers: &HeaderMap, problem: Problem, form: LoginForm) -> Result<Re
     if problem.code() != Code::TooManyAttempts {
         return Err(problem);
     }
-    let view = LoginPage {
-        again_after: problem.retry_after(),
-        ..again(headers, TOO_MANY, form)
-    };
+    let view = LoginPage { again_after: problem.retry_after(), ..again(headers, TOO_MANY, form) };
     let mut response = page(StatusCode::TOO_MANY_REQUESTS, &view)?;
     problem.set_headers(&mut response);
     Ok(response)
@@ -279,10 +264,7 @@ mod tests {
     fn the_wanted_address_is_kept() {
         let asked = |path: &str| address(path);
         assert_eq!(asked("/"), "/login");
-        assert_eq!(
-            asked("/traces?name=a%26"),
-            "/login?next=%2Ftraces%3Fname%3Da%2526"
-        );
+        assert_eq!(asked("/traces?name=a%26"), "/login?next=%2Ftraces%3Fname%3Da%2526");
         assert_eq!(
             asked("/project/p/_/traces/t/detail?observation=o"),
             "/login?next=%2Fproject%2Fp%2Ftraces%2Ft%3Fobservation%3Do"

@@ -99,10 +99,8 @@ impl Look {
                 "cols" => look.columns(text),
                 "in" => {
                     let list = within::list(text);
-                    look.looking.within = list.map(|list| Neighbours {
-                        list,
-                        ..Neighbours::default()
-                    });
+                    look.looking.within =
+                        list.map(|list| Neighbours { list, ..Neighbours::default() });
                 }
                 "find" => {
                     let text = self::text(text);
@@ -181,10 +179,7 @@ impl Look {
 
     /// The fields for the part show what was typed, each with its problem.
     fn refuse_zoom(&mut self, problems: [Option<&'static str>; 2]) {
-        self.looking.typed = Some(TypedPart {
-            ends: self.typed.clone(),
-            problems,
-        });
+        self.looking.typed = Some(TypedPart { ends: self.typed.clone(), problems });
     }
 
     /// Whether what is visible changes with this request.
@@ -329,10 +324,7 @@ impl<'o> Looked<'o> {
     pub(super) fn ids(&self) -> Vec<&str> {
         let rows = self.view.outline().rows();
         let lines = self.view.window(self.at, self.n);
-        lines
-            .iter()
-            .map(|line| rows[line.row as usize].id())
-            .collect()
+        lines.iter().map(|line| rows[line.row as usize].id()).collect()
     }
 }
 
@@ -347,18 +339,12 @@ mod tests {
     fn folds_are_read_as_they_are_written_and_the_rest_is_passed_over() {
         let query = "observation=a%20b&fold=x&open=y&open-run=x&fold=z%26&group=0&at=no&n=7&v=tree&toggle=q";
         let look = Look::new(Some(query));
-        assert_eq!(
-            look.observation.as_ref().map(ObservationId::as_str),
-            Some("a b")
-        );
+        assert_eq!(look.observation.as_ref().map(ObservationId::as_str), Some("a b"));
         let row = |id: &str| Mark::Row(id.to_owned());
         assert_eq!(look.folds.closed, [row("x"), row("z&")]);
         assert_eq!(look.folds.open, [row("y"), Mark::Run("x".to_owned())]);
         assert!(look.folds.is_ungrouped && look.toggles());
-        assert_eq!(
-            (look.at, look.n, look.toggle),
-            (None, Some(7), Some(row("q")))
-        );
+        assert_eq!((look.at, look.n, look.toggle), (None, Some(7), Some(row("q"))));
         assert!(Look::new(Some("observation=")).observation.is_none());
     }
 

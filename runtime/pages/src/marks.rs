@@ -94,18 +94,16 @@ pub(super) async fn tag(
     let known = known.ok_or_else(read::unknown)?.tags;
     let has_it = known.contains(&tag);
     let fault = match is_added {
-        true if !has_it && MAX_TAGS <= known.len() => Some(format!(
-            "a trace has at most {MAX_TAGS} tags: remove one first"
-        )),
+        true if !has_it && MAX_TAGS <= known.len() => {
+            Some(format!("a trace has at most {MAX_TAGS} tags: remove one first"))
+        }
         // A tag that was removed may have been sent with what people cannot type.
         true if !has_it && !is_again => TraceMarks::fault_of_tag(&tag),
         _ => None,
     };
     if let Some(fault) = fault {
-        let refused = Tried {
-            typed: vec![("add", tag)],
-            problems: vec![("add", Text::from(fault))],
-        };
+        let refused =
+            Tried { typed: vec![("add", tag)], problems: vec![("add", Text::from(fault))] };
         let back = sent.back();
         return match list::is_at(viewer, &back) {
             true => Box::pin(list::tried(&app, viewer, &trace, &back, refused)).await,
@@ -114,11 +112,7 @@ pub(super) async fn tag(
     }
     let act = async {
         if has_it == is_added {
-            let state = if is_added {
-                "already has"
-            } else {
-                "does not have"
-            };
+            let state = if is_added { "already has" } else { "does not have" };
             let tag: String = tag.chars().take(MAX_TAG_CHARS).collect();
             return Ok(Done::new(format!("The trace {state} the tag {tag}.")));
         }

@@ -174,10 +174,7 @@ fn answer((content_type, name): (&str, &str), mut bytes: Vec<u8>, asked: &Header
         (ACCEPT_RANGES, "bytes"),
         (CONTENT_SECURITY_POLICY, "sandbox"),
         // No page of another origin may embed it.
-        (
-            HeaderName::from_static("cross-origin-resource-policy"),
-            "same-origin",
-        ),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     let n = bytes.len();
     let (status, range) = match part(asked, n) {
@@ -190,18 +187,12 @@ fn answer((content_type, name): (&str, &str), mut bytes: Vec<u8>, asked: &Header
         }
         Part::Beyond => {
             bytes.clear();
-            (
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                Some(format!("bytes */{n}")),
-            )
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some(format!("bytes */{n}")))
         }
     };
     let mut response = (status, headers, Body::from(bytes)).into_response();
     let disposition = format!("{disposition}; filename=\"{file}\"");
-    let more = [
-        (CONTENT_DISPOSITION, Some(disposition)),
-        (CONTENT_RANGE, range),
-    ];
+    let more = [(CONTENT_DISPOSITION, Some(disposition)), (CONTENT_RANGE, range)];
     for (name, value) in more {
         if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
             response.headers_mut().insert(name, value);
@@ -221,38 +212,13 @@ mod tests {
         let picture = b"\x89PNG\r\n\x1a\n".as_slice();
         let page = b"<html><script>alert(1)</script>".as_slice();
         for (recorded, bytes, sent, disposition) in [
-            (
-                "image/png",
-                picture,
-                "image/png",
-                "inline; filename=\"a_b.png\"",
-            ),
-            (
-                "audio/mp3",
-                picture,
-                "audio/mpeg",
-                "inline; filename=\"a_b.mp3\"",
-            ),
+            ("image/png", picture, "image/png", "inline; filename=\"a_b.png\""),
+            ("audio/mp3", picture, "audio/mpeg", "inline; filename=\"a_b.mp3\""),
             ("image/png", page, FILE, "attachment; filename=\"a_b.png\""),
-            (
-                "image/svg+xml",
-                page,
-                FILE,
-                "attachment; filename=\"a_b.svg\"",
-            ),
+            ("image/svg+xml", page, FILE, "attachment; filename=\"a_b.svg\""),
             ("text/html", page, FILE, "attachment; filename=\"a_b.html\""),
-            (
-                "application/pdf",
-                picture,
-                FILE,
-                "attachment; filename=\"a_b.pdf\"",
-            ),
-            (
-                "image/png\r\nx: y",
-                picture,
-                FILE,
-                "attachment; filename=\"a_b.bin\"",
-            ),
+            ("application/pdf", picture, FILE, "attachment; filename=\"a_b.pdf\""),
+            ("image/png\r\nx: y", picture, FILE, "attachment; filename=\"a_b.bin\""),
         ] {
             let response = answer((recorded, "a/b"), bytes.to_vec(), &HeaderMap::new());
             let headers = response.headers();

@@ -43,9 +43,7 @@ fn instant(name: &'static str, text: &str) -> Result<Timestamp, Problem> {
 pub(super) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
     match text {
         "" => Ok(None),
-        text => Ok(Some(
-            instant("received", text)?.max(now.plus_millis(-MAX_BACK_MS)),
-        )),
+        text => Ok(Some(instant("received", text)?.max(now.plus_millis(-MAX_BACK_MS)))),
     }
 }
 
@@ -78,10 +76,7 @@ pub(super) async fn show(
     let counted = telemetry.traces_since(&viewer.project, since, AT_MOST);
     let (n, is_cut) = counted.await?;
     let list = OfList::new(raw.as_deref()).query;
-    let by_time = TracesQuery {
-        sort: Sort::default(),
-        ..list.clone()
-    };
+    let by_time = TracesQuery { sort: Sort::default(), ..list.clone() };
     let view = NewsFragment {
         n,
         is_cut,

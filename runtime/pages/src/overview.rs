@@ -41,9 +41,7 @@ pub(super) async fn show(
     query::unrepeated(raw.as_deref())?;
     let pairs = form_urlencoded::parse(raw.as_deref().unwrap_or_default().as_bytes());
     let is_whole = pairs.into_iter().any(|(name, _)| name == "trends");
-    let any = Filter {
-        conditions: vec![read::without_own(TRACES)],
-    };
+    let any = Filter { conditions: vec![read::without_own(TRACES)] };
     let any = read::newest(&app, &viewer.project, any, 1).await?;
     let own_alone = match any.is_empty() {
         true => read::newest(&app, &viewer.project, Filter::default(), 1).await?,
@@ -65,10 +63,7 @@ pub(super) async fn show(
         waiting: Vec::new(),
         failed: Vec::new(),
         runs: Vec::new(),
-        newest: any
-            .first()
-            .or(own_alone.first())
-            .map(|trace| trace.timestamp),
+        newest: any.first().or(own_alone.first()).map(|trace| trace.timestamp),
         has_only_own: !own_alone.is_empty(),
         setup: None,
         own: None,
@@ -110,10 +105,8 @@ pub(super) async fn show(
 
 /// The same page with what it leaves out, alone.
 fn own(viewer: &Viewer) -> String {
-    let focus = Focus {
-        environments: read::OWN.map(str::to_owned).to_vec(),
-        ..viewer.focus.clone()
-    };
+    let focus =
+        Focus { environments: read::OWN.map(str::to_owned).to_vec(), ..viewer.focus.clone() };
     let all = [focus.parameters(), viewer.unread()].concat();
     with_query(&viewer.base(), &all)
 }
@@ -142,18 +135,15 @@ fn with_errors() -> Filter {
 
 fn passing(column: &str, test: Test) -> Filter {
     let column = find(TRACES, column);
-    Filter {
-        conditions: vec![Condition { column, test }],
-    }
+    Filter { conditions: vec![Condition { column, test }] }
 }
 
 /// The traces that began in some time.
 fn started((from, to): Range) -> Filter {
     let mut filter = passing("timestamp", Test::Time(Order::AtLeast, from));
-    filter.conditions.push(Condition {
-        column: find(TRACES, "timestamp"),
-        test: Test::Time(Order::Less, to),
-    });
+    filter
+        .conditions
+        .push(Condition { column: find(TRACES, "timestamp"), test: Test::Time(Order::Less, to) });
     filter
 }
 
@@ -225,10 +215,7 @@ async fn figures(
     let costs = now.cost.exact().zip(old.cost.exact());
     let count = |value: f64| perpend_views::count(value as u64);
     let rows = |q: &str| {
-        let query = TracesQuery {
-            focus: overview_range::focus(viewer),
-            ..TracesQuery::of(q)
-        };
+        let query = TracesQuery { focus: overview_range::focus(viewer), ..TracesQuery::of(q) };
         Some(query.first(&viewer.base()))
     };
     let of = format!("{} of {}", count(n_failed_now), count(n_traces));
@@ -246,10 +233,7 @@ async fn figures(
             value: share(n_failed_now, n_traces),
             of: (0.0 < n_failed_now).then_some(of),
             is_bad: 0.0 < n_failed_now,
-            change: points(
-                percent(n_failed_now, n_traces),
-                percent(n_failed_before, n_before),
-            ),
+            change: points(percent(n_failed_now, n_traces), percent(n_failed_before, n_before)),
             rows: rows("level:ERROR"),
         },
         Figure {

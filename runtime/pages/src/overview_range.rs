@@ -58,8 +58,5 @@ fn asked(viewer: &Viewer, now: Timestamp) -> (Timestamp, Timestamp) {
 
 /// The same for a list, which has all of the time where none is asked for.
 pub(super) fn focus(viewer: &Viewer) -> Focus {
-    Focus {
-        from: Some(viewer.focus.from.unwrap_or(USUAL)),
-        ..viewer.focus.clone()
-    }
+    Focus { from: Some(viewer.focus.from.unwrap_or(USUAL)), ..viewer.focus.clone() }
 }

@@ -56,10 +56,7 @@ pub(super) async fn submit(
             let view = PreferencesPage {
                 shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
                 is_saved: false,
-                tried: Tried {
-                    problems: vec![(name, problem)],
-                    ..Tried::default()
-                },
+                tried: Tried { problems: vec![(name, problem)], ..Tried::default() },
             };
             return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
         }

@@ -73,9 +73,7 @@ fn of_step(step: &Observation) -> (ObservationId, Prints, usize) {
         parameters: value_print(Some(&parameters)),
         prompt: print(|hasher| {
             let prompt = step.prompt.as_ref();
-            prompt
-                .map(|prompt| (&prompt.name, prompt.version))
-                .hash(hasher);
+            prompt.map(|prompt| (&prompt.name, prompt.version)).hash(hasher);
         }),
         status: print(|hasher| step.status_message.hash(hasher)),
     };

@@ -72,19 +72,13 @@ impl Questions<'_> {
         };
         let metric = |(name, aggregation): &(&str, Aggregation)| {
             let measure = view.measure(name)?;
-            Some(Metric {
-                measure,
-                aggregation: *aggregation,
-            })
+            Some(Metric { measure, aggregation: *aggregation })
         };
         conditions.extend(self.rows(columns));
         let question = Question {
             view,
             with_booleans: view == View::ScoresNumeric,
-            dimensions: dimensions
-                .iter()
-                .filter_map(|name| view.dimension(name))
-                .collect(),
+            dimensions: dimensions.iter().filter_map(|name| view.dimension(name)).collect(),
             metrics: metrics.iter().filter_map(metric).collect(),
             filter: Filter { conditions },
             from: self.range.0,

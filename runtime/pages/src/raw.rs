@@ -50,8 +50,7 @@ pub(super) fn path_of(path: Option<&str>) -> Result<NodePath, Problem> {
     if MAX_PATH < path.len() {
         return Err(wrong(format!("it has at most {MAX_PATH} bytes")));
     }
-    path.parse()
-        .map_err(|error: InvalidNodePath| wrong(error.to_string()))
+    path.parse().map_err(|error: InvalidNodePath| wrong(error.to_string()))
 }
 
 /// `GET P/traces/{trace}/raw/{part}`
@@ -81,9 +80,7 @@ pub(super) async fn content_of_trace(
     trace: &str,
 ) -> Result<Content, Problem> {
     let id = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
-    let trace = super::read::whole(app, &viewer.project, &id)
-        .await?
-        .ok_or_else(unknown)?;
+    let trace = super::read::whole(app, &viewer.project, &id).await?.ok_or_else(unknown)?;
     Ok(of_whole(trace))
 }
 
@@ -132,9 +129,7 @@ pub(super) fn value(content: Content, part: &str) -> Option<Payload> {
     match part {
         "input" => content.input,
         "output" => content.output,
-        "metadata" => serde_json::to_string(&content.metadata)
-            .ok()
-            .map(Payload::Json),
+        "metadata" => serde_json::to_string(&content.metadata).ok().map(Payload::Json),
         "tools" => content.tool_definitions.map(Payload::from_value),
         _ => None,
     }

@@ -50,11 +50,7 @@ pub(super) async fn newest(
     filter: Filter,
     limit: u32,
 ) -> Result<Vec<Trace>, Problem> {
-    let query = TraceQuery {
-        filter,
-        limit,
-        ..TraceQuery::default()
-    };
+    let query = TraceQuery { filter, limit, ..TraceQuery::default() };
     first(app, project, query).await
 }
 
@@ -64,17 +60,10 @@ pub(super) async fn first(
     project: &ProjectId,
     query: TraceQuery,
 ) -> Result<Vec<Trace>, Problem> {
-    let bounds = Bounds {
-        max_tested: MAX_TESTED,
-        max_counted: Some(FEW),
-    };
+    let bounds = Bounds { max_tested: MAX_TESTED, max_counted: Some(FEW) };
     let telemetry = &app.store.telemetry;
     let found = telemetry.traces_from(project, &query, None, bounds).await?;
-    Ok(found
-        .traces
-        .into_iter()
-        .map(|stored| stored.trace)
-        .collect())
+    Ok(found.traces.into_iter().map(|stored| stored.trace).collect())
 }
 
 /// A trace without content.
@@ -104,11 +93,7 @@ pub(super) async fn step(
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Option<Observation>, Problem> {
-    let stored = app
-        .store
-        .telemetry
-        .observation_of(project, trace, id)
-        .await?;
+    let stored = app.store.telemetry.observation_of(project, trace, id).await?;
     Ok(stored.map(|stored| stored.observation))
 }
 

@@ -54,10 +54,7 @@ pub(super) async fn group(
     let shell = viewer::shell(&app, &headers, (&address, Section::Reference)).await?;
     let _ = frame.shell.set(shell.clone());
     let view = ReferenceGroupPage::new(app.reference(faults), &group, shell);
-    page(
-        StatusCode::OK,
-        &view.ok_or_else(|| Problem::not_found("group"))?,
-    )
+    page(StatusCode::OK, &view.ok_or_else(|| Problem::not_found("group"))?)
 }
 
 /// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.

@@ -26,11 +26,7 @@ pub(super) async fn submit(
     let (ledger, project) = (&app.store.ledger, &sent.viewer.project);
     let act = async {
         let now = app.web.clock.now();
-        match ledger
-            .requeue_execution(project, &id, now)
-            .await
-            .map_err(Problem::from)
-        {
+        match ledger.requeue_execution(project, &id, now).await.map_err(Problem::from) {
             Ok(()) => app.scheduler.wake(),
             Err(problem) if problem.code() == Code::NotFound => {
                 let execution = ledger.execution(project, &id).await?.ok_or_else(missing)?;
@@ -41,9 +37,7 @@ pub(super) async fn submit(
             }
             Err(problem) => return Err(problem),
         }
-        Ok(Done::new(
-            "Requeued. It waits for a worker; this cannot be undone.",
-        ))
+        Ok(Done::new("Requeued. It waits for a worker; this cannot be undone."))
     };
     sent.once(&app, act).await
 }

@@ -24,16 +24,11 @@ pub(super) async fn show(
     let store = &app.store;
     let limit = RulesPage::LIMIT;
     let rules = store.catalog.rules(&viewer.project, None, limit).await?;
-    let evaluators = store
-        .catalog
-        .evaluators(&viewer.project, None, limit)
-        .await?;
+    let evaluators = store.catalog.evaluators(&viewer.project, None, limit).await?;
     let has_more = rules.next.is_some() || evaluators.next.is_some();
     let (rules, evaluators) = (rules.items, evaluators.items);
-    let names: HashMap<&EvaluatorId, &str> = evaluators
-        .iter()
-        .map(|evaluator| (&evaluator.id, evaluator.name.as_str()))
-        .collect();
+    let names: HashMap<&EvaluatorId, &str> =
+        evaluators.iter().map(|evaluator| (&evaluator.id, evaluator.name.as_str())).collect();
     let setup = match rules.is_empty() || evaluators.is_empty() {
         true => Some(setup::of(&app, &viewer.project, &headers).await?),
         false => None,
@@ -65,9 +60,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
         let id = &assignment.evaluator_id;
         // One that is older than those shown has no row to lead to.
         let older = || Named::gone(id.as_str());
-        names
-            .get(id)
-            .map_or_else(older, |name| Named::new(name, id.as_str()))
+        names.get(id).map_or_else(older, |name| Named::new(name, id.as_str()))
     });
     RuleRow {
         id: Text::from(rule.id.as_str()),
@@ -75,10 +68,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
         target: target_word(rule.target),
         state,
         tone,
-        reason: rule
-            .paused
-            .as_ref()
-            .map(|pause| Text::from(pause.message.as_str())),
+        reason: rule.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
         sampling: format!("{} %", (rule.sampling * 1e6).round() / 1e4),
         conditions: rule
             .filter
@@ -96,16 +86,10 @@ fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
         id: Text::from(evaluator.id.as_str()),
         name: Text::from(evaluator.name.as_str()),
         version: version.number,
-        plugin: Text::from(format!(
-            "{} {}",
-            version.plugin_name, version.plugin_version
-        )),
+        plugin: Text::from(format!("{} {}", version.plugin_name, version.plugin_version)),
         function: Text::from(version.plugin_evaluator.as_str()),
         settings: settings::of(version),
         fingerprint: version.fingerprint.to_string(),
-        paused: evaluator
-            .paused
-            .as_ref()
-            .map(|pause| Text::from(pause.message.as_str())),
+        paused: evaluator.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
     }
 }

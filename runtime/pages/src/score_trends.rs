@@ -26,9 +26,7 @@ pub(super) async fn scores(asked: Questions<'_>) -> Result<(Vec<ScoreTrend>, Mor
     let dimensions = ["name", "dataType"];
     let metrics = [("value", Aggregation::P50)];
     let granularity = Some(asked.granularity());
-    let groups = asked
-        .ask(View::ScoresNumeric, &dimensions, &metrics, granularity)
-        .await?;
+    let groups = asked.ask(View::ScoresNumeric, &dimensions, &metrics, granularity).await?;
     for ((name, kind), by_time) in by_name(groups) {
         all.push(Named {
             n: by_time.values().map(|values| values.len() as u64).sum(),
@@ -58,9 +56,7 @@ async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
     let view = View::ScoresCategorical;
     let metrics = [("count", Aggregation::Count)];
     let mut by_name: BTreeMap<String, Named> = BTreeMap::new();
-    let groups = asked
-        .ask(view, &["name", "stringValue"], &metrics, None)
-        .await?;
+    let groups = asked.ask(view, &["name", "stringValue"], &metrics, None).await?;
     for group in groups {
         let mut dimensions = group.dimensions.into_iter();
         let (Some(Some(name)), Some(Some(category))) = (dimensions.next(), dimensions.next())
@@ -125,12 +121,7 @@ fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
             .collect(),
     };
     let href = list(asked, Some(named.name.clone()));
-    Some(ScoreTrend::new(
-        &named.name,
-        (said, named.n),
-        &over_time,
-        href,
-    ))
+    Some(ScoreTrend::new(&named.name, (said, named.n), &over_time, href))
 }
 
 type ByTime = BTreeMap<Timestamp, Vec<f64>>;
@@ -177,9 +168,5 @@ fn mean(values: &[f64]) -> Option<Together> {
 fn share(what: &str, n: u64, of: u64) -> Option<Together> {
     let ends = proportion::wilson(n, of, LEVEL).ok()?;
     let share = n as f64 / of as f64;
-    Some(Together::Share(
-        Text::from(what),
-        share,
-        [ends.lower, ends.upper],
-    ))
+    Some(Together::Share(Text::from(what), share, [ends.lower, ends.upper]))
 }

@@ -32,22 +32,15 @@ pub(super) async fn views_of(
     viewer: &Viewer,
     about: &[Score],
 ) -> Result<Vec<ScoreView>, Problem> {
-    let origins = about
-        .iter()
-        .filter_map(|score| score.written.origin.as_ref());
+    let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
     let names = Names::read(app, viewer, origins).await?;
     let views = about.iter().map(|score| {
         let written = &score.written;
-        ScoreView::new(
-            &written.name,
-            &written.value,
-            written.source,
-            written.timestamp,
-        )
-        .id(written.id.as_str())
-        .comment(written.comment.as_deref())
-        .metadata(&written.metadata)
-        .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
+        ScoreView::new(&written.name, &written.value, written.source, written.timestamp)
+            .id(written.id.as_str())
+            .comment(written.comment.as_deref())
+            .metadata(&written.metadata)
+            .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
     });
     Ok(views.collect())
 }
@@ -83,14 +76,9 @@ impl Names {
             if names.versions.contains_key(&origin.evaluator_version_id) {
                 continue;
             }
-            let version = store
-                .catalog
-                .evaluator_version(project, &origin.evaluator_version_id)
-                .await?;
-            let evaluator = store
-                .catalog
-                .evaluator(project, &origin.evaluator_id)
-                .await?;
+            let version =
+                store.catalog.evaluator_version(project, &origin.evaluator_version_id).await?;
+            let evaluator = store.catalog.evaluator(project, &origin.evaluator_id).await?;
             if let (Some((_, version)), Some(evaluator)) = (version, evaluator) {
                 let plugin = format!(
                     "{} {} · {}",

@@ -94,13 +94,9 @@ impl Narrowed {
             query.other_than_environments = read::OWN.map(str::to_owned).to_vec();
         }
         let name = asked.name.trim();
-        query
-            .names
-            .extend((!name.is_empty()).then(|| name.to_owned()));
+        query.names.extend((!name.is_empty()).then(|| name.to_owned()));
         query.fingerprint = asked.fingerprint.trim().parse().ok();
-        query
-            .trace_ids
-            .extend(TraceId::new(asked.trace.trim()).ok());
+        query.trace_ids.extend(TraceId::new(asked.trace.trim()).ok());
         let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
         narrowed.take("name", name, true, "");
         let fault = "fingerprint: it must have 64 hexadecimal digits; it is left out.";
@@ -237,19 +233,13 @@ impl Known {
         };
         let author = name(&self.people, written.author_user_id.as_deref());
         let config = name(&self.configs, written.config_id.as_deref());
-        let line = ScoreLine::new(
-            score,
-            origin.map(|origin| self.origins.origin(origin)),
-            base,
-        )
-        .named(author.as_deref(), config.as_deref());
+        let line = ScoreLine::new(score, origin.map(|origin| self.origins.origin(origin)), base)
+            .named(author.as_deref(), config.as_deref());
         let line = match &written.subject {
             Subject::Experiment(run) => match self.datasets.get(run) {
-                Some(dataset) => line.of_run(format!(
-                    "{base}/datasets/{}/runs/{}",
-                    encode(dataset),
-                    encode(run)
-                )),
+                Some(dataset) => {
+                    line.of_run(format!("{base}/datasets/{}/runs/{}", encode(dataset), encode(run)))
+                }
                 None => line,
             },
             _ => line,
@@ -276,10 +266,7 @@ async fn count_alone(app: &App, viewer: &Viewer, query: &ScoreQuery) -> Result<C
 
 /// The end of the list: before it are the first scores.
 fn from_end() -> ScoresFrom {
-    ScoresFrom::Before(Cursor {
-        at: Timestamp::from_micros(i64::MIN),
-        id: String::new(),
-    })
+    ScoresFrom::Before(Cursor { at: Timestamp::from_micros(i64::MIN), id: String::new() })
 }
 
 /// Where the list goes on before and behind this part of it.
@@ -343,11 +330,7 @@ async fn elsewhere(
     viewer: &Viewer,
     query: &ScoreQuery,
 ) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
-    let anytime = ScoreQuery {
-        from: None,
-        to: None,
-        ..query.clone()
-    };
+    let anytime = ScoreQuery { from: None, to: None, ..query.clone() };
     let beginning = from_end();
     let end = async |from: Option<&ScoresFrom>| {
         let telemetry = &app.store.telemetry;
@@ -376,24 +359,16 @@ async fn why(
         }
     }
     let (from, to) = viewer.focus.range(app.web.clock.now());
-    let in_time = ScoreQuery {
-        from,
-        to,
-        ..ScoreQuery::default()
-    };
-    let in_environments = ScoreQuery {
-        environments: viewer.focus.environments.clone(),
-        ..ScoreQuery::default()
-    };
+    let in_time = ScoreQuery { from, to, ..ScoreQuery::default() };
+    let in_environments =
+        ScoreQuery { environments: viewer.focus.environments.clone(), ..ScoreQuery::default() };
     for (alone, query) in why.around.iter_mut().zip([in_time, in_environments]) {
         if query != ScoreQuery::default() {
             *alone = Some(count_alone(app, viewer, &query).await?);
         }
     }
     let conditions = &parsed.filter.conditions;
-    let has_own = conditions
-        .iter()
-        .any(|condition| matches!(condition.test, Test::Time(..)));
+    let has_own = conditions.iter().any(|condition| matches!(condition.test, Test::Time(..)));
     if viewer.focus.has_time() && !has_own {
         why.elsewhere = elsewhere(app, viewer, asked).await?;
     }
@@ -416,9 +391,8 @@ async fn lines(
     for (at, score) in scores.iter().enumerate() {
         let line = known.line(score, &base);
         let beside = of_each.get(at).into_iter().flatten();
-        let beside: Vec<ScoreLine> = beside
-            .map(|score| known.line(score, &base).superseded_by(&line))
-            .collect();
+        let beside: Vec<ScoreLine> =
+            beside.map(|score| known.line(score, &base).superseded_by(&line)).collect();
         lines.push(line);
         lines.extend(beside);
     }
@@ -431,15 +405,8 @@ pub(super) async fn show(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let Narrowed {
-        q,
-        query,
-        parsed,
-        shows_older,
-        shown: narrowed,
-        mut kept,
-        mut notices,
-    } = Narrowed::new(&asked, &viewer, read::minute(app.web.clock.now()));
+    let Narrowed { q, query, parsed, shows_older, shown: narrowed, mut kept, mut notices } =
+        Narrowed::new(&asked, &viewer, read::minute(app.web.clock.now()));
     let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
     let (n, rows) = cursor::rows(of_table, "the newest come", &mut notices);
     let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
@@ -473,10 +440,7 @@ pub(super) async fn show(
         true => Some(setup::of(&app, project, &headers).await?),
         false => None,
     };
-    let of_focus = (
-        listed.path.clone(),
-        [kept, filter, viewer.unread()].concat(),
-    );
+    let of_focus = (listed.path.clone(), [kept, filter, viewer.unread()].concat());
     let toggle = if shows_older { "hide" } else { "show" };
     let other = turned(&listed, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {

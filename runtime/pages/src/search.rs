@@ -38,12 +38,7 @@ const SAID: usize = 60;
 const WANTED: usize = FoundGroup::LIMIT + 1;
 /// What people set up and give a name: a heading, a word for one, and what its reader may have to see it.
 const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
-    (
-        "Evaluators",
-        "evaluator",
-        NamedKind::Evaluator,
-        EvaluatorRead,
-    ),
+    ("Evaluators", "evaluator", NamedKind::Evaluator, EvaluatorRead),
     ("Rules", "rule", NamedKind::Rule, EvaluatorRead),
     ("Datasets", "dataset", NamedKind::Dataset, DatasetRead),
     ("Prompts", "prompt", NamedKind::Prompt, PromptRead),
@@ -101,11 +96,7 @@ fn cut(text: &str) -> String {
 }
 
 fn found(title: &str, note: &str, href: String) -> Found {
-    Found {
-        title: Text::from(title),
-        note: Text::from(note),
-        href,
-    }
+    Found { title: Text::from(title), note: Text::from(note), href }
 }
 
 /// `GET P/search?q=`
@@ -134,23 +125,16 @@ pub(super) async fn show(
     }
     // No name and no id, wherever they may be: the text is looked for in what traces say.
     let is_whole = answer.notes.is_empty() && answer.further.is_none();
-    if let ("1", 0, true, Some(contents)) = (
-        asked.go.as_str(),
-        answer.n_hits(),
-        is_whole,
-        &answer.contents,
-    ) {
+    if let ("1", 0, true, Some(contents)) =
+        (asked.go.as_str(), answer.n_hits(), is_whole, &answer.contents)
+    {
         return Ok(Redirect::to(&contents.href).into_response());
     }
     if answer.contents.is_some() {
         let q = encode(q);
         answer.later = Some(format!("{}/_/search/contents?q={q}", search.base));
     }
-    let view = SearchPage {
-        shell: viewer.shell(Section::Search),
-        q: q.to_owned(),
-        answer,
-    };
+    let view = SearchPage { shell: viewer.shell(Section::Search), q: q.to_owned(), answer };
     page(StatusCode::OK, &view)
 }
 
@@ -161,9 +145,7 @@ fn refused(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
         shell: viewer.shell(Section::Search),
         q: q.to_owned(),
         answer: SearchAnswer {
-            none: Text::from(format!(
-                "This text has {n} characters: nothing was searched."
-            )),
+            none: Text::from(format!("This text has {n} characters: nothing was searched.")),
             notes: vec![TOO_LONG],
             ..SearchAnswer::default()
         },
@@ -232,11 +214,7 @@ fn check(asked: &Asked) -> Result<(), Problem> {
 
 impl<'a> Search<'a> {
     fn new(app: &'a App, viewer: &'a Viewer) -> Self {
-        Self {
-            app,
-            viewer,
-            base: viewer.base(),
-        }
+        Self { app, viewer, base: viewer.base() }
     }
 
     /// What is found, and what has exactly this id.
@@ -276,19 +254,14 @@ impl<'a> Search<'a> {
 
     /// What was looked in for a text that nothing is called by.
     fn none(&self, text: &str) -> Text {
-        let kinds = NAMES
-            .iter()
-            .filter(|(.., permission)| self.may(*permission));
+        let kinds = NAMES.iter().filter(|(.., permission)| self.may(*permission));
         let kinds = kinds.map(|(_, word, ..)| *word);
         let kinds: Vec<&str> = ["session", "user"].into_iter().chain(kinds).collect();
         let kinds = match kinds.as_slice() {
             [first @ .., last] => format!("{} or {last}", first.join(", ")),
             [] => "name".to_owned(),
         };
-        Text::from(format!(
-            "No {kinds} begins with “{}”, and nothing has it as its id",
-            cut(text)
-        ))
+        Text::from(format!("No {kinds} begins with “{}”, and nothing has it as its id", cut(text)))
     }
 
     /// How many traces say a text, as far as that is counted, and whether any may.
@@ -300,15 +273,9 @@ impl<'a> Search<'a> {
         let found = found.await?;
         let may_say = 0 < found.n || found.is_more;
         let said = match found {
-            Counted {
-                n: 0,
-                is_more: true,
-            } => "Traces that say".to_owned(),
+            Counted { n: 0, is_more: true } => "Traces that say".to_owned(),
             Counted { n: 0, .. } => "No trace says".to_owned(),
-            Counted {
-                n: 1,
-                is_more: false,
-            } => "1 trace says".to_owned(),
+            Counted { n: 1, is_more: false } => "1 trace says".to_owned(),
             Counted { n, is_more } => {
                 format!("{}{} traces say", count(n), if is_more { "+" } else { "" })
             }
@@ -367,11 +334,7 @@ impl<'a> Search<'a> {
             && let Some(dataset) = store.catalog.dataset_by_id(project, id).await?
         {
             let dataset = dataset.dataset;
-            hits.push(found(
-                &dataset.name,
-                "dataset",
-                self.dataset_href(&dataset.id),
-            ));
+            hits.push(found(&dataset.name, "dataset", self.dataset_href(&dataset.id)));
         }
         if self.may(ExperimentRead) {
             hits.extend(self.run(id).await?);
@@ -386,11 +349,7 @@ impl<'a> Search<'a> {
         let run = telemetry.dataset_runs_by_id(project, &[id]).await?.pop();
         Ok(run.map(|run| {
             let dataset = self.dataset_href(&run.dataset_id);
-            found(
-                &run.name,
-                "run",
-                format!("{dataset}/runs/{}", encode(&run.id)),
-            )
+            found(&run.name, "run", format!("{dataset}/runs/{}", encode(&run.id)))
         }))
     }
 
@@ -427,11 +386,7 @@ impl<'a> Search<'a> {
         if let Ok(id) = EvaluatorId::new(id) {
             let evaluator = store.catalog.evaluator(project, &id).await?;
             hits.extend(evaluator.map(|one| {
-                found(
-                    &one.name,
-                    "evaluator",
-                    self.row_href("evaluator", one.id.as_str()),
-                )
+                found(&one.name, "evaluator", self.row_href("evaluator", one.id.as_str()))
             }));
         }
         if let Ok(id) = RuleId::new(id) {
@@ -463,10 +418,7 @@ impl<'a> Search<'a> {
     ) -> Result<(), Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
         let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
-        for id in [Some(text.to_owned()), in_small(text)]
-            .into_iter()
-            .flatten()
-        {
+        for id in [Some(text.to_owned()), in_small(text)].into_iter().flatten() {
             let step = ObservationId::new(&id).ok();
             let Some(step) = step.filter(|_| exact.is_empty() && may_be_step(text)) else {
                 continue;
@@ -559,10 +511,7 @@ mod tests {
         let small = "0af7651916cd43dd8448eb211c80319c";
         let capitals = small.to_ascii_uppercase();
         assert_eq!(in_small(&capitals).as_deref(), Some(small));
-        assert_eq!(
-            in_small("00F067AA0BA902B7").as_deref(),
-            Some("00f067aa0ba902b7")
-        );
+        assert_eq!(in_small("00F067AA0BA902B7").as_deref(), Some("00f067aa0ba902b7"));
         for other in [small, "00f067aa0ba902b7", "ABC", "NOT-AN-ID-OF-OT-"] {
             assert_eq!(in_small(other), None, "{other}");
         }

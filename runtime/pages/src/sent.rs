@@ -55,9 +55,8 @@ pub(super) fn referring_page(headers: &HeaderMap) -> Option<&str> {
 pub(super) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let lists = headers.get_all(COOKIE).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());
-    let mut cookies = lists
-        .flat_map(|list| list.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
+    let mut cookies =
+        lists.flat_map(|list| list.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let found = cookies.find(|(own, _)| *own == name);
     found.map(|(_, value)| value)
 }
@@ -91,18 +90,13 @@ pub fn wants_page(headers: &HeaderMap) -> bool {
 pub(super) fn is_asked_by_script(headers: &HeaderMap) -> bool {
     match headers.get("sec-fetch-mode") {
         Some(mode) => mode != "navigate",
-        None => headers
-            .get(ACCEPT)
-            .is_some_and(|kinds| kinds == "text/html"),
+        None => headers.get(ACCEPT).is_some_and(|kinds| kinds == "text/html"),
     }
 }
 
 /// The frame of a page without a session.
 pub(super) fn shell(headers: &HeaderMap) -> Shell {
-    Shell {
-        preferences: preferences(headers),
-        ..Shell::default()
-    }
+    Shell { preferences: preferences(headers), ..Shell::default() }
 }
 
 #[cfg(test)]
@@ -116,11 +110,7 @@ mod tests {
         let site = |site| vec![("sec-fetch-site", site)];
         let origin = |origin| vec![("origin", origin)];
         for (sent, by_host, by_url) in [
-            (
-                vec![("sec-fetch-site", "same-origin"), ("origin", "null")],
-                true,
-                true,
-            ),
+            (vec![("sec-fetch-site", "same-origin"), ("origin", "null")], true, true),
             (site("none"), true, true),
             (site("same-site"), false, false),
             (site("cross-site"), false, false),
@@ -143,18 +133,10 @@ mod tests {
 
     #[test]
     fn a_form_leads_only_to_this_server() {
-        assert_eq!(
-            local("/traces/a?observation=b"),
-            Some("/traces/a?observation=b")
-        );
-        for outside in [
-            "",
-            "//evil.example",
-            "/\\evil.example",
-            "https://evil.example",
-            "/a\r\nb",
-            "x",
-        ] {
+        assert_eq!(local("/traces/a?observation=b"), Some("/traces/a?observation=b"));
+        for outside in
+            ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "x"]
+        {
             assert_eq!(local(outside), None, "{outside:?}");
         }
     }

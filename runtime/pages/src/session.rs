@@ -157,19 +157,14 @@ async fn found(
         max_content: lines::MAX_CONTENT,
         ..TraceQuery::default()
     };
-    let bounds = Bounds {
-        max_tested: read::MAX_TESTED,
-        max_counted: Some(u64::from(FOUND)),
-    };
+    let bounds = Bounds { max_tested: read::MAX_TESTED, max_counted: Some(u64::from(FOUND)) };
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let tested = telemetry.traces_from(project, &query, None, bounds).await?;
     let traces = tested.traces.into_iter().map(|stored| stored.trace);
     let traces: Vec<Trace> = traces.collect();
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
     let numbers = telemetry.turn_numbers(project, session, &ids).await?;
-    let turns = traces
-        .into_iter()
-        .filter_map(|trace| Some((*numbers.get(&trace.id)?, trace)));
+    let turns = traces.into_iter().filter_map(|trace| Some((*numbers.get(&trace.id)?, trace)));
     let turns: Vec<(u64, Trace)> = turns.collect();
     let (base, session) = (viewer.base(), session.to_owned());
     let rest = (tested.places.last.is_some(), tested.n_left);
@@ -181,9 +176,9 @@ async fn found(
 fn first_rule(asked: &str) -> Result<usize, &'static str> {
     match asked.trim() {
         "" => Ok(0),
-        number => number
-            .parse()
-            .map_err(|_| "The parameter rules is not understood: it is a number."),
+        number => {
+            number.parse().map_err(|_| "The parameter rules is not understood: it is a number.")
+        }
     }
 }
 
@@ -249,9 +244,7 @@ pub(super) async fn show(
         with_query(&address, &[turn, viewer.focus.pairs()].concat())
     };
     let view = SessionPage {
-        shell: viewer
-            .shell(Section::Sessions)
-            .with_api(api::session(&viewer, &session)),
+        shell: viewer.shell(Section::Sessions).with_api(api::session(&viewer, &session)),
         line: GroupLine::new(GroupedBy::Session, group),
         users: users.into_iter().map(Text::from).collect(),
         scores: said.scores,

@@ -50,10 +50,7 @@ fn of_slot(slot: &Slot) -> (Text, Text) {
         || "default evaluation model of the project".to_owned(),
         |model| format!("{}, by the connection {}", model.model, model.provider),
     );
-    (
-        Text::from(format!("model, {}", slot.name)),
-        Text::from(model),
-    )
+    (Text::from(format!("model, {}", slot.name)), Text::from(model))
 }
 
 #[cfg(test)]
@@ -86,9 +83,7 @@ mod tests {
     fn said(version: &EvaluatorVersion) -> Vec<String> {
         let settings = of(version);
         let settings = settings.iter();
-        settings
-            .map(|(name, value)| format!("{}: {}", name.raw(), value.raw()))
-            .collect()
+        settings.map(|(name, value)| format!("{}: {}", name.raw(), value.raw())).collect()
     }
 
     #[test]

@@ -74,9 +74,7 @@ impl App {
     /// What the pages about the API show; made for the first who looks, with the errors that operations answer.
     pub(crate) fn reference(&self, faults: fn() -> Vec<Fault>) -> &Reference {
         let parts = &self.0;
-        parts
-            .reference
-            .get_or_init(|| Reference::of(&(parts.given.document)(), faults()))
+        parts.reference.get_or_init(|| Reference::of(&(parts.given.document)(), faults()))
     }
 }
 

@@ -26,10 +26,7 @@ pub(super) async fn add_names(
     }
     let mut names: HashMap<String, BTreeSet<Text>> = HashMap::new();
     let telemetry = &app.store.telemetry;
-    for score in telemetry
-        .scores_of_steps(&viewer.project, trace, LIMIT)
-        .await?
-    {
+    for score in telemetry.scores_of_steps(&viewer.project, trace, LIMIT).await? {
         if let Some(origin) = score.written.origin {
             let of_rule = names.entry(origin.rule_id.to_string()).or_default();
             of_rule.insert(Text::from(score.written.name));
@@ -37,10 +34,7 @@ pub(super) async fn add_names(
     }
     for verdict in verdicts {
         let known = verdict.rule.id.as_ref().and_then(|id| names.get(id));
-        let other = known
-            .into_iter()
-            .flatten()
-            .filter(|name| **name != verdict.rule.name);
+        let other = known.into_iter().flatten().filter(|name| **name != verdict.rule.name);
         verdict.makes = other.cloned().collect();
     }
     Ok(())
@@ -79,9 +73,7 @@ pub(super) async fn of(
     address: impl Fn(&str) -> String,
 ) -> Result<ScoresOfSteps, Problem> {
     let telemetry = &app.store.telemetry;
-    let mut found = telemetry
-        .scores_of_steps(&viewer.project, trace, LIMIT + 1)
-        .await?;
+    let mut found = telemetry.scores_of_steps(&viewer.project, trace, LIMIT + 1).await?;
     let has_more = (LIMIT as usize) < found.len();
     found.truncate(LIMIT as usize);
     if found.is_empty() {
@@ -98,15 +90,13 @@ pub(super) async fn of(
         };
         let line = |name, href| ScoreOfStep::new(&written.name, &written.value, name, href);
         let at = outline.find(step.as_str());
-        Some(
-            match at.and_then(|at| Some((at, outline.rows().get(at)?))) {
-                Some((at, row)) => {
-                    let href = format!("{}{}", address(step.as_str()), anchor(written.id.as_str()));
-                    (at, line(outline.name(row), href))
-                }
-                None => (usize::MAX, line(step.as_str(), all.clone())),
-            },
-        )
+        Some(match at.and_then(|at| Some((at, outline.rows().get(at)?))) {
+            Some((at, row)) => {
+                let href = format!("{}{}", address(step.as_str()), anchor(written.id.as_str()));
+                (at, line(outline.name(row), href))
+            }
+            None => (usize::MAX, line(step.as_str(), all.clone())),
+        })
     };
     let mut scores: Vec<(usize, ScoreOfStep)> = found.iter().filter_map(placed).collect();
     scores.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp_name(&b.1)));

@@ -33,9 +33,7 @@ async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem
     if let Some(values) = known.get(project, now) {
         return Ok(values);
     }
-    let shown = Filter {
-        conditions: vec![read::without_own(TRACES)],
-    };
+    let shown = Filter { conditions: vec![read::without_own(TRACES)] };
     let telemetry = &app.store.telemetry;
     let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
     known.keep(project, now, Arc::clone(&values));
@@ -121,25 +119,14 @@ pub(super) async fn show(
 
 /// What may stand where a text ends. `ids` are such that begin with the value there.
 fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) -> Vec<Suggestion> {
-    let Writing {
-        at,
-        term,
-        start,
-        part,
-    } = writing(text, list.columns);
+    let Writing { at, term, start, part } = writing(text, list.columns);
     let mut options = match &part {
         Part::Column => columns(list.columns),
         Part::Key(column) => keys(column, list, known),
-        Part::Value {
-            column,
-            key,
-            is_first,
-        } => {
+        Part::Value { column, key, is_first } => {
             let is_first = *is_first && start.is_empty();
             let own = tests((column, key.as_deref()), is_first, list, known);
-            let others = ids
-                .iter()
-                .filter(|id| own.iter().all(|one| one.title != **id));
+            let others = ids.iter().filter(|id| own.iter().all(|one| one.title != **id));
             let others = others.map(|id| Choice {
                 title: id.clone(),
                 note: String::new(),
@@ -157,11 +144,7 @@ fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) 
         Part::Column | Part::Key(_) => true,
         Part::Value { column, .. } => {
             let written = format!("{}{}", &text[term..at.start], option.written);
-            may_stand(
-                &written,
-                list.columns,
-                perpend_domain::query::column(list.columns, column),
-            )
+            may_stand(&written, list.columns, perpend_domain::query::column(list.columns, column))
         }
     };
     let suggestion = |option: Choice| Suggestion {
@@ -207,9 +190,7 @@ fn holds(column: &Column, all: &[Column]) -> &'static str {
 
 /// Whether scores by name stand for several of these columns.
 fn has_scores(columns: &[Column]) -> bool {
-    columns
-        .iter()
-        .any(|column| SCORE_COLUMNS.contains(&column.id))
+    columns.iter().any(|column| SCORE_COLUMNS.contains(&column.id))
 }
 
 fn columns(all: &'static [Column]) -> Vec<Choice> {
@@ -355,10 +336,7 @@ mod tests {
     fn known() -> Facets {
         let facet = |column, values: &[(&str, u64)]| Facet {
             column,
-            values: values
-                .iter()
-                .map(|(value, n)| (Some((*value).to_owned()), *n))
-                .collect(),
+            values: values.iter().map(|(value, n)| (Some((*value).to_owned()), *n)).collect(),
             has_more: false,
         };
         Facets {
@@ -388,10 +366,7 @@ mod tests {
         assert!(wholes_of(&OF_USERS, "score.qu", &[]).is_empty());
         assert!(wholes_of(&OF_USERS, "level:", &[]).is_empty());
         let ids = ["a 1".to_owned(), "a2".to_owned()];
-        assert_eq!(
-            wholes_of(&OF_SESSIONS, "id:a", &ids),
-            ["id:\"a 1\" ", "id:a2 "]
-        );
+        assert_eq!(wholes_of(&OF_SESSIONS, "id:a", &ids), ["id:\"a 1\" ", "id:a2 "]);
     }
 
     #[test]
@@ -439,14 +414,7 @@ mod tests {
         assert!(wholes("latency:").contains(&"latency:>".to_owned()));
         assert!(!wholes("-latency:").contains(&"-latency:>".to_owned()));
         // Each whole one is a term that is read.
-        for text in [
-            "level:",
-            "name:",
-            "-name:~",
-            "tags:",
-            "timestamp:",
-            "bookmarked:",
-        ] {
+        for text in ["level:", "name:", "-name:~", "tags:", "timestamp:", "bookmarked:"] {
             for whole in wholes(text).iter().filter(|whole| whole.ends_with(' ')) {
                 assert_eq!(parse(whole, TRACES).faults().next(), None, "{whole}");
             }

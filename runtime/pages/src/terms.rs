@@ -12,9 +12,7 @@ pub(super) fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
         TermChip {
             text: Text::from(term.text.as_str()),
             problem: fault.map(|fault| Text::from(fault.message.as_str())),
-            without: format!("{} {}", before.trim_end(), behind.trim_start())
-                .trim()
-                .to_owned(),
+            without: format!("{} {}", before.trim_end(), behind.trim_start()).trim().to_owned(),
             corrected: fault.and_then(|fault| corrected(q, fault)),
             alone: None,
         }
@@ -39,11 +37,7 @@ mod tests {
         let q = "level:ERROR latncy:>2 \"a b\"";
         let terms = terms(q, &parse(q, TRACES));
         let without: Vec<_> = terms.iter().map(|chip| chip.without.as_str()).collect();
-        let wanted = [
-            "latncy:>2 \"a b\"",
-            "level:ERROR \"a b\"",
-            "level:ERROR latncy:>2",
-        ];
+        let wanted = ["latncy:>2 \"a b\"", "level:ERROR \"a b\"", "level:ERROR latncy:>2"];
         assert_eq!(without, wanted);
         let problem = terms[1].problem.as_ref().unwrap();
         assert!(problem.raw().contains("latency"), "{problem}");

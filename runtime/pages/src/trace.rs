@@ -33,9 +33,7 @@ pub(super) struct OfTrace {
 impl OfTrace {
     /// The trace with this id.
     pub(super) fn named(id: &str) -> Self {
-        Self {
-            trace: id.to_owned(),
-        }
+        Self { trace: id.to_owned() }
     }
 
     /// An id that no trace can have is one that none has.
@@ -114,9 +112,7 @@ async fn whole(
         None => read::whole(app, &viewer.project, &id).await?,
     };
     let trace = trace.ok_or_else(unknown)?;
-    let selected = step
-        .as_ref()
-        .and_then(|step| outline.find(step.id.as_str()));
+    let selected = step.as_ref().and_then(|step| outline.find(step.id.as_str()));
     let rules = look.rules;
     let looked = look.window(&outline, selected, false);
     let row_scores = row_scores(app, viewer, &id, &looked).await?;
@@ -139,9 +135,7 @@ async fn whole(
     };
     let (trace, trace_selected, detail) = laid_out(make).await?;
     let view = TracePage::new(TraceInput {
-        shell: viewer
-            .shell(Section::Traces)
-            .with_api(api::trace(viewer, &id)),
+        shell: viewer.shell(Section::Traces).with_api(api::trace(viewer, &id)),
         trace,
         trace_selected,
         detail,
@@ -249,10 +243,7 @@ pub(super) async fn seek(
 /// Shows its values in the forms of this address, or else in those chosen last, and leads from there to other ones.
 fn in_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &Kept, looking: &Looking) {
     detail.forms = looking.forms.or(&viewer.forms);
-    detail.address = kept.address(&Looking {
-        forms: Forms::default(),
-        ..looking.clone()
-    });
+    detail.address = kept.address(&Looking { forms: Forms::default(), ..looking.clone() });
 }
 
 /// Has the browser keep the forms of an address that differ from those chosen before.
@@ -321,12 +312,9 @@ pub(super) async fn detail_of(
     let mut without_score = 0;
     let (about, verdicts) = loop {
         let about = scores_of(app, viewer, target).await?;
-        let origins = about
-            .iter()
-            .filter_map(|score| score.written.origin.as_ref());
-        let scored: HashSet<(RuleId, EvaluatorId)> = origins
-            .map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone()))
-            .collect();
+        let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
+        let scored: HashSet<(RuleId, EvaluatorId)> =
+            origins.map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone())).collect();
         let verdicts = explain::verdicts(app, viewer, target, &scored, from).await?;
         // An execution may have ended between the two reads: its score is there now. One whose score was deleted is
         // counted again, and ends the loop.

@@ -109,12 +109,7 @@ pub(super) fn place(
 }
 
 async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Trend, Problem> {
-    let asked = Questions {
-        app,
-        viewer,
-        range,
-        user: None,
-    };
+    let asked = Questions { app, viewer, range, user: None };
     let trend = match kind {
         Kind::Figures => figures(asked).await,
         Kind::Traces => {
@@ -145,9 +140,7 @@ pub(super) async fn over_time(
 ) -> Result<(Accumulator, Option<Chart>), Problem> {
     let granularity = asked.granularity();
     let metrics = [("latency", Aggregation::P95)];
-    let groups = asked
-        .ask(View::Traces, &[], &metrics, Some(granularity))
-        .await?;
+    let groups = asked.ask(View::Traces, &[], &metrics, Some(granularity)).await?;
     let mut by_time: BTreeMap<Timestamp, Accumulator> = BTreeMap::new();
     let mut all = Accumulator::default();
     for group in groups {
@@ -161,11 +154,8 @@ pub(super) async fn over_time(
     let base = asked.viewer.base();
     let bar = |bucket: &Bucket| {
         let measured = by_time.get(&bucket.start);
-        let end = |aggregation| {
-            measured
-                .and_then(|own| millis(own, aggregation))
-                .unwrap_or_default()
-        };
+        let end =
+            |aggregation| measured.and_then(|own| millis(own, aggregation)).unwrap_or_default();
         Bar {
             time: bucket.time(),
             value: end(Aggregation::P95),
@@ -176,9 +166,7 @@ pub(super) async fn over_time(
     };
     let buckets = buckets(asked.app, asked.range, granularity);
     let bars: Vec<Bar> = buckets.iter().map(bar).collect();
-    let is_measured = buckets
-        .iter()
-        .map(|bucket| by_time.contains_key(&bucket.start));
+    let is_measured = buckets.iter().map(|bucket| by_time.contains_key(&bucket.start));
     let title = ("Latency, p95", Part::Median);
     let chart = (!by_time.is_empty()).then(|| {
         let chart = Chart::new(title, granularity, &bars, shown).measured(is_measured);
@@ -193,18 +181,12 @@ fn shown(ms: f64) -> String {
 
 /// The same list, the slowest first.
 fn slowest(rows: &TracesQuery) -> TracesQuery {
-    TracesQuery {
-        sort: Sort::named("-latency").unwrap_or_default(),
-        ..rows.clone()
-    }
+    TracesQuery { sort: Sort::named("-latency").unwrap_or_default(), ..rows.clone() }
 }
 
 /// The slowest traces of the whole time, in the range that the overview is about.
 fn slowest_first(viewer: &Viewer) -> TracesQuery {
-    TracesQuery {
-        focus: overview_range::focus(viewer),
-        ..slowest(&TracesQuery::default())
-    }
+    TracesQuery { focus: overview_range::focus(viewer), ..slowest(&TracesQuery::default()) }
 }
 
 /// The latencies of the whole time, and how many users there were.
@@ -220,10 +202,7 @@ async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
     let (now, n_users) = whole(asked).await?;
     let (from, to) = asked.range;
     let before = from.plus_millis(from.as_millis() - to.as_millis());
-    let before = Questions {
-        range: (before, from),
-        ..asked
-    };
+    let before = Questions { range: (before, from), ..asked };
     let (old, n_before) = match whole(before).await {
         // Too many values to compare with.
         Err(problem) if problem.code() == Code::Conflict => (Accumulator::default(), 0),
@@ -287,14 +266,11 @@ async fn slowest_of(asked: Questions<'_>, rows: &TracesQuery) -> Result<Option<S
 async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
     let metrics = [("uniqueUserIds", Aggregation::Uniq)];
     let groups = asked.ask(View::Traces, &[], &metrics, None).await?;
-    let metric = View::Traces.measure("uniqueUserIds").map(|measure| Metric {
-        measure,
-        aggregation: Aggregation::Uniq,
-    });
+    let metric = View::Traces
+        .measure("uniqueUserIds")
+        .map(|measure| Metric { measure, aggregation: Aggregation::Uniq });
     let value = groups.first().and_then(|group| group.values.first());
-    let n = value
-        .zip(metric)
-        .and_then(|(value, metric)| value.result(&metric, 0).as_u64());
+    let n = value.zip(metric).and_then(|(value, metric)| value.result(&metric, 0).as_u64());
     Ok(n.unwrap_or_default())
 }
 
@@ -320,10 +296,7 @@ async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
         let n_calls = sums.observations as u64;
         ModelLine::new(name, (sums.cost, sums.tokens, n_calls), most)
     };
-    let mut lines: Vec<ModelLine> = models
-        .iter()
-        .map(|(name, sums)| line(name, *sums))
-        .collect();
+    let mut lines: Vec<ModelLine> = models.iter().map(|(name, sums)| line(name, *sums)).collect();
     if !others.is_empty() {
         let sums = others.iter().map(|(_, sums)| *sums);
         let sums = sums.fold(Sums::default(), Sums::plus);
@@ -334,9 +307,6 @@ async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
 
 fn millis(values: &Accumulator, aggregation: Aggregation) -> Option<f64> {
     let measure = View::Traces.measure("latency")?;
-    let metric = Metric {
-        measure,
-        aggregation,
-    };
+    let metric = Metric { measure, aggregation };
     values.result(&metric, 0).as_f64()
 }

@@ -43,9 +43,7 @@ pub(super) struct Asked {
 }
 
 fn only(user: &str) -> Filter {
-    Filter {
-        conditions: vec![group_lines::only((GroupedBy::User, user))],
-    }
+    Filter { conditions: vec![group_lines::only((GroupedBy::User, user))] }
 }
 
 /// The list of the traces of a user in the chosen time and environments.
@@ -75,9 +73,7 @@ pub(super) async fn show(
     let address = href(&viewer.base(), GroupedBy::User, &user);
     let focus = (address, viewer.unread());
     let mut view = UserPage {
-        shell: viewer
-            .shell(Section::Users)
-            .with_api([api::user(&viewer, &query, &user)]),
+        shell: viewer.shell(Section::Users).with_api([api::user(&viewer, &query, &user)]),
         focus: FocusView::new(&viewer.focus, focus, ("All time", true)).in_all_environments(),
         notices: viewer.faults.clone(),
         line: GroupLine::new(GroupedBy::User, group),
@@ -101,9 +97,7 @@ pub(super) async fn show(
     view.sessions = group_lines::of(&app, &viewer, &of_sessions, sessions.items).await?;
     let mut newest = only(&user);
     let now = app.web.clock.now();
-    newest
-        .conditions
-        .extend(viewer.focus.conditions(TRACES, now));
+    newest.conditions.extend(viewer.focus.conditions(TRACES, now));
     let traces = read::newest(&app, project, newest, SHOWN).await?;
     view.traces = lines::of(&app, project, &traces).await?;
     (view.low, view.low_names) = low(&app, &viewer, &query, &user).await?;
@@ -140,12 +134,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
         let fault = "There are no charts: the time ends before it begins, or begins more than a year ahead.";
         return Ok(Trend::Refused(Text::from(fault)));
     };
-    let asked = Questions {
-        app,
-        viewer,
-        range,
-        user: Some(user),
-    };
+    let asked = Questions { app, viewer, range, user: Some(user) };
     let granularity = asked.granularity();
     let buckets = buckets(app, range, granularity);
     let by_time = by_time(asked, granularity).await?;
@@ -178,18 +167,11 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     let titled = |title| (title, Part::Errors);
     let mut charts = vec![
         Chart::new(titled("Traces"), granularity, &traces, whole),
-        Chart::new(
-            titled("Cost"),
-            granularity,
-            &dollars,
-            perpend_views::dollars,
-        )
-        .of_costs(&costs, false),
+        Chart::new(titled("Cost"), granularity, &dollars, perpend_views::dollars)
+            .of_costs(&costs, false),
     ];
     charts.extend(latency);
-    let noted = charts
-        .into_iter()
-        .map(|chart| chart.noting(of_time.clone()));
+    let noted = charts.into_iter().map(|chart| chart.noting(of_time.clone()));
     Ok(Trend::Charts(noted.collect()))
 }
 
@@ -206,12 +188,7 @@ async fn by_time(
     asked: Questions<'_>,
     granularity: Granularity,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let Questions {
-        app,
-        viewer,
-        range: (from, to),
-        user,
-    } = asked;
+    let Questions { app, viewer, range: (from, to), user } = asked;
     let query = GroupQuery {
         started: (Some(from), Some(to)),
         ..group_lines::within((app, viewer), GroupedBy::User, SHOWN)
@@ -226,13 +203,7 @@ async fn by_time(
     let telemetry = &app.store.telemetry;
     let found = telemetry.user_over_time(&viewer.project, &query, user.unwrap_or_default(), parts);
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
-    for OverTime {
-        at,
-        n_traces,
-        n_failed,
-        cost,
-    } in found.await?
-    {
+    for OverTime { at, n_traces, n_failed, cost } in found.await? {
         let sums = all.entry(granularity.start(at)).or_default();
         sums.n_traces += n_traces;
         sums.n_failed += n_failed;
@@ -270,10 +241,7 @@ async fn low(
     }
     let place = |trace: &Trace| ids.iter().position(|id| *id == trace.id.to_string());
     let among = Filter {
-        conditions: vec![Condition {
-            column: find(TRACES, "id"),
-            test: Test::AnyOf(ids.clone()),
-        }],
+        conditions: vec![Condition { column: find(TRACES, "id"), test: Test::AnyOf(ids.clone()) }],
     };
     let mut traces = read::newest(app, &viewer.project, among, SHOWN).await?;
     traces.sort_by_key(place);

@@ -151,10 +151,8 @@ async fn waits(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
     }
     let (store, since) = (&app.store, now.plus_millis(-RECENT));
     let failed = store.ledger.n_failed_since(project, since, Waits::LIMIT);
-    let waits = Waits {
-        paused: store.catalog.n_paused_rules(project).await?,
-        failed: failed.await?,
-    };
+    let waits =
+        Waits { paused: store.catalog.n_paused_rules(project).await?, failed: failed.await? };
     app.waits().keep(project, now, waits);
     Ok(waits)
 }
@@ -180,20 +178,12 @@ pub(super) async fn viewer(
 }
 
 async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &Uri) -> Viewer {
-    let Session {
-        act,
-        project,
-        others,
-        token,
-    } = session;
+    let Session { act, project, others, token } = session;
     let others = others.iter();
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
         // A page does not fail for a number at its side.
         true => waits(app, &act.project).await.unwrap_or_else(|problem| {
-            tracing::warn!(
-                problem = problem.message(),
-                "nothing is counted on the rail"
-            );
+            tracing::warn!(problem = problem.message(), "nothing is counted on the rail");
             Waits::default()
         }),
         false => Waits::default(),
@@ -219,9 +209,7 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         scope: act.scope,
         token,
         name: project.name,
-        others: others
-            .map(|other| Opened::new(other.id.as_str(), &other.name))
-            .collect(),
+        others: others.map(|other| Opened::new(other.id.as_str(), &other.name)).collect(),
         preferences: sent::preferences(headers),
         forms: sent::forms(headers),
         kit: FormKit {

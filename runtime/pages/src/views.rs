@@ -57,9 +57,7 @@ pub(super) async fn thread(
     let generations = earlier.enumerate().filter(|(_, row)| is_generation(**row));
     let n_earlier = generations.map(|(n, _)| n + 1).nth(BEFORE - 1);
     let first = at.saturating_sub(n_earlier.unwrap_or(AMONG));
-    let window = all
-        .get(first..all.len().min(at + CALLS))
-        .unwrap_or_default();
+    let window = all.get(first..all.len().min(at + CALLS)).unwrap_or_default();
     let before = window.get(..at - first).unwrap_or_default();
     // What is only compared with takes nothing away from what is shown.
     let mut left = [MAX_BYTES / 4, MAX_BYTES];
@@ -72,13 +70,7 @@ pub(super) async fn thread(
             false => *n_left -= n_bytes,
         }
         let (depth, within) = agents_around(outline, row);
-        let call = Call {
-            depth,
-            within,
-            is_generation: is_generation(row),
-            is_large,
-            step,
-        };
+        let call = Call { depth, within, is_generation: is_generation(row), is_large, step };
         (row, call)
     });
     let calls = calls.await?;
@@ -87,9 +79,7 @@ pub(super) async fn thread(
     let history = history(app, viewer, (outline, &id), &earlier).await?;
     let n_before = calls.iter().filter(|(row, _)| before.contains(row)).count();
     let input = ThreadInput {
-        shell: viewer
-            .shell(Section::Traces)
-            .with_api(api::trace(viewer, &id)),
+        shell: viewer.shell(Section::Traces).with_api(api::trace(viewer, &id)),
         n_unread: earlier.len().saturating_sub(history.len()),
         history,
         calls: calls.into_iter().map(|(_, call)| call).collect(),
@@ -100,9 +90,7 @@ pub(super) async fn thread(
         kept: look.kept(),
         looking: look.looking,
         head,
-        trace: read::narrow(app, &viewer.project, &id)
-            .await?
-            .ok_or_else(unknown)?,
+        trace: read::narrow(app, &viewer.project, &id).await?.ok_or_else(unknown)?,
     };
     let view = laid_out(move || ThreadPage::new(input)).await?;
     page(StatusCode::OK, &view)
@@ -151,9 +139,7 @@ fn agent(outline: &Outline, row: usize) -> u64 {
     let rows = outline.rows();
     let above = successors(Some(row), |row| rows[*row].parent.map(|row| row as usize));
     let mut hasher = DefaultHasher::new();
-    above
-        .take(LEVELS)
-        .for_each(|row| outline.name(&rows[row]).hash(&mut hasher));
+    above.take(LEVELS).for_each(|row| outline.name(&rows[row]).hash(&mut hasher));
     hasher.finish()
 }
 
@@ -180,9 +166,7 @@ pub(super) async fn log(
         (step, begins.map(|value| value.as_ref().and_then(beginning)))
     });
     let view = LogPage::new(LogInput {
-        shell: viewer
-            .shell(Section::Traces)
-            .with_api(api::trace(viewer, &id)),
+        shell: viewer.shell(Section::Traces).with_api(api::trace(viewer, &id)),
         steps: steps.await?,
         start: outline.period().unwrap_or_default().0,
         at,
@@ -191,9 +175,7 @@ pub(super) async fn log(
         kept: look.kept(),
         looking: look.looking,
         head,
-        trace: read::narrow(app, &viewer.project, &id)
-            .await?
-            .ok_or_else(unknown)?,
+        trace: read::narrow(app, &viewer.project, &id).await?.ok_or_else(unknown)?,
     });
     page(StatusCode::OK, &view)
 }
@@ -265,11 +247,7 @@ fn agents_around(outline: &Outline, row: usize) -> (u32, Option<Within>) {
     found.truncate(n_found);
     let within = found.first().map(|place| {
         let row = &rows[*place];
-        Within {
-            id: row.id().to_owned(),
-            kind: row.kind,
-            name: outline.name(row).to_owned(),
-        }
+        Within { id: row.id().to_owned(), kind: row.kind, name: outline.name(row).to_owned() }
     });
     (u32::try_from(found.len()).unwrap_or(u32::MAX), within)
 }

@@ -43,11 +43,7 @@ pub(super) async fn neighbours(
         format!("{base}/traces/{trace}?in={}", encode(list))
     };
     let [previous, next] = beside.await?.map(|id| id.map(to));
-    Ok(Neighbours {
-        list: list.to_owned(),
-        previous,
-        next,
-    })
+    Ok(Neighbours { list: list.to_owned(), previous, next })
 }
 
 #[cfg(test)]
@@ -58,14 +54,8 @@ mod tests {
     fn only_a_short_address_of_a_list_is_one() {
         assert_eq!(list("/traces?q=a").as_deref(), Some("/traces?q=a"));
         assert!(list("/traces").is_some());
-        for bad in [
-            "",
-            "https://a.example",
-            "//a.example",
-            "/traces/x",
-            "/tracesx",
-            "/traces?a\nb",
-        ] {
+        for bad in ["", "https://a.example", "//a.example", "/traces/x", "/tracesx", "/traces?a\nb"]
+        {
             assert_eq!(list(bad), None, "{bad}");
         }
         assert_eq!(list(&format!("/traces?q={}", "a".repeat(1_024))), None);

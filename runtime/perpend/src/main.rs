@@ -14,10 +14,7 @@ const CONFINED: [&str; 3] = ["worker", "compile", "check"];
 #[cfg(feature = "jemalloc")]
 fn give_memory_back() {
     let command = std::env::args_os().nth(1);
-    if !CONFINED
-        .iter()
-        .any(|name| command.as_deref() == Some((*name).as_ref()))
-    {
+    if !CONFINED.iter().any(|name| command.as_deref() == Some((*name).as_ref())) {
         // Without it memory is given back with later allocations.
         let _ = tikv_jemalloc_ctl::background_thread::write(true);
     }

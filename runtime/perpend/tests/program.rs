@@ -5,10 +5,7 @@ use std::process::Command;
 
 #[test]
 fn it_says_its_version() {
-    let said = Command::new(env!("CARGO_BIN_EXE_perpend"))
-        .arg("--version")
-        .output()
-        .unwrap();
+    let said = Command::new(env!("CARGO_BIN_EXE_perpend")).arg("--version").output().unwrap();
     assert!(said.status.success(), "{said:?}");
     let expected = concat!("perpend ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!(String::from_utf8_lossy(&said.stdout), expected);

@@ -21,10 +21,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// A text, and the value it stands for where a schema was asked for.
-    Text {
-        text: String,
-        structured: Option<String>,
-    },
+    Text { text: String, structured: Option<String> },
     /// The model asks for tools to be used.
     Tools(Vec<ToolCall>),
     /// The model cannot be had.
@@ -38,10 +35,7 @@ impl Answer {
     /// From its JSON.
     pub(crate) fn read(value: Value) -> Result<Self, String> {
         match value {
-            Value::String(text) => Ok(Self::Text {
-                text,
-                structured: None,
-            }),
+            Value::String(text) => Ok(Self::Text { text, structured: None }),
             Value::Object(members) => Self::from_members(members),
             _ => Err(FORMS.to_owned()),
         }
@@ -53,10 +47,9 @@ impl Answer {
             members.shift_remove("toolCalls"),
             members.shift_remove("error"),
         ) {
-            (Some(value), None, None) => Self::Text {
-                text: value.to_string(),
-                structured: Some(value.to_string()),
-            },
+            (Some(value), None, None) => {
+                Self::Text { text: value.to_string(), structured: Some(value.to_string()) }
+            }
             (None, Some(Value::Array(calls)), None) if !calls.is_empty() => {
                 let calls = calls.into_iter().enumerate();
                 let calls = calls.map(|(at, call)| tool_call(at, call));
@@ -119,11 +112,7 @@ fn tool_call(at: usize, call: Value) -> Option<ToolCall> {
         Some(arguments @ Value::Object(_)) => arguments.to_string(),
         Some(_) => return None,
     };
-    call.is_empty().then_some(ToolCall {
-        id,
-        name,
-        arguments,
-    })
+    call.is_empty().then_some(ToolCall { id, name, arguments })
 }
 
 /// The answers of a file, one JSON value to a line.
@@ -156,10 +145,8 @@ struct Inner {
 impl Script {
     /// Begins anew with these answers; `None` grants no model.
     pub(crate) fn begin(&self, answers: Option<Vec<Answer>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Inner {
-            answers,
-            n_given: HashMap::new(),
-        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Inner { answers, n_given: HashMap::new() };
     }
 
     fn reply(&self, item: &str, request: &HostRequest) -> HostReply {
@@ -252,18 +239,9 @@ mod tests {
         let shown: Vec<_> = reply
             .tool_calls
             .iter()
-            .map(|call| {
-                (
-                    call.id.as_str(),
-                    call.name.as_str(),
-                    call.arguments.as_str(),
-                )
-            })
+            .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str()))
             .collect();
-        assert_eq!(
-            shown,
-            [("call_1", "look", "{\"at\":1}"), ("call_2", "end", "{}")]
-        );
+        assert_eq!(shown, [("call_1", "look", "{\"at\":1}"), ("call_2", "end", "{}")]);
     }
 
     #[test]

@@ -26,10 +26,7 @@ pub struct Measure {
 
 impl Default for Measure {
     fn default() -> Self {
-        Self {
-            time: Duration::from_secs(2),
-            n_threads: 1,
-        }
+        Self { time: Duration::from_secs(2), n_threads: 1 }
     }
 }
 
@@ -72,9 +69,7 @@ impl Workbench<'_> {
         let evaluator = component.evaluator(selection.evaluator.as_deref())?;
         let configured = self.configure(&component, evaluator, config, &place)?;
         let measured = self.measured(&component, &configured, &items, measure)?;
-        let floor = floor
-            .map(|floor| self.floor(floor, &items, measure))
-            .transpose()?;
+        let floor = floor.map(|floor| self.floor(floor, &items, measure)).transpose()?;
 
         let mut table = Table::new(&["evaluator", "calls/s", "median", "p99"]);
         let name = format!("{} {}", component.info.name, evaluator.id);
@@ -103,11 +98,7 @@ impl Workbench<'_> {
                 json!({ "evaluator": name, "measured": shown(*measured) })
             }),
         });
-        Ok(Report {
-            text,
-            json,
-            is_ok: true,
-        })
+        Ok(Report { text, json, is_ok: true })
     }
 
     fn floor(
@@ -130,10 +121,7 @@ impl Workbench<'_> {
         let evaluator = component.evaluator(Some(floor.evaluator))?;
         let configured = self.configure(&component, evaluator, json!({}), "floor")?;
         let measured = self.measured(&component, &configured, items, measure)?;
-        Ok((
-            format!("{} {}", component.info.name, evaluator.id),
-            measured,
-        ))
+        Ok((format!("{} {}", component.info.name, evaluator.id), measured))
     }
 
     fn measured(
@@ -147,10 +135,8 @@ impl Workbench<'_> {
             .sandbox
             .loaded(component.digest)
             .ok_or_else(|| Error::Sandbox("measurements are made in this process".to_owned()))?;
-        let calls: Vec<Call> = items
-            .iter()
-            .map(|item| self.call(component, configured, item))
-            .collect();
+        let calls: Vec<Call> =
+            items.iter().map(|item| self.call(component, configured, item)).collect();
         let id = text::inert(&configured.evaluator.id);
         self.progress.step(&format!("measuring {id}"));
         let n_failed = AtomicUsize::new(0);

@@ -38,11 +38,7 @@ struct Finding {
 
 impl Finding {
     fn new(what: &'static str, found: Found, text: impl Into<String>) -> Self {
-        Self {
-            what,
-            found,
-            text: text.into(),
-        }
+        Self { what, found, text: text.into() }
     }
 }
 
@@ -101,13 +97,10 @@ impl Workbench<'_> {
         let items = &items[..items.len().min(MAX_ITEMS)];
         let id = &configured.evaluator.id;
         let first = self.score(component, configured, items);
-        let broken = items
-            .iter()
-            .zip(&first)
-            .find_map(|(item, result)| match &result.outcome {
-                Err(failure) if blames_plugin(failure.class) => Some((item, failure)),
-                _ => None,
-            });
+        let broken = items.iter().zip(&first).find_map(|(item, result)| match &result.outcome {
+            Err(failure) if blames_plugin(failure.class) => Some((item, failure)),
+            _ => None,
+        });
         if let Some((item, failure)) = broken {
             let (class, message) = (failure.class, text::inert(&failure.message));
             let item = text::inert(&item.id);
@@ -152,26 +145,15 @@ fn about(component: &Component) -> Vec<Finding> {
     let size = text::size(component.bytes.len() as u64);
     let is_large = LARGE_BYTES < component.bytes.len();
     let found = if is_large { Found::Note } else { Found::Fine };
-    let more = if is_large {
-        ", which takes long to compile"
-    } else {
-        ""
-    };
-    findings.push(Finding::new(
-        "size",
-        found,
-        format!("{size} of at most 64 MiB{more}"),
-    ));
+    let more = if is_large { ", which takes long to compile" } else { "" };
+    findings.push(Finding::new("size", found, format!("{size} of at most 64 MiB{more}")));
     let shape = Shape::of(&component.bytes);
     let world = format!("{} of contract {CONTRACT_VERSION}", shape.world());
     findings.push(Finding::new("world", Found::Fine, world));
     findings.push(Finding::new("imports", Found::Fine, shape.imports()));
     let capabilities = component.info.capabilities.names();
     if !capabilities.is_empty() {
-        let granted: Vec<String> = capabilities
-            .iter()
-            .map(|name| format!("{name:?}"))
-            .collect();
+        let granted: Vec<String> = capabilities.iter().map(|name| format!("{name:?}")).collect();
         let text = format!(
             "asks for {}; an evaluator made from it is granted them with \"grants\": [{}]",
             capabilities.join(" and "),
@@ -182,17 +164,9 @@ fn about(component: &Component) -> Vec<Finding> {
     let name = component.shown_name();
     findings.push(Finding::new("metadata", Found::Fine, name));
     for evaluator in &component.info.evaluators {
-        let scores: Vec<&str> = evaluator
-            .scores
-            .iter()
-            .map(|score| score.name.as_str())
-            .collect();
+        let scores: Vec<&str> = evaluator.scores.iter().map(|score| score.name.as_str()).collect();
         let keys = config_keys(&evaluator.config_schema);
-        let config = if keys.is_empty() {
-            "none".to_owned()
-        } else {
-            keys.join(", ")
-        };
+        let config = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
         let scores = match (scores.is_empty(), evaluator.dynamic_scores) {
             (true, _) => "named by its configuration".to_owned(),
             (false, true) => format!("{} and others", scores.join(", ")),
@@ -266,10 +240,7 @@ fn samples() -> Vec<Item> {
             expected_output: json(json!({ "answer": 4 })),
             ..Item::default()
         },
-        Item {
-            id: "sample-empty".to_owned(),
-            ..Item::default()
-        },
+        Item { id: "sample-empty".to_owned(), ..Item::default() },
     ]
 }
 
@@ -288,10 +259,7 @@ fn told(component: &Component, findings: &[Finding]) -> Report {
         let word = word.to_lowercase();
         all.push(json!({ "what": finding.what, "outcome": word, "text": finding.text }));
     }
-    let n_wrong = findings
-        .iter()
-        .filter(|finding| finding.found == Found::Wrong)
-        .count();
+    let n_wrong = findings.iter().filter(|finding| finding.found == Found::Wrong).count();
     let verdict = match n_wrong {
         0 => "a server takes it".to_owned(),
         n => format!("{} to mend", text::counted(n, "thing")),

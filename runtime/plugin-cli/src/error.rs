@@ -88,10 +88,7 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn file(file: &Path, source: io::Error) -> Self {
-        Self::File {
-            file: file.display().to_string(),
-            source,
-        }
+        Self::File { file: file.display().to_string(), source }
     }
 }
 
@@ -114,13 +111,10 @@ pub(crate) fn mend(problem: &Problem) -> Option<String> {
         return None;
     }
     let ours = CONTRACT_VERSION;
-    let theirs = versions(&problem.at)
-        .chain(versions(&problem.message))
-        .find(|version| version != ours)?;
-    let (Ok(its), Ok(offered)) = (
-        semver::Version::parse(&theirs),
-        semver::Version::parse(ours),
-    ) else {
+    let theirs =
+        versions(&problem.at).chain(versions(&problem.message)).find(|version| version != ours)?;
+    let (Ok(its), Ok(offered)) = (semver::Version::parse(&theirs), semver::Version::parse(ours))
+    else {
         return None;
     };
     Some(if offered < its {

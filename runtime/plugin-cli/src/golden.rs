@@ -25,8 +25,7 @@ impl Workbench<'_> {
         let file = tests.unwrap_or_else(|| selection.folder().join(TESTS));
         let tests = items::goldens(&file)?;
         let component = self.open(&selection.component())?;
-        self.progress
-            .step(&format!("running {}", text::counted(tests.len(), "test")));
+        self.progress.step(&format!("running {}", text::counted(tests.len(), "test")));
         let mut outcomes = Vec::with_capacity(tests.len());
         for (at, test) in tests.iter().enumerate() {
             outcomes.push(self.differences(&component, test, &file)?);
@@ -54,15 +53,9 @@ impl Workbench<'_> {
             Ok(configured) => configured,
             // A test may expect that its configuration is refused.
             Err(Error::Config { issues, .. })
-                if matches!(
-                    test.expected,
-                    Expected::Error(FailureClass::InvalidConfig, _)
-                ) =>
+                if matches!(test.expected, Expected::Error(FailureClass::InvalidConfig, _)) =>
             {
-                let failure = Failure {
-                    class: FailureClass::InvalidConfig,
-                    message: issues,
-                };
+                let failure = Failure { class: FailureClass::InvalidConfig, message: issues };
                 return Ok(compare(&test.expected, Err(&failure)));
             }
             Err(other) => return Err(other),
@@ -99,11 +92,7 @@ fn told(component: &Component, file: &Path, tests: &[Golden], outcomes: &[Vec<St
     }
     let n_failed = outcomes.iter().filter(|found| !found.is_empty()).count();
     let n_passed = outcomes.len() - n_failed;
-    let _ = writeln!(
-        text,
-        "\n{}: {n_passed} passed, {n_failed} failed",
-        component.shown_name()
-    );
+    let _ = writeln!(text, "\n{}: {n_passed} passed, {n_failed} failed", component.shown_name());
     Report {
         text,
         json: json!({
@@ -119,25 +108,16 @@ fn compare(expected: &Expected, got: Result<&Vec<PluginScore>, &Failure>) -> Vec
     match (expected, got) {
         (Expected::Scores(expected), Ok(scores)) => scores_compared(expected, scores),
         (Expected::Scores(_), Err(failure)) => {
-            vec![format!(
-                "expected scores, got {}: {}",
-                failure.class, failure.message
-            )]
+            vec![format!("expected scores, got {}: {}", failure.class, failure.message)]
         }
         (Expected::Error(class, message), Err(failure)) => {
             let mut found = Vec::new();
             if failure.class != *class {
-                found.push(format!(
-                    "expected {class}, got {}: {}",
-                    failure.class, failure.message
-                ));
+                found.push(format!("expected {class}, got {}: {}", failure.class, failure.message));
             } else if let Some(part) = message
                 && !failure.message.contains(part.as_str())
             {
-                found.push(format!(
-                    "expected {part:?} in the message, got {:?}",
-                    failure.message
-                ));
+                found.push(format!("expected {part:?} in the message, got {:?}", failure.message));
             }
             found
         }
@@ -152,32 +132,22 @@ fn scores_compared(expected: &[ExpectedScore], scores: &[PluginScore]) -> Vec<St
     let mut found = Vec::new();
     for wanted in expected {
         let Some(score) = scores.iter().find(|score| score.name == wanted.name) else {
-            found.push(format!(
-                "{}: expected {}, got no such score",
-                wanted.name, wanted.value
-            ));
+            found.push(format!("{}: expected {}, got no such score", wanted.name, wanted.value));
             continue;
         };
         let value = report::value(score);
         if !is_same(&wanted.value, &value) {
-            found.push(format!(
-                "{}: expected {}, got {value}",
-                wanted.name, wanted.value
-            ));
+            found.push(format!("{}: expected {}, got {value}", wanted.name, wanted.value));
         }
         if let Some(comment) = &wanted.comment
             && score.comment.as_ref() != Some(comment)
         {
             let got = score.comment.as_deref().unwrap_or("none");
-            found.push(format!(
-                "{}: expected the comment {comment:?}, got {got:?}",
-                wanted.name
-            ));
+            found.push(format!("{}: expected the comment {comment:?}, got {got:?}", wanted.name));
         }
     }
-    let surplus = scores
-        .iter()
-        .filter(|score| expected.iter().all(|wanted| wanted.name != score.name));
+    let surplus =
+        scores.iter().filter(|score| expected.iter().all(|wanted| wanted.name != score.name));
     found.extend(
         surplus.map(|score| format!("{}: not expected, got {}", score.name, report::value(score))),
     );
@@ -210,11 +180,7 @@ mod tests {
     }
 
     fn wanted(name: &str, value: Value) -> ExpectedScore {
-        ExpectedScore {
-            name: name.to_owned(),
-            value,
-            comment: None,
-        }
+        ExpectedScore { name: name.to_owned(), value, comment: None }
     }
 
     #[test]
@@ -260,9 +226,6 @@ mod tests {
             compare(&other, Err(&failure)),
             ["expected plugin_trap, got invalid_input: the output is absent"]
         );
-        assert_eq!(
-            compare(&Expected::Scores(Vec::new()), Err(&failure)).len(),
-            1
-        );
+        assert_eq!(compare(&Expected::Scores(Vec::new()), Err(&failure)).len(), 1);
     }
 }

@@ -62,11 +62,7 @@ fn objects(file: &Path) -> Result<Vec<Line>, Error> {
 }
 
 fn wrong(file: &Path, line: usize, message: &str) -> Error {
-    Error::Line {
-        file: file.display().to_string(),
-        line,
-        message: message.to_owned(),
-    }
+    Error::Line { file: file.display().to_string(), line, message: message.to_owned() }
 }
 
 /// The items of a file.
@@ -92,10 +88,7 @@ const MEMBERS: &str = "id, input, output, expectedOutput and metadata";
 
 /// An item from its members; its line is its id where it has none.
 fn item(members: Map<String, Value>, line: usize) -> Result<Item, String> {
-    let mut item = Item {
-        id: format!("line-{line}"),
-        ..Item::default()
-    };
+    let mut item = Item { id: format!("line-{line}"), ..Item::default() };
     for (name, value) in members {
         match name.as_str() {
             "id" => {
@@ -110,9 +103,7 @@ fn item(members: Map<String, Value>, line: usize) -> Result<Item, String> {
             "metadata" if value.is_object() => item.metadata = Some(value.to_string()),
             "metadata" => return Err("\"metadata\" has to be a JSON object".to_owned()),
             other => {
-                return Err(format!(
-                    "{other:?} is no part of an item: there are {MEMBERS}"
-                ));
+                return Err(format!("{other:?} is no part of an item: there are {MEMBERS}"));
             }
         }
     }
@@ -158,26 +149,19 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
     };
     let name = text("name")?.unwrap_or_else(|| format!("line {line}"));
     let evaluator = text("evaluator")?;
-    let config = members
-        .shift_remove("config")
-        .unwrap_or(Value::Object(Map::new()));
+    let config = members.shift_remove("config").unwrap_or(Value::Object(Map::new()));
     let Some(Value::Object(parts)) = members.shift_remove("item") else {
         return Err("\"item\" is missing: an object with output and other parts".to_owned());
     };
     let item = item(parts, line)?;
     let answers = match members.shift_remove("answers") {
         None => None,
-        Some(Value::Array(all)) => Some(
-            all.into_iter()
-                .map(Answer::read)
-                .collect::<Result<_, _>>()?,
-        ),
+        Some(Value::Array(all)) => {
+            Some(all.into_iter().map(Answer::read).collect::<Result<_, _>>()?)
+        }
         Some(_) => return Err("\"answers\" has to be a list".to_owned()),
     };
-    let expected = match (
-        members.shift_remove("scores"),
-        members.shift_remove("error"),
-    ) {
+    let expected = match (members.shift_remove("scores"), members.shift_remove("error")) {
         (Some(Value::Object(scores)), None) => Expected::Scores(expected_scores(scores)?),
         (None, Some(error)) => expected_error(error)?,
         _ => {
@@ -194,15 +178,7 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
              error"
         ));
     }
-    Ok(Golden {
-        line,
-        name,
-        evaluator,
-        config,
-        item,
-        answers,
-        expected,
-    })
+    Ok(Golden { line, name, evaluator, config, item, answers, expected })
 }
 
 fn expected_scores(scores: Map<String, Value>) -> Result<Vec<ExpectedScore>, String> {
@@ -216,20 +192,16 @@ fn expected_scores(scores: Map<String, Value>) -> Result<Vec<ExpectedScore>, Str
                     Some(_) => return Err(format!("scores.{name}.comment has to be a text")),
                 };
                 if let Some(unknown) = parts.keys().next() {
-                    return Err(format!(
-                        "scores.{name}: {unknown:?}; there are value and comment"
-                    ));
+                    return Err(format!("scores.{name}: {unknown:?}; there are value and comment"));
                 }
                 (value, comment)
             }
             value => (value, None),
         };
         match value {
-            Value::Number(_) | Value::Bool(_) | Value::String(_) => Ok(ExpectedScore {
-                name,
-                value,
-                comment,
-            }),
+            Value::Number(_) | Value::Bool(_) | Value::String(_) => {
+                Ok(ExpectedScore { name, value, comment })
+            }
             _ => Err(format!(
                 "scores.{name}: a number, true, false or a text is expected as its value"
             )),
@@ -250,20 +222,12 @@ fn expected_error(error: Value) -> Result<Expected, String> {
         }
         _ => return Err("\"error\" has to be a class of failure".to_owned()),
     };
-    let found = FailureClass::ALL
-        .iter()
-        .find(|known| known.as_str() == class);
+    let found = FailureClass::ALL.iter().find(|known| known.as_str() == class);
     match found {
         Some(class) => Ok(Expected::Error(*class, message)),
         None => {
-            let all: Vec<&str> = FailureClass::ALL
-                .iter()
-                .map(|known| known.as_str())
-                .collect();
-            Err(format!(
-                "{class:?} is no class of failure; there are {}",
-                all.join(", ")
-            ))
+            let all: Vec<&str> = FailureClass::ALL.iter().map(|known| known.as_str()).collect();
+            Err(format!("{class:?} is no class of failure; there are {}", all.join(", ")))
         }
     }
 }
@@ -290,13 +254,7 @@ mod tests {
         assert_eq!(items[0].expected_output, None);
         assert_eq!(items[1].id, "line-3");
         assert_eq!(items[1].output, Some(Payload::Json("[1,2]".to_owned())));
-        let parts = needed(
-            &items[0],
-            ItemParts {
-                output: true,
-                ..ItemParts::default()
-            },
-        );
+        let parts = needed(&items[0], ItemParts { output: true, ..ItemParts::default() });
         assert_eq!((parts.input, parts.metadata), (None, None));
     }
 
@@ -331,14 +289,8 @@ mod tests {
         for (text, part) in [
             ("{\"item\":{}}", "says what is expected"),
             ("{\"item\":{},\"error\":\"boom\"}", "is no class of failure"),
-            (
-                "{\"item\":{},\"scores\":{\"a\":null}}",
-                "scores.a: a number",
-            ),
-            (
-                "{\"item\":{},\"scores\":{},\"more\":1}",
-                "\"more\" is no part",
-            ),
+            ("{\"item\":{},\"scores\":{\"a\":null}}", "scores.a: a number"),
+            ("{\"item\":{},\"scores\":{},\"more\":1}", "\"more\" is no part"),
             ("{\"scores\":{}}", "\"item\" is missing"),
         ] {
             let (_folder, file) = written(text);

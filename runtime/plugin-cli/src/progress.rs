@@ -110,12 +110,8 @@ impl Progress for Terminal {
     }
 
     fn line(&self, text: &str) {
-        let shown: String = text
-            .trim()
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(MAX_SHOWN)
-            .collect();
+        let shown: String =
+            text.trim().chars().filter(|c| !c.is_control()).take(MAX_SHOWN).collect();
         self.with(|bar| bar.set_message(shown));
     }
 

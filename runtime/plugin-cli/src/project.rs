@@ -38,14 +38,8 @@ pub enum Language {
 
 impl Language {
     /// All of them, in the order they are shown.
-    pub const ALL: [Self; 6] = [
-        Self::Rust,
-        Self::JavaScript,
-        Self::TypeScript,
-        Self::Python,
-        Self::Go,
-        Self::C,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Rust, Self::JavaScript, Self::TypeScript, Self::Python, Self::Go, Self::C];
 
     /// As it stands in `plugin.toml`; also the name of its templates' folder.
     #[must_use]
@@ -156,10 +150,7 @@ impl Project {
                 return Err(ProjectError::NoManifest(dir.display().to_string()));
             }
             Err(source) => {
-                return Err(ProjectError::File {
-                    file: shown(),
-                    source,
-                });
+                return Err(ProjectError::File { file: shown(), source });
             }
         };
         let manifest = toml::from_str(&text).map_err(|error| ProjectError::Manifest {
@@ -167,15 +158,10 @@ impl Project {
             message: error.to_string().trim_end().to_owned(),
         })?;
         // Tools are started in other folders, and are told where the project is.
-        let dir = dir.canonicalize().map_err(|source| ProjectError::File {
-            file: dir.display().to_string(),
-            source,
-        })?;
-        Ok(Self {
-            tools: tools.of_project(&dir),
-            dir,
-            manifest,
-        })
+        let dir = dir
+            .canonicalize()
+            .map_err(|source| ProjectError::File { file: dir.display().to_string(), source })?;
+        Ok(Self { tools: tools.of_project(&dir), dir, manifest })
     }
 
     /// Its folder, absolute.
@@ -234,10 +220,7 @@ impl Project {
         let folder = self.dir.join("target/perpend");
         match std::fs::create_dir_all(&folder) {
             Ok(()) => Ok(folder),
-            Err(source) => Err(ProjectError::File {
-                file: folder.display().to_string(),
-                source,
-            }),
+            Err(source) => Err(ProjectError::File { file: folder.display().to_string(), source }),
         }
     }
 }

@@ -59,10 +59,7 @@ fn package(dir: &Path, name: &str) -> PathBuf {
 }
 
 fn failed(file: &Path) -> impl FnOnce(io::Error) -> ProjectError {
-    |source| ProjectError::File {
-        file: file.display().to_string(),
-        source,
-    }
+    |source| ProjectError::File { file: file.display().to_string(), source }
 }
 
 /// The modules below `folder`. Links are not followed: what is behind them is not the project's either.
@@ -119,11 +116,7 @@ struct Source<'s> {
 impl<'s> Source<'s> {
     fn new(text: &'s [u8]) -> Self {
         let has_mark = text.starts_with(BYTE_ORDER_MARK);
-        Self {
-            text,
-            at: if has_mark { BYTE_ORDER_MARK.len() } else { 0 },
-            edits: Vec::new(),
-        }
+        Self { text, at: if has_mark { BYTE_ORDER_MARK.len() } else { 0 }, edits: Vec::new() }
     }
 
     fn rest(&self) -> &'s [u8] {
@@ -271,18 +264,9 @@ mod tests {
         for (before, after) in [
             ("import perpend", "import perpend_plugin as perpend"),
             ("import perpend as p\n", "import perpend_plugin as p\n"),
-            (
-                "import os, perpend, sys",
-                "import os, perpend_plugin as perpend, sys",
-            ),
-            (
-                "import perpend.testing",
-                "import perpend_plugin.testing, perpend_plugin as perpend",
-            ),
-            (
-                "import perpend.testing as t, re",
-                "import perpend_plugin.testing as t, re",
-            ),
+            ("import os, perpend, sys", "import os, perpend_plugin as perpend, sys"),
+            ("import perpend.testing", "import perpend_plugin.testing, perpend_plugin as perpend"),
+            ("import perpend.testing as t, re", "import perpend_plugin.testing as t, re"),
             (
                 "from perpend import Score as S, testing",
                 "from perpend_plugin import Score as S, testing",
@@ -303,10 +287,7 @@ mod tests {
                 "\u{feff}import perpend\n\n\nperpend.plugin(\"a/é\")\n",
                 "\u{feff}import perpend_plugin as perpend\n\n\nperpend.plugin(\"a/é\")\n",
             ),
-            (
-                "x = '\\'' # '\nimport perpend",
-                "x = '\\'' # '\nimport perpend_plugin as perpend",
-            ),
+            ("x = '\\'' # '\nimport perpend", "x = '\\'' # '\nimport perpend_plugin as perpend"),
         ] {
             assert_eq!(of(before).as_deref(), Some(after));
         }

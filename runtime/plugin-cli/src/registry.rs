@@ -46,9 +46,7 @@ pub struct Registry<'r> {
 
 impl std::fmt::Debug for Registry<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registry")
-            .field("address", &self.remote.address())
-            .finish_non_exhaustive()
+        f.debug_struct("Registry").field("address", &self.remote.address()).finish_non_exhaustive()
     }
 }
 
@@ -134,9 +132,7 @@ impl<'r> Registry<'r> {
         let body = self.expect(answer)?;
         let mut table = Table::new(&["name", "version", "digest", "size", "evaluators"]);
         for plugin in members(&body, "data") {
-            let ids: Vec<&str> = members(plugin, "evaluators")
-                .map(|e| string(e, "id"))
-                .collect();
+            let ids: Vec<&str> = members(plugin, "evaluators").map(|e| string(e, "id")).collect();
             let size = plugin["sizeBytes"].as_u64().unwrap_or_default();
             table.row([
                 string(plugin, "name").to_owned(),
@@ -146,11 +142,7 @@ impl<'r> Registry<'r> {
                 ids.join(", "),
             ]);
         }
-        Ok(Report {
-            text: table.render(),
-            json: body,
-            is_ok: true,
-        })
+        Ok(Report { text: table.render(), json: body, is_ok: true })
     }
 
     /// One plug-in: `vendor/name`, `vendor/name@version` or a digest, whole or its beginning.
@@ -162,11 +154,7 @@ impl<'r> Registry<'r> {
         let path = format!("{PLUGINS}/{}", string(&plugin, "digest"));
         let answer = self.send("GET", &path, None)?;
         let plugin = self.expect(answer)?;
-        Ok(Report {
-            text: detailed(&plugin),
-            json: plugin,
-            is_ok: true,
-        })
+        Ok(Report { text: detailed(&plugin), json: plugin, is_ok: true })
     }
 
     fn find(&self, reference: &str) -> Result<Value, Error> {
@@ -217,30 +205,18 @@ impl<'r> Registry<'r> {
                 format!("{} ({number})", string(side, "pluginVersion"))
             };
             n_changed += 1;
-            table.row([
-                string(change, "name").to_owned(),
-                side("before"),
-                side("after"),
-            ]);
+            table.row([string(change, "name").to_owned(), side("before"), side("after")]);
         }
         let text = match (n_changed, dry_run) {
             (0, _) => format!("nothing to do: no evaluator uses another version of {name}\n"),
-            (n, true) => format!(
-                "{}\n{} would change\n",
-                table.render(),
-                text::counted(n, "evaluator")
-            ),
-            (n, false) => format!(
-                "{}\n{} changed\n",
-                table.render(),
-                text::counted(n, "evaluator")
-            ),
+            (n, true) => {
+                format!("{}\n{} would change\n", table.render(), text::counted(n, "evaluator"))
+            }
+            (n, false) => {
+                format!("{}\n{} changed\n", table.render(), text::counted(n, "evaluator"))
+            }
         };
-        Ok(Report {
-            text,
-            json: body,
-            is_ok: true,
-        })
+        Ok(Report { text, json: body, is_ok: true })
     }
 }
 
@@ -278,31 +254,19 @@ fn detailed(plugin: &Value) -> String {
     };
     let name = format!("{} {}", string(plugin, "name"), string(plugin, "version"));
     line(&mut out, "plug-in", &name);
-    line(
-        &mut out,
-        "digest",
-        &format!("sha256:{}", string(plugin, "digest")),
-    );
+    line(&mut out, "digest", &format!("sha256:{}", string(plugin, "digest")));
     line(&mut out, "description", string(plugin, "description"));
     line(&mut out, "registered", string(plugin, "createdAt"));
     let size = plugin["sizeBytes"].as_u64().unwrap_or_default();
     line(&mut out, "size", &text::size(size));
     let joined = |name: &str, of: &dyn Fn(&Value) -> String| {
         let parts: Vec<String> = members(plugin, name).map(of).collect();
-        if parts.is_empty() {
-            "none".to_owned()
-        } else {
-            parts.join(", ")
-        }
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
     };
     let plain = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     line(&mut out, "capabilities", &joined("capabilities", &plain));
     let version = |value: &Value| {
-        format!(
-            "{} ({})",
-            string(value, "version"),
-            short(string(value, "digest"))
-        )
+        format!("{} ({})", string(value, "version"), short(string(value, "digest")))
     };
     line(&mut out, "versions", &joined("versions", &version));
     let user = |value: &Value| format!("{:?}", string(value, "name"));
@@ -312,9 +276,8 @@ fn detailed(plugin: &Value) -> String {
         let _ = writeln!(out, "\n{}  {title}", string(evaluator, "id"));
         let needs: Vec<String> = members(evaluator, "needs").map(plain).collect();
         line(&mut out, "  needs", &needs.join(", "));
-        let scores: Vec<&str> = members(evaluator, "scores")
-            .map(|score| string(score, "name"))
-            .collect();
+        let scores: Vec<&str> =
+            members(evaluator, "scores").map(|score| string(score, "name")).collect();
         line(&mut out, "  scores", &scores.join(", "));
         let schema = format!("{:#}", evaluator["configSchema"]);
         for text in schema.lines() {
@@ -327,11 +290,7 @@ fn detailed(plugin: &Value) -> String {
 /// A refusal in the words of the server, with all it found and the way out.
 fn refusal(address: &str, answer: &Answer) -> String {
     let body = &answer.body;
-    let said = [
-        string(body, "detail"),
-        string(body, "message"),
-        string(body, "title"),
-    ];
+    let said = [string(body, "detail"), string(body, "message"), string(body, "title")];
     let said = said.into_iter().find(|text| !text.is_empty());
     let mut out = match (answer.status, said) {
         (401, _) => {
@@ -343,11 +302,7 @@ fn refusal(address: &str, answer: &Answer) -> String {
         (_, Some(said)) => text::inert(said),
         (status, None) => format!("{address} answered {status}; is it a Perpend server?"),
     };
-    let details = if body["details"].is_object() {
-        &body["details"]
-    } else {
-        body
-    };
+    let details = if body["details"].is_object() { &body["details"] } else { body };
     let offered = members(details, "contracts").filter_map(Value::as_str);
     let offered: Vec<&str> = offered.collect();
     if !offered.is_empty() && !offered.contains(&CONTRACT_VERSION) {
@@ -377,14 +332,11 @@ mod tests {
 
     impl Scripted {
         fn new(answers: &[(u16, Value)]) -> Self {
-            let answers = answers.iter().rev().map(|(status, body)| Answer {
-                status: *status,
-                body: body.clone(),
-            });
-            Self {
-                answers: RefCell::new(answers.collect()),
-                asked: RefCell::default(),
-            }
+            let answers = answers
+                .iter()
+                .rev()
+                .map(|(status, body)| Answer { status: *status, body: body.clone() });
+            Self { answers: RefCell::new(answers.collect()), asked: RefCell::default() }
         }
     }
 
@@ -400,13 +352,8 @@ mod tests {
             body: Option<(&str, Vec<u8>)>,
         ) -> Result<Answer, String> {
             let n_bytes = body.map_or(0, |(_, bytes)| bytes.len());
-            self.asked
-                .borrow_mut()
-                .push(format!("{method} {path} {n_bytes}"));
-            self.answers
-                .borrow_mut()
-                .pop()
-                .ok_or_else(|| "refused".to_owned())
+            self.asked.borrow_mut().push(format!("{method} {path} {n_bytes}"));
+            self.answers.borrow_mut().pop().ok_or_else(|| "refused".to_owned())
         }
     }
 
@@ -442,19 +389,11 @@ mod tests {
         let taken = json!({ "data": [plugin("0.9.0"), plugin("1.0.0")] });
         let remote = Scripted::new(&[missing.clone(), (200, taken)]);
         let error = Registry::of(&remote).push(&component()).unwrap_err();
-        for part in [
-            "acme/tone 1.0.0",
-            "http://server",
-            "0123456789ab",
-            "new version",
-        ] {
+        for part in ["acme/tone 1.0.0", "http://server", "0123456789ab", "new version"] {
             assert!(error.to_string().contains(part), "{part}: {error}");
         }
         let asked = remote.asked.borrow();
-        assert!(
-            asked.iter().all(|each| each.starts_with("GET")),
-            "{asked:?}"
-        );
+        assert!(asked.iter().all(|each| each.starts_with("GET")), "{asked:?}");
         let free = json!({ "data": [plugin("0.9.0")] });
         let entry = plugin("1.0.0");
         let remote = Scripted::new(&[missing, (200, free), (201, entry)]);
@@ -469,20 +408,13 @@ mod tests {
         let remote = Scripted::new(&[missing, (200, none), (409, refused)]);
         let error = Registry::of(&remote).push(&component()).unwrap_err();
         assert!(error.to_string().contains("another component"), "{error}");
-        assert!(
-            remote.asked.borrow()[2].ends_with("5"),
-            "{:?}",
-            remote.asked
-        );
+        assert!(remote.asked.borrow()[2].ends_with("5"), "{:?}", remote.asked);
         let remote = Scripted::new(&[(401, json!({}))]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
         assert!(error.contains("PERPEND_SECRET_KEY"), "{error}");
         let remote = Scripted::new(&[]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
-        assert!(
-            error.contains("does not answer") && error.contains("--server"),
-            "{error}"
-        );
+        assert!(error.contains("does not answer") && error.contains("--server"), "{error}");
     }
 
     #[test]
@@ -491,20 +423,15 @@ mod tests {
             { "name": "acme/tone", "version": "1.0.0", "digest": "abcdef0123" },
             { "name": "acme/tone", "version": "1.1.0", "digest": "ffffff0123" },
         ] });
-        for (reference, version) in [
-            ("acme/tone", "1.1.0"),
-            ("acme/tone@1.0.0", "1.0.0"),
-            ("sha256:abcdef", "1.0.0"),
-        ] {
+        for (reference, version) in
+            [("acme/tone", "1.1.0"), ("acme/tone@1.0.0", "1.0.0"), ("sha256:abcdef", "1.0.0")]
+        {
             let remote = Scripted::new(&[(200, data.clone())]);
             let found = Registry::of(&remote).find(reference).unwrap();
             assert_eq!(found["version"], version, "{reference}");
         }
         let remote = Scripted::new(&[(200, data)]);
-        let error = Registry::of(&remote)
-            .find("acme/none")
-            .unwrap_err()
-            .to_string();
+        let error = Registry::of(&remote).find("acme/none").unwrap_err().to_string();
         assert!(error.contains("acme/tone@1.1.0"), "{error}");
     }
 }

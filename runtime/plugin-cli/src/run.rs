@@ -31,10 +31,7 @@ impl Workbench<'_> {
         let has_answers = answers.is_some();
         self.sandbox.script().begin(answers);
         let results = self.score(&component, &configured, &items);
-        let n_scored = results
-            .iter()
-            .filter(|result| result.outcome.is_ok())
-            .count();
+        let n_scored = results.iter().filter(|result| result.outcome.is_ok()).count();
         let n_skipped = results.iter().filter(|result| is_skipped(result)).count();
         let n_failed = results.len() - n_scored - n_skipped;
 
@@ -65,11 +62,7 @@ impl Workbench<'_> {
             "results": shown,
             "summary": { "scored": n_scored, "skipped": n_skipped, "failed": n_failed },
         });
-        Ok(Report {
-            text,
-            json,
-            is_ok: n_failed == 0,
-        })
+        Ok(Report { text, json, is_ok: n_failed == 0 })
     }
 }
 
@@ -83,12 +76,7 @@ fn table(items: &[Item], results: &[CallResult]) -> String {
         let id = item.id.clone();
         match &result.outcome {
             Ok(scores) if scores.is_empty() => {
-                table.row([
-                    id,
-                    "-".to_owned(),
-                    "-".to_owned(),
-                    "nothing to report".to_owned(),
-                ]);
+                table.row([id, "-".to_owned(), "-".to_owned(), "nothing to report".to_owned()]);
             }
             Ok(scores) => {
                 for score in scores {
@@ -105,12 +93,7 @@ fn table(items: &[Item], results: &[CallResult]) -> String {
                     FailureClass::NotApplicable => "skipped",
                     class => class.as_str(),
                 };
-                table.row([
-                    id,
-                    "-".to_owned(),
-                    class.to_owned(),
-                    failure.message.clone(),
-                ]);
+                table.row([id, "-".to_owned(), class.to_owned(), failure.message.clone()]);
             }
         }
     }
@@ -129,20 +112,10 @@ fn log(items: &[Item], results: &[CallResult]) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut shown = format!(
-        "\nlog\n{}",
-        lines
-            .iter()
-            .take(MAX_LOG_SHOWN)
-            .cloned()
-            .collect::<String>()
-    );
+    let mut shown =
+        format!("\nlog\n{}", lines.iter().take(MAX_LOG_SHOWN).cloned().collect::<String>());
     if MAX_LOG_SHOWN < lines.len() {
-        let _ = writeln!(
-            shown,
-            "  and {} more: --json has all",
-            lines.len() - MAX_LOG_SHOWN
-        );
+        let _ = writeln!(shown, "  and {} more: --json has all", lines.len() - MAX_LOG_SHOWN);
     }
     shown
 }

@@ -27,15 +27,8 @@ pub struct Sandbox {
 }
 
 enum Engine {
-    Processes {
-        workers: Workers,
-        held: Arc<Held>,
-    },
-    InProcess {
-        host: Arc<Host>,
-        cache_dir: PathBuf,
-        loaded: Mutex<HashMap<Digest, Arc<Plugin>>>,
-    },
+    Processes { workers: Workers, held: Arc<Held> },
+    InProcess { host: Arc<Host>, cache_dir: PathBuf, loaded: Mutex<HashMap<Digest, Arc<Plugin>>> },
 }
 
 /// The components that were opened, for workers that lack one.
@@ -80,11 +73,7 @@ impl Sandbox {
             Workers::start(options, components, broker)
         };
         let engine = Engine::Processes { workers, held };
-        Ok(Self {
-            engine,
-            runtime,
-            script,
-        })
+        Ok(Self { engine, runtime, script })
     }
 
     /// This process.
@@ -94,16 +83,9 @@ impl Sandbox {
     pub fn in_process(cache_dir: PathBuf) -> Result<Self, Error> {
         let host = Host::new(&Settings::default(), &cache_dir)
             .map_err(|error| Error::Sandbox(error.to_string()))?;
-        let engine = Engine::InProcess {
-            host: Arc::new(host),
-            cache_dir,
-            loaded: Mutex::default(),
-        };
-        Ok(Self {
-            engine,
-            runtime: runtime()?,
-            script: Arc::default(),
-        })
+        let engine =
+            Engine::InProcess { host: Arc::new(host), cache_dir, loaded: Mutex::default() };
+        Ok(Self { engine, runtime: runtime()?, script: Arc::default() })
     }
 
     /// What stands in for a model.
@@ -123,11 +105,7 @@ impl Sandbox {
                 held.insert(Digest::of(bytes), bytes.to_vec());
                 Ok(info)
             }
-            Engine::InProcess {
-                host,
-                cache_dir,
-                loaded,
-            } => {
+            Engine::InProcess { host, cache_dir, loaded } => {
                 let plugin = load(host, bytes, cache_dir)?;
                 let info = plugin.info().clone();
                 let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,9 +128,8 @@ impl Sandbox {
                 Engine::Processes { workers, .. } => self.runtime.block_on(workers.evaluate(batch)),
                 Engine::InProcess { host, loaded, .. } => {
                     let loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
-                    let calls = batch
-                        .into_iter()
-                        .map(|call| one(host, &loaded, call, &self.script));
+                    let calls =
+                        batch.into_iter().map(|call| one(host, &loaded, call, &self.script));
                     self.runtime.block_on(join_all(calls))
                 }
             });
@@ -176,8 +153,7 @@ fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<Probl
         return Ok(plugin);
     }
     perpend_sandbox::compile(bytes, cache_dir, Grants::ALL)?;
-    host.load(digest)
-        .map_err(|error| vec![Problem::new("cache", error.to_string())])
+    host.load(digest).map_err(|error| vec![Problem::new("cache", error.to_string())])
 }
 
 async fn one(
@@ -186,10 +162,7 @@ async fn one(
     call: Call,
     script: &Arc<Script>,
 ) -> CallResult {
-    let port = CallPort {
-        script: Arc::clone(script),
-        item: call.item.id.clone(),
-    };
+    let port = CallPort { script: Arc::clone(script), item: call.item.id.clone() };
     match loaded.get(&call.plugin) {
         Some(plugin) => host.evaluate(plugin, call, Arc::new(port)).await,
         None => CallResult {

@@ -20,15 +20,11 @@ impl Shape {
                 Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
                 Ok(Payload::ComponentImportSection(section)) if depth == 0 => {
                     let names = section.into_iter().flatten();
-                    shape
-                        .imports
-                        .extend(names.map(|import| import.name.name.to_owned()));
+                    shape.imports.extend(names.map(|import| import.name.name.to_owned()));
                 }
                 Ok(Payload::ComponentExportSection(section)) if depth == 0 => {
                     let names = section.into_iter().flatten();
-                    shape
-                        .exports
-                        .extend(names.map(|export| export.name.name.to_owned()));
+                    shape.exports.extend(names.map(|export| export.name.name.to_owned()));
                 }
                 Ok(_) => {}
                 Err(_) => break,
@@ -40,10 +36,7 @@ impl Shape {
     fn of_contract(names: &[String]) -> impl Iterator<Item = &str> {
         names.iter().filter_map(|name| {
             let rest = name.strip_prefix("perpend:evaluator/")?;
-            Some(
-                rest.split_once('@')
-                    .map_or(rest, |(interface, _)| interface),
-            )
+            Some(rest.split_once('@').map_or(rest, |(interface, _)| interface))
         })
     }
 
@@ -62,14 +55,9 @@ impl Shape {
 
     /// The imports in one line, the inert ones together.
     pub(crate) fn imports(&self) -> String {
-        let mut parts: Vec<&str> = Self::of_contract(&self.imports)
-            .filter(|name| *name != "types")
-            .collect();
-        let n_wasi = self
-            .imports
-            .iter()
-            .filter(|name| name.starts_with("wasi:"))
-            .count();
+        let mut parts: Vec<&str> =
+            Self::of_contract(&self.imports).filter(|name| *name != "types").collect();
+        let n_wasi = self.imports.iter().filter(|name| name.starts_with("wasi:")).count();
         let wasi = format!("{n_wasi} of inert WASI 0.2");
         if 0 < n_wasi {
             parts.push(&wasi);
@@ -87,10 +75,7 @@ mod tests {
 
     fn shape(imports: &[&str], exports: &[&str]) -> Shape {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Shape {
-            imports: owned(imports),
-            exports: owned(exports),
-        }
+        Shape { imports: owned(imports), exports: owned(exports) }
     }
 
     #[test]

@@ -101,10 +101,7 @@ pub fn update(project: &Project) -> Result<Vec<PathBuf>, ProjectError> {
     };
     write_sdk(dir, project.language())?;
     let file = dir.join(MANIFEST);
-    let wrong = |source| ProjectError::File {
-        file: file.display().to_string(),
-        source,
-    };
+    let wrong = |source| ProjectError::File { file: file.display().to_string(), source };
     let text = fs::read_to_string(&file).map_err(wrong)?;
     let old = format!("template = {:?}", project.manifest().template);
     let new = format!("template = {TEMPLATE_VERSION:?}");
@@ -123,10 +120,7 @@ pub fn age(project: &Project) -> Option<String> {
         );
     }
     let theirs = project.manifest().template.as_str();
-    let (its, ours) = (
-        semver::Version::parse(theirs),
-        semver::Version::parse(TEMPLATE_VERSION),
-    );
+    let (its, ours) = (semver::Version::parse(theirs), semver::Version::parse(TEMPLATE_VERSION));
     match (its, ours) {
         (Ok(its), Ok(ours)) if its < ours => Some(format!(
             "the SDK in perpend/ is older: it came with perpend {its}, this is {ours}; `perpend plugin update` \
@@ -156,16 +150,13 @@ fn write_sdk(dir: &Path, language: Language) -> Result<(), ProjectError> {
 
 fn filled(text: &str, vendor: &str, short: &str) -> String {
     let named = format!("{VENDOR}/{PLACEHOLDER}");
-    text.replace(&named, &format!("{vendor}/{short}"))
-        .replace(PLACEHOLDER, short)
+    text.replace(&named, &format!("{vendor}/{short}")).replace(PLACEHOLDER, short)
 }
 
 fn is_name(text: &str) -> bool {
     (1..=MAX_NAME_CHARS).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn write(file: &PathBuf, bytes: &[u8]) -> Result<(), ProjectError> {
@@ -173,10 +164,7 @@ fn write(file: &PathBuf, bytes: &[u8]) -> Result<(), ProjectError> {
         Some(folder) => fs::create_dir_all(folder).and_then(|()| fs::write(file, bytes)),
         None => fs::write(file, bytes),
     };
-    written.map_err(|source| ProjectError::File {
-        file: file.display().to_string(),
-        source,
-    })
+    written.map_err(|source| ProjectError::File { file: file.display().to_string(), source })
 }
 
 #[cfg(test)]
@@ -256,11 +244,7 @@ mod tests {
         let renamed = "import perpend_plugin as perpend\n\nperpend.plugin(\"acme/tone\")\n";
         let files = [
             ("evaluators.py", old, renamed),
-            (
-                "lib/words.py",
-                "WORDS = ['import perpend']\n",
-                "WORDS = ['import perpend']\n",
-            ),
+            ("lib/words.py", "WORDS = ['import perpend']\n", "WORDS = ['import perpend']\n"),
             (
                 "tests/test_max_length.py",
                 "from perpend.testing import host\n",
@@ -280,11 +264,8 @@ mod tests {
         assert!(age(&project).unwrap().contains("perpend plugin update"));
 
         let changed = update(&project).unwrap();
-        let wanted = [
-            "evaluators.py",
-            "perpend/python/perpend/mine.py",
-            "tests/test_max_length.py",
-        ];
+        let wanted =
+            ["evaluators.py", "perpend/python/perpend/mine.py", "tests/test_max_length.py"];
         assert_eq!(changed, wanted.map(PathBuf::from));
         for (name, _, after) in files {
             assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), after, "{name}");

@@ -120,10 +120,7 @@ mod tests {
         let mut table = Table::new(&["item", "comment"]);
         table.row(["a".to_owned(), "red\u{1b}[31m\nnext".to_owned()]);
         table.row(["longer".to_owned(), "ü".to_owned()]);
-        assert_eq!(
-            table.render(),
-            "item    comment\na       red\\u{1b}[31m next\nlonger  ü\n"
-        );
+        assert_eq!(table.render(), "item    comment\na       red\\u{1b}[31m next\nlonger  ü\n");
     }
 
     #[test]

@@ -61,9 +61,7 @@ impl Tools {
     #[must_use]
     pub fn node_module(&self, package: &str) -> Option<PathBuf> {
         let folders = self.node_modules.iter().map(|folder| folder.join(package));
-        folders
-            .into_iter()
-            .find(|folder| folder.join("package.json").is_file())
+        folders.into_iter().find(|folder| folder.join("package.json").is_file())
     }
 
     /// A command whose own look-ups see the same folders.
@@ -79,8 +77,7 @@ impl Tools {
 
 fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    file.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -101,10 +98,7 @@ mod tests {
             fs::set_permissions(place.join("both"), fs::Permissions::from_mode(0o755)).unwrap();
         }
         fs::write(path.join("text"), "").unwrap();
-        let tools = Tools::new(
-            Some(folder.path().join("chains")),
-            &path.clone().into_os_string(),
-        );
+        let tools = Tools::new(Some(folder.path().join("chains")), &path.clone().into_os_string());
         assert_eq!(tools.find("both"), Some(bin.join("both")));
         assert_eq!(tools.find("text"), None);
         assert_eq!(Tools::new(None, &path.into_os_string()).find("none"), None);

@@ -32,8 +32,7 @@ impl Snapshot {
     #[must_use]
     pub fn and(mut self, file: &Path) -> Self {
         if let Ok(found) = file.metadata() {
-            self.0
-                .insert(file.to_owned(), (found.modified().ok(), found.len()));
+            self.0.insert(file.to_owned(), (found.modified().ok(), found.len()));
         }
         self
     }
@@ -49,10 +48,7 @@ impl Snapshot {
 #[must_use]
 pub fn outdated(folder: &Path) -> Option<String> {
     let component = folder.join(COMPONENT);
-    let built = component
-        .metadata()
-        .and_then(|found| found.modified())
-        .ok()?;
+    let built = component.metadata().and_then(|found| found.modified()).ok()?;
     if !folder.join(MANIFEST).is_file() {
         return None;
     }
@@ -63,10 +59,7 @@ pub fn outdated(folder: &Path) -> Option<String> {
         !matches!(ending, Some("jsonl" | "md"))
     });
     (built < sources.newest()?).then(|| {
-        format!(
-            "{} is older than its sources: `perpend plugin build`",
-            component.display()
-        )
+        format!("{} is older than its sources: `perpend plugin build`", component.display())
     })
 }
 
@@ -124,11 +117,7 @@ mod tests {
         write("more.jsonl", 3);
         assert_eq!(outdated(folder.path()), None);
         write("plugin.py", 3);
-        assert!(
-            outdated(folder.path())
-                .unwrap()
-                .contains("perpend plugin build")
-        );
+        assert!(outdated(folder.path()).unwrap().contains("perpend plugin build"));
     }
 
     #[test]

@@ -59,18 +59,14 @@ impl Selection {
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         let file = self.component();
-        let folder = file
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         folder.map_or_else(|| PathBuf::from("."), Path::to_owned)
     }
 
     /// The file of the items.
     #[must_use]
     pub fn items(&self) -> PathBuf {
-        self.items
-            .clone()
-            .unwrap_or_else(|| self.folder().join(ITEMS))
+        self.items.clone().unwrap_or_else(|| self.folder().join(ITEMS))
     }
 }
 
@@ -154,16 +150,8 @@ impl Workbench<'_> {
         let info = self.sandbox.inspect(&bytes);
         self.progress.done();
         match info {
-            Ok(info) => Ok(Component {
-                digest: Digest::of(&bytes),
-                file: shown,
-                bytes,
-                info,
-            }),
-            Err(problems) => Err(Error::Component {
-                file: shown,
-                problems,
-            }),
+            Ok(info) => Ok(Component { digest: Digest::of(&bytes), file: shown, bytes, info }),
+            Err(problems) => Err(Error::Component { file: shown, problems }),
         }
     }
 
@@ -196,10 +184,8 @@ impl Workbench<'_> {
             call.purpose = Purpose::CheckConfig;
             let answer = self.sandbox.evaluate(vec![call], &|_| ()).pop();
             if let Some(Err(failure)) = answer.map(|answer| answer.outcome) {
-                let lines = failure
-                    .message
-                    .lines()
-                    .map(|line| format!("\n  {}", text::inert(line)));
+                let lines =
+                    failure.message.lines().map(|line| format!("\n  {}", text::inert(line)));
                 return Err(wrong(lines.collect()));
             }
         }
@@ -234,13 +220,10 @@ impl Workbench<'_> {
         configured: &Configured<'_>,
         items: &[Item],
     ) -> Vec<CallResult> {
-        let calls: Vec<Call> = items
-            .iter()
-            .map(|item| self.call(component, configured, item))
-            .collect();
+        let calls: Vec<Call> =
+            items.iter().map(|item| self.call(component, configured, item)).collect();
         let n_all = calls.len() as u64;
-        self.progress
-            .step(&format!("scoring {}", text::counted(items.len(), "item")));
+        self.progress.step(&format!("scoring {}", text::counted(items.len(), "item")));
         let results = self.sandbox.evaluate(calls, &|n_done| {
             self.progress.count(n_done as u64, n_all);
         });

@@ -24,11 +24,8 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     say("| a guest with | limit | ends as | after | over the limit | neighbour's slowest call |");
     say("| --- | --- | --- | --- | --- | --- |");
     for case in cases() {

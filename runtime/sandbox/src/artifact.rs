@@ -87,16 +87,11 @@ impl Artifacts {
     /// # Errors
     /// When it is not ours alone.
     pub(crate) fn open(folder: &Path, engine: &Engine) -> Result<Self, ArtifactError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let metadata = fs::metadata(folder)?;
         let refuse = |why: &str| {
             let folder = folder.display();
-            Err(ArtifactError::Folder(format!(
-                "the cache folder {folder} {why}"
-            )))
+            Err(ArtifactError::Folder(format!("the cache folder {folder} {why}")))
         };
         if metadata.mode() & 0o022 != 0 {
             return refuse("can be written by others: set its mode to 0700");
@@ -104,19 +99,12 @@ impl Artifacts {
         if metadata.uid() != rustix::process::geteuid().as_raw() {
             return refuse("belongs to another user");
         }
-        Ok(Self {
-            folder: folder.to_owned(),
-            ..Self::nowhere(engine)
-        })
+        Ok(Self { folder: folder.to_owned(), ..Self::nowhere(engine) })
     }
 
     /// No folder: components come as open files.
     pub(crate) fn nowhere(engine: &Engine) -> Self {
-        Self {
-            folder: PathBuf::new(),
-            engine_key: engine_key(engine),
-            checked: Arc::default(),
-        }
+        Self { folder: PathBuf::new(), engine_key: engine_key(engine), checked: Arc::default() }
     }
 
     pub(crate) fn engine_key(&self) -> &str {
@@ -126,8 +114,7 @@ impl Artifacts {
     /// Where the artifact of a component is.
     #[must_use]
     pub fn path(&self, digest: Digest) -> PathBuf {
-        self.folder
-            .join(format!("{digest}-{}.cwasm", self.engine_key))
+        self.folder.join(format!("{digest}-{}.cwasm", self.engine_key))
     }
 
     /// Writes an artifact so that it is there whole or not at all.
@@ -146,8 +133,7 @@ impl Artifacts {
         file.write_all(image)?;
         file.write_all(&tail)?;
         file.as_file().sync_all()?;
-        file.persist(self.path(digest))
-            .map_err(|error| error.error)?;
+        file.persist(self.path(digest)).map_err(|error| error.error)?;
         File::open(&self.folder)?.sync_all()?;
         Ok(())
     }
@@ -197,9 +183,7 @@ pub(crate) fn load_sealed(
 /// Maps the image of a file whose sum was checked.
 fn map(engine: &Engine, file: &File) -> Result<(Component, PluginInfo), ArtifactError> {
     let length = file.metadata()?.len();
-    let at = length
-        .checked_sub(TRAILER as u64)
-        .ok_or(Unsound::Damaged("it is too short"))?;
+    let at = length.checked_sub(TRAILER as u64).ok_or(Unsound::Damaged("it is too short"))?;
     let mut trailer = [0; TRAILER];
     file.read_exact_at(&mut trailer, at)?;
     let Parts { image, description } = artifact::parts(length, &trailer)?;

@@ -65,8 +65,7 @@ impl State {
         match held {
             Ok(held) => {
                 // A guest that then says `upstream` could not use the reply.
-                self.last_upstream
-                    .get_or_insert(FailureClass::MalformedOutput);
+                self.last_upstream.get_or_insert(FailureClass::MalformedOutput);
                 Ok(Ok(self.table.push(held)?))
             }
             Err(error) => {
@@ -159,9 +158,7 @@ impl model::HostRequest for State {
     }
 
     async fn set_cache(&mut self, own: Request, mode: model::CacheMode) -> Result<()> {
-        self.set(&own, 0, |request| {
-            request.cache = bindings::cache_mode(mode)
-        })
+        self.set(&own, 0, |request| request.cache = bindings::cache_mode(mode))
     }
 
     async fn set_extra(&mut self, own: Request, settings: String) -> Result<()> {
@@ -246,10 +243,9 @@ impl model::HostCompletion for State {
         let place = match &place {
             model::Place::Whole => perpend_choices::Place::Whole,
             model::Place::Member(name) => perpend_choices::Place::Member(name),
-            model::Place::Offset(byte) => perpend_choices::Place::Offset {
-                text: &completion.text,
-                byte: *byte,
-            },
+            model::Place::Offset(byte) => {
+                perpend_choices::Place::Offset { text: &completion.text, byte: *byte }
+            }
         };
         let tokens = completion.logprobs.iter();
         let tokens = tokens.map(|own| perpend_choices::Token {
@@ -268,10 +264,7 @@ impl model::HostCompletion for State {
             let shares = choices.into_iter().zip(found.shares);
             model::Distribution {
                 shares: shares
-                    .map(|(choice, probability)| model::Share {
-                        choice,
-                        probability,
-                    })
+                    .map(|(choice, probability)| model::Share { choice, probability })
                     .collect(),
                 margin,
                 coverage: found.coverage,
@@ -289,9 +282,7 @@ impl model::HostCompletion for State {
 impl model::Host for State {
     async fn complete(&mut self, request: Request) -> Result<Answer> {
         let mut answers = self.complete_many(vec![request]).await?;
-        Ok(answers
-            .pop()
-            .unwrap_or_else(|| Err(bindings::model_error(mismatch()))))
+        Ok(answers.pop().unwrap_or_else(|| Err(bindings::model_error(mismatch()))))
     }
 
     async fn complete_all(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>> {
@@ -304,9 +295,7 @@ impl model::Host for State {
         texts: Vec<String>,
     ) -> Result<Result<Vec<Vec<f32>>, model::ModelError>> {
         let answer = if MAX_EMBED_TEXTS < texts.len() {
-            Err(ModelError::InvalidRequest(
-                "at most 256 texts at a time".into(),
-            ))
+            Err(ModelError::InvalidRequest("at most 256 texts at a time".into()))
         } else if let Err(spent) = self.allowance.ask_models(1) {
             Err(spent)
         } else {

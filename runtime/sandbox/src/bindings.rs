@@ -39,10 +39,7 @@ pub(crate) fn item(item: domain::Item) -> types::Item {
 }
 
 fn trace_ref(trace: domain::TraceRef) -> types::TraceRef {
-    types::TraceRef {
-        trace_id: trace.trace_id,
-        observation_id: trace.observation_id,
-    }
+    types::TraceRef { trace_id: trace.trace_id, observation_id: trace.observation_id }
 }
 
 pub(crate) fn payload(payload: Payload) -> types::Payload {
@@ -165,11 +162,7 @@ pub(crate) const fn cache_mode(mode: model::CacheMode) -> port::CacheMode {
 }
 
 pub(crate) fn tool(tool: model::Tool) -> port::Tool {
-    port::Tool {
-        name: tool.name,
-        description: tool.description,
-        parameters: tool.parameters,
-    }
+    port::Tool { name: tool.name, description: tool.description, parameters: tool.parameters }
 }
 
 pub(crate) fn tool_choice(choice: model::ToolChoice) -> port::ToolChoice {
@@ -204,11 +197,7 @@ pub(crate) fn logprob(logprob: port::TokenLogprob) -> model::TokenLogprob {
 }
 
 pub(crate) fn tool_call(call: port::ToolCall) -> model::ToolCall {
-    model::ToolCall {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-    }
+    model::ToolCall { id: call.id, name: call.name, arguments: call.arguments }
 }
 
 pub(crate) fn model_error(error: port::ModelError) -> model::ModelError {
@@ -250,9 +239,7 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(
-    Span, Generation, Event, Agent, Tool, Chain, Retriever, Evaluator, Embedding, Guardrail
-);
+kinds!(Span, Generation, Event, Agent, Tool, Chain, Retriever, Evaluator, Embedding, Guardrail);
 
 pub(crate) fn observation_filter(
     filter: trace_reader::ObservationFilter,

@@ -54,22 +54,10 @@ impl Host {
         let mut slot = self.processors.guest(tenant, plugin.weight);
         poll_fn(|cx| slot.poll_running(cx, false)).await;
         let meter = Arc::new(Meter::new());
-        let Call {
-            evaluator_id,
-            config,
-            item,
-            seed,
-            run_time_ms,
-            limits,
-            purpose,
-            ..
-        } = call;
+        let Call { evaluator_id, config, item, seed, run_time_ms, limits, purpose, .. } = call;
         let memory = MemoryLimits::new(limits.memory_bytes);
         let turn = Turn::new(&self.pressure, memory.holds());
-        let port = Arc::new(TimedPort {
-            port,
-            meter: Arc::clone(&meter),
-        });
+        let port = Arc::new(TimedPort { port, meter: Arc::clone(&meter) });
         let state = State::new(seed, run_time_ms, memory, port);
         let mut store = self.store(state, &limits, &meter);
         let item = bindings::item(item);
@@ -96,11 +84,7 @@ impl Host {
         let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
-        CallResult {
-            outcome,
-            cpu_us,
-            log: store.into_data().into_log(),
-        }
+        CallResult { outcome, cpu_us, log: store.into_data().into_log() }
     }
 
     /// Asks a component what it is, with everything denied. The instance is made here, so each export
@@ -121,10 +105,7 @@ impl Host {
         let mut store = self.store(state, &limits, &meter);
         let guest = async {
             let judge = pre.instantiate_async(&mut store).await?;
-            judge
-                .perpend_evaluator_evaluator()
-                .call_describe(&mut store)
-                .await
+            judge.perpend_evaluator_evaluator().call_describe(&mut store).await
         };
         let waits = (slot, turn);
         let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
@@ -163,10 +144,7 @@ impl Host {
             }
             // At each tick the others get their turn: beside endless loops short calls stay short.
             meter.yields_at_tick();
-            Ok(UpdateDeadline::YieldCustom(
-                1,
-                Box::pin(tokio::task::yield_now()),
-            ))
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store
     }

@@ -63,30 +63,19 @@ fn held(check: &SchemaCheck) -> SchemaAnswer {
     match check.kind {
         SchemaKind::Any => {
             let schema = parsed(&check.schema)?;
-            let schema = Schema::new(&schema).map_err(|why| Mismatch {
-                message: why.to_string(),
-                pointer: why.pointer,
-            })?;
+            let schema = Schema::new(&schema)
+                .map_err(|why| Mismatch { message: why.to_string(), pointer: why.pointer })?;
             let held = check.values.iter().map(|value| {
                 let faults = schema.faults(&parsed(value)?, MAX_LISTED);
-                Ok(Held {
-                    mismatches: faults.into_iter().map(mismatch).collect(),
-                    filled: None,
-                })
+                Ok(Held { mismatches: faults.into_iter().map(mismatch).collect(), filled: None })
             });
             held.collect()
         }
         SchemaKind::Config => {
             let held = check.values.iter().map(|value| {
                 Ok(match check_config(&check.schema, parsed(value)?) {
-                    Ok(filled) => Held {
-                        mismatches: Vec::new(),
-                        filled: Some(filled.to_string()),
-                    },
-                    Err(mismatches) => Held {
-                        mismatches,
-                        filled: None,
-                    },
+                    Ok(filled) => Held { mismatches: Vec::new(), filled: Some(filled.to_string()) },
+                    Err(mismatches) => Held { mismatches, filled: None },
                 })
             });
             held.collect()

@@ -26,10 +26,7 @@ pub(crate) fn scores(
         check(score, evaluator).map_err(|problem| {
             let mut name = score.name.clone();
             cut(&mut name, 80);
-            failure(
-                FailureClass::InvalidResult,
-                format!("score {name:?}: {problem}"),
-            )
+            failure(FailureClass::InvalidResult, format!("score {name:?}: {problem}"))
         })?;
         if let Some(comment) = &mut score.comment {
             cut(comment, MAX_COMMENT_BYTES);
@@ -37,10 +34,8 @@ pub(crate) fn scores(
     }
     let n_bytes: usize = scores.iter().map(size).sum();
     if n_bytes >= limits.output_bytes as usize {
-        let message = format!(
-            "the scores hold {n_bytes} bytes, the limit is {}",
-            limits.output_bytes
-        );
+        let message =
+            format!("the scores hold {n_bytes} bytes, the limit is {}", limits.output_bytes);
         return Err(failure(FailureClass::OutputLimit, message));
     }
     Ok(scores)

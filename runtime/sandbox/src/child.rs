@@ -35,10 +35,7 @@ pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Resu
 pub(crate) fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     let standing = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let maximum = maximum.min(standing);
-    let limit = Rlimit {
-        current: Some(current.min(maximum)),
-        maximum: Some(maximum),
-    };
+    let limit = Rlimit { current: Some(current.min(maximum)), maximum: Some(maximum) };
     Ok(setrlimit(resource, limit)?)
 }
 

@@ -50,9 +50,7 @@ fn answer_request() -> io::Result<()> {
     // Before a byte of the component is read.
     confine(Role::Compiler, request.require_walls).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
-    stdin
-        .take(MAX_COMPONENT_BYTES as u64 + 1)
-        .read_to_end(&mut bytes)?;
+    stdin.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let host = Host::on_demand().map_err(io::Error::other)?;
     let (image, made) = match compiled(&host, &bytes, request.grants) {
         Ok((component, image)) => (image, Ok(component)),
@@ -87,9 +85,7 @@ pub fn compile(bytes: &[u8], cache_dir: &Path, grants: Grants) -> CompileAnswer 
     let artifacts = Artifacts::open(cache_dir, host.engine()).map_err(cache)?;
     let (component, image) = compiled(&host, bytes, grants)?;
     let info = describe(&host, &component)?;
-    artifacts
-        .put(Digest::of(bytes), &image, &info)
-        .map_err(cache)?;
+    artifacts.put(Digest::of(bytes), &image, &info).map_err(cache)?;
     Ok(info)
 }
 
@@ -154,9 +150,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
     let (path, version) = name.split_once('@').unwrap_or((name, ""));
     if let Some(interface) = path.strip_prefix(CONTRACT) {
         if version.split('.').next() != Some("1") {
-            return Err(format!(
-                "version {version:?} was asked for, offered is {OFFERED}"
-            ));
+            return Err(format!("version {version:?} was asked for, offered is {OFFERED}"));
         }
         let needs = |granted: bool, capability: &str| {
             let message = format!(
@@ -181,9 +175,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
             return Err("not part of the inert WASI 0.2 that plug-ins get".into());
         }
         if !version.starts_with("0.2.") {
-            return Err(format!(
-                "version {version:?} was asked for, offered is WASI 0.2"
-            ));
+            return Err(format!("version {version:?} was asked for, offered is WASI 0.2"));
         }
         return Ok(());
     }
@@ -197,48 +189,30 @@ fn check_exports(component: &Component, host: &Host) -> Vec<Problem> {
     let name = format!("{CONTRACT}evaluator@{OFFERED}");
     let at = format!("export {name}");
     let kind = component.component_type();
-    let Some(ComponentItem::ComponentInstance(instance)) = kind
-        .get_export(host.engine(), &name)
-        .map(|export| export.ty)
+    let Some(ComponentItem::ComponentInstance(instance)) =
+        kind.get_export(host.engine(), &name).map(|export| export.ty)
     else {
-        let others: Vec<&str> = kind
-            .exports(host.engine())
-            .map(|(name, _)| name)
-            .take(8)
-            .collect();
+        let others: Vec<&str> = kind.exports(host.engine()).map(|(name, _)| name).take(8).collect();
         let message = format!("missing; the component exports {others:?}");
         return vec![Problem::new(at, message)];
     };
     let missing = ["describe", "evaluate"].into_iter().filter(|function| {
-        let export = instance
-            .get_export(host.engine(), function)
-            .map(|export| export.ty);
+        let export = instance.get_export(host.engine(), function).map(|export| export.ty);
         !matches!(export, Some(ComponentItem::ComponentFunc(_)))
     });
-    missing
-        .map(|function| Problem::new(&at, format!("has no function `{function}`")))
-        .collect()
+    missing.map(|function| Problem::new(&at, format!("has no function `{function}`"))).collect()
 }
 
 fn describe(host: &Host, component: &Component) -> CompileAnswer {
     let export = |error: wasmtime::Error| vec![Problem::new("export", format!("{error:#}"))];
     let pre = host.linker().instantiate_pre(component).map_err(export)?;
     let pre = JudgePre::new(pre).map_err(export)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| vec![Problem::new("host", error.to_string())])?;
     let (mut info, _log) = runtime.block_on(host.describe(&pre)).map_err(|failure| {
-        vec![Problem::new(
-            "describe",
-            format!("{}: {}", failure.class, failure.message),
-        )]
+        vec![Problem::new("describe", format!("{}: {}", failure.class, failure.message))]
     })?;
     info::add_seen(&mut info, component, host.engine());
     let problems = info::problems(&info);
-    if problems.is_empty() {
-        Ok::<PluginInfo, _>(info)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok::<PluginInfo, _>(info) } else { Err(problems) }
 }

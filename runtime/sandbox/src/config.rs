@@ -63,9 +63,7 @@ fn fill_defaults(root: &Value, schema: &Value, value: &mut Value, depth: u32) {
 fn fill_members(root: &Value, schema: &Value, members: &mut Map<String, Value>, depth: u32) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         if let Some(default) = property.get("default") {
-            members
-                .entry(name.clone())
-                .or_insert_with(|| default.clone());
+            members.entry(name.clone()).or_insert_with(|| default.clone());
         }
         if let Some(member) = members.get_mut(name) {
             fill_defaults(root, property, member, depth - 1);
@@ -111,10 +109,7 @@ mod tests {
         for part in ["/min", "maxx", "mode"] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(
-            check_config("{}", json!([])).is_err(),
-            "a configuration is an object"
-        );
+        assert!(check_config("{}", json!([])).is_err(), "a configuration is an object");
     }
 
     #[test]

@@ -7,17 +7,11 @@
 //!   to the server, which says so when it starts. Where all are required, the process ends instead.
 //! - **For good.** Nothing here can be taken back by this process.
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod filter;
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod trap;
 mod wall;
 
@@ -58,10 +52,7 @@ fn all_whole(walls: &[Wall]) -> Result<(), String> {
     if gaps.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "confinement is required and this platform lacks parts of it: {}",
-        gaps.join("; ")
-    ))
+    Err(format!("confinement is required and this platform lacks parts of it: {}", gaps.join("; ")))
 }
 
 #[cfg(test)]
@@ -73,19 +64,13 @@ mod required {
     fn a_wall_that_is_missing_or_not_whole_is_named_where_all_are_required() {
         let whole = wall("seccomp", Ok("59 system calls".to_owned()));
         assert_eq!(all_whole(std::slice::from_ref(&whole)), Ok(()));
-        let part = Given {
-            how: "no files".into(),
-            lacks: Some("TCP ports".into()),
-        };
+        let part = Given { how: "no files".into(), lacks: Some("TCP ports".into()) };
         let walls = [
             whole,
             wall("landlock", Ok(part)),
             wall("other user", Err::<Given, _>("root stays root".into())),
         ];
         let said = all_whole(&walls).unwrap_err();
-        assert!(
-            said.ends_with("landlock: TCP ports; other user: root stays root"),
-            "{said}"
-        );
+        assert!(said.ends_with("landlock: TCP ports; other user: root stays root"), "{said}");
     }
 }

@@ -24,11 +24,7 @@ pub(crate) enum End<T> {
 }
 
 pub(crate) fn refused(failure: Failure) -> CallResult {
-    CallResult {
-        outcome: Err(failure),
-        cpu_us: 0,
-        log: Vec::new(),
-    }
+    CallResult { outcome: Err(failure), cpu_us: 0, log: Vec::new() }
 }
 
 pub(crate) fn ended_early(stop: &Stop, limits: &Limits) -> Failure {
@@ -109,19 +105,10 @@ fn innermost_functions(error: &wasmtime::Error) -> String {
         return String::new();
     };
     let text = backtrace.to_string();
-    let names = text
-        .lines()
-        .filter_map(|line| line.split_once('!'))
-        .map(|(_, name)| name.trim());
-    let names: Vec<&str> = names
-        .filter(|name| !name.starts_with("<wasm function"))
-        .take(4)
-        .collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!(" in {}", names.join(", called by "))
-    }
+    let names = text.lines().filter_map(|line| line.split_once('!')).map(|(_, name)| name.trim());
+    let names: Vec<&str> =
+        names.filter(|name| !name.starts_with("<wasm function")).take(4).collect();
+    if names.is_empty() { String::new() } else { format!(" in {}", names.join(", called by ")) }
 }
 
 /// A plug-in's own judgement of a configuration: one line for each problem, the pointer first.
@@ -130,8 +117,7 @@ pub(crate) fn judged(problems: &[ConfigProblem]) -> Result<(), Failure> {
         return Ok(());
     }
     let lines = problems.iter().take(MAX_PROBLEMS);
-    let lines: Vec<String> = lines
-        .map(|ConfigProblem { pointer, message }| format!("{pointer}: {message}"))
-        .collect();
+    let lines: Vec<String> =
+        lines.map(|ConfigProblem { pointer, message }| format!("{pointer}: {message}")).collect();
     Err(failure(FailureClass::InvalidConfig, lines.join("\n")))
 }

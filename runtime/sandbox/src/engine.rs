@@ -32,18 +32,11 @@ pub(crate) enum Allocation {
 
 /// An engine, and what of the wished setting could not be had.
 pub(crate) fn engine(allocation: Allocation) -> wasmtime::Result<(Engine, Vec<String>)> {
-    let Allocation::Pool {
-        max_live,
-        memory_bytes,
-    } = allocation
-    else {
+    let Allocation::Pool { max_live, memory_bytes } = allocation else {
         return Ok((Engine::new(&config())?, Vec::new()));
     };
     let mut pooled = config();
-    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(
-        max_live,
-        memory_bytes,
-    )));
+    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(max_live, memory_bytes)));
     let mut notes = Vec::new();
     if !PoolingAllocationConfig::is_pagemap_scan_available() {
         notes.push("the kernel has no page-map scan: fresh instances cost more".to_owned());
@@ -51,9 +44,7 @@ pub(crate) fn engine(allocation: Allocation) -> wasmtime::Result<(Engine, Vec<St
     match Engine::new(&pooled) {
         Ok(engine) => Ok((engine, notes)),
         Err(error) => {
-            notes.push(format!(
-                "no instance pool, instances are made on demand: {error:#}"
-            ));
+            notes.push(format!("no instance pool, instances are made on demand: {error:#}"));
             Ok((Engine::new(&config())?, notes))
         }
     }
@@ -84,9 +75,8 @@ fn config() -> Config {
 
 fn pool(max_live: u32, memory_bytes: u64) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    let memory_bytes = usize::try_from(memory_bytes)
-        .unwrap_or(usize::MAX)
-        .next_multiple_of(1 << 16);
+    let memory_bytes =
+        usize::try_from(memory_bytes).unwrap_or(usize::MAX).next_multiple_of(1 << 16);
     pool.total_component_instances(max_live)
         .total_core_instances(max_live.saturating_mul(MAX_CORE_INSTANCES))
         .total_memories(max_live.saturating_mul(2).max(MAX_MEMORIES))
@@ -170,10 +160,7 @@ impl Ticker {
                 is_pressed = pressure.look();
             }
         })?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Ticks come while the answer is alive.

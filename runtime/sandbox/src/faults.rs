@@ -7,8 +7,5 @@ use perpend_worker_protocol::Mismatch;
 pub(crate) const MAX_LISTED: usize = 50;
 
 pub(crate) fn mismatch(fault: Fault) -> Mismatch {
-    Mismatch {
-        pointer: fault.pointer,
-        message: fault.message,
-    }
+    Mismatch { pointer: fault.pointer, message: fault.message }
 }

@@ -41,10 +41,7 @@ impl Exports {
         let find = |interface: &str, function: &str| {
             let instance = component.get_export_index(None, interface)?;
             let index = component.get_export_index(Some(&instance), function)?;
-            Some(Export {
-                index,
-                is_checked: AtomicBool::new(false),
-            })
+            Some(Export { index, is_checked: AtomicBool::new(false) })
         };
         let evaluate = find("perpend:evaluator/evaluator@1.0.0", "evaluate");
         Ok(Self {
@@ -72,9 +69,7 @@ impl Exports {
         instance: &Instance,
     ) -> Result<Option<CheckConfig<'c>>> {
         let export = self.check_config.as_ref();
-        export
-            .map(|export| export.typed(store, instance))
-            .transpose()
+        export.map(|export| export.typed(store, instance)).transpose()
     }
 }
 

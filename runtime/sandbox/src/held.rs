@@ -77,11 +77,7 @@ impl Held {
         if is_over {
             request.messages = Vec::new();
         }
-        Some(HeldRequest {
-            request,
-            is_over,
-            n_bytes: if is_over { 0 } else { n_bytes },
-        })
+        Some(HeldRequest { request, is_over, n_bytes: if is_over { 0 } else { n_bytes } })
     }
 
     /// Sets a part of a request that takes so many bytes. What it replaces counts on, so that a guest gains nothing by
@@ -110,10 +106,7 @@ impl Held {
             self.leave(0);
             return None;
         }
-        Some(HeldCompletion {
-            completion,
-            n_bytes,
-        })
+        Some(HeldCompletion { completion, n_bytes })
     }
 
     /// The request is used or dropped.

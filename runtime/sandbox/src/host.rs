@@ -103,9 +103,7 @@ pub struct Plugin {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Plugin").field("info", &self.info).finish_non_exhaustive()
     }
 }
 
@@ -117,10 +115,7 @@ impl Plugin {
     }
 
     pub(crate) fn evaluator(&self, id: &str) -> Option<&EvaluatorInfo> {
-        self.info
-            .evaluators
-            .iter()
-            .find(|evaluator| evaluator.id == id)
+        self.info.evaluators.iter().find(|evaluator| evaluator.id == id)
     }
 }
 
@@ -214,25 +209,19 @@ impl Host {
     /// When its artifact is missing or unusable: it has to be compiled again.
     pub fn load(&self, digest: Digest) -> Result<Plugin, ArtifactError> {
         let (component, info) = self.artifacts.load(&self.engine, digest)?;
-        self.plugin(&component, info)
-            .map_err(|error| ArtifactError::Refused(format!("{error:#}")))
+        self.plugin(&component, info).map_err(|error| ArtifactError::Refused(format!("{error:#}")))
     }
 
     /// A component in a sealed file whose sum the server checked.
     pub(crate) fn load_sealed(&self, file: &File) -> Result<Plugin, ArtifactError> {
         let (component, info) = artifact::load_sealed(&self.engine, file)?;
-        self.plugin(&component, info)
-            .map_err(|error| ArtifactError::Refused(format!("{error:#}")))
+        self.plugin(&component, info).map_err(|error| ArtifactError::Refused(format!("{error:#}")))
     }
 
     fn plugin(&self, component: &Component, info: PluginInfo) -> wasmtime::Result<Plugin> {
         // The pool has two memories and four tables per live call; larger components count more.
         let weight = component.resources_required().map_or(1, |needs| {
-            needs
-                .num_memories
-                .div_ceil(2)
-                .max(needs.num_tables.div_ceil(4))
-                .max(1)
+            needs.num_memories.div_ceil(2).max(needs.num_tables.div_ceil(4)).max(1)
         });
         Ok(Plugin {
             pre: self.linker.instantiate_pre(component)?,

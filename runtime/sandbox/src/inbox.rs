@@ -30,10 +30,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// The socket does not block.
     pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
-        Ok(Self {
-            socket: wait_for(socket, Interest::READABLE)?,
-            files: VecDeque::new(),
-        })
+        Ok(Self { socket: wait_for(socket, Interest::READABLE)?, files: VecDeque::new() })
     }
 
     /// The file that came first of those not taken yet.

@@ -27,9 +27,8 @@ pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &En
             _ => {}
         }
     }
-    info.checks_config = shape
-        .exports(engine)
-        .any(|(name, _)| name.starts_with("perpend:evaluator/config-check@"));
+    info.checks_config =
+        shape.exports(engine).any(|(name, _)| name.starts_with("perpend:evaluator/config-check@"));
 }
 
 /// Everything that is wrong with `info`.
@@ -37,47 +36,32 @@ pub(crate) fn problems(info: &PluginInfo) -> Vec<Problem> {
     let mut found = Vec::new();
     let size = postcard::experimental::serialized_size(info).unwrap_or(usize::MAX);
     if MAX_BYTES < size {
-        found.push(Problem::new(
-            "describe",
-            format!("{size} bytes, the limit is 1 MiB"),
-        ));
+        found.push(Problem::new("describe", format!("{size} bytes, the limit is 1 MiB")));
         return found;
     }
-    let named = info
-        .name
-        .split_once('/')
-        .is_some_and(|(vendor, name)| is_name(vendor) && is_name(name));
+    let named =
+        info.name.split_once('/').is_some_and(|(vendor, name)| is_name(vendor) && is_name(name));
     if !named {
-        found.push(Problem::new(
-            "name",
-            format!("{:?} is not vendor/name, each {NAME}", info.name),
-        ));
+        found
+            .push(Problem::new("name", format!("{:?} is not vendor/name, each {NAME}", info.name)));
     }
     if let Err(error) = semver::Version::parse(&info.version) {
         let message = format!("{:?} is not a semantic version: {error}", info.version);
         found.push(Problem::new("version", message));
     }
     if info.evaluators.is_empty() || MAX_EVALUATORS < info.evaluators.len() {
-        let message = format!(
-            "{} evaluators, 1 to {MAX_EVALUATORS} are possible",
-            info.evaluators.len()
-        );
+        let message =
+            format!("{} evaluators, 1 to {MAX_EVALUATORS} are possible", info.evaluators.len());
         found.push(Problem::new("evaluators", message));
     }
     let mut ids = HashSet::new();
     for evaluator in &info.evaluators {
         let at = format!("evaluators[{:?}]", evaluator.id);
         if !is_name(&evaluator.id) || !evaluator.id.starts_with(|c: char| c.is_ascii_lowercase()) {
-            found.push(Problem::new(
-                format!("{at}.id"),
-                format!("not {NAME}, a letter first"),
-            ));
+            found.push(Problem::new(format!("{at}.id"), format!("not {NAME}, a letter first")));
         }
         if !ids.insert(&evaluator.id) {
-            found.push(Problem::new(
-                format!("{at}.id"),
-                "the same identifier twice",
-            ));
+            found.push(Problem::new(format!("{at}.id"), "the same identifier twice"));
         }
         check_evaluator(evaluator, &at, &mut found);
     }
@@ -91,16 +75,10 @@ fn check_evaluator(evaluator: &EvaluatorInfo, at: &str, found: &mut Vec<Problem>
     let mut names = HashSet::new();
     for ModelSlot { name, .. } in &evaluator.slots {
         if !is_name(name) {
-            found.push(Problem::new(
-                format!("{at}.slots[{name:?}]"),
-                format!("not {NAME}"),
-            ));
+            found.push(Problem::new(format!("{at}.slots[{name:?}]"), format!("not {NAME}")));
         }
         if !names.insert(name) {
-            found.push(Problem::new(
-                format!("{at}.slots[{name:?}]"),
-                "the same slot twice",
-            ));
+            found.push(Problem::new(format!("{at}.slots[{name:?}]"), "the same slot twice"));
         }
     }
     if evaluator.scores.is_empty() && !evaluator.dynamic_scores {
@@ -123,9 +101,7 @@ fn check_score(spec: &ScoreSpec) -> impl Iterator<Item = String> {
         || MAX_NAME_BYTES < spec.name.len()
         || spec.name.chars().any(char::is_control)
     {
-        wrong.push(format!(
-            "a name has 1 to {MAX_NAME_BYTES} bytes and no control characters"
-        ));
+        wrong.push(format!("a name has 1 to {MAX_NAME_BYTES} bytes and no control characters"));
     }
     match &spec.domain {
         ScoreDomain::Numeric { min, max, .. } => {
@@ -166,7 +142,5 @@ fn check_schema(text: &str) -> Result<(), String> {
 
 fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }

@@ -123,8 +123,7 @@ impl Meter {
     }
 
     fn ends(&self) {
-        self.spent_ns
-            .fetch_add(self.in_poll_ns(), Ordering::Relaxed);
+        self.spent_ns.fetch_add(self.in_poll_ns(), Ordering::Relaxed);
     }
 
     /// Of finished polls.
@@ -242,11 +241,7 @@ impl<F: Future> Future for Bounded<'_, '_, F> {
         match this.turn.poll(cx) {
             Poll::Ready(Ok(())) => {
                 // A guest is not polled without a processor, and nothing ends it while it waits for one.
-                if this
-                    .slot
-                    .poll_running(cx, this.meter.is_long())
-                    .is_pending()
-                {
+                if this.slot.poll_running(cx, this.meter.is_long()).is_pending() {
                     this.queued_since.get_or_insert_with(Instant::now);
                     return Poll::Pending;
                 }
@@ -266,9 +261,7 @@ impl<F: Future> Future for Bounded<'_, '_, F> {
             this.timer = None;
             return Poll::Pending;
         };
-        let timer = this
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(left)));
+        let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(left)));
         timer.as_mut().poll(cx).map(|()| Err(Stop::WallLimit))
     }
 }

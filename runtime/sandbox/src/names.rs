@@ -76,18 +76,15 @@ mod tests {
     use super::*;
 
     fn component(n_functions: usize) -> Vec<u8> {
-        let functions: String = (0..n_functions)
-            .map(|n| format!("(func $a-function-with-a-long-name-{n})"))
-            .collect();
+        let functions: String =
+            (0..n_functions).map(|n| format!("(func $a-function-with-a-long-name-{n})")).collect();
         let nested = "(component $inner (core module $small (func $another)))";
         let text = format!("(component (core module $m {functions}) {nested})");
         wat::parse_str(text).unwrap()
     }
 
     fn has(bytes: &[u8], name: &str) -> bool {
-        bytes
-            .windows(name.len())
-            .any(|window| window == name.as_bytes())
+        bytes.windows(name.len()).any(|window| window == name.as_bytes())
     }
 
     #[test]

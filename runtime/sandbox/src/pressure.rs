@@ -129,17 +129,11 @@ pub(crate) struct Crowded {
 impl Pressure {
     /// Looks at this process.
     pub(crate) fn watching(budget: Budget) -> io::Result<Self> {
-        let watched = Watched {
-            statm: File::open("/proc/self/statm")?,
-            marks: budget.marks(),
-        };
+        let watched = Watched { statm: File::open("/proc/self/statm")?, marks: budget.marks() };
         if watched.resident().is_none() {
             return Err(io::Error::other("/proc/self/statm does not say it"));
         }
-        Ok(Self {
-            watched: Some(watched),
-            ..Self::default()
-        })
+        Ok(Self { watched: Some(watched), ..Self::default() })
     }
 
     /// Whether a mark is passed.
@@ -178,15 +172,10 @@ impl Pressure {
         let woken = if level < before {
             // All look whether they may.
             calls.leader = calls.leader.filter(|_| level != CALM);
-            calls
-                .held_back()
-                .map(|(_, known)| known.waker.clone())
-                .collect()
+            calls.held_back().map(|(_, known)| known.waker.clone()).collect()
         } else {
             let led = calls.pass_on(now);
-            led.into_iter()
-                .chain(calls.end_one(now, level == FULL))
-                .collect::<Vec<_>>()
+            led.into_iter().chain(calls.end_one(now, level == FULL)).collect::<Vec<_>>()
         };
         // Not while it is locked: nobody knows what waking does.
         drop(calls);
@@ -212,9 +201,7 @@ impl Calls {
             Doing::HeldBack(since) => Some(since),
             Doing::Running | Doing::Sleeping => None,
         };
-        let next = self
-            .held_back()
-            .min_by_key(|(id, known)| (since(known), *id));
+        let next = self.held_back().min_by_key(|(id, known)| (since(known), *id));
         let (id, waker) = next.map(|(id, known)| (id, known.waker.clone()))?;
         self.leader = Some(id);
         self.led_since = Some(now);
@@ -234,10 +221,8 @@ impl Calls {
         }
         let is_long = LONG_PATIENCE <= longest;
         let leader = self.leader;
-        let led_for = self
-            .led_since
-            .map(|since| now.saturating_duration_since(since))
-            .unwrap_or_default();
+        let led_for =
+            self.led_since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
         let leading = leader.and_then(|id| self.known.get(&id));
         let leader_sleeps = leading.is_some_and(|known| known.doing == Doing::Sleeping);
         let may_end = |id: u64, known: &Known| match known.doing {
@@ -279,11 +264,7 @@ pub(crate) struct Turn<'h> {
 
 impl<'h> Turn<'h> {
     pub(crate) fn new(pressure: &'h Pressure, holds: Arc<AtomicU64>) -> Self {
-        Self {
-            pressure,
-            holds,
-            id: None,
-        }
+        Self { pressure, holds, id: None }
     }
 
     /// Whether the guest may run on now.
@@ -380,11 +361,8 @@ mod tests {
     }
 
     fn pressure() -> Pressure {
-        let budget = Budget {
-            max_resident_bytes: u64::MAX / 4,
-            max_call_bytes: 256 << 20,
-            n_threads: 2,
-        };
+        let budget =
+            Budget { max_resident_bytes: u64::MAX / 4, max_call_bytes: 256 << 20, n_threads: 2 };
         Pressure::watching(budget).unwrap()
     }
 
@@ -408,10 +386,7 @@ mod tests {
     #[test]
     fn what_this_process_has_in_memory_is_known() {
         let resident = pressure().watched.and_then(|watched| watched.resident());
-        assert!(
-            (1 << 20..1 << 40).contains(&resident.unwrap()),
-            "{resident:?}"
-        );
+        assert!((1 << 20..1 << 40).contains(&resident.unwrap()), "{resident:?}");
     }
 
     #[test]
@@ -459,9 +434,7 @@ mod tests {
         let soon = PATIENCE + Duration::from_secs(1);
         assert_eq!(ended(&turns, Duration::ZERO), [false; 5]);
         assert_eq!(ended(&turns, soon), [false, true, false, false, false]);
-        let crowded = Crowded {
-            held_bytes: 200 << 20,
-        };
+        let crowded = Crowded { held_bytes: 200 << 20 };
         assert_eq!(polled(&mut turns[1]), Poll::Ready(Err(crowded)));
         // The next only when this one's memory had time to come back; the small one never.
         assert_eq!(ended(&turns, soon), [false, true, false, false, false]);
@@ -518,9 +491,6 @@ mod tests {
             [calls.known[&1].is_over, calls.known[&2].is_over]
         };
         assert_eq!(are_over(LONG_PATIENCE - Duration::from_secs(1)), [false; 2]);
-        assert_eq!(
-            are_over(LONG_PATIENCE + Duration::from_secs(1)),
-            [true, false]
-        );
+        assert_eq!(are_over(LONG_PATIENCE + Duration::from_secs(1)), [true, false]);
     }
 }

@@ -189,12 +189,7 @@ impl Processors {
 
     /// A guest that takes `weight` places of live instances, at least one. It has no processor yet.
     pub(crate) fn guest(&self, tenant: Tenant, weight: u32) -> Slot<'_> {
-        Slot {
-            processors: self,
-            tenant,
-            weight: weight.max(1),
-            standing: Standing::New,
-        }
+        Slot { processors: self, tenant, weight: weight.max(1), standing: Standing::New }
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -287,11 +282,7 @@ impl Slot<'_> {
             };
             state.enqueue(self.tenant, stage, waiter);
         });
-        self.standing = Standing::Waiting {
-            id,
-            is_started: stage != Stage::New,
-            granted,
-        };
+        self.standing = Standing::Waiting { id, is_started: stage != Stage::New, granted };
     }
 
     /// A time slice is over: where others wait, the guest gets in line.
@@ -306,21 +297,13 @@ impl Slot<'_> {
         self.processors.change(|state| {
             state.next_id += 1;
             id = state.next_id;
-            let waiter = Waiter {
-                id,
-                weight: 0,
-                waker: cx.waker().clone(),
-                granted: Arc::clone(&granted),
-            };
+            let waiter =
+                Waiter { id, weight: 0, waker: cx.waker().clone(), granted: Arc::clone(&granted) };
             let stage = if is_long { Stage::Long } else { Stage::Short };
             state.enqueue(self.tenant, stage, waiter);
             state.n_free += 1;
         });
-        self.standing = Standing::Waiting {
-            id,
-            is_started: true,
-            granted,
-        };
+        self.standing = Standing::Waiting { id, is_started: true, granted };
     }
 
     /// The guest waits for the server, a clock or memory.
@@ -333,9 +316,7 @@ impl Slot<'_> {
                 });
                 self.standing = Standing::Asleep;
             }
-            Standing::Waiting {
-                is_started: true, ..
-            } => {
+            Standing::Waiting { is_started: true, .. } => {
                 self.leave();
                 self.standing = Standing::Asleep;
             }
@@ -352,12 +333,7 @@ impl Slot<'_> {
 
     /// Leaves the line; a processor that was given meanwhile is given back.
     fn leave(&self) {
-        let Standing::Waiting {
-            id,
-            is_started,
-            granted,
-        } = &self.standing
-        else {
+        let Standing::Waiting { id, is_started, granted } = &self.standing else {
             return;
         };
         self.processors.change(|state| {
@@ -411,8 +387,7 @@ mod tests {
     use super::*;
 
     fn poll(slot: &mut Slot<'_>, is_long: bool) -> bool {
-        slot.poll_running(&Context::from_waker(Waker::noop()), is_long)
-            .is_ready()
+        slot.poll_running(&Context::from_waker(Waker::noop()), is_long).is_ready()
     }
 
     fn slice_ends(slot: &mut Slot<'_>, is_long: bool) {

@@ -27,9 +27,7 @@ impl State {
         let given = self.ask(request).await;
         let n_bytes = given.read_bytes();
         let answer = reply(given).unwrap_or_else(|| {
-            Err(TraceError::Unavailable(
-                "the server gave another answer".into(),
-            ))
+            Err(TraceError::Unavailable("the server gave another answer".into()))
         });
         let answer = answer.and_then(|found| self.allowance.read(n_bytes).map(|()| found));
         answer.map_err(|error| self.trace_failed(error))
@@ -41,11 +39,7 @@ impl State {
         observation_id: String,
         part: Part,
     ) -> Answer<Option<Payload>> {
-        let request = HostRequest::Read {
-            trace_id,
-            observation_id,
-            part,
-        };
+        let request = HostRequest::Read { trace_id, observation_id, part };
         self.reads(request, |reply| match reply {
             HostReply::Read(answer) => Some(answer),
             _ => None,
@@ -118,12 +112,8 @@ impl trace_reader::Host for State {
         cursor: Option<String>,
         limit: u32,
     ) -> Result<Answer<trace_reader::OutlinePage>> {
-        let request = HostRequest::Outline {
-            trace_id,
-            parent_id,
-            cursor,
-            limit: limit.clamp(1, MAX_PAGE),
-        };
+        let request =
+            HostRequest::Outline { trace_id, parent_id, cursor, limit: limit.clamp(1, MAX_PAGE) };
         let answer = self.reads(request, |reply| match reply {
             HostReply::Outline(answer) => Some(answer),
             _ => None,
@@ -144,11 +134,7 @@ impl trace_reader::Host for State {
             );
             return Ok(Err(self.trace_failed(TraceError::TooLarge(message))));
         }
-        let request = HostRequest::Search {
-            trace_id,
-            text,
-            limit: limit.clamp(1, MAX_LIST),
-        };
+        let request = HostRequest::Search { trace_id, text, limit: limit.clamp(1, MAX_LIST) };
         let answer = self.reads(request, |reply| match reply {
             HostReply::Search(answer) => Some(answer),
             _ => None,
@@ -199,11 +185,8 @@ impl session_reader::Host for State {
         cursor: Option<String>,
         limit: u32,
     ) -> Result<Answer<session_reader::TracePage>> {
-        let request = HostRequest::ListTraces {
-            session_id,
-            cursor,
-            limit: limit.clamp(1, MAX_LIST),
-        };
+        let request =
+            HostRequest::ListTraces { session_id, cursor, limit: limit.clamp(1, MAX_LIST) };
         let answer = self.reads(request, |reply| match reply {
             HostReply::ListTraces(answer) => Some(answer),
             _ => None,
@@ -228,11 +211,7 @@ impl run_reader::Host for State {
         cursor: Option<String>,
         limit: u32,
     ) -> Result<Answer<run_reader::RunPage>> {
-        let request = HostRequest::ListRunItems {
-            run_id,
-            cursor,
-            limit: limit.clamp(1, MAX_LIST),
-        };
+        let request = HostRequest::ListRunItems { run_id, cursor, limit: limit.clamp(1, MAX_LIST) };
         let answer = self.reads(request, |reply| match reply {
             HostReply::ListRunItems(answer) => Some(answer),
             _ => None,

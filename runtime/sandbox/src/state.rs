@@ -123,16 +123,9 @@ impl State {
             }
         }
         if 0 < self.n_log_dropped {
-            let note = format!(
-                "{} log lines over the limit were dropped",
-                self.n_log_dropped
-            );
+            let note = format!("{} log lines over the limit were dropped", self.n_log_dropped);
             self.log.truncate(MAX_LOG_LINES - 1);
-            self.log.push(LogLine {
-                level: "warn".into(),
-                message: note,
-                fields: None,
-            });
+            self.log.push(LogLine { level: "warn".into(), message: note, fields: None });
         }
         self.log
     }
@@ -144,11 +137,7 @@ impl State {
         }
         cut(&mut message, MAX_LOG_BYTES);
         let fields = fields.filter(|json| json.len() <= MAX_LOG_BYTES && is_object(json));
-        self.log.push(LogLine {
-            level: level.to_owned(),
-            message,
-            fields,
-        });
+        self.log.push(LogLine { level: level.to_owned(), message, fields });
     }
 
     pub(crate) async fn ask(&mut self, request: HostRequest) -> HostReply {
@@ -218,13 +207,8 @@ impl WasiView for State {
     /// A world without anything in it: no environment, arguments, directories or network, clocks that
     /// stand still and random numbers that follow from the seed.
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let wasi = self
-            .wasi
-            .get_or_insert_with(|| Box::new(inert(self.seed, self.run_time_ms)));
-        WasiCtxView {
-            ctx: &mut wasi.ctx,
-            table: &mut self.table,
-        }
+        let wasi = self.wasi.get_or_insert_with(|| Box::new(inert(self.seed, self.run_time_ms)));
+        WasiCtxView { ctx: &mut wasi.ctx, table: &mut self.table }
     }
 }
 
@@ -244,11 +228,7 @@ fn inert(seed: u64, run_time_ms: u64) -> Wasi {
         .allow_tcp(false)
         .allow_udp(false)
         .build();
-    Wasi {
-        ctx,
-        stdout,
-        stderr,
-    }
+    Wasi { ctx, stdout, stderr }
 }
 
 struct Stopped(Duration);
@@ -314,12 +294,7 @@ impl ResourceLimiter for MemoryLimits {
     }
 
     fn table_growing(&mut self, now: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        Ok(Self::take(
-            &mut self.elements_left,
-            &mut self.refused,
-            now,
-            desired,
-        ))
+        Ok(Self::take(&mut self.elements_left, &mut self.refused, now, desired))
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {

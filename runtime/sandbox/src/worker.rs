@@ -175,15 +175,12 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => std::process::exit(0),
             other => other?,
         };
-        frame.resize(
-            perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?,
-            0,
-        );
+        frame.resize(perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?, 0);
         socket.read_exact(&mut frame).await?;
         match perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)? {
-            ToWorker::Calls(calls) => calls
-                .into_iter()
-                .for_each(|(id, tenant, call)| worker.start(id, tenant, call)),
+            ToWorker::Calls(calls) => {
+                calls.into_iter().for_each(|(id, tenant, call)| worker.start(id, tenant, call))
+            }
             ToWorker::HostReply { id, reply } => {
                 if let Some(asker) = lock(&worker.asked).remove(&id) {
                     drop(asker.send(reply));
@@ -224,10 +221,7 @@ impl Worker {
         lock(&self.running).insert(id, running);
         let worker = Arc::clone(self);
         // Moved into the task: it answers also when the task is cancelled before it began.
-        let open = Open {
-            worker: Arc::clone(self),
-            id,
-        };
+        let open = Open { worker: Arc::clone(self), id };
         let task = tokio::spawn(async move {
             let mut evaluation = pin!(worker.evaluate(id, tenant, Arc::unwrap_or_clone(call)));
             let result = poll_fn(|context| {
@@ -256,9 +250,9 @@ impl Worker {
             .map(|since| now.saturating_sub(since))
             .max();
         match longest {
-            Some(longest) if self.stuck.as_millis() < longest.into() => Err(io::Error::other(
-                format!("a call has kept its thread for {longest} ms"),
-            )),
+            Some(longest) if self.stuck.as_millis() < longest.into() => {
+                Err(io::Error::other(format!("a call has kept its thread for {longest} ms")))
+            }
             _ => Ok(()),
         }
     }
@@ -288,10 +282,7 @@ impl Worker {
         let cell = self.cell(call.plugin);
         match cell.get_or_try_init(|| self.load(call.plugin)).await {
             Ok(plugin) => {
-                let port = Arc::new(SocketPort {
-                    worker: Arc::clone(self),
-                    call: id,
-                });
+                let port = Arc::new(SocketPort { worker: Arc::clone(self), call: id });
                 self.host.evaluate_for(tenant, plugin, call, port).await
             }
             Err(why) => without_scores(FailureClass::Internal, &why),
@@ -314,18 +305,13 @@ impl Worker {
             Err(error) => error.to_string(),
         };
         let file = self.fetch(digest, Some(refused)).await?;
-        self.host
-            .load_sealed(&file)
-            .map_err(|error| error.to_string())
+        self.host.load_sealed(&file).map_err(|error| error.to_string())
     }
 
     async fn fetch(&self, digest: Digest, refused: Option<String>) -> Result<File, String> {
         let (asker, answer) = oneshot::channel();
         lock(&self.wanted).insert(digest, asker);
-        drop(
-            self.out
-                .send(FromWorker::NeedsComponent { digest, refused }),
-        );
+        drop(self.out.send(FromWorker::NeedsComponent { digest, refused }));
         answer.await.map_err(|_| "the server is gone".to_owned())?
     }
 }
@@ -350,20 +336,12 @@ impl Drop for Open {
             ),
         };
         let result = without_scores(class, message);
-        drop(
-            self.worker
-                .out
-                .send(FromWorker::Results(vec![(self.id, result)])),
-        );
+        drop(self.worker.out.send(FromWorker::Results(vec![(self.id, result)])));
     }
 }
 
 fn without_scores(class: FailureClass, message: &str) -> CallResult {
-    CallResult {
-        outcome: Err(failure(class, message)),
-        cpu_us: 0,
-        log: Vec::new(),
-    }
+    CallResult { outcome: Err(failure(class, message)), cpu_us: 0, log: Vec::new() }
 }
 
 /// Asks the server over the socket, in the name of one call.
@@ -380,10 +358,7 @@ impl Port for SocketPort {
             let unavailable = request.unavailable("the server is gone");
             let (asker, answer) = oneshot::channel();
             lock(&worker.asked).insert(id, asker);
-            let _forget = Forget {
-                worker: &worker,
-                id,
-            };
+            let _forget = Forget { worker: &worker, id };
             drop(worker.out.send(FromWorker::HostCall { id, call, request }));
             answer.await.unwrap_or(unavailable)
         })
@@ -462,17 +437,13 @@ fn flush_results(results: &mut Vec<(CallId, CallResult)>, buffer: &mut Vec<u8>) 
 fn size(result: &CallResult) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let scores: usize = match &result.outcome {
-        Ok(scores) => scores
-            .iter()
-            .map(|s| 64 + s.name.len() + text(&s.comment) + text(&s.metadata))
-            .sum(),
+        Ok(scores) => {
+            scores.iter().map(|s| 64 + s.name.len() + text(&s.comment) + text(&s.metadata)).sum()
+        }
         Err(failure) => failure.message.len(),
     };
     let lines = result.log.iter();
-    scores
-        + lines
-            .map(|line| 16 + line.message.len() + text(&line.fields))
-            .sum::<usize>()
+    scores + lines.map(|line| 16 + line.message.len() + text(&line.fields)).sum::<usize>()
 }
 
 /// A panic elsewhere does not make a map unusable: each change of one is a single step.

@@ -73,9 +73,7 @@ impl Inner {
         let next = next_probe(pause, due).max(now.plus_millis(FIRST_WAIT_MS));
         let catalog = &self.deps.store.catalog;
         let rule = &execution.made.rule_id;
-        Ok(catalog
-            .move_pause(&execution.project, rule, (due, next))
-            .await?)
+        Ok(catalog.move_pause(&execution.project, rule, (due, next)).await?)
     }
 
     /// Lets rules go on by which an execution was tried that succeeded.
@@ -84,22 +82,14 @@ impl Inner {
         probing: &[i64],
         ended: &[Finished<'_>],
     ) -> Result<(), Error> {
-        let tried = ended
-            .iter()
-            .filter(|each| probing.contains(&each.execution.seq));
+        let tried = ended.iter().filter(|each| probing.contains(&each.execution.seq));
         for each in tried {
             if !matches!(each.outcome, Outcome::Completed(_)) {
                 continue;
             }
             let (project, rule) = (&each.execution.project, &each.execution.made.rule_id);
             let now = self.deps.clock.now();
-            if self
-                .deps
-                .store
-                .catalog
-                .end_breaker(project, rule, now)
-                .await?
-            {
+            if self.deps.store.catalog.end_breaker(project, rule, now).await? {
                 tracing::info!(project.id = %project, rule.id = %rule, "a paused rule works again");
             }
         }

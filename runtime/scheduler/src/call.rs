@@ -55,10 +55,7 @@ impl From<Option<Loaded>> for Load {
 impl Loaded {
     /// An observation alone.
     pub(crate) fn of_observation(own: Observation) -> Self {
-        Self {
-            observation: Some(own),
-            ..Self::default()
-        }
+        Self { observation: Some(own), ..Self::default() }
     }
 
     /// Bytes of inputs and outputs.
@@ -79,10 +76,7 @@ impl Loaded {
 
     pub(crate) fn environment(&self) -> &str {
         let of_trace = self.trace.as_ref().map(|trace| trace.environment.as_str());
-        let own = self
-            .observation
-            .as_ref()
-            .map(|own| own.environment.as_str());
+        let own = self.observation.as_ref().map(|own| own.environment.as_str());
         let session = self.session.as_ref();
         let of_session = session.map(|(session, _)| session.environment.as_str());
         of_session.or(of_trace).or(own).unwrap_or_default()
@@ -132,10 +126,7 @@ pub(crate) fn item_of(
 ) -> Result<Item, NoCall> {
     if is_reserved(loaded.environment()) {
         let message = "the target is one of the engine's own";
-        return Err(NoCall::LoopGuard(NoScores::new(
-            Uncalled::LoopGuard,
-            message,
-        )));
+        return Err(NoCall::LoopGuard(NoScores::new(Uncalled::LoopGuard, message)));
     }
     let plan = plan.as_ref().map_err(|error| {
         NoCall::InvalidConfig(NoScores::new(FailureClass::InvalidConfig, error))
@@ -169,8 +160,7 @@ pub(crate) fn missing_of(
 ) -> Vec<String> {
     // What else is wrong with the mapping is the outcome of each example.
     let plan = plan.as_ref().ok();
-    plan.and_then(|plan| plan.missing(&loaded.subject(), evaluator.needs).ok())
-        .unwrap_or_default()
+    plan.and_then(|plan| plan.missing(&loaded.subject(), evaluator.needs).ok()).unwrap_or_default()
 }
 
 /// The call of an evaluator over an item; without an attempt it is a trial.
@@ -191,9 +181,7 @@ pub(crate) fn call_of(
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or_default(),
         limits,
         purpose: Purpose::Evaluate,
-        origin: Some(Arc::new(
-            Origin::new(&evaluator.maker, attempt).reusing(reuse),
-        )),
+        origin: Some(Arc::new(Origin::new(&evaluator.maker, attempt).reusing(reuse))),
     }
 }
 
@@ -259,10 +247,7 @@ impl Inner {
                 }
             }
         }
-        Ok(Load::Loaded(Box::new(Loaded {
-            session: Some((session, said)),
-            ..Loaded::default()
-        })))
+        Ok(Load::Loaded(Box::new(Loaded { session: Some((session, said)), ..Loaded::default() })))
     }
 
     /// What was said in a trace: its last generation, or else its root.
@@ -302,12 +287,7 @@ impl Inner {
             Some(root) => self.load_one(project, id, root).await?,
             None => None,
         };
-        Ok(Some(Loaded {
-            observation,
-            trace: Some(trace),
-            observations,
-            session: None,
-        }))
+        Ok(Some(Loaded { observation, trace: Some(trace), observations, session: None }))
     }
 
     /// An observation with its content.

@@ -289,17 +289,10 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
     let mut evaluators = HashMap::new();
     let mut newest = HashMap::new();
     for (project, evaluator) in &active.evaluators {
-        newest.insert(
-            (project.clone(), evaluator.id.clone()),
-            evaluator.version.number,
-        );
+        newest.insert((project.clone(), evaluator.id.clone()), evaluator.version.number);
     }
     for (project, evaluator) in active.evaluators.into_iter().chain(active.older) {
-        let key = (
-            project.clone(),
-            evaluator.id.clone(),
-            evaluator.version.number,
-        );
+        let key = (project.clone(), evaluator.id.clone(), evaluator.version.number);
         if let Entry::Vacant(place) = evaluators.entry(key) {
             let prepared = prepare_evaluator(store, &project, evaluator).await?;
             place.insert(Arc::new(prepared));
@@ -321,10 +314,7 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
             })
         };
         let rule = prepare_rule(active.rule, used);
-        rules
-            .entry(active.project)
-            .or_default()
-            .push(Arc::new(rule));
+        rules.entry(active.project).or_default().push(Arc::new(rule));
     }
     for disabled in active.disabled {
         let rule = Arc::new(PreparedRule::disabled(disabled.rule));
@@ -342,12 +332,7 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
         let enabled = enabled.map(|rule| &rule.rule.id);
         awaited.extend(enabled.filter(|id| named.contains(id)).cloned());
     }
-    Ok(Catalog {
-        revision: active.revision,
-        is_consistent: active.is_consistent,
-        rules,
-        awaited,
-    })
+    Ok(Catalog { revision: active.revision, is_consistent: active.is_consistent, rules, awaited })
 }
 
 pub(crate) async fn prepare_evaluator(
@@ -407,20 +392,14 @@ async fn resolve_models(
             let provider = slot.model.as_ref().map(|choice| choice.provider.as_str());
             FingerprintSlot {
                 name: &slot.name,
-                protocol: provider
-                    .and_then(|provider| protocols.get(provider))
-                    .map(String::as_str),
+                protocol: provider.and_then(|provider| protocols.get(provider)).map(String::as_str),
                 model: slot.model.as_ref(),
                 limits: slot.limits,
             }
         })
         .collect();
-    version.fingerprint = fingerprint(
-        &version.plugin,
-        &version.plugin_evaluator,
-        &version.config,
-        &slots,
-    );
+    version.fingerprint =
+        fingerprint(&version.plugin, &version.plugin_evaluator, &version.config, &slots);
     Ok(())
 }
 
@@ -470,9 +449,7 @@ pub(crate) async fn prepare_alone(
             all.insert(assignment.id.clone(), used);
         }
     }
-    Ok(prepare_rule(rule, |assignment| {
-        all.get(&assignment.id).cloned()
-    }))
+    Ok(prepare_rule(rule, |assignment| all.get(&assignment.id).cloned()))
 }
 
 fn prepare_rule(rule: Rule, used: impl Fn(&Assignment) -> Option<Used>) -> PreparedRule {

@@ -30,19 +30,15 @@ pub fn completion(
     timing: &Timing,
     began_at: Timestamp,
 ) -> Completion {
-    let way = |from: Timestamp, ms: i64, reason| Completion {
-        at: from.plus_millis(ms.max(0)),
-        reason,
-    };
+    let way =
+        |from: Timestamp, ms: i64, reason| Completion { at: from.plus_millis(ms.max(0)), reason };
     let last = progress.last_seen;
     if kind == TargetKind::Session {
         let quiet = timing.quiet_ms.unwrap_or(SESSION_QUIET_MS);
         let quiet = way(last, quiet, CompletionReason::Quiet);
         let longest = timing.max_wait_ms;
         let longest = longest.map(|ms| way(began_at, ms, CompletionReason::MaxWait));
-        return longest
-            .filter(|longest| longest.at < quiet.at)
-            .unwrap_or(quiet);
+        return longest.filter(|longest| longest.at < quiet.at).unwrap_or(quiet);
     }
     let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
     let mut ways = vec![way(began_at, max_wait, CompletionReason::MaxWait)];
@@ -119,10 +115,7 @@ mod tests {
         let of_session = |timing| at_for(TargetKind::Session, &progress(), &timing);
         let quiet = of_session(Timing::default());
         assert_eq!(quiet, (2_100_000, CompletionReason::Quiet));
-        let bounded = of_session(Timing {
-            max_wait_ms: Some(600_000),
-            ..Timing::default()
-        });
+        let bounded = of_session(Timing { max_wait_ms: Some(600_000), ..Timing::default() });
         assert_eq!(bounded, (600_000, CompletionReason::MaxWait));
     }
 
@@ -133,25 +126,15 @@ mod tests {
 
     #[test]
     fn a_marker_shortens_the_wait_and_an_open_child_prolongs_it() {
-        let marked = Progress {
-            has_marker: true,
-            ..progress()
-        };
+        let marked = Progress { has_marker: true, ..progress() };
         assert_eq!(at(&marked), (301_000, CompletionReason::Marker));
-        let open = Progress {
-            n_open: 1,
-            ..progress()
-        };
+        let open = Progress { n_open: 1, ..progress() };
         assert_eq!(at(&open), (3_600_000, CompletionReason::MaxWait));
     }
 
     #[test]
     fn a_trace_without_root_is_complete_when_it_is_quiet() {
-        let rootless = Progress {
-            has_root: false,
-            root_ended_at: None,
-            ..progress()
-        };
+        let rootless = Progress { has_root: false, root_ended_at: None, ..progress() };
         assert_eq!(at(&rootless), (480_000, CompletionReason::Quiet));
     }
 }

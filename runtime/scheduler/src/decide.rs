@@ -85,18 +85,13 @@ impl Refusal {
                 "The rule scores experiment items, and this observation is not the root of one."
                     .to_owned()
             }
-            Self::NotMatched {
-                condition, actual, ..
-            } => {
+            Self::NotMatched { condition, actual, .. } => {
                 let mut actual = actual.to_string();
                 if let Some((end, _)) = actual.char_indices().nth(MAX_ACTUAL_CHARS) {
                     actual.truncate(end);
                     actual.push('…');
                 }
-                format!(
-                    "The rule scores where {}; here it is {actual}.",
-                    in_words(condition)
-                )
+                format!("The rule scores where {}; here it is {actual}.", in_words(condition))
             }
             Self::SampledOut { value, rate } => format!(
                 "The rule scores {} % of what it matches, and this target is not in the sample: its sampling \
@@ -188,9 +183,7 @@ pub struct Complete<'a> {
 /// Whether the engine must keep its hands off this environment.
 pub(crate) fn is_reserved(environment: &str) -> bool {
     !OPEN.contains(&environment)
-        && (RESERVED_PREFIXES
-            .iter()
-            .any(|prefix| environment.starts_with(prefix))
+        && (RESERVED_PREFIXES.iter().any(|prefix| environment.starts_with(prefix))
             || RESERVED_ALIASES.contains(&environment))
 }
 
@@ -229,11 +222,7 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
             actual: mismatch.actual,
         });
     }
-    let salt = if rule.rule.sampling_independent {
-        rule.rule.id.as_str()
-    } else {
-        ""
-    };
+    let salt = if rule.rule.sampling_independent { rule.rule.id.as_str() } else { "" };
     let value = sampling::value(salt, complete.target.sampled_by());
     let rate = rule.rule.sampling;
     if !sampling::is_selected(value, rate) {
@@ -244,11 +233,7 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
         shadow: assignment.shadow,
         verdict: verdict(rule, assignment, complete, standing, is_audit),
     });
-    Decision::Taken {
-        sample: value,
-        is_audit,
-        verdicts: verdicts.collect(),
-    }
+    Decision::Taken { sample: value, is_audit, verdicts: verdicts.collect() }
 }
 
 /// Whether a rule that waits for others takes a target that its filter refuses for nothing but its scores. These are what
@@ -301,10 +286,7 @@ fn verdict(
             }
         }
     };
-    if let Some(until) = assignment
-        .skipped_until
-        .filter(|until| complete.now < *until)
-    {
+    if let Some(until) = assignment.skipped_until.filter(|until| complete.now < *until) {
         return Verdict::OverBudget(until);
     }
     let (project, rule_id) = (complete.project, &rule.rule.id);
@@ -348,9 +330,7 @@ fn live<'e>(
 /// How many observations have come since an execution was made. A session may have lost a trace meanwhile, and with it as
 /// many: then it is one.
 fn n_late(newest: &Execution, complete: &Complete<'_>) -> u32 {
-    let more = complete
-        .n_observations
-        .saturating_sub(newest.made.n_observations);
+    let more = complete.n_observations.saturating_sub(newest.made.n_observations);
     let is_changed = newest.created_at < complete.last_seen;
     match complete.target {
         Target::Session(_) => more.max(u32::from(is_changed)),

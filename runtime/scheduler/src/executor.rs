@@ -47,10 +47,7 @@ impl Prepared<'_> {
     /// The call with its item, of which there is one copy.
     fn take_call(&mut self) -> Call {
         let item = std::mem::take(&mut self.call.item);
-        Call {
-            item,
-            ..self.call.clone()
-        }
+        Call { item, ..self.call.clone() }
     }
 }
 
@@ -74,10 +71,7 @@ impl Inner {
         mut seats: Seats,
     ) -> Vec<Work> {
         let seqs = leased.iter().map(|each| each.seq);
-        self.lock_leases()
-            .entry(lease.fence)
-            .or_default()
-            .extend(seqs);
+        self.lock_leases().entry(lease.fence).or_default().extend(seqs);
         let mut by_assignment: BTreeMap<(RuleId, EvaluatorId), Vec<Execution>> = BTreeMap::new();
         for each in leased {
             let made = &each.made;
@@ -165,10 +159,8 @@ impl Inner {
         let Some(first) = work.leased.first() else {
             return Ok(());
         };
-        let holder = Holder {
-            project: first.project.clone(),
-            rule: Some(first.made.rule_id.clone()),
-        };
+        let holder =
+            Holder { project: first.project.clone(), rule: Some(first.made.rule_id.clone()) };
         let reserving = self.memory.reserve(holder, n_bytes);
         let mut memory = self.alive(&work, reserving).await;
         let started_at = self.deps.clock.now();
@@ -176,22 +168,14 @@ impl Inner {
         let catalog = self.catalog.current(store).await?;
         work.revision = catalog.revision();
         let mut seats = work.seats.split(work.seats.n());
-        let Sorted {
-            prepared,
-            finished,
-            held,
-            probing,
-        } = self
-            .alive(&work, self.sort(&work, &catalog, started_at))
-            .await?;
+        let Sorted { prepared, finished, held, probing } =
+            self.alive(&work, self.sort(&work, &catalog, started_at)).await?;
         self.reach(Breakpoint::Sorted).await?;
         let until = started_at.plus_millis(retry::HELD_MS);
         let fence = work.lease.fence;
         for (message, held) in &held {
             let release = Release::Held { until, message };
-            let held = store
-                .ledger
-                .release_executions(fence, held, release, started_at);
+            let held = store.ledger.release_executions(fence, held, release, started_at);
             held.await?;
         }
         if !held.is_empty() {
@@ -255,9 +239,7 @@ impl Inner {
             let seqs: Vec<i64> = released.iter().map(|(seq, _)| *seq).collect();
             let ledger = &self.deps.store.ledger;
             if let Some((_, release)) = released.first() {
-                ledger
-                    .release_executions(fence, &seqs, *release, now)
-                    .await?;
+                ledger.release_executions(fence, &seqs, *release, now).await?;
             }
         }
         if !released.is_empty() {
@@ -286,8 +268,7 @@ impl Inner {
         let targets: Vec<&Target> = targets.collect();
         // A batch is of one project.
         let project = &first.execution.project;
-        self.refuse_foreign_pointers(project, &targets, &mut results)
-            .await?;
+        self.refuse_foreign_pointers(project, &targets, &mut results).await?;
         let now = self.deps.clock.now();
         // Scores carry the name that the evaluator has when they are written: it may be renamed during a call.
         let names = self.catalog.current(&self.deps.store).await?;
@@ -301,12 +282,7 @@ impl Inner {
                     continue;
                 }
             };
-            let by = Evaluated {
-                assignment: each.assignment,
-                name,
-                started_at,
-                now,
-            };
+            let by = Evaluated { assignment: each.assignment, name, started_at, now };
             roots.extend(root(&finished, &by));
             ended.push(finished);
         }
@@ -327,17 +303,9 @@ impl Inner {
         let store = &self.deps.store;
         let catalog = self.catalog.current(store).await?;
         let awaited = catalog.awaited();
-        let ending = Ending {
-            fence,
-            started_at,
-            now,
-            awaited,
-        };
+        let ending = Ending { fence, started_at, now, awaited };
         let together = store.finish_executions(ending, finished).await;
-        if finished
-            .iter()
-            .any(|each| awaited.contains(&each.execution.made.rule_id))
-        {
+        if finished.iter().any(|each| awaited.contains(&each.execution.made.rule_id)) {
             self.woken.notify_one();
         }
         if finished.len() < 2
@@ -395,16 +363,10 @@ impl Inner {
     async fn renew(&self, work: &Work) {
         let now = self.deps.clock.now();
         let until = now.plus_millis(self.deps.options.lease_ms);
-        let renewed = Lease {
-            until,
-            ..work.lease
-        };
+        let renewed = Lease { until, ..work.lease };
         let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
         if let Err(error) = self.deps.store.ledger.renew_lease(renewed, &seqs).await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "lease not renewed"
-            );
+            tracing::warn!(error = &error as &dyn std::error::Error, "lease not renewed");
         }
     }
 
@@ -448,12 +410,8 @@ impl Inner {
             }
             let rule = catalog.rule(&execution.project, &made.rule_id);
             let Some(rule) = rule else {
-                let standing = self
-                    .deps
-                    .store
-                    .catalog
-                    .rule(&execution.project, &made.rule_id)
-                    .await?;
+                let standing =
+                    self.deps.store.catalog.rule(&execution.project, &made.rule_id).await?;
                 match standing {
                     Some(rule) if uses(&rule, &made.evaluator_id) => {
                         hold("the rule is disabled".to_owned());
@@ -522,12 +480,7 @@ impl Inner {
                 Target::Trace(_) | Target::Session(_) => None,
             };
             let keys: Vec<_> = leased.iter().filter_map(key).collect();
-            let found = self
-                .deps
-                .store
-                .telemetry
-                .target_observations(project, &keys, true)
-                .await?;
+            let found = self.deps.store.telemetry.target_observations(project, &keys, true).await?;
             let mut found: HashMap<_, _> = found
                 .into_iter()
                 .map(|own| ((own.trace_id.clone(), own.id.clone()), own))
@@ -536,9 +489,7 @@ impl Inner {
             while let Some(each) = rest.next() {
                 let Some(key) = key(&each) else { continue };
                 // Several executions of a batch may be about one observation: the last one takes it.
-                let is_wanted = rest
-                    .clone()
-                    .any(|other| other.made.target == each.made.target);
+                let is_wanted = rest.clone().any(|other| other.made.target == each.made.target);
                 let own = match is_wanted {
                     true => found.get(&key).cloned(),
                     false => found.remove(&key),
@@ -606,10 +557,8 @@ impl Inner {
     }
 
     fn target_missing(&self, execution: &Execution, now: Timestamp) -> Outcome {
-        let why = NoScores::new(
-            Uncalled::TargetMissing,
-            "the target cannot be read, or was deleted",
-        );
+        let why =
+            NoScores::new(Uncalled::TargetMissing, "the target cannot be read, or was deleted");
         match retry::after_missing_target(&self.tried(execution, now, now)) {
             Some(at) => Outcome::Delayed(why, at),
             None => Outcome::Skipped(why),
@@ -647,14 +596,7 @@ impl Inner {
             Ok(given) if given.is_empty() => Outcome::Skipped(gave_none()),
             Ok(given) => {
                 let environment = &prepared.environment;
-                let scores = scores(
-                    execution,
-                    evaluator,
-                    evaluator_name,
-                    environment,
-                    given,
-                    now,
-                );
+                let scores = scores(execution, evaluator, evaluator_name, environment, given, now);
                 Outcome::Completed(scores)
             }
             Err(failure) => {

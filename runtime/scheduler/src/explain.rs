@@ -100,9 +100,7 @@ impl Step {
                 "The project has no such target; it may not have arrived yet.".to_owned()
             }
             Self::NotComplete { complete_at: None } => "The target has not ended yet.".to_owned(),
-            Self::NotComplete {
-                complete_at: Some(at),
-            } => format!(
+            Self::NotComplete { complete_at: Some(at) } => format!(
                 "The target is not complete yet; it will be at {at} if nothing more arrives."
             ),
             Self::WaitingForRule { name, .. } => {
@@ -119,13 +117,7 @@ impl Step {
                     TargetKind::Session => "session",
                 }
             ),
-            Self::Taken {
-                assignments,
-                is_audit,
-                held,
-                changed_at,
-                ..
-            } => {
+            Self::Taken { assignments, is_audit, held, changed_at, .. } => {
                 let is_made = |each: &&AssignmentExplanation| each.execution.is_some();
                 let n_made = assignments.iter().filter(is_made).count();
                 if let Some(why) = held {
@@ -144,11 +136,7 @@ impl Step {
                     return "A budget is spent: until it is renewed, the rule leaves its targets without a score."
                         .to_owned();
                 }
-                let for_whom = if n_made == 0 {
-                    ""
-                } else {
-                    " for some of its evaluators"
-                };
+                let for_whom = if n_made == 0 { "" } else { " for some of its evaluators" };
                 let since = match changed_at {
                     Some(at) => format!("the rule was changed at {at}, after the target arrived"),
                     None => "the target, its trace or an evaluator was changed after the decision"
@@ -256,16 +244,10 @@ impl Scheduler {
                     false => None,
                 };
                 is_open(&standing)
-                    || matches!(
-                        step,
-                        Some(Step::NotComplete { .. } | Step::WaitingForRule { .. })
-                    )
+                    || matches!(step, Some(Step::NotComplete { .. } | Step::WaitingForRule { .. }))
             };
             if is_waited_for {
-                return Ok(Some(Step::WaitingForRule {
-                    rule: other.id,
-                    name: other.name,
-                }));
+                return Ok(Some(Step::WaitingForRule { rule: other.id, name: other.name }));
             }
             over.insert(id.clone());
         }
@@ -303,10 +285,7 @@ impl Scheduler {
         );
         let reads_scores = asked.rule.reads_scores();
         let scores = self.inner.trace_scores(project, trace_id, reads_scores);
-        let of_trace = OfTrace {
-            scores: scores.await?,
-            ..OfTrace::default()
-        };
+        let of_trace = OfTrace { scores: scores.await?, ..OfTrace::default() };
         let scores = of_trace.scores_on(own);
         let row = ObservationRow {
             observation: own,
@@ -388,10 +367,7 @@ struct Taken {
 fn held(asked: &Asked<'_>) -> Option<String> {
     let mut standing = asked.standing.iter();
     let held = standing.find(|each| each.state == ExecutionState::Held)?;
-    let message = held
-        .error_message
-        .as_deref()
-        .unwrap_or("the reason is not known");
+    let message = held.error_message.as_deref().unwrap_or("the reason is not known");
     Some(message.trim_end_matches('.').to_owned())
 }
 
@@ -412,11 +388,7 @@ fn answer(
 ) -> Step {
     let (sample, is_audit, verdicts) = match decision {
         Decision::Refused(refusal) => return Step::Refused(refusal),
-        Decision::Taken {
-            sample,
-            is_audit,
-            verdicts,
-        } => (sample, is_audit, verdicts),
+        Decision::Taken { sample, is_audit, verdicts } => (sample, is_audit, verdicts),
     };
     let explain = |decided: Decided| {
         let (mut n_late, mut skipped_until) = (0, None);

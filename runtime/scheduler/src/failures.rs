@@ -45,20 +45,11 @@ impl Inner {
                 _ => Pause::PLUGIN_FAILING,
             };
             let last = last.map_or_else(String::new, |(why, _)| {
-                format!(
-                    ", the last one with {}: {}",
-                    why.class.as_str(),
-                    why.message
-                )
+                format!(", the last one with {}: {}", why.class.as_str(), why.message)
             });
             let message = format!("{how} failed{last}");
             let pause = broken(reason, message, now);
-            if store
-                .catalog
-                .pause_rule(project, rule, &pause, None)
-                .await?
-                .is_new()
-            {
+            if store.catalog.pause_rule(project, rule, &pause, None).await?.is_new() {
                 store.ledger.forget_failures(project, rule).await?;
                 self.lock_recent().forget(project, rule);
                 tracing::warn!(project.id = %project, rule.id = %rule, reason, "rule paused");
@@ -66,9 +57,7 @@ impl Inner {
         }
         self.note_spent(revision, finished, ended).await?;
         // What runs in the shadow stops nobody.
-        let mut live = finished
-            .iter()
-            .filter(|each| each.execution.made.shadow.is_none());
+        let mut live = finished.iter().filter(|each| each.execution.made.shadow.is_none());
         let blocked = live.find_map(|each| {
             let (Outcome::Failed(why, _) | Outcome::Held(why, _)) = &each.outcome else {
                 return None;
@@ -179,9 +168,7 @@ impl Inner {
                 continue;
             }
             if spent.on_reached == OnReached::Skip {
-                catalog
-                    .leave_out(project, rule, evaluator, spent.until, revision)
-                    .await?;
+                catalog.leave_out(project, rule, evaluator, spent.until, revision).await?;
                 continue;
             }
             let pause = Pause {

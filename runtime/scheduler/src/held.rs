@@ -59,9 +59,8 @@ impl Inner {
                     Some(rule) => !uses(&rule, &evaluator),
                     None => {
                         let why = rule_deleted();
-                        let cancelled = store
-                            .ledger
-                            .cancel_executions(&project, &rule_id, &why, now);
+                        let cancelled =
+                            store.ledger.cancel_executions(&project, &rule_id, &why, now);
                         cancelled.await?;
                         false
                     }

@@ -148,16 +148,9 @@ impl Scheduler {
             let now = self.inner.deps.clock.now();
             let store = &self.inner.deps.store;
             let release = Release::GivenBack;
-            if let Err(error) = store
-                .ledger
-                .release_executions(fence, &seqs, release, now)
-                .await
-            {
+            if let Err(error) = store.ledger.release_executions(fence, &seqs, release, now).await {
                 // Harmless: the lease runs out.
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "lease not given back"
-                );
+                tracing::warn!(error = &error as &dyn std::error::Error, "lease not given back");
             }
         }
     }
@@ -218,8 +211,5 @@ fn log_end(ended: Result<Result<(), Error>, tokio::task::JoinError>) {
         Ok(Err(error)) => error,
         Err(error) => Error::Panicked(error.to_string()),
     };
-    tracing::error!(
-        error = &error as &dyn std::error::Error,
-        "batch of evaluations failed"
-    );
+    tracing::error!(error = &error as &dyn std::error::Error, "batch of evaluations failed");
 }

@@ -311,23 +311,12 @@ impl Inner {
         }
         let telemetry = &self.deps.store.telemetry;
         let stored = telemetry.scores_of_traces(project, std::slice::from_ref(id));
-        Ok(stored
-            .await?
-            .into_iter()
-            .map(|score| score.written)
-            .collect())
+        Ok(stored.await?.into_iter().map(|score| score.written).collect())
     }
 
     /// Writes what was decided. Executions for which there is a place are claimed at once.
     async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Work>, Error> {
-        let Pass {
-            now,
-            catalog,
-            touched,
-            mut batch,
-            counts,
-            ..
-        } = pass;
+        let Pass { now, catalog, touched, mut batch, counts, .. } = pass;
         // While the catalog changes all the time no pass would end. The decision is valid even so: the catalog was read
         // after the change log.
         let n_outdated = self.n_outdated.load(Ordering::Relaxed);
@@ -350,11 +339,7 @@ impl Inner {
                 }
             }
         }
-        let made = self
-            .deps
-            .store
-            .commit_matches(&touched, &batch, lease, now)
-            .await?;
+        let made = self.deps.store.commit_matches(&touched, &batch, lease, now).await?;
         let made = match made {
             Matched::Made(made) => made,
             // The next step reads again.

@@ -47,17 +47,13 @@ pub(crate) struct Part {
 
 /// What the calls of these items take until they are answered.
 pub(crate) fn held_by<'i>(items: impl Iterator<Item = &'i Item>) -> usize {
-    items
-        .map(|item| ITEM_BYTES + N_COPIES_ITEM * item.n_bytes())
-        .sum()
+    items.map(|item| ITEM_BYTES + N_COPIES_ITEM * item.n_bytes()).sum()
 }
 
 /// What reading a target of so much content takes.
 pub(crate) const fn to_read(content_bytes: usize, is_parsed: bool) -> usize {
     let n_copies = if is_parsed { N_COPIES_PARSED } else { N_COPIES };
-    content_bytes
-        .saturating_mul(n_copies)
-        .saturating_add(TARGET_BYTES)
+    content_bytes.saturating_mul(n_copies).saturating_add(TARGET_BYTES)
 }
 
 impl Inner {
@@ -117,10 +113,7 @@ impl Inner {
                 Target::Session(_) => SESSION_BYTES / N_COPIES,
             };
             let is_parsed = plan.is_some_and(Plan::parses);
-            all.push(to_read(
-                content_bytes,
-                is_parsed && !is_session(&made.target),
-            ));
+            all.push(to_read(content_bytes, is_parsed && !is_session(&made.target)));
         }
         Ok(all)
     }
@@ -131,10 +124,7 @@ impl Inner {
         project: &ProjectId,
         n_bytes: usize,
     ) -> Reservation<Holder> {
-        let holder = Holder {
-            project: project.clone(),
-            rule: None,
-        };
+        let holder = Holder { project: project.clone(), rule: None };
         if n_bytes == 0 {
             return self.memory.open(holder);
         }

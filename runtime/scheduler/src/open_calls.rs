@@ -54,12 +54,7 @@ impl Drop for OpenBatch<'_> {
 
 impl OpenCall {
     fn withdraw_unless_runs(&self, catalog: &Catalog) {
-        let runs = runs(
-            catalog,
-            (&self.project, &self.rule),
-            &self.evaluator,
-            self.shadow,
-        );
+        let runs = runs(catalog, (&self.project, &self.rule), &self.evaluator, self.shadow);
         let is_paused = || {
             let rule = catalog.rule(&self.project, &self.rule);
             rule.is_some_and(|rule| pause_of(rule, &self.evaluator).is_some())
@@ -113,10 +108,7 @@ impl OpenCalls {
         open.n_batches += 1;
         let number = open.n_batches;
         open.batches.insert(number, calls);
-        OpenBatch {
-            calls: self,
-            number,
-        }
+        OpenBatch { calls: self, number }
     }
 
     /// Withdraws the calls that a newer catalog does not allow, and notes what no longer runs. Whether the catalog is newer.

@@ -47,9 +47,8 @@ pub(crate) fn root(finished: &Finished<'_>, by: &Evaluated<'_>) -> Option<Observ
             root.content.output = Some(Payload::Json(json!(scores).to_string()));
         }
         other => {
-            root.status_message = other
-                .no_scores()
-                .map(|why| format!("{}: {}", why.class.as_str(), why.message));
+            root.status_message =
+                other.no_scores().map(|why| format!("{}: {}", why.class.as_str(), why.message));
             if matches!(other, Outcome::Failed(..)) {
                 root.level = Level::Error;
             }
@@ -57,10 +56,8 @@ pub(crate) fn root(finished: &Finished<'_>, by: &Evaluated<'_>) -> Option<Observ
     }
     root.has_content = true;
     root.content.metadata = metadata(finished, by);
-    root.trace = Some(Box::new(TraceFacts {
-        name: Some(root.name.clone()),
-        ..TraceFacts::default()
-    }));
+    root.trace =
+        Some(Box::new(TraceFacts { name: Some(root.name.clone()), ..TraceFacts::default() }));
     root.is_complete_marker = true;
     Some(root)
 }
@@ -92,9 +89,7 @@ fn metadata(finished: &Finished<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
         ("target_session_id", json!(made.target.session())),
     ];
     let present = known.into_iter().filter(|(_, value)| !value.is_null());
-    present
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    present.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 impl Inner {
@@ -104,10 +99,7 @@ impl Inner {
         if roots.is_empty() {
             return;
         }
-        let batch = Batch {
-            observations: roots,
-            ..Batch::default()
-        };
+        let batch = Batch { observations: roots, ..Batch::default() };
         let now = self.deps.clock.now();
         let telemetry = &self.deps.store.telemetry;
         if let Err(error) = telemetry.write_batch(project, batch, now).await {

@@ -36,10 +36,7 @@ impl Inner {
             true => HashSet::new(),
             false => {
                 let store = &self.deps.store;
-                let found = store
-                    .telemetry
-                    .target_observations(project, &asked, false)
-                    .await?;
+                let found = store.telemetry.target_observations(project, &asked, false).await?;
                 // The record of a trace is no step of it: no list shows it.
                 found
                     .into_iter()

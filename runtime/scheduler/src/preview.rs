@@ -155,9 +155,7 @@ impl Scheduler {
         };
         match rule.rule.target {
             TargetKind::Observation | TargetKind::Experiment => {
-                inner
-                    .preview_observations(project, &rule, &mut found)
-                    .await?;
+                inner.preview_observations(project, &rule, &mut found).await?;
             }
             TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
             TargetKind::Session => inner.preview_sessions(project, &rule, &mut found).await?,
@@ -220,10 +218,7 @@ impl Inner {
     ) -> Result<OfTrace, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let scores = self.trace_scores(project, id, rule.reads_scores()).await?;
-        let mut of_trace = OfTrace {
-            scores,
-            ..OfTrace::default()
-        };
+        let mut of_trace = OfTrace { scores, ..OfTrace::default() };
         if rule.reads_trace {
             let ids = [id.clone()];
             let progress = telemetry.trace_progress(project, &ids).await?.pop();
@@ -254,10 +249,8 @@ impl Inner {
             while !reader.is_done() {
                 let _scratch = Scratch::begin();
                 let traces = telemetry.next_traces(&mut reader).await?;
-                let ids: Vec<TraceId> = traces
-                    .iter()
-                    .map(|stored| stored.trace.id.clone())
-                    .collect();
+                let ids: Vec<TraceId> =
+                    traces.iter().map(|stored| stored.trace.id.clone()).collect();
                 let progress = telemetry.trace_progress(project, &ids).await?;
                 let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
                 for stored in traces {
@@ -271,9 +264,7 @@ impl Inner {
                     let Some(progress) = progress.get(&trace.id) else {
                         continue;
                     };
-                    let scores = self
-                        .trace_scores(project, &trace.id, rule.reads_scores())
-                        .await?;
+                    let scores = self.trace_scores(project, &trace.id, rule.reads_scores()).await?;
                     let (target, name) = (Target::Trace(trace.id.clone()), trace.name.clone());
                     let at = trace.timestamp;
                     let whole = Whole::Trace(Box::new(trace), scores);
@@ -294,15 +285,9 @@ impl Inner {
         rule: &Arc<PreparedRule>,
         found: &mut Found,
     ) -> Result<(), perpend_db::Error> {
-        let query = SessionQuery {
-            active_from: Some(found.since),
-            ..SessionQuery::default()
-        };
+        let query = SessionQuery { active_from: Some(found.since), ..SessionQuery::default() };
         let telemetry = &self.deps.store.telemetry;
-        let mut paging = Paging {
-            page: 1,
-            limit: PAGE,
-        };
+        let mut paging = Paging { page: 1, limit: PAGE };
         let mut seen = HashSet::new();
         while found.goes_on() {
             let page = telemetry.sessions(project, &query, paging).await?;
@@ -369,9 +354,7 @@ impl Inner {
                 };
                 let evaluator = &assignment.evaluator;
                 for variable in missing_of(evaluator, &assignment.plan, &loaded) {
-                    *missing
-                        .entry((evaluator.id().clone(), variable))
-                        .or_default() += 1;
+                    *missing.entry((evaluator.id().clone(), variable)).or_default() += 1;
                 }
                 if at == 0 && preview.examples.len() < N_EXAMPLES {
                     let on_missing = rule.rule.on_missing;

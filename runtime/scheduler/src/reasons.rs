@@ -7,10 +7,7 @@ use perpend_domain::plugin::FailureClass;
 use crate::catalog::PreparedRule;
 
 pub(crate) fn workers_lost() -> NoScores {
-    NoScores::new(
-        FailureClass::WorkerLost,
-        "every worker that took it was lost",
-    )
+    NoScores::new(FailureClass::WorkerLost, "every worker that took it was lost")
 }
 
 pub(crate) fn rule_deleted() -> NoScores {

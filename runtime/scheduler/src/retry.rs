@@ -199,10 +199,8 @@ mod tests {
         };
         let next = after_failure(&down, &tried(0, 0));
         assert_eq!(next, Next::Retry(Timestamp::from_millis(600_000)));
-        let cut_off = ModelFailure {
-            is_final: true,
-            ..ModelFailure::new(FailureClass::MalformedOutput, "")
-        };
+        let cut_off =
+            ModelFailure { is_final: true, ..ModelFailure::new(FailureClass::MalformedOutput, "") };
         assert_eq!(after_failure(&cut_off, &tried(0, 0)), Next::Fail(true));
         let malformed = after(FailureClass::MalformedOutput, &tried(0, 0));
         assert!(matches!(malformed, Next::Retry(_)));
@@ -216,14 +214,8 @@ mod tests {
 
     #[test]
     fn deterministic_failures_are_final_and_all_but_those_of_the_server_count_towards_a_pause() {
-        assert_eq!(
-            after(FailureClass::PluginTrap, &tried(0, 0)),
-            Next::Fail(true)
-        );
-        assert_eq!(
-            after(FailureClass::InvalidInput, &tried(0, 0)),
-            Next::Fail(true)
-        );
+        assert_eq!(after(FailureClass::PluginTrap, &tried(0, 0)), Next::Fail(true));
+        assert_eq!(after(FailureClass::InvalidInput, &tried(0, 0)), Next::Fail(true));
         assert_eq!(after(FailureClass::NotApplicable, &tried(0, 0)), Next::Skip);
         assert_eq!(after(FailureClass::Cancelled, &tried(0, 0)), Next::GiveBack);
     }

@@ -74,19 +74,11 @@ impl Inner {
             let ids: BTreeSet<&TraceId> = targets.iter().filter_map(Target::trace).collect();
             let ids: Vec<TraceId> = ids.into_iter().cloned().collect();
             let progress = store.telemetry.trace_progress(project, &ids).await?;
-            let seen = progress
-                .into_iter()
-                .map(|(id, progress)| (id, progress.last_seen));
+            let seen = progress.into_iter().map(|(id, progress)| (id, progress.last_seen));
             let seen: HashMap<TraceId, Timestamp> = seen.collect();
-            let ids: Vec<SessionId> = targets
-                .iter()
-                .filter_map(Target::session)
-                .cloned()
-                .collect();
+            let ids: Vec<SessionId> = targets.iter().filter_map(Target::session).cloned().collect();
             let progress = store.telemetry.session_progress(project, &ids).await?;
-            let seen_sessions = progress
-                .into_iter()
-                .map(|(id, progress)| (id, progress.last_seen));
+            let seen_sessions = progress.into_iter().map(|(id, progress)| (id, progress.last_seen));
             let seen_sessions: HashMap<SessionId, Timestamp> = seen_sessions.collect();
             for target in targets {
                 let last_seen = match &target {

@@ -103,14 +103,9 @@ impl Row for TraceRow<'_> {
             "bookmarked" => Cell::Bool(trace.bookmarked),
             "latency" => Cell::Number(trace.latency_us as f64 / 1e6),
             "totalCost" => trace.cost().known().map_or(Cell::Null, Cell::Number),
-            "totalTokens" => Cell::Number(
-                trace
-                    .usage
-                    .get("total")
-                    .copied()
-                    .unwrap_or_default()
-                    .to_f64(),
-            ),
+            "totalTokens" => {
+                Cell::Number(trace.usage.get("total").copied().unwrap_or_default().to_f64())
+            }
             "errorCount" => Cell::Number(f64::from(trace.n_by_level[Level::Error as usize])),
             "observationCount" => Cell::Number(f64::from(trace.n_observations)),
             "completionReason" => Cell::text(self.completion.map(CompletionReason::as_str)),
@@ -172,9 +167,7 @@ fn categories(scores: &[NewScore]) -> Map<String, Value> {
     let mut by_name: Map<String, Value> = Map::new();
     for score in scores {
         if let ScoreValue::Categorical(category) = &score.value {
-            let list = by_name
-                .entry(score.name.as_str())
-                .or_insert_with(|| json!([]));
+            let list = by_name.entry(score.name.as_str()).or_insert_with(|| json!([]));
             if let Value::Array(list) = list {
                 list.push(json!(category));
             }

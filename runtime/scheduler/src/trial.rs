@@ -86,13 +86,7 @@ pub struct TrialResult {
 
 impl TrialResult {
     fn without_call(why: NoScores) -> Self {
-        Self {
-            item: None,
-            outcome: Err(why),
-            model_calls: Vec::new(),
-            took_ms: 0,
-            cpu_us: 0,
-        }
+        Self { item: None, outcome: Err(why), model_calls: Vec::new(), took_ms: 0, cpu_us: 0 }
     }
 }
 
@@ -111,11 +105,7 @@ impl Origins {
     /// When the calls that are open end at the latest, if that is not before now.
     fn ends(&self, is_open: impl Fn(usize) -> bool, ends: Instant) -> Option<Instant> {
         let now = Instant::now();
-        let open = self
-            .0
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| is_open(*place));
+        let open = self.0.iter().enumerate().filter(|(place, _)| is_open(*place));
         let last = open.map(|(_, origin)| match origin {
             Some(origin) if origin.notes.is_waiting() => now + LOOK_AGAIN,
             Some(origin) => ends + Duration::from_millis(origin.notes.waited_ms()),
@@ -204,12 +194,7 @@ impl Scheduler {
                     let call = call_of(&evaluator, item.clone(), now, limits, (None, trial.reuse));
                     let origin = call.origin.clone();
                     calls.push(call);
-                    open.push(Open {
-                        place,
-                        target,
-                        item,
-                        origin,
-                    });
+                    open.push(Open { place, target, item, origin });
                 }
             }
         }
@@ -308,8 +293,7 @@ impl Inner {
         match &open.target {
             Some(target) => {
                 let results = std::slice::from_mut(&mut result);
-                self.refuse_foreign_pointers(project, &[target], results)
-                    .await?;
+                self.refuse_foreign_pointers(project, &[target], results).await?;
             }
             None => {
                 let scores = result.outcome.as_ref().into_iter().flatten();

@@ -75,12 +75,7 @@ impl Seats {
     pub(crate) fn split(&mut self, n: usize) -> Self {
         let n = n.min(self.n);
         self.n -= n;
-        Self {
-            turns: self.turns.clone(),
-            owner: self.owner.clone(),
-            kind: self.kind,
-            n,
-        }
+        Self { turns: self.turns.clone(), owner: self.owner.clone(), kind: self.kind, n }
     }
 
     /// Takes others of the same owner and kind in.
@@ -105,11 +100,7 @@ impl Drop for Seats {
 
 impl Turns {
     pub(crate) fn new(n_places: usize) -> Self {
-        Self(Arc::new(Mutex::new(Places {
-            n: n_places,
-            lanes: BTreeMap::new(),
-            is_short: false,
-        })))
+        Self(Arc::new(Mutex::new(Places { n: n_places, lanes: BTreeMap::new(), is_short: false })))
     }
 
     /// A place for one more, outside any turn; none where its project or class holds enough.
@@ -144,12 +135,7 @@ impl Turns {
 
     fn seats(&self, owner: Owner, kind: QueueKind, n: usize) -> Seats {
         let turns = self.clone();
-        Seats {
-            turns,
-            owner,
-            kind,
-            n,
-        }
+        Seats { turns, owner, kind, n }
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -192,8 +178,7 @@ impl Places {
         for queues in waiting.values_mut().flat_map(BTreeMap::values_mut) {
             queues.sort_unstable();
         }
-        lane.projects
-            .retain(|owner, project| 0 < project.n_held || waiting.contains_key(owner));
+        lane.projects.retain(|owner, project| 0 < project.n_held || waiting.contains_key(owner));
         let mut dealt = HashMap::new();
         for _ in 0..n {
             // What a class may not take now, it may not take after others took more.
@@ -218,9 +203,8 @@ impl OfLane {
         let n_free = n_places.saturating_sub(self.n_held);
         let project = self.projects.get(owner);
         let of_project = project.map_or(0, |project| project.n_held);
-        let of_class = project
-            .and_then(|project| project.classes.get(&class))
-            .map_or(0, |class| class.n_held);
+        let of_class =
+            project.and_then(|project| project.classes.get(&class)).map_or(0, |class| class.n_held);
         of_class + of_project < n_free
     }
 
@@ -295,10 +279,7 @@ mod tests {
     const N_PLACES: usize = 300;
 
     fn kind(class: ExecutionClass) -> QueueKind {
-        QueueKind {
-            lane: Lane::Code,
-            class,
-        }
+        QueueKind { lane: Lane::Code, class }
     }
 
     fn queue(id: i64, project: &str, class: ExecutionClass) -> Queue {
@@ -366,10 +347,7 @@ mod tests {
         let mut holding = Vec::new();
         for project in 0..1_000 {
             let project = format!("p{project}").parse().unwrap();
-            let kind = QueueKind {
-                lane: Lane::Model,
-                class: ExecutionClass::Continuous,
-            };
+            let kind = QueueKind { lane: Lane::Model, class: ExecutionClass::Continuous };
             holding.extend(turns.take(&project, kind));
         }
         assert_eq!(holding.len(), N_PLACES);

@@ -31,11 +31,9 @@ impl Whole {
     /// As filters see it.
     pub(crate) fn row(&self, completion: Completion) -> Box<dyn Row + '_> {
         match self {
-            Self::Trace(trace, scores) => Box::new(TraceRow {
-                trace,
-                completion: Some(completion.reason),
-                scores,
-            }),
+            Self::Trace(trace, scores) => {
+                Box::new(TraceRow { trace, completion: Some(completion.reason), scores })
+            }
             Self::Session(session, scores) => Box::new(SessionRow { session, scores }),
         }
     }
@@ -157,11 +155,7 @@ impl Inner {
         project: &ProjectId,
         changed: &HashMap<&TraceId, Timestamp>,
     ) -> Result<(), Error> {
-        if pass
-            .catalog
-            .rules_of(project, TargetKind::Session)
-            .is_empty()
-        {
+        if pass.catalog.rules_of(project, TargetKind::Session).is_empty() {
             return Ok(());
         }
         let store = &self.deps.store;
@@ -201,9 +195,7 @@ impl Inner {
             return Ok(());
         };
         let rules = pass.catalog.rules_of(project, target.kind());
-        let mut open = self
-            .open_parts(pass.catalog, project, target, &rules)
-            .await?;
+        let mut open = self.open_parts(pass.catalog, project, target, &rules).await?;
         let ledger = &self.deps.store.ledger;
         let all = ledger.executions_over(project, target).await?;
         let (mut next, mut waiting) = (None, Vec::new());

@@ -45,19 +45,14 @@ const OBSERVATION: TargetKind = TargetKind::Observation;
 const LEASE_MS: i64 = 61_000;
 
 fn enabled() -> perpend_catalog::RulePatch {
-    perpend_catalog::RulePatch {
-        enabled: Some(true),
-        ..Default::default()
-    }
+    perpend_catalog::RulePatch { enabled: Some(true), ..Default::default() }
 }
 
 #[tokio::test]
 async fn every_generation_is_scored_once_and_the_score_says_by_what() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let rule = world
-            .rule("r", OBSERVATION, |rule| rule.filter = generations_only())
-            .await;
+        let rule = world.rule("r", OBSERVATION, |rule| rule.filter = generations_only()).await;
         let evaluate = FakeEvaluate::length();
         let scheduler = world.scheduler(evaluate.clone());
         let spans = (0..100).map(|n| match n % 2 {
@@ -81,12 +76,8 @@ async fn every_generation_is_scored_once_and_the_score_says_by_what() {
         let origin = score.origin.as_ref().unwrap();
         assert_eq!(origin.rule_id, rule.id);
         assert_eq!(origin.evaluator_version_id.as_str(), "ver-r");
-        let execution = world
-            .store
-            .ledger
-            .execution(&world.project, &origin.execution_id)
-            .await
-            .unwrap();
+        let execution =
+            world.store.ledger.execution(&world.project, &origin.execution_id).await.unwrap();
         let execution = execution.unwrap();
         assert_eq!(execution.state, ExecutionState::Completed);
         assert_eq!(execution.attempts, 1);
@@ -126,9 +117,7 @@ async fn a_score_is_named_after_its_evaluator_unless_a_person_named_it_in_source
             .await;
         rule(&world, "one", "evaluator of one").await;
         rule(&world, "two", "evaluator of two").await;
-        world
-            .use_plugin("test/open", |info| info.scores = vec![length_spec()])
-            .await;
+        world.use_plugin("test/open", |info| info.scores = vec![length_spec()]).await;
         rule(&world, "open", "evaluator of open.length").await;
         world
             .use_plugin("test/many", |info| {
@@ -137,9 +126,7 @@ async fn a_score_is_named_after_its_evaluator_unless_a_person_named_it_in_source
             })
             .await;
         rule(&world, "many", "evaluator of many.length").await;
-        world
-            .use_plugin("perpend/python", |info| info.id = "code".to_owned())
-            .await;
+        world.use_plugin("perpend/python", |info| info.id = "code".to_owned()).await;
         rule(&world, "source", "length").await;
 
         world.ingest(vec![generation(1, 1)]).await;
@@ -167,10 +154,7 @@ async fn a_rename_between_two_attempts_renames_the_score_and_does_not_double_it(
             let id = &rule.assignments[0].evaluator_id;
             let now = world.clock.now();
             let renamed =
-                world
-                    .store
-                    .catalog
-                    .rename_evaluator(&world.project, id, Some(name), None, now);
+                world.store.catalog.rename_evaluator(&world.project, id, Some(name), None, now);
             renamed.await.unwrap();
         };
         let during_the_call = async {
@@ -182,9 +166,8 @@ async fn a_rename_between_two_attempts_renames_the_score_and_does_not_double_it(
         ran.unwrap();
         let names = async || -> Vec<(String, String)> {
             let scores = world.scores().await.into_iter();
-            let mut names: Vec<_> = scores
-                .map(|score| (score.written.id.to_string(), score.written.name))
-                .collect();
+            let mut names: Vec<_> =
+                scores.map(|score| (score.written.id.to_string(), score.written.name)).collect();
             names.sort();
             names
         };
@@ -204,15 +187,9 @@ async fn a_rename_between_two_attempts_renames_the_score_and_does_not_double_it(
         let successor = world.scheduler(evaluate.clone());
         successor.run_until_idle().await.unwrap();
         let all = names().await;
-        assert!(
-            all.contains(&first[0]),
-            "a rename does not touch stored scores"
-        );
-        let later: Vec<&str> = all
-            .iter()
-            .filter(|score| **score != first[0])
-            .map(|(_, name)| name.as_str())
-            .collect();
+        assert!(all.contains(&first[0]), "a rename does not touch stored scores");
+        let later: Vec<&str> =
+            all.iter().filter(|score| **score != first[0]).map(|(_, name)| name.as_str()).collect();
         assert_eq!((later, evaluate.n_calls()), (vec!["fourth.length"], 2));
     })
     .await;
@@ -236,40 +213,27 @@ async fn killed_at_any_breakpoint_each_target_ends_with_exactly_one_score() {
             let evaluate = FakeEvaluate::length();
             // Without places executions are made pending, and a claim comes first.
             let n_places = if at == Breakpoint::Claimed { 0 } else { 100 };
-            let options = Options {
-                n_places,
-                ..Options::default()
-            };
+            let options = Options { n_places, ..Options::default() };
             let killed = world.scheduler_with(evaluate.clone(), Some(StopOnce::at(at)), options);
-            world
-                .ingest((round..round + 10).map(|n| generation(n, n)).collect())
-                .await;
+            world.ingest((round..round + 10).map(|n| generation(n, n)).collect()).await;
             if at == Breakpoint::Claimed {
                 killed.run_until_idle().await.unwrap();
                 let options = Options::default();
                 let killed =
                     world.scheduler_with(evaluate.clone(), Some(StopOnce::at(at)), options);
                 let stopped = killed.run_until_idle().await;
-                assert!(
-                    matches!(stopped, Err(Error::Stopped(_))),
-                    "{at:?}: {stopped:?}"
-                );
+                assert!(matches!(stopped, Err(Error::Stopped(_))), "{at:?}: {stopped:?}");
             } else {
                 let stopped = killed.run_until_idle().await;
-                assert!(
-                    matches!(stopped, Err(Error::Stopped(_))),
-                    "{at:?}: {stopped:?}"
-                );
+                assert!(matches!(stopped, Err(Error::Stopped(_))), "{at:?}: {stopped:?}");
             }
             drop(killed);
 
             world.clock.advance(LEASE_MS);
             world.scheduler(evaluate).run_until_idle().await.unwrap();
             let scores = world.scores().await;
-            let targets: BTreeSet<String> = scores
-                .iter()
-                .map(|score| format!("{:?}", score.written.subject))
-                .collect();
+            let targets: BTreeSet<String> =
+                scores.iter().map(|score| format!("{:?}", score.written.subject)).collect();
             let want = round as usize + 10;
             assert_eq!((scores.len(), targets.len()), (want, want), "{at:?}");
         }
@@ -283,11 +247,7 @@ async fn two_schedulers_on_one_database_do_what_one_does() {
         let world = World::new(store).await;
         let rule = world.rule("r", OBSERVATION, |_| {}).await;
         let evaluate = FakeEvaluate::length();
-        let options = Options {
-            batch: 16,
-            n_places: 96,
-            ..Options::default()
-        };
+        let options = Options { batch: 16, n_places: 96, ..Options::default() };
         let one = world.scheduler_with(evaluate.clone(), None, options);
         let two = world.scheduler_with(evaluate.clone(), None, options);
         for round in 0..10 {
@@ -298,11 +258,7 @@ async fn two_schedulers_on_one_database_do_what_one_does() {
         one.unwrap();
         two.unwrap();
         world.clock.advance(LEASE_MS);
-        world
-            .scheduler(evaluate.clone())
-            .run_until_idle()
-            .await
-            .unwrap();
+        world.scheduler(evaluate.clone()).run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 400);
         assert_eq!(evaluate.n_calls(), 400);
         let counts = world.counts(&rule).await;
@@ -316,12 +272,8 @@ async fn two_schedulers_on_one_database_do_what_one_does() {
 async fn a_smaller_sample_lies_inside_the_larger_one() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let quarter = world
-            .rule("quarter", OBSERVATION, |rule| rule.sampling = 0.25)
-            .await;
-        let half = world
-            .rule("half", OBSERVATION, |rule| rule.sampling = 0.5)
-            .await;
+        let quarter = world.rule("quarter", OBSERVATION, |rule| rule.sampling = 0.25).await;
+        let half = world.rule("half", OBSERVATION, |rule| rule.sampling = 0.5).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         for round in 0..10 {
             let ids = round * 100..round * 100 + 100;
@@ -333,27 +285,13 @@ async fn a_smaller_sample_lies_inside_the_larger_one() {
             let scores = scores.iter().map(|score| &score.written);
             let of_rule =
                 scores.filter(|score| score.origin.as_ref().unwrap().rule_id.as_str() == rule);
-            of_rule
-                .map(|score| format!("{:?}", score.subject))
-                .collect()
+            of_rule.map(|score| format!("{:?}", score.subject)).collect()
         };
         let (small, large) = (of("quarter"), of("half"));
         assert!(small.is_subset(&large));
         assert!((200..300).contains(&small.len()) && (450..550).contains(&large.len()));
-        assert_eq!(
-            world.counts(&quarter).await["sampled_out"],
-            1_000 - small.len() as u64
-        );
-        assert_eq!(
-            scores[0]
-                .written
-                .origin
-                .as_ref()
-                .unwrap()
-                .inclusion_probability
-                % 0.25,
-            0.0
-        );
+        assert_eq!(world.counts(&quarter).await["sampled_out"], 1_000 - small.len() as u64);
+        assert_eq!(scores[0].written.origin.as_ref().unwrap().inclusion_probability % 0.25, 0.0);
         assert_eq!(world.counts(&half).await["made"], large.len() as u64);
     })
     .await;
@@ -437,21 +375,15 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
             _ => Ok(1.0),
         });
         let scheduler = world.scheduler(evaluate);
-        world
-            .ingest((1..=4).map(|n| generation(n, n)).collect())
-            .await;
+        world.ingest((1..=4).map(|n| generation(n, n)).collect()).await;
         for _ in 0..4 {
             scheduler.run_until_idle().await.unwrap();
             world.clock.advance(10_000);
         }
         let mut states = Vec::new();
         for n in 1..=4 {
-            let all = world
-                .store
-                .ledger
-                .trace_executions(&world.project, &trace_id(n))
-                .await
-                .unwrap();
+            let all =
+                world.store.ledger.trace_executions(&world.project, &trace_id(n)).await.unwrap();
             let execution = &all[0];
             states.push((execution.state, execution.attempts, execution.error_class));
         }
@@ -461,50 +393,23 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
             [
                 (ExecutionState::Completed, 3, None),
                 (ExecutionState::Failed, 1, class(FailureClass::InvalidInput)),
-                (
-                    ExecutionState::Skipped,
-                    1,
-                    class(FailureClass::NotApplicable)
-                ),
+                (ExecutionState::Skipped, 1, class(FailureClass::NotApplicable)),
                 (ExecutionState::Completed, 1, None),
             ]
         );
-        let all = world
-            .store
-            .ledger
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
+        let all = world.store.ledger.trace_executions(&world.project, &trace_id(1)).await.unwrap();
         let id = &all[0].made.id;
-        let attempts = world
-            .store
-            .ledger
-            .attempts(&world.project, id)
-            .await
-            .unwrap();
-        assert_eq!(
-            attempts.iter().map(|each| each.number).collect::<Vec<_>>(),
-            [1, 2]
-        );
+        let attempts = world.store.ledger.attempts(&world.project, id).await.unwrap();
+        assert_eq!(attempts.iter().map(|each| each.number).collect::<Vec<_>>(), [1, 2]);
         let now = world.clock.now();
-        let dead = world
-            .store
-            .ledger
-            .failed_executions(&world.project, None, 10)
-            .await
-            .unwrap()
-            .items;
+        let dead =
+            world.store.ledger.failed_executions(&world.project, None, 10).await.unwrap().items;
         assert_eq!(dead.len(), 1);
         let ended = dead[0].finished_at.unwrap();
         let failed = [ended, ended.plus_millis(1)].map(|since| n_failed(&world, since));
         assert_eq!(futures_util::future::join_all(failed).await, [1, 0]);
         assert_eq!(world.counts(&rule).await["failed"], 1);
-        world
-            .store
-            .ledger
-            .requeue_execution(&world.project, &dead[0].made.id, now)
-            .await
-            .unwrap();
+        world.store.ledger.requeue_execution(&world.project, &dead[0].made.id, now).await.unwrap();
     })
     .await;
 }
@@ -518,13 +423,8 @@ async fn an_invalid_configuration_pauses_the_evaluator_at_once() {
         world.ingest(vec![generation(1, 1)]).await;
         scheduler.run_until_idle().await.unwrap();
         let evaluator = &rule.assignments[0].evaluator_id;
-        let evaluator = world
-            .store
-            .catalog
-            .evaluator(&world.project, evaluator)
-            .await
-            .unwrap()
-            .unwrap();
+        let evaluator =
+            world.store.catalog.evaluator(&world.project, evaluator).await.unwrap().unwrap();
         assert_eq!(evaluator.paused.unwrap().reason, "PLUGIN_CONFIG_INVALID");
         world.ingest(vec![generation(2, 2)]).await;
         scheduler.run_until_idle().await.unwrap();
@@ -540,14 +440,9 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
         let tools = json!({
             "type": "stringOptions", "column": "type", "operator": "any of", "value": ["TOOL"]
         });
-        let picky = world
-            .rule("picky", OBSERVATION, |rule| {
-                rule.filter = conditions(vec![tools])
-            })
-            .await;
-        let rare = world
-            .rule("rare", OBSERVATION, |rule| rule.sampling = 1e-9)
-            .await;
+        let picky =
+            world.rule("picky", OBSERVATION, |rule| rule.filter = conditions(vec![tools])).await;
+        let rare = world.rule("rare", OBSERVATION, |rule| rule.sampling = 1e-9).await;
         let all = world.rule("all", OBSERVATION, |_| {}).await;
         let traces = world.rule("traces", TargetKind::Trace, |_| {}).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
@@ -561,38 +456,20 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
             Target::within(trace_id(trace), id)
         };
         let explain = async |rule, target: Target| {
-            scheduler
-                .explain(&world.project, rule, &target)
-                .await
-                .unwrap()
-                .step
+            scheduler.explain(&world.project, rule, &target).await.unwrap().step
         };
         let step = explain(&picky, target(1, "1")).await;
-        let Step::Refused(Refusal::NotMatched {
-            index: 0, actual, ..
-        }) = step
-        else {
+        let Step::Refused(Refusal::NotMatched { index: 0, actual, .. }) = step else {
             panic!("{step:?}");
         };
         assert_eq!(actual, "GENERATION");
         let step = explain(&rare, target(1, "1")).await;
-        assert!(
-            matches!(step, Step::Refused(Refusal::SampledOut { rate: 1e-9, .. })),
-            "{step:?}"
-        );
+        assert!(matches!(step, Step::Refused(Refusal::SampledOut { rate: 1e-9, .. })), "{step:?}");
         let step = explain(&all, target(2, "2")).await;
         assert_eq!(step, Step::Refused(Refusal::InternalEnvironment));
         assert_eq!(explain(&all, target(9, "1")).await, Step::NoSuchTarget);
         let step = explain(&traces, target(1, "")).await;
-        assert!(
-            matches!(
-                step,
-                Step::NotComplete {
-                    complete_at: Some(_)
-                }
-            ),
-            "{step:?}"
-        );
+        assert!(matches!(step, Step::NotComplete { complete_at: Some(_) }), "{step:?}");
         let step = explain(&all, target(1, "1")).await;
         let Step::Taken { assignments, .. } = step else {
             panic!("{step:?}");
@@ -660,10 +537,7 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("r", OBSERVATION, |_| {}).await;
-        let options = Options {
-            grace: Duration::ZERO,
-            ..Options::default()
-        };
+        let options = Options { grace: Duration::ZERO, ..Options::default() };
         let hanging = world.scheduler_with(Arc::new(Hanging), None, options);
         world.ingest(vec![generation(1, 1)]).await;
         let shutdown = CancellationToken::new();
@@ -684,19 +558,10 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
         }
         shutdown.cancel();
         run.await.unwrap();
-        world
-            .scheduler(FakeEvaluate::length())
-            .run_until_idle()
-            .await
-            .unwrap();
+        world.scheduler(FakeEvaluate::length()).run_until_idle().await.unwrap();
         let scores = world.scores().await;
         assert_eq!(scores.len(), 1);
-        let all = world
-            .store
-            .ledger
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
+        let all = world.store.ledger.trace_executions(&world.project, &trace_id(1)).await.unwrap();
         assert_eq!(all[0].attempts, 1);
     })
     .await;

@@ -114,9 +114,7 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Body>,
     ) -> anyhow::Result<Answer> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.origin));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -130,11 +128,7 @@ impl Client {
         let exchange = async {
             let (parts, body) = self.http.request(request).await?.into_parts();
             let body = axum::body::to_bytes(Body::new(body), MAX_ANSWER).await?;
-            anyhow::Ok(Answer {
-                status: parts.status,
-                headers: parts.headers,
-                body: body.to_vec(),
-            })
+            anyhow::Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_vec() })
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;
         answered.with_context(|| format!("no answer from {path}"))?

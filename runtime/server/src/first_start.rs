@@ -98,10 +98,7 @@ async fn pair_in_force(
              another public key"
         );
     }
-    Ok(Some(KeyPair {
-        public_key,
-        secret_key,
-    }))
+    Ok(Some(KeyPair { public_key, secret_key }))
 }
 
 fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {

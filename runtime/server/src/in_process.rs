@@ -30,18 +30,12 @@ pub(crate) struct InProcess {
 
 impl std::fmt::Debug for InProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InProcess")
-            .field("cache_dir", &self.cache_dir)
-            .finish_non_exhaustive()
+        f.debug_struct("InProcess").field("cache_dir", &self.cache_dir).finish_non_exhaustive()
     }
 }
 
 fn failed(class: FailureClass, message: String) -> CallResult {
-    CallResult {
-        outcome: Err(Failure { class, message }),
-        cpu_us: 0,
-        log: Vec::new(),
-    }
+    CallResult { outcome: Err(Failure { class, message }), cpu_us: 0, log: Vec::new() }
 }
 
 impl InProcess {
@@ -53,10 +47,8 @@ impl InProcess {
         models: Arc<dyn Models>,
     ) -> Result<Self, HostError> {
         let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let settings = Settings {
-            n_threads: u32::try_from(n_processors).unwrap_or(1),
-            ..Settings::default()
-        };
+        let settings =
+            Settings { n_threads: u32::try_from(n_processors).unwrap_or(1), ..Settings::default() };
         Ok(Self {
             host: Arc::new(Host::new(&settings, cache_dir)?),
             numbers: RandomState::new(),
@@ -88,15 +80,10 @@ impl InProcess {
             Err(missing) => {
                 // A missing or damaged artifact is compiled again from the component.
                 tracing::info!(plugin.digest = %digest, reason = %missing, "compiling");
-                let bytes = self
-                    .catalog
-                    .component(&digest)
-                    .await
-                    .map_err(|error| error.to_string())?;
+                let bytes =
+                    self.catalog.component(&digest).await.map_err(|error| error.to_string())?;
                 let bytes = bytes.ok_or("the component is not registered")?;
-                self.compile(bytes)
-                    .await
-                    .map_err(|problems| format!("{problems:?}"))?;
+                self.compile(bytes).await.map_err(|problems| format!("{problems:?}"))?;
                 let loaded = load().await.map_err(|error| error.to_string())?;
                 loaded.map_err(|error| error.to_string())?
             }

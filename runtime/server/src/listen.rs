@@ -82,12 +82,7 @@ pub(crate) async fn serve(
         };
         // Answers are small: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
-        let stream = Timed::new(
-            stream,
-            Arc::clone(&seat),
-            limits.head_timeout,
-            limits.answers,
-        );
+        let stream = Timed::new(stream, Arc::clone(&seat), limits.head_timeout, limits.answers);
         let (router, of_requests) = (router.clone(), Arc::clone(&seat));
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
@@ -109,9 +104,7 @@ pub(crate) async fn serve(
                 }))
             }
         });
-        let connection = builder
-            .serve_connection(TokioIo::new(stream), service)
-            .into_owned();
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let connection = graceful.watch(connection);
         tasks.spawn(async move {
             tokio::select! {
@@ -221,9 +214,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_in_pieces_is_the_same_answer() {
         let whole: Vec<u8> = (0..=u8::MAX).cycle().take(5 * PIECE / 2).collect();
-        let seat = Connections::new(1, connections::tests::ANSWERS)
-            .take()
-            .await;
+        let seat = Connections::new(1, connections::tests::ANSWERS).take().await;
         let mut answer = Answer {
             body: Body::from(whole.clone()),
             busy: Seat::busy(&seat),

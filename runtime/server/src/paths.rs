@@ -83,9 +83,7 @@ pub fn router(app: &App) -> Router {
     if limits::are_on(&web.config.limits) {
         paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
     }
-    let paths = paths
-        .layer(from_fn(perpend_api::admin::as_scim))
-        .layer(from_fn(edge::cors));
+    let paths = paths.layer(from_fn(perpend_api::admin::as_scim)).layer(from_fn(edge::cors));
     compression::around(paths)
         .layer(from_fn_with_state(web.clone(), edge::log))
         .layer(from_fn_with_state(web.clone(), edge::note_client))

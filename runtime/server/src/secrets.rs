@@ -106,11 +106,8 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
     let folder = std::fs::metadata(path.parent().unwrap_or(path))?;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     // Root may make it for a server that runs as another user, who could not read it.
     if rustix::process::geteuid().is_root() && folder.uid() != file.metadata()?.uid() {
         fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
@@ -125,18 +122,13 @@ const WAY_OUT: &str = "Start with the key that was used before: restore secrets.
 
 /// The database was set up with another key, so this one sealed nothing in it.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the key in {place} is not the one that this database was set up with. {}",
-    WAY_OUT
-)]
+#[error("the key in {place} is not the one that this database was set up with. {}", WAY_OUT)]
 struct Differs {
     place: String,
 }
 
 fn differs(place: &Place) -> Differs {
-    Differs {
-        place: place.to_string(),
-    }
+    Differs { place: place.to_string() }
 }
 
 /// Refuses to start without a database, or with one of 0 bytes, beside a key: SQLite would make a new one, and the
@@ -148,9 +140,7 @@ pub(crate) fn refuse_emptied(url: &DatabaseUrl, config: &Config) -> anyhow::Resu
     };
     let key = config.data_dir.join(FILE);
     let found = std::fs::metadata(database);
-    let is_missing = found
-        .as_ref()
-        .is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let is_missing = found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
     anyhow::ensure!(
         !is_missing || !key.exists(),
         "the database file {} is missing, although {} shows that this installation was in use. Correct --data-dir or \
@@ -249,10 +239,7 @@ fn unreadable(vault: &Vault, sealed: &[Sealed]) -> Vec<String> {
 fn name(value: &Sealed) -> String {
     match &value.at {
         SealedAt::Connection(provider) => {
-            format!(
-                "the LLM connection {provider:?} of project {}",
-                value.project
-            )
+            format!("the LLM connection {provider:?} of project {}", value.project)
         }
         SealedAt::Export => format!("the key of the export of project {}", value.project),
     }

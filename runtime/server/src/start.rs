@@ -187,9 +187,7 @@ fn start_engine(
 ) -> anyhow::Result<Engine> {
     let models = Arc::clone(models);
     match settings.isolation {
-        Isolation::Process => Ok(Engine::processes(
-            store, program, cache_dir, settings, models,
-        )),
+        Isolation::Process => Ok(Engine::processes(store, program, cache_dir, settings, models)),
         Isolation::InProcess => {
             tracing::warn!(
                 "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
@@ -222,16 +220,7 @@ impl Server {
     /// # Errors
     /// Whatever stands in the way, in words for the operator.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
-        let Setup {
-            mut config,
-            clock,
-            ids,
-            program,
-            bundle,
-            components,
-            show,
-            stops,
-        } = setup;
+        let Setup { mut config, clock, ids, program, bundle, components, show, stops } = setup;
         descriptors::ensure(&config)?;
         make_private(&config.data_dir)?;
         let cache_dir = config.plugin_cache.clone();
@@ -287,12 +276,7 @@ impl Server {
             document: paths::document,
         });
         register_first_party(&app, &bundle, &home_project).await?;
-        Ok(Self {
-            app,
-            address,
-            listener,
-            lock,
-        })
+        Ok(Self { app, address, listener, lock })
     }
 
     /// The address it listens on.
@@ -304,12 +288,7 @@ impl Server {
     /// How browsers reach it.
     #[must_use]
     pub fn origin(&self) -> String {
-        self.app
-            .web
-            .config
-            .public_url
-            .clone()
-            .unwrap_or_else(|| format!("http://{}", self.address))
+        self.app.web.config.public_url.clone().unwrap_or_else(|| format!("http://{}", self.address))
     }
 
     /// The address that logs in.
@@ -324,12 +303,7 @@ impl Server {
     /// # Errors
     /// When the listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let Self {
-            app,
-            listener,
-            lock: _lock,
-            ..
-        } = self;
+        let Self { app, listener, lock: _lock, .. } = self;
         let grace = app.web.config.shutdown_grace;
         let stop_scheduler = CancellationToken::new();
         let scheduler = app.scheduler.clone();
@@ -365,10 +339,7 @@ impl Server {
             sweeping.await.context("the sweep ended in a panic"),
             exporting.await.context("the exports ended in a panic"),
         ];
-        if tokio::time::timeout(grace, app.engine.shutdown())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(grace, app.engine.shutdown()).await.is_err() {
             tracing::warn!("workers did not end within the grace");
         }
         app.store.close().await;

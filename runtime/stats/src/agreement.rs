@@ -118,9 +118,8 @@ impl Confusion {
     #[must_use]
     pub fn scott_pi(&self) -> Option<f64> {
         let (rows, columns) = (self.row_sums(), self.column_sums());
-        let n_used = (rows.iter().zip(&columns))
-            .filter(|(row, column)| 0.0 < *row + *column)
-            .count();
+        let n_used =
+            (rows.iter().zip(&columns)).filter(|(row, column)| 0.0 < *row + *column).count();
         if n_used < 2 {
             return None;
         }
@@ -164,10 +163,7 @@ impl Confusion {
         let (rows, columns) = (self.row_sums(), self.column_sums());
         let n = self.n() as f64;
         let dot = |left: &[f64], right: &[f64]| -> f64 {
-            left.iter()
-                .zip(right)
-                .map(|(left, right)| left * right)
-                .sum()
+            left.iter().zip(right).map(|(left, right)| left * right).sum()
         };
         let together = self.n_equal() * n - dot(&rows, &columns);
         let spread = |sums: &[f64]| (n * n - dot(sums, sums)).max(0.0).sqrt();
@@ -175,9 +171,7 @@ impl Confusion {
     }
 
     fn n_equal(&self) -> f64 {
-        (0..self.counts.len())
-            .map(|at| self.counts[at][at] as f64)
-            .sum()
+        (0..self.counts.len()).map(|at| self.counts[at][at] as f64).sum()
     }
 
     fn row_sums(&self) -> Vec<f64> {

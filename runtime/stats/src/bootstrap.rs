@@ -37,9 +37,8 @@ pub fn mean(
 ) -> Result<Bootstrap, Error> {
     check::some_usable(values)?;
     let sum = |drawn: &[usize]| drawn.iter().map(|at| values[*at]).sum::<f64>();
-    let found = statistic(values.len(), clusters, options, |drawn| {
-        Some(sum(drawn) / drawn.len() as f64)
-    })?;
+    let found =
+        statistic(values.len(), clusters, options, |drawn| Some(sum(drawn) / drawn.len() as f64))?;
     // A mean of at least one usable value is always defined.
     found.ok_or(Error::Empty)
 }
@@ -61,10 +60,7 @@ pub fn statistic(
         return Err(Error::Empty);
     }
     if options.resamples == 0 {
-        return Err(Error::Setting {
-            name: "resamples",
-            rule: "must be at least 1",
-        });
+        return Err(Error::Setting { name: "resamples", rule: "must be at least 1" });
     }
     let groups = match clusters {
         Some(clusters) => {

@@ -76,8 +76,5 @@ pub(crate) fn level(level: f64) -> Result<(), Error> {
     if 0.0 < level && level < 1.0 {
         return Ok(());
     }
-    Err(Error::Setting {
-        name: "level",
-        rule: "must be between 0 and 1, both excluded",
-    })
+    Err(Error::Setting { name: "level", rule: "must be between 0 and 1, both excluded" })
 }

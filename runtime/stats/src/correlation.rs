@@ -49,22 +49,16 @@ fn pearson(left: &[f64], right: &[f64]) -> Option<f64> {
     let size = |values| moments::squared_deviations(values).sqrt();
     let size = size(left) * size(right);
     let (left_mean, right_mean) = (moments::mean(left), moments::mean(right));
-    let together: f64 = left
-        .iter()
-        .zip(right)
-        .map(|(left, right)| (left - left_mean) * (right - right_mean))
-        .sum();
+    let together: f64 =
+        left.iter().zip(right).map(|(left, right)| (left - left_mean) * (right - right_mean)).sum();
     (0.0 < size).then(|| (together / size).clamp(-1.0, 1.0))
 }
 
 /// After Knight: sorting by one list, the swaps that sort the other one are the discordant pairs.
 fn kendall_tau_b(left: &[f64], right: &[f64]) -> Option<f64> {
     // Adding 0 makes both zeros one value.
-    let mut pairs: Vec<(f64, f64)> = left
-        .iter()
-        .zip(right)
-        .map(|(left, right)| (left + 0.0, right + 0.0))
-        .collect();
+    let mut pairs: Vec<(f64, f64)> =
+        left.iter().zip(right).map(|(left, right)| (left + 0.0, right + 0.0)).collect();
     pairs.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
     let n_left_ties = tied_pairs(pairs.chunk_by(|one, other| one.0 == other.0));
     let n_both_ties = tied_pairs(pairs.chunk_by(|one, other| one == other));

@@ -42,9 +42,7 @@ pub(crate) fn at_most(k: u64, n: u64, p: f64) -> f64 {
     }
     // From `k` downwards the terms only shrink.
     let odds = (1.0 - p) / p;
-    let ratios = (1..=k)
-        .rev()
-        .map(|at| at as f64 / (n - at + 1) as f64 * odds);
+    let ratios = (1..=k).rev().map(|at| at as f64 / (n - at + 1) as f64 * odds);
     tail(binomial(k, n, p), ratios)
 }
 
@@ -118,12 +116,8 @@ mod tests {
 
     #[test]
     fn both_binomial_tails_make_one() {
-        for (k, n, p) in [
-            (3, 10, 0.5),
-            (0, 4, 0.1),
-            (700, 1_000, 0.69),
-            (500_300, 1_000_000, 0.5),
-        ] {
+        for (k, n, p) in [(3, 10, 0.5), (0, 4, 0.1), (700, 1_000, 0.69), (500_300, 1_000_000, 0.5)]
+        {
             let sum = at_most(k, n, p) + at_least(k + 1, n, p);
             assert!((sum - 1.0).abs() < 1e-8, "{k} of {n}: {sum}");
         }

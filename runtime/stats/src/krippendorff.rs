@@ -32,12 +32,8 @@ pub fn alpha(ratings: &[Vec<Option<f64>>], scale: Scale) -> Result<Option<f64>, 
     if overall == 0.0 {
         return Ok(None);
     }
-    let within = units
-        .iter()
-        .map(|unit| disagreement(unit, scale) / (unit.len() as f64 - 1.0));
-    Ok(Some(
-        1.0 - (all.len() as f64 - 1.0) * within.sum::<f64>() / overall,
-    ))
+    let within = units.iter().map(|unit| disagreement(unit, scale) / (unit.len() as f64 - 1.0));
+    Ok(Some(1.0 - (all.len() as f64 - 1.0) * within.sum::<f64>() / overall))
 }
 
 /// Fleiss' κ, at most 1. `None` where a rating is missing, there are fewer than two raters, or only one
@@ -54,9 +50,8 @@ pub fn fleiss_kappa(ratings: &[Vec<Option<f64>>]) -> Result<Option<f64>, Error> 
         return Ok(None);
     }
     let pairs_of_unit = n_raters * (n_raters - 1.0);
-    let agreements = units
-        .iter()
-        .map(|unit| 1.0 - disagreement(unit, Scale::Nominal) / pairs_of_unit);
+    let agreements =
+        units.iter().map(|unit| 1.0 - disagreement(unit, Scale::Nominal) / pairs_of_unit);
     let observed = agreements.sum::<f64>() / units.len() as f64;
     let sizes = group_sizes(&all).into_iter();
     let by_chance: f64 = sizes.map(|size| (size / all.len() as f64).powi(2)).sum();

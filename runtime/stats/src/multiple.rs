@@ -20,10 +20,7 @@ pub enum Correction {
 /// [`Error::Setting`] where one of them is not within `0..=1`.
 pub fn adjust(p: &[f64], correction: Correction) -> Result<Vec<f64>, Error> {
     if !p.iter().all(|p| (0.0..=1.0).contains(p)) {
-        return Err(Error::Setting {
-            name: "p",
-            rule: "must be within 0 and 1",
-        });
+        return Err(Error::Setting { name: "p", rule: "must be within 0 and 1" });
     }
     let n = p.len();
     let mut order: Vec<usize> = (0..n).collect();

@@ -109,10 +109,7 @@ pub fn compare(
     check::same_length(reference.len(), candidate.len())?;
     check::level(options.level)?;
     if options.flips == 0 {
-        return Err(Error::Setting {
-            name: "flips",
-            rule: "must be at least 1",
-        });
+        return Err(Error::Setting { name: "flips", rule: "must be at least 1" });
     }
     if let Some(clusters) = clusters {
         check::same_length(reference.len(), clusters.n_values())?;
@@ -162,11 +159,7 @@ fn spread(differences: &[f64], reference: &[f64], candidate: &[f64]) -> Option<f
     let sd = moments::variance(differences)?.sqrt();
     let values = reference.iter().chain(candidate);
     let scale = values.fold(0.0_f64, |scale, value| scale.max(value.abs()));
-    Some(if sd <= 4.0 * f64::EPSILON * scale {
-        0.0
-    } else {
-        sd
-    })
+    Some(if sd <= 4.0 * f64::EPSILON * scale { 0.0 } else { sd })
 }
 
 /// How likely a split at least as uneven is where both sides are equally likely.
@@ -184,33 +177,27 @@ fn permutation_p(differences: &[f64], options: Options) -> f64 {
     let observed = differences.iter().sum::<f64>().abs();
     // Sums of the same numbers in another order may differ in their last bits.
     let bar = observed - size * 1e-12;
-    let is_as_far =
-        |flips: &mut dyn FnMut(usize) -> bool| {
-            let signed = differences.iter().enumerate().map(|(at, difference)| {
-                if flips(at) { -difference } else { *difference }
-            });
-            bar <= signed.sum::<f64>().abs()
-        };
+    let is_as_far = |flips: &mut dyn FnMut(usize) -> bool| {
+        let signed = differences
+            .iter()
+            .enumerate()
+            .map(|(at, difference)| if flips(at) { -difference } else { *difference });
+        bar <= signed.sum::<f64>().abs()
+    };
     if differences.len() < TOO_MANY_TO_ENUMERATE {
         let n_patterns = 1_u32 << differences.len();
-        let n_as_far = (0..n_patterns)
-            .filter(|pattern| is_as_far(&mut |at| pattern >> at & 1 == 1))
-            .count();
+        let n_as_far =
+            (0..n_patterns).filter(|pattern| is_as_far(&mut |at| pattern >> at & 1 == 1)).count();
         return n_as_far as f64 / f64::from(n_patterns);
     }
     let mut random = SplitMix64::new(options.seed);
-    let n_as_far = (0..options.flips)
-        .filter(|_| is_as_far(&mut |_| random.below(2) == 1))
-        .count();
+    let n_as_far = (0..options.flips).filter(|_| is_as_far(&mut |_| random.below(2) == 1)).count();
     (n_as_far + 1) as f64 / (options.flips + 1) as f64
 }
 
 fn wilcoxon(differences: &[f64]) -> Option<Wilcoxon> {
-    let moved: Vec<f64> = differences
-        .iter()
-        .copied()
-        .filter(|difference| *difference != 0.0)
-        .collect();
+    let moved: Vec<f64> =
+        differences.iter().copied().filter(|difference| *difference != 0.0).collect();
     if moved.is_empty() {
         return None;
     }

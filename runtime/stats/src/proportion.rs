@@ -46,10 +46,7 @@ fn check_counts(k: u64, n: u64, level: f64) -> Result<(), Error> {
         return Err(Error::Empty);
     }
     if n < k {
-        return Err(Error::Setting {
-            name: "k",
-            rule: "must not be larger than n",
-        });
+        return Err(Error::Setting { name: "k", rule: "must not be larger than n" });
     }
     Ok(())
 }

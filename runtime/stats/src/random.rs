@@ -37,9 +37,7 @@ pub fn seed(run: &str, metric: &str) -> u64 {
     hash.update(b"\0");
     hash.update(metric);
     let digest: [u8; 32] = hash.finalize().into();
-    digest[..8]
-        .iter()
-        .fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+    digest[..8].iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

@@ -73,10 +73,7 @@ fn mode(values: &[f64]) -> f64 {
     let sorted = moments::sorted(values);
     let runs = || sorted.chunk_by(|left, right| left == right);
     let largest = runs().map(<[f64]>::len).max().unwrap_or_default();
-    let modes: Vec<f64> = runs()
-        .filter(|run| run.len() == largest)
-        .map(|run| run[0])
-        .collect();
+    let modes: Vec<f64> = runs().filter(|run| run.len() == largest).map(|run| run[0]).collect();
     // The modes are in ascending order.
     let is_mode = |value: &&f64| {
         let below = modes.partition_point(|mode| mode < *value);
@@ -87,16 +84,10 @@ fn mode(values: &[f64]) -> f64 {
 
 fn n_passed(values: &[f64], k: usize, value: f64) -> Result<usize, Error> {
     if k == 0 {
-        return Err(Error::Setting {
-            name: "k",
-            rule: "must be at least 1",
-        });
+        return Err(Error::Setting { name: "k", rule: "must be at least 1" });
     }
     if value.is_nan() {
-        return Err(Error::Setting {
-            name: "value",
-            rule: "must be a number",
-        });
+        return Err(Error::Setting { name: "value", rule: "must be a number" });
     }
     Ok(values.iter().filter(|each| value <= **each).count())
 }

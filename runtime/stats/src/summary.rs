@@ -87,10 +87,7 @@ pub fn summarize(
 /// The t interval around a mean.
 pub(crate) fn around(mean: f64, stderr: f64, n_free: f64, level: f64) -> Interval {
     let reach = t_quantile(1.0 - level, n_free) * stderr;
-    Interval {
-        lower: mean - reach,
-        upper: mean + reach,
-    }
+    Interval { lower: mean - reach, upper: mean + reach }
 }
 
 /// The clustered precision of the mean; `None` of nothing. Lengths and level were checked before.
@@ -102,18 +99,10 @@ pub(crate) fn clustered(values: &[f64], clusters: &Clusters, level: f64) -> Opti
     let sums = clusters.sums(values.iter().map(|value| value - mean));
     let n_clusters = clusters.count();
     if n_clusters < 2 {
-        return Some(Clustered {
-            n_clusters,
-            stderr: 0.0,
-            interval: None,
-        });
+        return Some(Clustered { n_clusters, stderr: 0.0, interval: None });
     }
     let n_free = n_clusters as f64 - 1.0;
     let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
     let stderr = (n_clusters as f64 / n_free * squares).sqrt() / values.len() as f64;
-    Some(Clustered {
-        n_clusters,
-        stderr,
-        interval: Some(around(mean, stderr, n_free, level)),
-    })
+    Some(Clustered { n_clusters, stderr, interval: Some(around(mean, stderr, n_free, level)) })
 }

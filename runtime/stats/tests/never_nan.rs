@@ -33,21 +33,14 @@ fn all_finite(values: &[Option<f64>]) -> bool {
 }
 
 fn ends(interval: Option<Interval>) -> [Option<f64>; 2] {
-    [
-        interval.map(|interval| interval.lower),
-        interval.map(|interval| interval.upper),
-    ]
+    [interval.map(|interval| interval.lower), interval.map(|interval| interval.upper)]
 }
 
 fn is_p(p: f64) -> bool {
     (0.0..=1.0).contains(&p)
 }
 
-const OPTIONS: paired::Options = paired::Options {
-    level: 0.95,
-    seed: 7,
-    flips: 50,
-};
+const OPTIONS: paired::Options = paired::Options { level: 0.95, seed: 7, flips: 50 };
 
 proptest! {
     #[test]
@@ -146,27 +139,14 @@ proptest! {
 
 #[test]
 fn what_cannot_be_computed_is_an_error_that_says_why() {
-    let options = bootstrap::Options {
-        seed: 1,
-        resamples: 10,
-        level: 0.95,
-    };
-    assert_eq!(
-        reducers::reduce(&[], Reducer::Mean).unwrap_err(),
-        Error::Empty
-    );
+    let options = bootstrap::Options { seed: 1, resamples: 10, level: 0.95 };
+    assert_eq!(reducers::reduce(&[], Reducer::Mean).unwrap_err(), Error::Empty);
     assert_eq!(
         summary::summarize(&[1.0, f64::NAN], None, 0.95).unwrap_err(),
         Error::Unusable { at: 1 }
     );
-    assert_eq!(
-        summary::summarize(&[1e101], None, 0.95).unwrap_err(),
-        Error::Unusable { at: 0 }
-    );
-    assert_eq!(
-        bootstrap::mean(&[], None, options).unwrap_err(),
-        Error::Empty
-    );
+    assert_eq!(summary::summarize(&[1e101], None, 0.95).unwrap_err(), Error::Unusable { at: 0 });
+    assert_eq!(bootstrap::mean(&[], None, options).unwrap_err(), Error::Empty);
     assert_eq!(
         paired::compare(&[1.0], &[1.0, 2.0], None, OPTIONS).unwrap_err(),
         Error::Lengths { left: 1, right: 2 }
@@ -200,11 +180,7 @@ fn more_items_than_can_be_enumerated_are_flipped_by_the_seed() {
     let reference: Vec<f64> = (0..40).map(f64::from).collect();
     let candidate: Vec<f64> = reference.iter().map(|value| value + 1.0).collect();
     let p = |seed| {
-        let options = paired::Options {
-            seed,
-            flips: 10_000,
-            ..OPTIONS
-        };
+        let options = paired::Options { seed, flips: 10_000, ..OPTIONS };
         let found = paired::compare(&reference, &candidate, None, options);
         found.unwrap().permutation_p
     };

@@ -1,10 +1,6 @@
 //! The vectors of `tests/corpus/stats`: every file there must be known here, every case must hold.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a broken corpus stops the test"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a broken corpus stops the test")]
 
 use std::collections::BTreeSet;
 use std::path;
@@ -40,10 +36,7 @@ fn stats_corpus() {
     let found: BTreeSet<String> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
         .collect();
     assert_eq!(found, FILES.map(|(name, _)| name.to_owned()).into());
@@ -73,10 +66,7 @@ fn holds(want: &Value, got: &Value, tolerance: f64) -> bool {
         }
         (Value::Array(want), Value::Array(got)) => {
             want.len() == got.len()
-                && want
-                    .iter()
-                    .zip(got)
-                    .all(|(want, got)| holds(want, got, tolerance))
+                && want.iter().zip(got).all(|(want, got)| holds(want, got, tolerance))
         }
         (Value::Object(want), Value::Object(got)) => want
             .iter()
@@ -101,9 +91,7 @@ fn clusters(case: &Value) -> Option<Clusters> {
 }
 
 fn ends(interval: Option<Interval>) -> Value {
-    interval.map_or(Value::Null, |interval| {
-        json!([interval.lower, interval.upper])
-    })
+    interval.map_or(Value::Null, |interval| json!([interval.lower, interval.upper]))
 }
 
 fn agreement(case: &Value) -> Value {
@@ -177,16 +165,8 @@ fn drifted(case: &Value) -> Value {
 
 fn krippendorffs(case: &Value) -> Value {
     let raters = case["ratings"].as_array().unwrap().iter();
-    let ratings: Vec<Vec<Option<f64>>> = raters
-        .map(|rater| {
-            rater
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(Value::as_f64)
-                .collect()
-        })
-        .collect();
+    let ratings: Vec<Vec<Option<f64>>> =
+        raters.map(|rater| rater.as_array().unwrap().iter().map(Value::as_f64).collect()).collect();
     let alpha = |scale| krippendorff::alpha(&ratings, scale).unwrap();
     json!({
         "nominal": alpha(Scale::Nominal),
@@ -211,11 +191,7 @@ fn multiples(case: &Value) -> Value {
 }
 
 fn compared(case: &Value) -> Value {
-    let options = paired::Options {
-        level: 0.95,
-        seed: 1,
-        flips: 10_000,
-    };
+    let options = paired::Options { level: 0.95, seed: 1, flips: 10_000 };
     let found = paired::compare(
         &numbers(&case["a"]),
         &numbers(&case["b"]),

@@ -3,10 +3,7 @@
 //! `cargo run --release -p perpend-storage --features testing --example queries [observations]`
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a measurement that fails says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
 
 use std::time::Instant;
 
@@ -35,9 +32,7 @@ fn observation(n: i64, total: i64) -> perpend_domain::observation::Observation {
     patch.start = Some(at);
     patch.end = Some(at.plus_millis(20 + n % 900));
     patch.name = Some(format!("step {}", n % PER_TRACE));
-    patch.input = Some(Payload::Text(
-        "What is the answer to this question?".to_owned(),
-    ));
+    patch.input = Some(Payload::Text("What is the answer to this question?".to_owned()));
     if n % PER_TRACE == 0 {
         patch.user_id = Some(format!("user {}", n % 997));
     } else {
@@ -46,14 +41,8 @@ fn observation(n: i64, total: i64) -> perpend_domain::observation::Observation {
     if n % 2 == 1 {
         patch.kind = ObservationKind::Generation;
         patch.model = Some(format!("model-{}", n % 7));
-        let usage = [
-            ("input", 100 + n % 50),
-            ("output", n % 80),
-            ("total", 100 + n % 130),
-        ];
-        patch.usage = usage
-            .map(|(name, n)| (name.to_owned(), n.unsigned_abs().into()))
-            .into();
+        let usage = [("input", 100 + n % 50), ("output", n % 80), ("total", 100 + n % 130)];
+        patch.usage = usage.map(|(name, n)| (name.to_owned(), n.unsigned_abs().into())).into();
         patch.cost = [("total".to_owned(), 0.001)].into();
     }
     merge([&patch]).unwrap()
@@ -68,11 +57,7 @@ async fn timed<F: Future>(name: &str, mut ask: impl FnMut() -> F) {
         took.push(start.elapsed().as_secs_f64() * 1_000.0);
     }
     took.sort_by(f64::total_cmp);
-    println!(
-        "{name}: p50 {:.1} ms, p95 {:.1} ms",
-        took[N_ROUNDS / 2],
-        took[N_ROUNDS - 2]
-    );
+    println!("{name}: p50 {:.1} ms, p95 {:.1} ms", took[N_ROUNDS / 2], took[N_ROUNDS - 2]);
 }
 
 fn question(metrics: &[(Aggregation, &str)], from_day: i64, dimension: &str) -> Question {
@@ -97,9 +82,7 @@ fn question(metrics: &[(Aggregation, &str)], from_day: i64, dimension: &str) -> 
 
 #[tokio::main]
 async fn main() {
-    let total: i64 = std::env::args()
-        .nth(1)
-        .map_or(1_000_000, |n| n.parse().unwrap());
+    let total: i64 = std::env::args().nth(1).map_or(1_000_000, |n| n.parse().unwrap());
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     let telemetry = &store.telemetry;
@@ -116,10 +99,7 @@ async fn main() {
         telemetry.write_batch(&project, batch, now).await.unwrap();
     }
     let took = start.elapsed().as_secs_f64();
-    println!(
-        "wrote {total} observations in {took:.1} s, {:.0} a second",
-        total as f64 / took
-    );
+    println!("wrote {total} observations in {took:.1} s, {:.0} a second", total as f64 / took);
 
     let sums = [
         (Aggregation::Count, "count"),
@@ -130,18 +110,12 @@ async fn main() {
         let (telemetry, project) = (telemetry.clone(), project.clone());
         async move { telemetry.metrics(&project, &question).await.unwrap().len() }
     };
-    timed("metrics by day and model, all", || {
-        ask(question(&sums, 0, "providedModelName"))
-    })
-    .await;
+    timed("metrics by day and model, all", || ask(question(&sums, 0, "providedModelName"))).await;
     timed("metrics by day and model, last day", || {
         ask(question(&sums, DAYS - 1, "providedModelName"))
     })
     .await;
-    timed("metrics by day and name, last day", || {
-        ask(question(&sums, DAYS - 1, "name"))
-    })
-    .await;
+    timed("metrics by day and name, last day", || ask(question(&sums, DAYS - 1, "name"))).await;
     let p95 = [(Aggregation::P95, "latency")];
     timed("p95 of latency by model, last day", || {
         ask(question(&p95, DAYS - 1, "providedModelName"))
@@ -159,12 +133,7 @@ async fn main() {
                 },
                 ..TraceQuery::default()
             };
-            telemetry
-                .traces(&project, &query)
-                .await
-                .unwrap()
-                .items
-                .len()
+            telemetry.traces(&project, &query).await.unwrap().items.len()
         }
     };
     timed("traces of a user, first page", list).await;

@@ -29,11 +29,7 @@ pub async fn inspect(file: &Path) -> Result<Contents, Error> {
 /// When the file cannot be changed.
 pub async fn begin_anew(file: &Path) -> Result<(), Error> {
     let changes = [
-        Change {
-            table: "browser_sessions",
-            sql: "DELETE FROM browser_sessions",
-            values: &[],
-        },
+        Change { table: "browser_sessions", sql: "DELETE FROM browser_sessions", values: &[] },
         Change {
             table: "executions",
             sql: "UPDATE executions SET state = 0, fence = 0 WHERE state = 1",
@@ -76,16 +72,11 @@ mod tests {
         let begun = store.catalog.begin_browser_session(&session, &[]);
         begun.await.unwrap();
         let other = store.catalog.secret("other", || vec![8; 32]).await.unwrap();
-        let DatabaseUrl::Sqlite(path) = database.url() else {
-            unreachable!()
-        };
+        let DatabaseUrl::Sqlite(path) = database.url() else { unreachable!() };
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("copy of 'it'.db");
         copy(path, &to, WAIT).await.unwrap();
-        assert!(
-            copy(path, &to, WAIT).await.is_err(),
-            "nothing is overwritten"
-        );
+        assert!(copy(path, &to, WAIT).await.is_err(), "nothing is overwritten");
         let contents = inspect(&to).await.unwrap();
         assert_eq!(contents.schema_version, SCHEMA_VERSION);
         assert_eq!(contents.rows["server_secrets"], 1);
@@ -97,10 +88,7 @@ mod tests {
         let now = Timestamp::from_millis(1);
         let left = again.catalog.browser_sessions(&[[7; 32]], now);
         assert_eq!(left.await.unwrap(), []);
-        assert_eq!(
-            again.catalog.secret("other", || vec![9]).await.unwrap(),
-            other
-        );
+        assert_eq!(again.catalog.secret("other", || vec![9]).await.unwrap(), other);
         again.close().await;
 
         let mut bytes = std::fs::read(&to).unwrap();

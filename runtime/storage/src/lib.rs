@@ -100,9 +100,7 @@ impl Store {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<(), Error> {
-        let _: i64 = query_scalar("SELECT CAST(1 AS BIGINT)")
-            .fetch_one(&self.pool)
-            .await?;
+        let _: i64 = query_scalar("SELECT CAST(1 AS BIGINT)").fetch_one(&self.pool).await?;
         Ok(())
     }
 }

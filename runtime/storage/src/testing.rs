@@ -20,9 +20,7 @@ pub trait OpenStore {
 impl OpenStore for TempDatabase {
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     async fn open(&self) -> Store {
-        Store::open(self.url(), &patient())
-            .await
-            .expect("the test database opens")
+        Store::open(self.url(), &patient()).await.expect("the test database opens")
     }
 }
 
@@ -61,10 +59,7 @@ mod tests {
         on_each_database(|store| async move {
             store.ping().await.unwrap();
             const N_KEYS: &str = "SELECT COUNT(*) FROM api_keys";
-            let n: i64 = perpend_db::query_scalar(N_KEYS)
-                .fetch_one(&store.pool)
-                .await
-                .unwrap();
+            let n: i64 = perpend_db::query_scalar(N_KEYS).fetch_one(&store.pool).await.unwrap();
             assert_eq!(n, 0);
         })
         .await;

@@ -153,10 +153,7 @@ async fn write_scores(
 ) -> Result<(), Error> {
     let mut by_project: BTreeMap<&ProjectId, Vec<NewScore>> = BTreeMap::new();
     let mut again = Vec::new();
-    for each in finished
-        .iter()
-        .filter(|each| mine.contains(&each.execution.seq))
-    {
+    for each in finished.iter().filter(|each| mine.contains(&each.execution.seq)) {
         let Outcome::Completed(scores) = &each.outcome else {
             continue;
         };

@@ -119,11 +119,7 @@ pub(super) async fn take_turns(
         *tenants.entry(tenant).or_default() |= has_logs;
     }
     for (tenant, has_logs) in tenants {
-        let sql = if has_logs {
-            LOCK_LOGS_POSTGRES
-        } else {
-            LOCK_SPANS_POSTGRES
-        };
+        let sql = if has_logs { LOCK_LOGS_POSTGRES } else { LOCK_SPANS_POSTGRES };
         tx.integer(sql, &[(FIRST_LOCK + tenant).into()]).await?;
     }
     Ok(())
@@ -153,10 +149,7 @@ pub(super) async fn apply<'b>(
         note_scored(tx, &tenant.project, &batch.scores, now).await?;
     }
     note_written(tx, &tenant.project, &changed, now).await?;
-    Ok(Applied {
-        changed,
-        is_all_new,
-    })
+    Ok(Applied { changed, is_all_new })
 }
 
 /// True when none of the rows stood before.
@@ -279,11 +272,7 @@ pub(super) async fn load(
             block::unpack(body[0].blob()?)?.text(row.place)?.to_owned()
         }
     };
-    Ok(Some(Standing {
-        observation: row.observation()?,
-        row,
-        content,
-    }))
+    Ok(Some(Standing { observation: row.observation()?, row, content }))
 }
 
 /// Another version of an observation that stands: true when it took its place.
@@ -297,9 +286,7 @@ async fn update(
     let tenant = arrival.tenant;
     let (trace_id, id) = pair(&arrived.observation);
     let Some(stored) = load(tx, tenant, &trace_id, &id).await? else {
-        return Err(Error::Unavailable(
-            "an observation is being deleted".to_owned(),
-        ));
+        return Err(Error::Unavailable("an observation is being deleted".to_owned()));
     };
     debug_assert_eq!(stored.row.trace, trace, "a pair belongs to one trace");
     let logs = logs_of(tx, tenant, &trace_id, &id).await?;
@@ -330,32 +317,10 @@ async fn update(
 fn same_columns(a: &Observation, b: &Observation) -> bool {
     (&a.parent_id, a.kind, &a.name, a.start, a.end)
         == (&b.parent_id, b.kind, &b.name, b.start, b.end)
-        && (
-            a.completion_start,
-            a.level,
-            &a.status_message,
-            &a.environment,
-        ) == (
-            b.completion_start,
-            b.level,
-            &b.status_message,
-            &b.environment,
-        )
-        && (
-            &a.release,
-            &a.version,
-            &a.user_id,
-            &a.session_id,
-            &a.model,
-            &a.prompt,
-        ) == (
-            &b.release,
-            &b.version,
-            &b.user_id,
-            &b.session_id,
-            &b.model,
-            &b.prompt,
-        )
+        && (a.completion_start, a.level, &a.status_message, &a.environment)
+            == (b.completion_start, b.level, &b.status_message, &b.environment)
+        && (&a.release, &a.version, &a.user_id, &a.session_id, &a.model, &a.prompt)
+            == (&b.release, &b.version, &b.user_id, &b.session_id, &b.model, &b.prompt)
 }
 
 /// Puts log records onto an observation whose content is `content`; gives the new content.
@@ -459,14 +424,8 @@ async fn logs_of(
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Vec<SpanLog>, Error> {
-    let args = [
-        tenant.number.into(),
-        trace.as_str().into(),
-        id.as_str().into(),
-    ];
-    let rows = tx
-        .rows(LOGS_OF_SPAN, &args, &[As::Int, As::Text, As::Text])
-        .await?;
+    let args = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
+    let rows = tx.rows(LOGS_OF_SPAN, &args, &[As::Int, As::Text, As::Text]).await?;
     rows.iter()
         .map(|cells| {
             Ok(SpanLog {
@@ -487,11 +446,8 @@ async fn spans_to_join(
     batch: &Prepared,
     gathered: &mut Gathered<'_>,
 ) -> Result<BTreeSet<Pair>, Error> {
-    let mut pairs: BTreeSet<Pair> = batch
-        .logs
-        .iter()
-        .map(|log| (log.trace_id.clone(), log.observation_id.clone()))
-        .collect();
+    let mut pairs: BTreeSet<Pair> =
+        batch.logs.iter().map(|log| (log.trace_id.clone(), log.observation_id.clone())).collect();
     if !batch.logs.is_empty() {
         // Also for the batches of this transaction that follow.
         gathered.has_logs.insert(tenant.number, true);
@@ -511,12 +467,7 @@ async fn spans_to_join(
         .traces
         .iter()
         .flat_map(|trace| &trace.rows)
-        .map(|row| {
-            (
-                row.observation.trace_id.as_str(),
-                row.observation.id.as_str(),
-            )
-        })
+        .map(|row| (row.observation.trace_id.as_str(), row.observation.id.as_str()))
         .collect();
     let ids: Vec<&str> = batch.traces.iter().map(|trace| trace.id.as_str()).collect();
     let mut rest = ids.as_slice();
@@ -552,11 +503,7 @@ async fn join(
     let logs = logs_of(tx, tenant, trace, id).await?;
     let mut version = stored.observation.clone();
     let content = joined(&mut version, &stored.content, &logs)?;
-    let args = [
-        tenant.number.into(),
-        trace.as_str().into(),
-        id.as_str().into(),
-    ];
+    let args = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
     tx.execute(LOGS_JOINED, &args).await?;
     let is_changed =
         content != stored.content || version.has_content != stored.observation.has_content;
@@ -575,11 +522,8 @@ async fn touch_traces(
     changed: &[Pair],
 ) -> Result<(), Error> {
     let traces: BTreeSet<&TraceId> = changed.iter().map(|(trace, _)| trace).collect();
-    let arrived: HashMap<&TraceId, &PreparedTrace> = batch
-        .traces
-        .iter()
-        .map(|trace| (&trace.id, trace))
-        .collect();
+    let arrived: HashMap<&TraceId, &PreparedTrace> =
+        batch.traces.iter().map(|trace| (&trace.id, trace)).collect();
     for id in traces {
         let number = match gathered.number_of(tenant.number, id) {
             Some(found) if found.made_by == Some(place) && batch.logs.is_empty() => continue,

@@ -28,10 +28,7 @@ impl Telemetry {
             return Ok([None, None]);
         };
         refresh::of_tenant(&self.pool, tenant).await?;
-        let args = [
-            tenant.into(),
-            Arg::Text(Some(id.as_str().to_owned().into())),
-        ];
+        let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];
         let number: Vec<(i64,)> = self.pool.select(NUMBER, &args).await?;
         let cursor = match number.first() {
             Some((number,)) => self.cursor_of(project, query, *number).await?,
@@ -50,9 +47,8 @@ impl Telemetry {
         let list = Ordered::new(&shape, project, query, false);
         let mut beside = [None, None];
         for (found, backwards) in beside.iter_mut().zip([true, false]) {
-            *found = self
-                .next_of(project, (&list, &shape), &cursor, (backwards, max_tested))
-                .await?;
+            *found =
+                self.next_of(project, (&list, &shape), &cursor, (backwards, max_tested)).await?;
         }
         Ok(beside)
     }
@@ -66,12 +62,7 @@ impl Telemetry {
     ) -> Result<Option<TraceId>, Error> {
         let mut numbers = match shape.is_told_by_columns() {
             true => {
-                let part = Part {
-                    from: Some(cursor),
-                    backwards,
-                    skip: 0,
-                    limit: Some(1),
-                };
+                let part = Part { from: Some(cursor), backwards, skip: 0, limit: Some(1) };
                 self.numbers_of(list, part).await?
             }
             false => {
@@ -80,9 +71,7 @@ impl Telemetry {
                     false => TracesFrom::After(cursor.clone()),
                 };
                 let bounds = (max_tested, Some(1));
-                self.scan(project, (list, shape), Some(&from), bounds)
-                    .await?
-                    .passing
+                self.scan(project, (list, shape), Some(&from), bounds).await?.passing
             }
         };
         numbers.truncate(1);

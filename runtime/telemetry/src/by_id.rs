@@ -122,9 +122,7 @@ impl Telemetry {
         ];
         let sql = steps_sql(self.pool.is_postgres());
         let rows: Vec<StepRow> = self.pool.select(&sql, &args).await?;
-        let found = rows
-            .into_iter()
-            .map(|row| Ok((checked("trace", &row.trace_id)?, row.name)));
+        let found = rows.into_iter().map(|row| Ok((checked("trace", &row.trace_id)?, row.name)));
         Ok(StepsById {
             found: found.collect::<Result<_, Error>>()?,
             below: (0 < before).then_some(before + 1),

@@ -97,9 +97,7 @@ impl Telemetry {
             return Ok((Vec::new(), false));
         };
         let mut sql = Sql::default();
-        sql.push(&format!(
-            "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace"
-        ));
+        sql.push(&format!("SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace"));
         let columns = ["o.updated_at", "o.tenant", "o.seq"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
         let query = query(sql.text).bind_all(&sql.args);

@@ -16,17 +16,10 @@ const MAX_MOVES: u32 = 8;
 /// Blocks read in one go, unpacked; a single one may be larger.
 const PART_BYTES: usize = 4 << 20;
 
-static BLOCKS: Sized = Sized::new(|n| {
-    format!(
-        "SELECT seq, body FROM payloads WHERE seq IN ({})",
-        value_list(n, 1)
-    )
-});
+static BLOCKS: Sized =
+    Sized::new(|n| format!("SELECT seq, body FROM payloads WHERE seq IN ({})", value_list(n, 1)));
 static PLACES: Sized = Sized::new(|n| {
-    format!(
-        "SELECT seq, payload, place FROM observations WHERE seq IN ({})",
-        value_list(n, 1)
-    )
+    format!("SELECT seq, payload, place FROM observations WHERE seq IN ({})", value_list(n, 1))
 });
 
 /// Where the content of an observation is stored.
@@ -40,11 +33,7 @@ pub(super) struct StoredAt {
 
 impl From<&OwnRow> for StoredAt {
     fn from(row: &OwnRow) -> Self {
-        Self {
-            seq: row.seq,
-            payload: row.payload,
-            place: row.place,
-        }
+        Self { seq: row.seq, payload: row.payload, place: row.place }
     }
 }
 
@@ -124,9 +113,7 @@ impl Telemetry {
             }
             wanted = self.moved(rows, &missing, &mut contents).await?;
         }
-        Err(Error::Unavailable(
-            "an observation changes faster than it can be read".to_owned(),
-        ))
+        Err(Error::Unavailable("an observation changes faster than it can be read".to_owned()))
     }
 
     /// Whether each content, given by its block and its place in it, may pass in the form it is stored in; one

@@ -99,8 +99,7 @@ async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Obs
     let args = [tenant.into(), id.as_str().into()];
     let rows = tx.rows(BASE, &args, &[As::Blob]).await?;
     let body = rows.first().map(|cells| cells[0].blob());
-    body.map(|body| block::from_json(block::unpack(body?)?.text(0)?))
-        .transpose()
+    body.map(|body| block::from_json(block::unpack(body?)?.text(0)?)).transpose()
 }
 
 /// Whether an observation that stands is not what the parts made: it came, or was replaced, as a span.
@@ -134,11 +133,8 @@ async fn whole(
         whole.content = block::from_json(&standing.content)?;
     }
     let body = block::pack(&[block::to_json(&whole)?.as_str()])?;
-    let args: [Arg<'_>; 3] = [
-        tenant.number.into(),
-        whole.id.as_str().into(),
-        body.as_slice().into(),
-    ];
+    let args: [Arg<'_>; 3] =
+        [tenant.number.into(), whole.id.as_str().into(), body.as_slice().into()];
     tx.execute(SET_BASE, &args).await?;
     Ok(Some(whole))
 }
@@ -150,23 +146,14 @@ async fn shorten(
     about: &About,
     (all, n_bytes): (&mut Vec<Patch>, usize),
 ) -> Result<(), Error> {
-    let max = if MAX_PART_BYTES < n_bytes {
-        2
-    } else {
-        MAX_PARTS
-    };
+    let max = if MAX_PART_BYTES < n_bytes { 2 } else { MAX_PARTS };
     let gone = condense(all, max);
     let (Some(first), false) = (all.first(), gone.is_empty()) else {
         return Ok(());
     };
     let (kind, entity) = entity(about);
     for event in &gone {
-        let args: [Arg<'_>; 4] = [
-            tenant.into(),
-            kind.into(),
-            entity.into(),
-            event.as_str().into(),
-        ];
+        let args: [Arg<'_>; 4] = [tenant.into(), kind.into(), entity.into(), event.as_str().into()];
         tx.execute(DELETE_PART, &args).await?;
     }
     let body = block::pack(&[block::to_json(first)?.as_str()])?;
@@ -232,17 +219,9 @@ async fn add(
         && let Some(whole) = whole(tx, tenant, before.as_ref(), made).await?
     {
         let after = merge_onto(Some(&whole), &all);
-        return Ok(Added {
-            before,
-            after,
-            n_bytes,
-        });
+        return Ok(Added { before, after, n_bytes });
     }
-    Ok(Added {
-        before,
-        after,
-        n_bytes,
-    })
+    Ok(Added { before, after, n_bytes })
 }
 
 /// The parts of one thing.
@@ -271,9 +250,8 @@ pub(super) async fn lock(tx: &mut Tx, tenant: i64, things: &[Thing<'_>]) -> Resu
     let args: [Arg<'_>; 2] = [FIRST_LOCK.into(), Arg::Text(Some(buckets.join(",").into()))];
     tx.integer(LOCK_POSTGRES, &args).await?;
     let parts = things.iter().flat_map(|(_, parts)| parts);
-    let traces: BTreeSet<&TraceId> = parts
-        .filter_map(|packed| packed.patch.trace_id.as_ref())
-        .collect();
+    let traces: BTreeSet<&TraceId> =
+        parts.filter_map(|packed| packed.patch.trace_id.as_ref()).collect();
     for trace in traces {
         let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
         tx.execute(LOCK_TRACE_POSTGRES, &args).await?;
@@ -302,11 +280,8 @@ impl Telemetry {
         let mut by_entity: BTreeMap<&About, Vec<Packed<'_>>> = BTreeMap::new();
         for patch in &batch.patches {
             let text = block::to_json(patch)?;
-            let packed = Packed {
-                patch,
-                body: block::pack(&[text.as_str()])?,
-                n_bytes: text.len(),
-            };
+            let packed =
+                Packed { patch, body: block::pack(&[text.as_str()])?, n_bytes: text.len() };
             by_entity.entry(&patch.about).or_default().push(packed);
         }
         let things: Vec<Thing<'_>> = by_entity.into_iter().collect();
@@ -346,11 +321,7 @@ impl Telemetry {
             let prepared = Prepared::new(batch)?.replacing();
             let numbered = std::iter::once((tenant.number, &prepared, work.now));
             gathered.number(&mut tx, numbered).await?;
-            let arrival = Arrival {
-                tenant,
-                now: work.now,
-                place: 0,
-            };
+            let arrival = Arrival { tenant, now: work.now, place: 0 };
             let applied = apply(&mut tx, arrival, &prepared, &mut gathered).await?;
             gathered.write(&mut tx).await?;
             self.writer.recent.forget(tenant.number, &applied.changed);
@@ -416,11 +387,7 @@ async fn remove(
         return Ok(());
     };
     rollups.take_away(tenant.number, &standing.observation);
-    let args: [Arg<'_>; 3] = [
-        tenant.number.into(),
-        trace.as_str().into(),
-        id.as_str().into(),
-    ];
+    let args: [Arg<'_>; 3] = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
     let found = tx.rows(FIND, &args, &[As::Int, As::Int, As::Int]).await?;
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
         return Ok(());

@@ -31,12 +31,7 @@ impl FindQuery {
     /// Searches for at most 2 seconds and 100 hits: in the steps behind a place, or in the whole trace.
     #[must_use]
     pub const fn new(sought: Sought, after: Option<FindCursor>) -> Self {
-        Self {
-            sought,
-            after,
-            limit: 100,
-            time: Duration::from_secs(2),
-        }
+        Self { sought, after, limit: 100, time: Duration::from_secs(2) }
     }
 }
 
@@ -155,17 +150,10 @@ async fn searched(
         let steps = part.into_iter().map(|stored| stored.observation);
         let with_places = |step: Observation| {
             let places = sought.places(&step);
-            let step = HitStep {
-                id: step.id,
-                kind: step.kind,
-                name: step.name,
-                start: step.start,
-            };
+            let step = HitStep { id: step.id, kind: step.kind, name: step.name, start: step.start };
             (step, places)
         };
         steps.map(with_places).collect()
     };
-    tokio::task::spawn_blocking(search)
-        .await
-        .map_err(|error| wrong("observation", error))
+    tokio::task::spawn_blocking(search).await.map_err(|error| wrong("observation", error))
 }

@@ -91,12 +91,7 @@ impl<'b> Gathered<'b> {
     ) -> Result<(), Error> {
         let mut parts: Vec<Part<'b>> = Vec::new();
         for (batch, (tenant, prepared, now)) in batches.enumerate() {
-            parts.extend(prepared.traces.iter().map(|trace| Part {
-                tenant,
-                trace,
-                batch,
-                now,
-            }));
+            parts.extend(prepared.traces.iter().map(|trace| Part { tenant, trace, batch, now }));
         }
         parts.sort_by(|a, b| (a.tenant, &a.trace.id).cmp(&(b.tenant, &b.trace.id)));
         parts.dedup_by(|later, first| {
@@ -118,9 +113,7 @@ impl<'b> Gathered<'b> {
         let rows: Vec<(i64, &Part<'b>)> = numbers.iter().copied().zip(parts).collect();
         let n_made = tx
             .execute_for(&INSERT_TRACES, &rows, |args, (number, part)| {
-                let Part {
-                    tenant, trace, now, ..
-                } = *part;
+                let Part { tenant, trace, now, .. } = *part;
                 args.extend([
                     (*number).into(),
                     (*tenant).into(),
@@ -170,10 +163,7 @@ impl<'b> Gathered<'b> {
                 let Ok(at) = chunk.binary_search_by(key) else {
                     continue;
                 };
-                let number = Number {
-                    number: cells[0].int()?,
-                    made_by: None,
-                };
+                let number = Number { number: cells[0].int()?, made_by: None };
                 let id = chunk[at].trace.id.as_str();
                 self.numbers.insert((first.tenant, id), number);
             }
@@ -195,10 +185,7 @@ impl<'b> Gathered<'b> {
 
     /// Notes that a trace has changed.
     pub(super) fn touch(&mut self, tenant: i64, id: TraceId, touch: Touch) {
-        let known = self
-            .touched
-            .entry((tenant, id))
-            .or_insert(Touch { n_open: 0, ..touch });
+        let known = self.touched.entry((tenant, id)).or_insert(Touch { n_open: 0, ..touch });
         known.at = known.at.max(touch.at);
         known.root_ended |= touch.root_ended;
         known.has_marker |= touch.has_marker;

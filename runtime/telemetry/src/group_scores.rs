@@ -176,10 +176,7 @@ impl Telemetry {
         let length = i64::try_from(n_days).unwrap_or_default() * DAY_US;
         let days = GroupQuery {
             environments: query.environments.clone(),
-            started: (
-                Some(from),
-                Some(Timestamp::from_micros(from.as_micros() + length)),
-            ),
+            started: (Some(from), Some(Timestamp::from_micros(from.as_micros() + length))),
             ..GroupQuery::new(query.by, query.limit)
         };
         let mut sql = Sql::default();
@@ -326,9 +323,7 @@ pub(super) fn scores(
             ids.join(", ")
         ));
     }
-    sql.push(&format!(
-        "SELECT g.id AS id, CAST(0 AS BIGINT) AS is_own, {SUMS} FROM ("
-    ));
+    sql.push(&format!("SELECT g.id AS id, CAST(0 AS BIGINT) AS is_own, {SUMS} FROM ("));
     for (at, id) in ids.iter().enumerate() {
         let sign = if at == 0 { "" } else { " UNION ALL " };
         sql.push(&format!(
@@ -336,9 +331,7 @@ pub(super) fn scores(
               WHERE t.tenant = {tenant} AND t.{column} = {id}"
         ));
         narrowed.push("t", &mut sql);
-        sql.push(&format!(
-            " ORDER BY t.started_at DESC LIMIT {newest}) n{at}"
-        ));
+        sql.push(&format!(" ORDER BY t.started_at DESC LIMIT {newest}) n{at}"));
     }
     // The traces lead: there are fewer of them than scores.
     sql.push(&format!(

@@ -98,10 +98,7 @@ impl Telemetry {
     /// runtime.
     #[must_use]
     pub fn start(pool: &Pool) -> Self {
-        Self {
-            pool: pool.clone(),
-            writer: Writer::start(pool),
-        }
+        Self { pool: pool.clone(), writer: Writer::start(pool) }
     }
 
     /// Takes no more batches, writes those it has taken, and ends its tasks.

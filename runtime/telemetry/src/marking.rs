@@ -26,12 +26,8 @@ impl Telemetry {
         let known = self.trace(project, trace, false).await?;
         let seen = known.ok_or(Error::NotFound)?.updated_at;
         let patch = Patch::marking(trace, marks, event, now).ok_or(Error::TooLong)?;
-        let batch = EventBatch {
-            patches: vec![patch],
-            ..EventBatch::default()
-        };
+        let batch = EventBatch { patches: vec![patch], ..EventBatch::default() };
         // Marks have no usage, so no price applies to them.
-        self.write_events(project, batch, &PriceTable::default(), seen)
-            .await
+        self.write_events(project, batch, &PriceTable::default(), seen).await
     }
 }

@@ -36,10 +36,7 @@ pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool)
     let tenant = sql.bind(tenant.into());
     let started = sql.bind(since.started.as_micros().into());
     let within = [(">=", since.within.0), ("<", since.within.1)].map(|(sign, at)| match at {
-        Some(at) => format!(
-            " AND t.started_at {sign} {}",
-            sql.bind(at.as_micros().into())
-        ),
+        Some(at) => format!(" AND t.started_at {sign} {}", sql.bind(at.as_micros().into())),
         None => String::new(),
     });
     let within = within.concat();
@@ -50,11 +47,7 @@ pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool)
     if let Some(received) = since.received {
         let received = sql.bind(received.as_micros().into());
         // What was received for the first time then has not changed before.
-        let index = if is_postgres {
-            ""
-        } else {
-            " INDEXED BY traces_changed"
-        };
+        let index = if is_postgres { "" } else { " INDEXED BY traces_changed" };
         sql.push(&format!(
             " UNION SELECT * FROM (SELECT t.number AS number, t.environment AS environment FROM traces t{index} \
               WHERE t.last_seen > {received} AND t.tenant = {tenant} AND t.first_seen > {received}{within} \
@@ -73,17 +66,11 @@ fn fitting(
     let mut all = vec!["1 = 1".to_owned()];
     for (sign, at) in [(">=", from), ("<", to)] {
         if let Some(at) = at {
-            all.push(format!(
-                "{column} {sign} {}",
-                sql.bind(at.as_micros().into())
-            ));
+            all.push(format!("{column} {sign} {}", sql.bind(at.as_micros().into())));
         }
     }
     if !environments.is_empty() {
-        let names: Vec<String> = environments
-            .iter()
-            .map(|name| sql.bind_text(name))
-            .collect();
+        let names: Vec<String> = environments.iter().map(|name| sql.bind_text(name)).collect();
         all.push(format!("n.environment IN ({})", names.join(", ")));
     }
     all.join(" AND ")
@@ -104,10 +91,7 @@ impl Telemetry {
             return Ok((0, false));
         };
         let Sql { text, args } = news(tenant, since, limit, self.pool.is_postgres());
-        let mut sql = Sql {
-            text: String::new(),
-            args,
-        };
+        let mut sql = Sql { text: String::new(), args };
         let (named, [inside, outside]): (Vec<&str>, _) = match since.among {
             Among::Only(named) => (named.iter().map(String::as_str).collect(), [1, 0]),
             Among::Without(named) => (named.to_vec(), [0, 1]),
@@ -120,9 +104,7 @@ impl Telemetry {
                 named.join(", ")
             ),
         };
-        sql.push(&format!(
-            "SELECT COUNT(*), COALESCE(SUM({counted}), 0) FROM ({text}) n"
-        ));
+        sql.push(&format!("SELECT COUNT(*), COALESCE(SUM({counted}), 0) FROM ({text}) n"));
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let (n_all, n) = rows.into_iter().next().unwrap_or_default();
         Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
@@ -157,11 +139,7 @@ impl Telemetry {
               WHERE t.last_seen > {received} AND t.tenant = {tenant} AND t.first_seen > {received} \
               ORDER BY t.last_seen DESC LIMIT {limit}"
         );
-        let fits = fitting(
-            &mut sql,
-            ("n.started_at", query.started),
-            &query.environments,
-        );
+        let fits = fitting(&mut sql, ("n.started_at", query.started), &query.environments);
         let n = match only {
             Some(id) => {
                 let id = sql.bind_text(id);
@@ -197,15 +175,10 @@ impl Telemetry {
             "SELECT s.environment AS environment, s.timestamp AS at, s.created_at AS created FROM scores s{index} \
               WHERE s.project_id = {project} AND s.updated_at > {received} ORDER BY s.updated_at DESC LIMIT {limit}"
         );
-        let fits = fitting(
-            &mut sql,
-            ("n.at", (query.from, query.to)),
-            &query.environments,
-        );
+        let fits = fitting(&mut sql, ("n.at", (query.from, query.to)), &query.environments);
         let others = query.other_than_environments.iter();
-        let others: Vec<String> = others
-            .map(|name| format!(" AND n.environment <> {}", sql.bind_text(name)))
-            .collect();
+        let others: Vec<String> =
+            others.map(|name| format!(" AND n.environment <> {}", sql.bind_text(name))).collect();
         sql.push(&format!(
             "SELECT COUNT(*), COUNT(CASE WHEN {fits} AND n.created > {received}{} THEN 1 END) FROM ({news}) n",
             others.concat()

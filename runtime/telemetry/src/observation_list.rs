@@ -56,10 +56,7 @@ fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
 fn names_traces(filter: &Filter) -> bool {
     filter.conditions.iter().any(|condition| {
         is_on(condition, "traceId")
-            && matches!(
-                condition.test,
-                Test::AnyOf(_) | Test::Text(TextOp::Equal, _)
-            )
+            && matches!(condition.test, Test::AnyOf(_) | Test::Text(TextOp::Equal, _))
     })
 }
 
@@ -207,11 +204,7 @@ impl Telemetry {
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let list = self.list(project, tenant, query).await?;
-        if list
-            .hours
-            .as_ref()
-            .is_some_and(|hours| hours.all.is_empty())
-        {
+        if list.hours.as_ref().is_some_and(|hours| hours.all.is_empty()) {
             return Ok(ObservationPage::default());
         }
         if list.rest.is_empty() {
@@ -229,17 +222,9 @@ impl Telemetry {
     ) -> Result<List, Error> {
         let filter = &query.filter;
         let is_postgres = self.pool.is_postgres();
-        let is_by_name = filter
-            .conditions
-            .iter()
-            .any(|c| one_value(c, "name").is_some());
+        let is_by_name = filter.conditions.iter().any(|c| one_value(c, "name").is_some());
         let (sql, rest) = observations_from(tenant, filter, is_postgres);
-        let mut list = List {
-            sql,
-            rest,
-            hours: None,
-            is_by_name,
-        };
+        let mut list = List { sql, rest, hours: None, is_by_name };
         if !names_traces(filter) {
             match self.few(project, tenant, filter).await? {
                 Some(few) => {
@@ -290,11 +275,7 @@ impl Telemetry {
                 " FROM observations o CROSS JOIN traces t \
                  WHERE t.number = o.trace AND t.tenant = {number} AND {place}"
             ));
-            let column = if is_postgres {
-                observation_column
-            } else {
-                unled
-            };
+            let column = if is_postgres { observation_column } else { unled };
             where_of(&mut sql, filter, column, is_postgres);
             return Ok(Some(sql));
         }
@@ -317,9 +298,10 @@ impl Telemetry {
         let number = sql.bind(tenant.into());
         let (mut from, to) = start_range(filter);
         from = from.max(i64::MIN / 2);
-        let last = query.after.as_ref().map_or(to, |after| {
-            to.min(after.start.as_micros().saturating_add(1))
-        });
+        let last = query
+            .after
+            .as_ref()
+            .map_or(to, |after| to.min(after.start.as_micros().saturating_add(1)));
         let [first, last] = [from.saturating_sub(HOUR), last].map(|at| sql.bind(at.into()));
         sql.push(&format!(
             "SELECT r.hour, CAST(SUM(r.n) AS BIGINT) FROM observation_rollups r \
@@ -344,10 +326,7 @@ impl Telemetry {
         sql.push(" GROUP BY r.hour HAVING SUM(r.n) > 0 ORDER BY r.hour DESC");
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let mut hours = Hours {
-            all: rows
-                .into_iter()
-                .map(|(hour, n)| (hour, n.unsigned_abs()))
-                .collect(),
+            all: rows.into_iter().map(|(hour, n)| (hour, n.unsigned_abs())).collect(),
             is_whole,
             range: (from, to),
         };
@@ -391,8 +370,7 @@ impl Telemetry {
             (Some(hours), true) if hours.is_whole => hours.total(),
             _ => {
                 let count = without_traces(&list.sql);
-                self.count(&format!("SELECT COUNT(*){count}"), &list.sql.args)
-                    .await?
+                self.count(&format!("SELECT COUNT(*){count}"), &list.sql.args).await?
             }
         };
         let limit = query.limit as usize;
@@ -556,18 +534,15 @@ impl Telemetry {
                 filling.put(found, &mut scratch);
                 filling.is_full()
             };
-            self.passing(project, &seqs, (&list.rest, query), &mut put)
-                .await?;
+            self.passing(project, &seqs, (&list.rest, query), &mut put).await?;
             drop((scratch, turn));
             if filling.is_full() || is_end {
                 break;
             }
             // What was found up to here is of use where a cursor leads on.
             if n_left == 0 || !query.with_total && perpend_db::is_half_over() {
-                filling.page.given_up_at = after.map(|after| GivenUp {
-                    after,
-                    columns: list.rest.columns(),
-                });
+                filling.page.given_up_at =
+                    after.map(|after| GivenUp { after, columns: list.rest.columns() });
                 break;
             }
             n_rows = (2 * n_rows).min(SCAN[1]);
@@ -593,11 +568,8 @@ impl Telemetry {
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
             let mut rows = self.pool.select::<ObservationRow>(&sql, &args).await?;
-            let order: HashMap<i64, usize> = chunk
-                .iter()
-                .enumerate()
-                .map(|(at, seq)| (*seq, at))
-                .collect();
+            let order: HashMap<i64, usize> =
+                chunk.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
             rows.sort_by_key(|row| order.get(&row.seq).copied());
             let mut left = rows.as_slice();
             while !left.is_empty() {
@@ -636,13 +608,9 @@ impl Telemetry {
         for mut stored in stored {
             let o = &stored.observation;
             let all = scores.get(&o.trace_id).map_or(&[][..], Vec::as_slice);
-            let own = all
-                .iter()
-                .filter(|score| is_about(score, Some(o.id.as_str())));
-            let cells = ObservationCells {
-                stored: &stored,
-                scores: &own.cloned().collect::<Vec<_>>(),
-            };
+            let own = all.iter().filter(|score| is_about(score, Some(o.id.as_str())));
+            let cells =
+                ObservationCells { stored: &stored, scores: &own.cloned().collect::<Vec<_>>() };
             if !rest.holds(&cells) {
                 continue;
             }
@@ -669,13 +637,7 @@ struct Filling<'q> {
 
 impl<'q> Filling<'q> {
     fn new(query: &'q ObservationQuery) -> Self {
-        Self {
-            query,
-            page: ObservationPage::default(),
-            n_bytes: 0,
-            n_matching: 0,
-            is_cut: false,
-        }
+        Self { query, page: ObservationPage::default(), n_bytes: 0, n_matching: 0, is_cut: false }
     }
 
     fn last(&self) -> u64 {
@@ -705,11 +667,7 @@ impl<'q> Filling<'q> {
         let is_full = self.is_cut || self.last() < self.n_matching;
         ObservationPage {
             has_more: is_full || self.page.given_up_at.is_some(),
-            n_total: if self.query.with_total {
-                self.n_matching
-            } else {
-                0
-            },
+            n_total: if self.query.with_total { self.n_matching } else { 0 },
             ..self.page
         }
     }
@@ -725,9 +683,7 @@ struct Tested {
 fn within(sql: &Sql, from: i64, to: i64) -> Sql {
     let mut sql = sql.clone();
     let [from, to] = [from, to].map(|at| sql.bind(at.into()));
-    sql.push(&format!(
-        " AND o.started_at >= {from} AND o.started_at < {to}"
-    ));
+    sql.push(&format!(" AND o.started_at >= {from} AND o.started_at < {to}"));
     sql
 }
 
@@ -748,10 +704,7 @@ fn in_order(
     limit: usize,
     offset: u64,
 ) -> Sql {
-    let mut sql = Sql {
-        text: format!("SELECT {columns}{}", from.text),
-        args: from.args.clone(),
-    };
+    let mut sql = Sql { text: format!("SELECT {columns}{}", from.text), args: from.args.clone() };
     if let Some(after) = after {
         let start = sql.bind(after.start.as_micros().into());
         let trace = sql.bind_text(after.trace_id.as_str());
@@ -761,8 +714,6 @@ fn in_order(
              OR (t.trace_id = {trace} AND o.id > {id}))"
         ));
     }
-    sql.push(&format!(
-        "{OBSERVATION_ORDER} LIMIT {limit} OFFSET {offset}"
-    ));
+    sql.push(&format!("{OBSERVATION_ORDER} LIMIT {limit} OFFSET {offset}"));
     sql
 }

@@ -131,11 +131,7 @@ impl TraceCursor {
             _ => false,
         };
         let at = Timestamp::from_micros(at.parse().ok()?);
-        fits.then(|| Self {
-            figure,
-            at,
-            tie: tie.to_owned(),
-        })
+        fits.then(|| Self { figure, at, tie: tie.to_owned() })
     }
 }
 
@@ -161,28 +157,13 @@ mod tests {
         for (order, cursor) in &cases {
             let raw = cursor.to_string();
             assert_eq!(TraceCursor::read(&raw, order).as_ref(), Some(cursor));
-            let others = cases
-                .iter()
-                .filter(|(_, other)| other.figure != cursor.figure);
+            let others = cases.iter().filter(|(_, other)| other.figure != cursor.figure);
             for (other, _) in others.filter(|(other, _)| !matches!(other, TraceOrder::Score(_))) {
                 assert_eq!(TraceCursor::read(&raw, other), None, "{raw} {other:?}");
             }
         }
-        for raw in [
-            "",
-            "_",
-            "__",
-            "_5_",
-            "_x_a",
-            "nan.0_5_a",
-            "5_5_a",
-            "1e999_5_a",
-        ] {
-            assert_eq!(
-                TraceCursor::read(raw, &TraceOrder::Timestamp),
-                None,
-                "{raw}"
-            );
+        for raw in ["", "_", "__", "_5_", "_x_a", "nan.0_5_a", "5_5_a", "1e999_5_a"] {
+            assert_eq!(TraceCursor::read(raw, &TraceOrder::Timestamp), None, "{raw}");
             assert_eq!(TraceCursor::read(raw, &TraceOrder::Latency), None, "{raw}");
         }
     }

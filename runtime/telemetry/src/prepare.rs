@@ -79,11 +79,7 @@ impl Serialised {
     /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
     pub fn new(mut observation: Observation) -> Result<Self, Error> {
         let content = content_text(&std::mem::take(&mut observation.content))?;
-        Ok(Self {
-            detail: row::detail(&observation)?,
-            observation,
-            content,
-        })
+        Ok(Self { detail: row::detail(&observation)?, observation, content })
     }
 }
 
@@ -121,11 +117,7 @@ impl Preparing {
 
     /// Adds an observation. Of several versions of one the right one is kept.
     pub fn add(&mut self, row: Serialised) {
-        let Serialised {
-            observation,
-            detail,
-            content,
-        } = row;
+        let Serialised { observation, detail, content } = row;
         let of_trace = self.traces.entry(observation.trace_id.clone()).or_default();
         let id = (observation.trace_id.clone(), observation.id.clone());
         match self.places.entry(id) {
@@ -165,11 +157,8 @@ impl Preparing {
             .into_iter()
             .map(|(id, of_trace)| prepare_trace(id, of_trace))
             .collect::<Result<Vec<_>, _>>()?;
-        let of_rows: usize = traces
-            .iter()
-            .flat_map(|trace| &trace.rows)
-            .map(PreparedRow::n_bytes)
-            .sum();
+        let of_rows: usize =
+            traces.iter().flat_map(|trace| &trace.rows).map(PreparedRow::n_bytes).sum();
         let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
         let of_media: usize = self.media.iter().map(|media| media.bytes.len()).sum();
         let of_logs: usize = self.logs.iter().map(SpanLog::memory).sum();
@@ -275,10 +264,7 @@ fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
 }
 
 fn prepare_trace(id: TraceId, of_trace: Collected) -> Result<PreparedTrace, Error> {
-    let Collected {
-        observations,
-        texts,
-    } = of_trace;
+    let Collected { observations, texts } = of_trace;
     let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
     // The record of a trace says nothing about whether the work has begun, or is over.
     let ends_root = |o: &Observation| !o.is_trace_record() && o.is_root() && o.end.is_some();

@@ -121,11 +121,7 @@ async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Opti
         gathered.number(&mut tx, batches).await?;
         tx.reach("ingest: numbered")?;
         for (place, job) in group.iter().enumerate() {
-            let arrival = Arrival {
-                tenant: &job.tenant,
-                now: job.now,
-                place,
-            };
+            let arrival = Arrival { tenant: &job.tenant, now: job.now, place };
             let applied = apply(&mut tx, arrival, &job.batch, &mut gathered).await?;
             if !applied.is_all_new {
                 recent.forget(job.tenant.number, &applied.changed);
@@ -240,10 +236,8 @@ impl Telemetry {
         if let Some(number) = lock(&self.writer.tenants).get(project) {
             return Ok(Some(*number));
         }
-        let number: Option<i64> = query_scalar(FIND_TENANT)
-            .bind(project.as_str())
-            .fetch_optional(&self.pool)
-            .await?;
+        let number: Option<i64> =
+            query_scalar(FIND_TENANT).bind(project.as_str()).fetch_optional(&self.pool).await?;
         if let Some(number) = number {
             lock(&self.writer.tenants).insert(project.clone(), number);
         }
@@ -254,17 +248,11 @@ impl Telemetry {
         let mut number = self.tenant(project).await?;
         if number.is_none() {
             in_transaction!(&self.pool, |tx| {
-                query(MAKE_TENANT)
-                    .bind(project.as_str())
-                    .execute(&mut tx)
-                    .await?;
+                query(MAKE_TENANT).bind(project.as_str()).execute(&mut tx).await?;
             });
             number = self.tenant(project).await?;
         }
-        Ok(Tenant {
-            project: project.clone(),
-            number: number.ok_or(Error::NotFound)?,
-        })
+        Ok(Tenant { project: project.clone(), number: number.ok_or(Error::NotFound)? })
     }
 
     /// Writes a batch. When this returns `Ok`, it survives power loss. The same batch again changes
@@ -280,8 +268,7 @@ impl Telemetry {
         batch: Batch,
         now: Timestamp,
     ) -> Result<(), Error> {
-        self.write_prepared(project, Prepared::new(batch)?, now, ())
-            .await
+        self.write_prepared(project, Prepared::new(batch)?, now, ()).await
     }
 
     /// As [`Self::write_batch`], for callers that prepare a batch on a thread of their own. `held`, what the caller
@@ -306,14 +293,7 @@ impl Telemetry {
         let room = room.try_acquire_many_owned(n_kib).map_err(|_| full())?;
         let jobs = lock(&self.writer.jobs).clone().ok_or_else(closed)?;
         let (reply, committed) = oneshot::channel();
-        let job = Job {
-            tenant,
-            batch,
-            now,
-            reply,
-            _room: room,
-            _held: Box::new(held),
-        };
+        let job = Job { tenant, batch, now, reply, _room: room, _held: Box::new(held) };
         jobs.try_send(job).map_err(|_| full())?;
         // Kept no longer than needed: the queue ends when the last sender is gone.
         drop(jobs);

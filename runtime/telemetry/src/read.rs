@@ -105,9 +105,7 @@ pub(crate) struct Rest {
 
 impl Rest {
     pub(super) const fn new(conditions: Vec<Condition>) -> Self {
-        Self {
-            filter: Filter { conditions },
-        }
+        Self { filter: Filter { conditions } }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -150,10 +148,8 @@ pub(crate) fn where_of(
     column: fn(&str) -> Option<Expr>,
     is_postgres: bool,
 ) -> Rest {
-    let left = filter
-        .conditions
-        .iter()
-        .filter(|condition| !sql.condition(condition, column, is_postgres));
+    let left =
+        filter.conditions.iter().filter(|condition| !sql.condition(condition, column, is_postgres));
     Rest::new(left.cloned().collect())
 }
 
@@ -186,10 +182,7 @@ impl Telemetry {
     }
 
     pub(crate) async fn count(&self, sql: &str, args: &[Arg<'static>]) -> Result<u64, Error> {
-        let n: i64 = query_scalar(sql.to_owned())
-            .bind_all(args)
-            .fetch_one(&self.pool)
-            .await?;
+        let n: i64 = query_scalar(sql.to_owned()).bind_all(args).fetch_one(&self.pool).await?;
         Ok(n.unsigned_abs())
     }
 
@@ -285,10 +278,7 @@ impl Telemetry {
         refresh::of_trace(&self.pool, tenant, id).await?;
         let sql =
             format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
-        let args = [
-            tenant.into(),
-            Arg::Text(Some(id.as_str().to_owned().into())),
-        ];
+        let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];
         let rows = self.pool.select(&sql, &args).await?;
         match rows.into_iter().next() {
             Some(row) => Ok(Some(self.one_trace(row, with_content).await?)),
@@ -312,10 +302,7 @@ impl Telemetry {
         // What all rows would repeat of their trace is read once.
         let sql =
             format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
-        let args = [
-            tenant.into(),
-            Arg::Text(Some(trace.as_str().to_owned().into())),
-        ];
+        let args = [tenant.into(), Arg::Text(Some(trace.as_str().to_owned().into()))];
         let Some(of) = self.pool.select::<TraceRow>(&sql, &args).await?.pop() else {
             return Ok(Vec::new());
         };
@@ -379,10 +366,7 @@ impl Telemetry {
              WHERE {} AND t.tenant = $1 ORDER BY +o.started_at DESC LIMIT 1",
             super::by_id::with_id("$2", self.pool.is_postgres())
         );
-        let args = [
-            tenant.into(),
-            Arg::Text(Some(id.as_str().to_owned().into())),
-        ];
+        let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];
         let rows = self.pool.select(&sql, &args).await?;
         Ok(self.stored(&rows, true).await?.pop())
     }
@@ -461,18 +445,13 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(None);
         };
-        let found: Option<(String, Vec<u8>, Vec<u8>, i64)> = query(GET)
-            .bind(tenant)
-            .bind(id)
-            .fetch_optional(&self.pool)
-            .await?;
-        Ok(
-            found.map(|(content_type, sha256, bytes, created_at)| StoredMedia {
-                content_type,
-                sha256,
-                bytes,
-                created_at: Timestamp::from_micros(created_at),
-            }),
-        )
+        let found: Option<(String, Vec<u8>, Vec<u8>, i64)> =
+            query(GET).bind(tenant).bind(id).fetch_optional(&self.pool).await?;
+        Ok(found.map(|(content_type, sha256, bytes, created_at)| StoredMedia {
+            content_type,
+            sha256,
+            bytes,
+            created_at: Timestamp::from_micros(created_at),
+        }))
     }
 }

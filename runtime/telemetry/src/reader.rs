@@ -20,10 +20,7 @@ const ROWS: usize = 256;
 const PART_BYTES: usize = 2 << 20;
 
 static ROWS_BY_SEQ: Sized = Sized::new(|n| {
-    format!(
-        "SELECT {READ_OWN} FROM observations o WHERE o.seq IN ({})",
-        value_list(n, 1)
-    )
+    format!("SELECT {READ_OWN} FROM observations o WHERE o.seq IN ({})", value_list(n, 1))
 });
 /// The head of a block says how long it is unpacked.
 static HEADS: Sized = Sized::new(|n| {
@@ -78,10 +75,7 @@ impl Telemetry {
             return Ok(None);
         };
         let sql = "SELECT seq FROM observations WHERE trace = $1 ORDER BY started_at, id";
-        let left: Vec<i64> = query_scalar(sql)
-            .bind(of.number)
-            .fetch_all(&self.pool)
-            .await?;
+        let left: Vec<i64> = query_scalar(sql).bind(of.number).fetch_all(&self.pool).await?;
         Ok(Some(TraceReader {
             trace: trace.clone(),
             number: of.number,
@@ -114,14 +108,9 @@ impl Telemetry {
                     let query = query_scalar(sql).bind(of.number);
                     query.bind(start.as_micros()).bind(id.as_str())
                 };
-                let left = bound(format!(
-                    "SELECT o.seq {steps} AND {place} > ($2, $3) {order}"
-                ));
+                let left = bound(format!("SELECT o.seq {steps} AND {place} > ($2, $3) {order}"));
                 let before = bound(format!("SELECT COUNT(*) {steps} AND {place} <= ($2, $3)"));
-                (
-                    left.fetch_all(&self.pool).await?,
-                    before.fetch_one(&self.pool).await?,
-                )
+                (left.fetch_all(&self.pool).await?, before.fetch_one(&self.pool).await?)
             }
         };
         let n_steps = left.len() + usize::try_from(n_before).unwrap_or_default();

@@ -78,9 +78,7 @@ impl BoneRow {
     fn tokens(&self) -> Option<u64> {
         let given = self.total_tokens.map(i64::unsigned_abs);
         given.or_else(|| {
-            let parts = [self.input_tokens, self.output_tokens]
-                .into_iter()
-                .flatten();
+            let parts = [self.input_tokens, self.output_tokens].into_iter().flatten();
             parts.map(i64::unsigned_abs).reduce(u64::saturating_add)
         })
     }
@@ -118,11 +116,7 @@ perpend_db::record! {
 pub(super) fn packed_steps(is_postgres: bool, is_together: bool) -> String {
     let (list, row, cost) = match is_postgres {
         true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
-        false => (
-            "json_group_array",
-            "json_array",
-            "format('%!.17g', o.total_cost)",
-        ),
+        false => ("json_group_array", "json_array", "format('%!.17g', o.total_cost)"),
     };
     let of_trace = match is_together && !is_postgres {
         // The sign keeps the index of the column away.
@@ -208,22 +202,14 @@ impl Telemetry {
                 let n_parts = 1 + n / PER_PART;
                 let width = 1 + (last - first) / n_parts;
                 let starts = (0..n_parts).map(|at| first + at * width);
-                let stretch = |from| Stretch {
-                    from,
-                    to: from + width,
-                    is_together: true,
-                };
+                let stretch = |from| Stretch { from, to: from + width, is_together: true };
                 starts.map(stretch).collect()
             }
             false => self.stretches(number).await?,
         };
-        let parts = parts
-            .into_iter()
-            .map(|part| self.packed_steps(number, part));
-        let parts: Vec<Vec<Bone>> = stream::iter(parts)
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await?;
+        let parts = parts.into_iter().map(|part| self.packed_steps(number, part));
+        let parts: Vec<Vec<Bone>> =
+            stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await?;
         Ok(parts.into_iter().flatten().collect())
     }
 
@@ -256,9 +242,7 @@ impl Telemetry {
                 serde_json::from_str(&packed).map_err(|error| wrong("observation", error))?;
             rows.into_iter().map(BoneRow::bone).collect()
         };
-        tokio::task::spawn_blocking(unpack)
-            .await
-            .map_err(|error| wrong("observation", error))?
+        tokio::task::spawn_blocking(unpack).await.map_err(|error| wrong("observation", error))?
     }
 
     /// Observations of one trace by their ids, with content, in no particular order.
@@ -353,9 +337,7 @@ impl Telemetry {
         if let Some((start, trace)) = after {
             let start = sql.bind(start.as_micros().into());
             let trace = sql.bind_text(trace.as_str());
-            sql.push(&format!(
-                " AND (t.started_at, t.trace_id) > ({start}, {trace})"
-            ));
+            sql.push(&format!(" AND (t.started_at, t.trace_id) > ({start}, {trace})"));
         }
         sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {limit}"));
         let rows: Vec<TraceRow> = self.pool.select(&sql.text, &sql.args).await?;
@@ -457,9 +439,8 @@ impl Telemetry {
         let mut args: Vec<Arg<'_>> = vec![tenant.into(), session.into()];
         args.extend(traces.iter().map(|id| Arg::from(id.as_str())));
         let rows: Vec<(String, i64)> = self.pool.select(&sql, &args).await?;
-        let numbers = rows
-            .iter()
-            .map(|(id, n)| Ok((checked::<TraceId>("trace", id)?, n.unsigned_abs())));
+        let numbers =
+            rows.iter().map(|(id, n)| Ok((checked::<TraceId>("trace", id)?, n.unsigned_abs())));
         numbers.collect()
     }
 

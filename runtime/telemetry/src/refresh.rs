@@ -69,14 +69,10 @@ async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
 async fn fold_and_write(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
     let mut folded: Vec<Folded> = Vec::with_capacity(stale.len());
     for trace in stale {
-        let rows: Vec<ObservationRow> = query(observations_sql())
-            .bind(trace.number)
-            .fetch_all(pool)
-            .await?;
-        let observations = rows
-            .iter()
-            .map(ObservationRow::observation)
-            .collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<ObservationRow> =
+            query(observations_sql()).bind(trace.number).fetch_all(pool).await?;
+        let observations =
+            rows.iter().map(ObservationRow::observation).collect::<Result<Vec<_>, _>>()?;
         let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
         if let Some(computed) = fold(&observations) {
             let detail = row::trace_detail(&computed)?;
@@ -108,26 +104,19 @@ pub(super) async fn quiet_ones(
     before: &HashMap<i64, i64>,
 ) -> Result<HashMap<i64, i64>, Error> {
     let stale: Vec<Stale> = query(STALE).bind(20 * CHUNK).fetch_all(pool).await?;
-    let (quiet, busy): (Vec<Stale>, Vec<Stale>) = stale
-        .into_iter()
-        .partition(|trace| before.get(&trace.number) == Some(&trace.revision));
+    let (quiet, busy): (Vec<Stale>, Vec<Stale>) =
+        stale.into_iter().partition(|trace| before.get(&trace.number) == Some(&trace.revision));
     for chunk in quiet.chunks(CHUNK as usize) {
         fold_all(pool, chunk).await?;
     }
-    Ok(busy
-        .into_iter()
-        .map(|trace| (trace.number, trace.revision))
-        .collect())
+    Ok(busy.into_iter().map(|trace| (trace.number, trace.revision)).collect())
 }
 
 /// Brings the traces of a tenant up to date.
 pub(super) async fn of_tenant(pool: &Pool, tenant: i64) -> Result<(), Error> {
     for _ in 0..MAX_CHUNKS {
-        let stale: Vec<Stale> = query(STALE_OF_TENANT)
-            .bind(tenant)
-            .bind(CHUNK)
-            .fetch_all(pool)
-            .await?;
+        let stale: Vec<Stale> =
+            query(STALE_OF_TENANT).bind(tenant).bind(CHUNK).fetch_all(pool).await?;
         if stale.is_empty() {
             break;
         }

@@ -31,23 +31,14 @@ pub(crate) const MEASURES: [(&str, &str); 8] = [
 const N_COLUMNS: usize = 7 + 2 * MEASURES.len();
 
 fn columns() -> String {
-    let measured: Vec<String> = MEASURES
-        .iter()
-        .map(|(name, _)| format!("n_{name}, sum_{name}"))
-        .collect();
-    format!(
-        "tenant, hour, environment, kind, model, level, n, {}",
-        measured.join(", ")
-    )
+    let measured: Vec<String> =
+        MEASURES.iter().map(|(name, _)| format!("n_{name}, sum_{name}")).collect();
+    format!("tenant, hour, environment, kind, model, level, n, {}", measured.join(", "))
 }
 
 fn on_conflict() -> String {
     let added: Vec<String> = std::iter::once("n".to_owned())
-        .chain(
-            MEASURES
-                .iter()
-                .flat_map(|(name, _)| [format!("n_{name}"), format!("sum_{name}")]),
-        )
+        .chain(MEASURES.iter().flat_map(|(name, _)| [format!("n_{name}"), format!("sum_{name}")]))
         .map(|column| format!("{column} = observation_rollups.{column} + excluded.{column}"))
         .collect();
     format!(
@@ -218,15 +209,7 @@ impl<'o> Changes<'o> {
 
     /// Takes away all observations of a trace, by its number.
     pub(super) async fn take_away_trace(&mut self, tx: &mut Tx, trace: i64) -> Result<(), Error> {
-        let mut types = vec![
-            As::Int,
-            As::Int,
-            As::Text,
-            As::Text,
-            As::Text,
-            As::Text,
-            As::Int,
-        ];
+        let mut types = vec![As::Int, As::Int, As::Text, As::Text, As::Text, As::Text, As::Int];
         types.extend([As::Int, As::Float].repeat(MEASURES.len()));
         for cells in tx.rows(sums_of_trace(), &[trace.into()], &types).await? {
             let text = |at: usize| Ok::<_, Error>(Cow::Owned(cells[at].text()?.to_owned()));
@@ -238,10 +221,7 @@ impl<'o> Changes<'o> {
                 model: text(4)?,
                 level: text(5)?,
             };
-            let mut sums = Sums {
-                n: -cells[6].int()?,
-                ..Sums::default()
-            };
+            let mut sums = Sums { n: -cells[6].int()?, ..Sums::default() };
             for (sum, pair) in sums.measured.iter_mut().zip(cells[7..].chunks_exact(2)) {
                 *sum = (-pair[0].int()?, -pair[1].float()?);
             }
@@ -262,11 +242,8 @@ impl<'o> Changes<'o> {
 
     /// Writes them. Nothing may follow in the transaction but its commit: others wait for these rows.
     pub(super) async fn write(self, tx: &mut Tx) -> Result<(), Error> {
-        let rows: Vec<(Key<'o>, Sums)> = self
-            .0
-            .into_iter()
-            .filter(|(_, sums)| *sums != Sums::default())
-            .collect();
+        let rows: Vec<(Key<'o>, Sums)> =
+            self.0.into_iter().filter(|(_, sums)| *sums != Sums::default()).collect();
         tx.execute_for(&ADD, &rows, |args, (key, sums)| {
             args.extend([
                 key.tenant.into(),

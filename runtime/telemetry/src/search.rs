@@ -45,15 +45,8 @@ impl Search {
             Test::IsNull => (Test::IsNotNull, false),
             other => (other.clone(), true),
         };
-        let sought = Condition {
-            column: condition.column,
-            test,
-        };
-        Some(Self {
-            needle: Needle::of(&sought),
-            sought,
-            is_wanted,
-        })
+        let sought = Condition { column: condition.column, test };
+        Some(Self { needle: Needle::of(&sought), sought, is_wanted })
     }
 }
 
@@ -113,15 +106,9 @@ impl Telemetry {
     ) -> Result<HashSet<i64>, Error> {
         let mut passing = HashSet::new();
         for chunk in traces.chunks(LIST) {
-            let mut found = Found {
-                searches,
-                by_trace: HashMap::new(),
-            };
+            let mut found = Found { searches, by_trace: HashMap::new() };
             for (number, stored) in chunk {
-                let cells = TraceCells {
-                    stored,
-                    scores: &[],
-                };
+                let cells = TraceCells { stored, scores: &[] };
                 found.look(*number, &cells);
             }
             let open: Vec<i64> = chunk
@@ -162,9 +149,8 @@ impl Telemetry {
             };
             let may_pass = self.contents_with(&places, may_pass).await?;
             let parts = open.iter().zip(may_pass);
-            let parts: Vec<&PartRow> = parts
-                .filter_map(|(part, may)| may.then_some(*part))
-                .collect();
+            let parts: Vec<&PartRow> =
+                parts.filter_map(|(part, may)| may.then_some(*part)).collect();
             for parts in parts.chunks(LIST) {
                 self.look_at(parts, found).await?;
             }
@@ -190,10 +176,7 @@ impl Telemetry {
             let _scratch = Scratch::begin();
             let part = self.stored_up_to(left, PART_BYTES).await?;
             for (row, stored) in left.iter().zip(&part) {
-                let cells = ObservationCells {
-                    stored,
-                    scores: &[],
-                };
+                let cells = ObservationCells { stored, scores: &[] };
                 found.look(row.trace, &cells);
             }
             left = &left[part.len()..];

@@ -54,11 +54,7 @@ impl Telemetry {
             sql.push(&format!(" AND session_id = {id}"));
         }
         if !query.environments.is_empty() {
-            let names: Vec<String> = query
-                .environments
-                .iter()
-                .map(|e| sql.bind_text(e))
-                .collect();
+            let names: Vec<String> = query.environments.iter().map(|e| sql.bind_text(e)).collect();
             sql.push(&format!(" AND environment IN ({})", names.join(", ")));
         }
         sql.push(" GROUP BY session_id) s WHERE 1 = 1");
@@ -89,9 +85,6 @@ impl Telemetry {
                 self.count(&count, &sql.args).await?
             }
         };
-        Ok(Numbered {
-            items: rows.into_iter().map(ListedSession::from).collect(),
-            n_total,
-        })
+        Ok(Numbered { items: rows.into_iter().map(ListedSession::from).collect(), n_total })
     }
 }

@@ -20,11 +20,7 @@ const TRACES: u32 = 20;
 
 /// A table whose rows name the number of their project.
 const fn of_tenant(table: &'static str, key: &'static str) -> Owned {
-    Owned {
-        table,
-        owner: "tenant",
-        key,
-    }
+    Owned { table, owner: "tenant", key }
 }
 
 /// Every table of this room with rows of projects. Traces go before all of them, with what only they lead to.
@@ -36,21 +32,12 @@ const TABLES: &[Owned] = &[
     of_tenant("observations", "seq"),
     of_tenant("events", "seq"),
     of_tenant("span_logs", "seq"),
-    of_tenant(
-        "media_links",
-        "tenant, trace_id, observation_id, field, media_id",
-    ),
+    of_tenant("media_links", "tenant, trace_id, observation_id, field, media_id"),
     of_tenant("media", "tenant, sha256"),
-    of_tenant(
-        "observation_rollups",
-        "tenant, hour, environment, kind, model, level",
-    ),
+    of_tenant("observation_rollups", "tenant, hour, environment, kind, model, level"),
     Owned::of_project("scores", "project_id, id"),
     Owned::of_project("superseded_scores", "project_id, id"),
-    Owned::of_project(
-        "media_item_links",
-        "project_id, dataset_id, item_id, field, media_id",
-    ),
+    Owned::of_project("media_item_links", "project_id, dataset_id, item_id, field, media_id"),
     Owned::of_project("media_uploads", "project_id, id"),
     Owned::of_project("dataset_run_items", "project_id, run_id, id"),
     Owned::of_project("dataset_run_deletions", "project_id, run_id"),
@@ -127,20 +114,12 @@ impl Telemetry {
     pub async fn expire(&self, project: &ProjectId, before: Timestamp) -> Result<u64, Error> {
         let n_traces = self.delete_found(project, OLD_TRACES, Some(before)).await?;
         let before = before.as_micros();
-        let args: [Arg<'_>; 3] = [
-            project.as_str().into(),
-            before.into(),
-            i64::from(CHUNK).into(),
-        ];
+        let args: [Arg<'_>; 3] = [project.as_str().into(), before.into(), i64::from(CHUNK).into()];
         self.pool.repeat(OLD_SCORES, &args).await?;
         self.pool.repeat(OLD_SUPERSEDED, &args).await?;
         if let Some(tenant) = self.tenant(project).await? {
-            let args: [Arg<'_>; 4] = [
-                tenant.into(),
-                before.into(),
-                i64::from(TRACES).into(),
-                project.as_str().into(),
-            ];
+            let args: [Arg<'_>; 4] =
+                [tenant.into(), before.into(), i64::from(TRACES).into(), project.as_str().into()];
             self.pool.repeat(OLD_UPLOADS, &args).await?;
             self.pool.repeat(OLD_MEDIA, &args).await?;
         }

@@ -78,11 +78,7 @@ const PAYLOADS_OF_ROOT: &str = "
 
 /// What an observation has of a block: a block that is not longer than others holds several.
 const fn part_of_block(size: usize) -> usize {
-    if size <= 2 * block::FULL_BYTES {
-        size / 8
-    } else {
-        size
-    }
+    if size <= 2 * block::FULL_BYTES { size / 8 } else { size }
 }
 
 perpend_db::record! {
@@ -178,10 +174,7 @@ impl Telemetry {
         for (at, ((trace, id), recent)) in keys.iter().zip(recent).enumerate() {
             match recent {
                 Some(size) => sizes[at] = size,
-                None => wanted
-                    .entry((trace.as_str(), id.as_str()))
-                    .or_default()
-                    .push(at),
+                None => wanted.entry((trace.as_str(), id.as_str())).or_default().push(at),
             }
         }
         let pairs: Vec<(&str, &str)> = wanted.keys().copied().collect();
@@ -219,20 +212,14 @@ impl Telemetry {
         id: &TraceId,
         is_whole: bool,
     ) -> Result<usize, Error> {
-        let sql = if is_whole {
-            PAYLOADS_OF_TRACE
-        } else {
-            PAYLOADS_OF_ROOT
-        };
+        let sql = if is_whole { PAYLOADS_OF_TRACE } else { PAYLOADS_OF_ROOT };
         let blocks: Vec<i64> = query_scalar(sql)
             .bind(project.as_str())
             .bind(id.as_str())
             .fetch_all(&self.pool)
             .await?;
         let sizes = self.block_sizes(blocks.into_iter().collect()).await?;
-        Ok(sizes
-            .into_values()
-            .fold(0, |sum, size| sum.saturating_add(size)))
+        Ok(sizes.into_values().fold(0, |sum, size| sum.saturating_add(size)))
     }
 
     /// A trace with the content of its root.

@@ -17,10 +17,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn over(pool: Pool) -> Self {
-        Self {
-            telemetry: Telemetry::start(&pool),
-            pool,
-        }
+        Self { telemetry: Telemetry::start(&pool), pool }
     }
 
     /// Opens a database, and brings it to the newest schema.

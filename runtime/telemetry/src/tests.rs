@@ -108,10 +108,7 @@ fn span(trace: u32, id: u32, parent: Option<u32>) -> Observation {
         provider: Some("openai".to_owned()),
         model_parameters: Map::new(),
         prompt: None,
-        usage: Usage::from([
-            ("input".to_owned(), 10.into()),
-            ("total".to_owned(), 10.into()),
-        ]),
+        usage: Usage::from([("input".to_owned(), 10.into()), ("total".to_owned(), 10.into())]),
         cost: Cost::new(),
         computed_cost: Cost::from([("total".to_owned(), 0.1 + 0.2)]),
         price_id: Some("p1".to_owned()),
@@ -143,24 +140,13 @@ fn span(trace: u32, id: u32, parent: Option<u32>) -> Observation {
 }
 
 fn batch(observations: Vec<Observation>) -> Batch {
-    Batch {
-        observations,
-        ..Batch::default()
-    }
+    Batch { observations, ..Batch::default() }
 }
 
 async fn all(store: &Store, project: &ProjectId) -> Vec<StoredObservation> {
-    let query = ObservationQuery {
-        limit: 10_000,
-        with_content: true,
-        ..ObservationQuery::default()
-    };
-    store
-        .telemetry
-        .observations(project, &query)
-        .await
-        .unwrap()
-        .items
+    let query =
+        ObservationQuery { limit: 10_000, with_content: true, ..ObservationQuery::default() };
+    store.telemetry.observations(project, &query).await.unwrap().items
 }
 
 #[tokio::test]
@@ -168,41 +154,17 @@ async fn what_was_written_is_read_and_listed_at_once() {
     on_each_database(|store| async move {
         let p = project("p1");
         let spans = vec![span(1, 1, None), span(1, 2, Some(1)), span(2, 3, None)];
-        store
-            .telemetry
-            .write_batch(&p, batch(spans.clone()), at(0))
-            .await
-            .unwrap();
-        let page = store
-            .telemetry
-            .traces(&p, &TraceQuery::default())
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(spans.clone()), at(0)).await.unwrap();
+        let page = store.telemetry.traces(&p, &TraceQuery::default()).await.unwrap();
         assert_eq!(page.n_total, 2);
-        let stored = store
-            .telemetry
-            .trace(&p, &trace_id(1), true)
-            .await
-            .unwrap()
-            .unwrap();
+        let stored = store.telemetry.trace(&p, &trace_id(1), true).await.unwrap().unwrap();
         assert_eq!(Some(stored.trace), fold(&spans[..2]));
-        let one = store
-            .telemetry
-            .observation_of(&p, &trace_id(1), &span_id(2))
-            .await
-            .unwrap()
-            .unwrap();
+        let one =
+            store.telemetry.observation_of(&p, &trace_id(1), &span_id(2)).await.unwrap().unwrap();
         assert_eq!(one.observation, spans[1]);
         assert_eq!(one.of_trace.name.as_deref(), Some("step 1"));
         // Another project sees nothing of it.
-        assert_eq!(
-            store
-                .telemetry
-                .trace(&project("p2"), &trace_id(1), true)
-                .await
-                .unwrap(),
-            None
-        );
+        assert_eq!(store.telemetry.trace(&project("p2"), &trace_id(1), true).await.unwrap(), None);
         assert!(all(&store, &project("p2")).await.is_empty());
     })
     .await;
@@ -213,46 +175,24 @@ async fn an_identical_repeat_changes_nothing() {
     on_each_database(|store| async move {
         let p = project("p1");
         let spans = vec![span(1, 1, None), span(1, 2, Some(1))];
-        store
-            .telemetry
-            .write_batch(&p, batch(spans.clone()), at(0))
-            .await
-            .unwrap();
-        let before = (
-            all(&store, &p).await,
-            store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(),
-        );
+        store.telemetry.write_batch(&p, batch(spans.clone()), at(0)).await.unwrap();
+        let before =
+            (all(&store, &p).await, store.telemetry.trace(&p, &trace_id(1), true).await.unwrap());
         let n_touched = store.telemetry.touched(100).await.unwrap().len();
         let mut more = spans.clone();
         more.push(span(1, 3, Some(1)));
-        store
-            .telemetry
-            .write_batch(&p, batch(spans), at(9))
-            .await
-            .unwrap();
-        let after = (
-            all(&store, &p).await,
-            store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(),
-        );
+        store.telemetry.write_batch(&p, batch(spans), at(9)).await.unwrap();
+        let after =
+            (all(&store, &p).await, store.telemetry.trace(&p, &trace_id(1), true).await.unwrap());
         assert_eq!(before, after);
         assert_eq!(store.telemetry.touched(100).await.unwrap().len(), n_touched);
         // Only what is new in a partial repeat is touched.
-        store
-            .telemetry
-            .write_batch(&p, batch(more), at(10))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(more), at(10)).await.unwrap();
         let touched = store.telemetry.touched(100).await.unwrap();
-        assert_eq!(
-            touched.last().unwrap().observations,
-            [(trace_id(1), span_id(3))]
-        );
+        assert_eq!(touched.last().unwrap().observations, [(trace_id(1), span_id(3))]);
         let stored = all(&store, &p).await;
         assert_eq!(stored.len(), 3);
-        assert_eq!(
-            stored[1].observation.content.input,
-            Some(Payload::Text("question 2".into()))
-        );
+        assert_eq!(stored[1].observation.content.input, Some(Payload::Text("question 2".into())));
         assert_eq!(stored[1].updated_at, at(0));
     })
     .await;
@@ -268,32 +208,17 @@ async fn of_two_versions_the_later_end_stays_then_the_richer() {
         long.content.output = Some(Payload::Text("longer".to_owned()));
         for order in [[&short, &long], [&long, &short]] {
             for version in order {
-                store
-                    .telemetry
-                    .write_batch(&p, batch(vec![version.clone()]), at(5))
-                    .await
-                    .unwrap();
+                store.telemetry.write_batch(&p, batch(vec![version.clone()]), at(5)).await.unwrap();
             }
             assert_eq!(all(&store, &p).await[0].observation, long);
         }
         let mut rich = long.clone();
         rich.attribute_count = 9;
         rich.content.output = Some(Payload::Text("rich".to_owned()));
-        store
-            .telemetry
-            .write_batch(&p, batch(vec![rich.clone()]), at(6))
-            .await
-            .unwrap();
-        store
-            .telemetry
-            .write_batch(&p, batch(vec![long]), at(7))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(vec![rich.clone()]), at(6)).await.unwrap();
+        store.telemetry.write_batch(&p, batch(vec![long]), at(7)).await.unwrap();
         let stored = all(&store, &p).await;
-        assert_eq!(
-            (&stored[0].observation, stored[0].updated_at),
-            (&rich, at(6))
-        );
+        assert_eq!((&stored[0].observation, stored[0].updated_at), (&rich, at(6)));
     })
     .await;
 }
@@ -318,46 +243,22 @@ async fn scores_and_media_of_a_batch_stand_with_it() {
             media: vec![media],
             logs: Vec::new(),
         };
-        store
-            .telemetry
-            .write_batch(&p, whole.clone(), at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, whole.clone(), at(0)).await.unwrap();
         store.telemetry.write_batch(&p, whole, at(1)).await.unwrap();
-        let scores = store
-            .telemetry
-            .scores_of_traces(&p, &[trace_id(1)])
-            .await
-            .unwrap();
+        let scores = store.telemetry.scores_of_traces(&p, &[trace_id(1)]).await.unwrap();
         assert_eq!(scores.len(), 1);
         let stored = store.telemetry.media(&p, "m1").await.unwrap().unwrap();
         assert_eq!((stored.bytes, stored.created_at), (vec![1, 2, 3], at(0)));
         // Scores take part in filters.
         let raw = json!({"type": "numberObject", "column": "scores_avg", "key": "relevance",
             "operator": ">", "value": 0.4});
-        let query = TraceQuery {
-            filter: Filter::parse(&[raw], TRACES).unwrap(),
-            ..TraceQuery::default()
-        };
+        let query =
+            TraceQuery { filter: Filter::parse(&[raw], TRACES).unwrap(), ..TraceQuery::default() };
         assert_eq!(store.telemetry.traces(&p, &query).await.unwrap().n_total, 1);
-        store
-            .telemetry
-            .delete_traces(&p, &[trace_id(1), trace_id(9)])
-            .await
-            .unwrap();
-        assert_eq!(
-            store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(),
-            None
-        );
+        store.telemetry.delete_traces(&p, &[trace_id(1), trace_id(9)]).await.unwrap();
+        assert_eq!(store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(), None);
         assert!(all(&store, &p).await.is_empty());
-        assert!(
-            store
-                .telemetry
-                .scores_of_traces(&p, &[trace_id(1)])
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(store.telemetry.scores_of_traces(&p, &[trace_id(1)]).await.unwrap().is_empty());
     })
     .await;
 }
@@ -370,23 +271,12 @@ async fn pages_by_cursor_neither_repeat_nor_leave_out() {
         for span in &mut spans {
             span.start = at(span.start.as_millis() % 4);
         }
-        store
-            .telemetry
-            .write_batch(&p, batch(spans), at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let mut seen = Vec::new();
-        let mut query = ObservationQuery {
-            limit: 4,
-            ..ObservationQuery::default()
-        };
+        let mut query = ObservationQuery { limit: 4, ..ObservationQuery::default() };
         loop {
             let page = store.telemetry.observations(&p, &query).await.unwrap();
-            seen.extend(
-                page.items
-                    .iter()
-                    .map(|stored| stored.observation.id.clone()),
-            );
+            seen.extend(page.items.iter().map(|stored| stored.observation.id.clone()));
             if !page.has_more {
                 break;
             }
@@ -420,16 +310,8 @@ async fn many_requests_at_once_are_all_kept() {
             result.unwrap();
         }
         assert_eq!(all(&store, &p).await.len(), 240);
-        let page = store
-            .telemetry
-            .traces(&p, &TraceQuery::default())
-            .await
-            .unwrap();
-        let n: u32 = page
-            .items
-            .iter()
-            .map(|stored| stored.trace.n_observations)
-            .sum();
+        let page = store.telemetry.traces(&p, &TraceQuery::default()).await.unwrap();
+        let n: u32 = page.items.iter().map(|stored| stored.trace.n_observations).sum();
         assert_eq!((page.n_total, n), (7, 240));
     })
     .await;
@@ -438,35 +320,20 @@ async fn many_requests_at_once_are_all_kept() {
 #[tokio::test]
 async fn a_database_locked_by_another_process_refuses_and_loses_nothing() {
     let database = TempDatabase::sqlite();
-    let options = Options {
-        wait: std::time::Duration::from_secs(2),
-        ..Options::default()
-    };
+    let options = Options { wait: std::time::Duration::from_secs(2), ..Options::default() };
     let store = Store::open(database.url(), &options).await.unwrap();
     let p = project("p1");
-    store
-        .telemetry
-        .write_batch(&p, batch(vec![span(1, 1, None)]), at(0))
-        .await
-        .unwrap();
+    store.telemetry.write_batch(&p, batch(vec![span(1, 1, None)]), at(0)).await.unwrap();
     let DatabaseUrl::Sqlite(path) = database.url() else {
         unreachable!("a file was asked for");
     };
-    let other = sqlx_sqlite::SqlitePool::connect(&format!("sqlite:{}", path.display()))
-        .await
-        .unwrap();
+    let other =
+        sqlx_sqlite::SqlitePool::connect(&format!("sqlite:{}", path.display())).await.unwrap();
     let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
-    let refused = store
-        .telemetry
-        .write_batch(&p, batch(vec![span(1, 2, None)]), at(1))
-        .await;
+    let refused = store.telemetry.write_batch(&p, batch(vec![span(1, 2, None)]), at(1)).await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     lock.rollback().await.unwrap();
-    store
-        .telemetry
-        .write_batch(&p, batch(vec![span(1, 2, None)]), at(2))
-        .await
-        .unwrap();
+    store.telemetry.write_batch(&p, batch(vec![span(1, 2, None)]), at(2)).await.unwrap();
     assert_eq!(all(&store, &p).await.len(), 2);
     store.close().await;
 }
@@ -476,32 +343,18 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     let p = project("p1");
-    store
-        .telemetry
-        .write_batch(&p, batch(vec![span(1, 1, None)]), at(0))
-        .await
-        .unwrap();
+    store.telemetry.write_batch(&p, batch(vec![span(1, 1, None)]), at(0)).await.unwrap();
     let perpend_db::Engine::Sqlite { writer, .. } = store.pool.engine() else {
         unreachable!("a file was asked for");
     };
     // As good as a full disk: the database may not grow, and says so with the same code.
-    sqlx::query("PRAGMA max_page_count = 1")
-        .execute(writer)
-        .await
-        .unwrap();
+    sqlx::query("PRAGMA max_page_count = 1").execute(writer).await.unwrap();
     let many = |n: u32| batch((0..500).map(|k| span(n, k, None)).collect());
     let refused = store.telemetry.write_batch(&p, many(2), at(1)).await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert_eq!(all(&store, &p).await.len(), 1);
-    sqlx::query("PRAGMA max_page_count = 1000000")
-        .execute(writer)
-        .await
-        .unwrap();
-    store
-        .telemetry
-        .write_batch(&p, many(2), at(2))
-        .await
-        .unwrap();
+    sqlx::query("PRAGMA max_page_count = 1000000").execute(writer).await.unwrap();
+    store.telemetry.write_batch(&p, many(2), at(2)).await.unwrap();
     assert_eq!(all(&store, &p).await.len(), 501);
     store.close().await;
 }
@@ -520,15 +373,8 @@ async fn a_corrupt_file_is_an_error_and_no_panic() {
 /// Versions of few spans in few traces, so that they meet.
 fn any_span() -> impl Strategy<Value = Observation> {
     let parent = prop::option::of(0..6_u32);
-    (
-        0..3_u32,
-        0..6_u32,
-        parent,
-        0..3_i64,
-        0..3_u32,
-        any::<bool>(),
-    )
-        .prop_map(|(trace, id, parent, end, richness, is_explicit)| {
+    (0..3_u32, 0..6_u32, parent, 0..3_i64, 0..3_u32, any::<bool>()).prop_map(
+        |(trace, id, parent, end, richness, is_explicit)| {
             let mut made = span(trace, id, parent.filter(|parent| *parent != id));
             made.end = (end > 0).then(|| at(1_000 * end));
             made.attribute_count = richness;
@@ -543,17 +389,15 @@ fn any_span() -> impl Strategy<Value = Observation> {
                 })
             });
             made
-        })
+        },
+    )
 }
 
 /// Of each (trace, id, rank) only the first.
 fn without_ties(spans: Vec<Observation>) -> Vec<Observation> {
     let mut seen = std::collections::HashSet::new();
     let key = |o: &Observation| (o.trace_id.clone(), o.id.clone(), o.end, o.attribute_count);
-    spans
-        .into_iter()
-        .filter(|span| seen.insert(key(span)))
-        .collect()
+    spans.into_iter().filter(|span| seen.insert(key(span))).collect()
 }
 
 #[tokio::test]
@@ -567,43 +411,24 @@ async fn order_splitting_and_repetition_do_not_matter() {
             let mut shuffled = shuffled.new_tree(&mut runner).unwrap().current();
             shuffled.extend_from_within(..shuffled.len() / 2);
             let (one, many) = (project(&format!("a{round}")), project(&format!("b{round}")));
-            store
-                .telemetry
-                .write_batch(&one, batch(spans.clone()), at(0))
-                .await
-                .unwrap();
+            store.telemetry.write_batch(&one, batch(spans.clone()), at(0)).await.unwrap();
             for part in shuffled.chunks(1 + round % 3) {
-                store
-                    .telemetry
-                    .write_batch(&many, batch(part.to_vec()), at(0))
-                    .await
-                    .unwrap();
+                store.telemetry.write_batch(&many, batch(part.to_vec()), at(0)).await.unwrap();
             }
             let plain = |stored: Vec<StoredObservation>| -> Vec<_> {
-                stored
-                    .into_iter()
-                    .map(|s| (s.observation, s.of_trace))
-                    .collect()
+                stored.into_iter().map(|s| (s.observation, s.of_trace)).collect()
             };
-            assert_eq!(
-                plain(all(&store, &one).await),
-                plain(all(&store, &many).await)
-            );
+            assert_eq!(plain(all(&store, &one).await), plain(all(&store, &many).await));
             let query = TraceQuery {
                 with_content: true,
                 with_observation_ids: true,
                 ..TraceQuery::default()
             };
             let traces = [&one, &many].map(|p| store.telemetry.traces(p, &query));
-            let [a, b] = futures_util::future::join_all(traces)
-                .await
-                .try_into()
-                .unwrap();
+            let [a, b] = futures_util::future::join_all(traces).await.try_into().unwrap();
             let facts = |page: Result<Numbered<StoredTrace>, Error>| -> Vec<_> {
                 let items = page.unwrap().items.into_iter();
-                items
-                    .map(|t| (t.trace, t.observation_ids, t.activity.n_open))
-                    .collect()
+                items.map(|t| (t.trace, t.observation_ids, t.activity.n_open)).collect()
             };
             assert_eq!(facts(a), facts(b));
         }
@@ -670,15 +495,8 @@ fn any_condition() -> impl Strategy<Value = Value> {
 fn odd_span() -> impl Strategy<Value = Observation> {
     let text = || {
         prop::option::of(
-            prop_oneof![
-                Just(""),
-                Just("a"),
-                Just("ab"),
-                Just("xab"),
-                Just("é_A"),
-                Just("b%")
-            ]
-            .prop_map(str::to_owned),
+            prop_oneof![Just(""), Just("a"), Just("ab"), Just("xab"), Just("é_A"), Just("b%")]
+                .prop_map(str::to_owned),
         )
     };
     let texts = (text(), text(), text(), text(), text());
@@ -692,8 +510,7 @@ fn odd_span() -> impl Strategy<Value = Observation> {
             made.status_message = status;
             made.model = user;
             made.usage = BTreeMap::new();
-            made.usage
-                .extend(tokens.map(|n| ("input".to_owned(), (5 * n).into())));
+            made.usage.extend(tokens.map(|n| ("input".to_owned(), (5 * n).into())));
             made.completion_start = has_first_token.then(|| at(900));
             made
         },
@@ -707,11 +524,7 @@ async fn a_filter_means_the_same_in_memory_and_in_sql() {
         let p = project("p1");
         let spans = prop::collection::vec(odd_span(), 60..61);
         let spans = spans.new_tree(&mut runner).unwrap().current();
-        store
-            .telemetry
-            .write_batch(&p, batch(spans), at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let stored = all(&store, &p).await;
         for _ in 0..400 {
             let raw = prop::collection::vec(any_condition(), 1..3);
@@ -719,12 +532,7 @@ async fn a_filter_means_the_same_in_memory_and_in_sql() {
             let filter = Filter::parse(&raw, OBSERVATIONS).unwrap();
             let expected: Vec<_> = stored
                 .iter()
-                .filter(|stored| {
-                    filter.matches(&ObservationCells {
-                        stored,
-                        scores: &[],
-                    })
-                })
+                .filter(|stored| filter.matches(&ObservationCells { stored, scores: &[] }))
                 .map(|stored| (&stored.observation.trace_id, &stored.observation.id))
                 .collect();
             let query = ObservationQuery {

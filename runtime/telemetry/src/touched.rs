@@ -35,10 +35,7 @@ static DELETE_TOUCHED: Sized =
     Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
 
 fn wrong(error: &dyn std::error::Error) -> Error {
-    Error::Inconsistent {
-        what: "touched row",
-        detail: error.to_string(),
-    }
+    Error::Inconsistent { what: "touched row", detail: error.to_string() }
 }
 
 /// The sessions that the body of a touched row names; a text that can be no id is none that is scored.
@@ -88,12 +85,7 @@ async fn insert(
     (body, kind): (Vec<u8>, i64),
     now: Timestamp,
 ) -> Result<(), Error> {
-    let args = [
-        project.as_str().into(),
-        now.as_micros().into(),
-        body.into(),
-        kind.into(),
-    ];
+    let args = [project.as_str().into(), now.as_micros().into(), body.into(), kind.into()];
     tx.execute(INSERT, &args).await?;
     Ok(())
 }
@@ -161,10 +153,8 @@ impl Telemetry {
     /// # Errors
     /// When the database fails.
     pub async fn touched(&self, limit: u32) -> Result<Vec<Touched>, Error> {
-        let rows: Vec<TouchedRow> = query(TOUCHED)
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await?;
+        let rows: Vec<TouchedRow> =
+            query(TOUCHED).bind(i64::from(limit)).fetch_all(&self.pool).await?;
         let touched = rows.into_iter().map(|row| {
             let mut touched = Touched {
                 seq: row.seq,

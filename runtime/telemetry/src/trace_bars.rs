@@ -61,10 +61,7 @@ impl Telemetry {
         let tenant = sql.bind(tenant.into());
         let (Environments::Only(names) | Environments::AllBut(names)) = environments;
         let different: BTreeSet<&str> = names.iter().copied().collect();
-        let names: Vec<String> = different
-            .into_iter()
-            .map(|name| sql.bind_text(name))
-            .collect();
+        let names: Vec<String> = different.into_iter().map(|name| sql.bind_text(name)).collect();
         let mut rows = Vec::with_capacity(stretches.len());
         for (place, (from, to)) in stretches.iter().enumerate() {
             let [from, to] = [from, to].map(|at| sql.bind(at.as_micros().into()));
@@ -73,9 +70,8 @@ impl Telemetry {
             ));
         }
         // An index by environment tells one of them; one query that excludes some would read every row.
-        let of_each = names
-            .iter()
-            .map(|name| began(&tenant, "", &format!(" AND t.environment = {name}")));
+        let of_each =
+            names.iter().map(|name| began(&tenant, "", &format!(" AND t.environment = {name}")));
         let of_each: Vec<String> = of_each.collect();
         let (traces, test) = match environments {
             Environments::Only(_) => (of_each.join(" + "), "IN"),
@@ -86,10 +82,7 @@ impl Telemetry {
         };
         let failed = match names.is_empty() {
             true => " AND t.n_error > 0".to_owned(),
-            false => format!(
-                " AND t.n_error > 0 AND t.environment {test} ({})",
-                names.join(", ")
-            ),
+            false => format!(" AND t.n_error > 0 AND t.environment {test} ({})", names.join(", ")),
         };
         // SQLite has no statistics that would tell that few traces have errors.
         let index = match self.pool.is_postgres() {

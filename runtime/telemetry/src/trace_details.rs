@@ -27,11 +27,7 @@ const ROOT: &str = "o.trace, o.seq, o.payload, o.place";
 
 impl RootRow {
     const fn stored_at(&self) -> StoredAt {
-        StoredAt {
-            seq: self.seq,
-            payload: self.payload,
-            place: self.place,
-        }
+        StoredAt { seq: self.seq, payload: self.payload, place: self.place }
     }
 }
 
@@ -83,10 +79,7 @@ impl Telemetry {
         let contents = self.contents_up_to(&stored, max_bytes).await?;
         let next = roots.get(contents.len()).map(|(at, _)| *at);
         for ((at, _), content) in roots.iter().zip(contents) {
-            traces[*at]
-                .1
-                .trace
-                .add_root_content(&content.unwrap_or_default());
+            traces[*at].1.trace.add_root_content(&content.unwrap_or_default());
         }
         Ok(next.unwrap_or(n_traces))
     }
@@ -108,10 +101,8 @@ impl Telemetry {
                 chunk.iter().map(|(number, _)| (*number).into()).collect();
             type Costs = (i64, String, Option<f64>, Option<f64>);
             let rows: Vec<Costs> = self.pool.select(&sql, &args).await?;
-            let mut by_number: HashMap<i64, &mut StoredTrace> = chunk
-                .iter_mut()
-                .map(|(number, stored)| (*number, stored))
-                .collect();
+            let mut by_number: HashMap<i64, &mut StoredTrace> =
+                chunk.iter_mut().map(|(number, stored)| (*number, stored)).collect();
             for (number, id, input, output) in rows {
                 let Some(stored) = by_number.get_mut(&number) else {
                     continue;

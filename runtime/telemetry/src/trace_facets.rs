@@ -80,15 +80,9 @@ impl Telemetry {
             return Ok(Facets::default());
         };
         let is_postgres = self.pool.is_postgres();
-        let query = TraceQuery {
-            filter: filter.clone(),
-            ..TraceQuery::default()
-        };
+        let query = TraceQuery { filter: filter.clone(), ..TraceQuery::default() };
         let shape = Shape::new(project, tenant, &query, is_postgres, Way::InTime);
-        let mut sql = Sql {
-            text: String::new(),
-            args: shape.args,
-        };
+        let mut sql = Sql { text: String::new(), args: shape.args };
         let project = sql.bind_text(project.as_str());
         sql.push(&format!(
             "WITH n AS MATERIALIZED (SELECT t.trace_id, t.environment, t.name, t.user_id, t.release, t.level, t.detail{} \
@@ -112,25 +106,14 @@ impl Telemetry {
         let n_traces = n_traces.map_or(0, |row| row.n.unsigned_abs());
         let facets = FacetColumn::ALL.into_iter().enumerate();
         let facets = facets.map(|(at, column)| {
-            let own = told
-                .iter()
-                .filter(|row| usize::try_from(row.facet) == Ok(at));
-            let mut values: Vec<_> = own
-                .map(|row| (row.value.clone(), row.n.unsigned_abs()))
-                .collect();
+            let own = told.iter().filter(|row| usize::try_from(row.facet) == Ok(at));
+            let mut values: Vec<_> =
+                own.map(|row| (row.value.clone(), row.n.unsigned_abs())).collect();
             let has_more = VALUES < values.len();
             values.truncate(VALUES);
-            Facet {
-                column,
-                values,
-                has_more,
-            }
+            Facet { column, values, has_more }
         });
-        Ok(Facets {
-            n_traces,
-            is_cut: n_traces == u64::from(max),
-            facets: facets.collect(),
-        })
+        Ok(Facets { n_traces, is_cut: n_traces == u64::from(max), facets: facets.collect() })
     }
 
     /// How many traces fit: as far as `max`, to the end where there is none, and where a part of the filter is tested in memory, out of the newest
@@ -144,11 +127,7 @@ impl Telemetry {
         filter: &Filter,
         (max, max_tested): (Option<u64>, u64),
     ) -> Result<Counted, Error> {
-        let query = TraceQuery {
-            filter: filter.clone(),
-            limit: 1,
-            ..TraceQuery::default()
-        };
+        let query = TraceQuery { filter: filter.clone(), limit: 1, ..TraceQuery::default() };
         let nothing = Counted::default();
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(nothing);

@@ -160,10 +160,7 @@ impl Telemetry {
         let mut found: Vec<Newest> = self.pool.select(&sql.text, &sql.args).await?;
         let has_more = query.limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
         found.truncate(query.limit as usize);
-        let place = |row: Newest| Cursor {
-            at: Timestamp::from_micros(row.last_at),
-            id: row.id,
-        };
+        let place = |row: Newest| Cursor { at: Timestamp::from_micros(row.last_at), id: row.id };
         Ok((found.into_iter().map(place).collect(), has_more))
     }
 
@@ -323,8 +320,7 @@ impl Narrowed {
     /// look at all traces of the group each time.
     fn of_later(&self, table: &str) -> String {
         let all = self.others.iter();
-        all.map(|condition| format!(" AND {table}.{condition}"))
-            .collect()
+        all.map(|condition| format!(" AND {table}.{condition}")).collect()
     }
 
     pub(super) fn push(&self, table: &str, sql: &mut Sql) {

@@ -146,14 +146,9 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
     ) -> Result<Numbered<StoredTrace>, Error> {
-        let tested = self
-            .traces_tested(project, query, max_tested(query))
-            .await?;
+        let tested = self.traces_tested(project, query, max_tested(query)).await?;
         match tested.n_left {
-            0 => Ok(Numbered {
-                items: tested.traces,
-                n_total: tested.total.unwrap_or_default().n,
-            }),
+            0 => Ok(Numbered { items: tested.traces, n_total: tested.total.unwrap_or_default().n }),
             _ => Err(Error::Conflict(SEARCH_TOO_WIDE)),
         }
     }
@@ -167,10 +162,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
     ) -> Result<(TracesReader, u64), Error> {
-        let bounds = Bounds {
-            max_tested: max_tested(query),
-            max_counted: None,
-        };
+        let bounds = Bounds { max_tested: max_tested(query), max_counted: None };
         let found = self.find_traces(project, query, None, bounds).await?;
         if 0 < found.n_left {
             return Err(Error::Conflict(SEARCH_TOO_WIDE));
@@ -240,10 +232,7 @@ impl Telemetry {
         query: &TraceQuery,
         max_tested: u64,
     ) -> Result<TestedTraces, Error> {
-        let bounds = Bounds {
-            max_tested,
-            max_counted: None,
-        };
+        let bounds = Bounds { max_tested, max_counted: None };
         let found = self.find_traces(project, query, None, bounds).await?;
         self.filled(query, found, Places::default()).await
     }
@@ -286,22 +275,15 @@ impl Telemetry {
             match shape.rest.is_empty() {
                 true => {
                     let max = bounds.max_counted;
-                    self.page_of((project, tenant), query, from, (shape, max))
-                        .await
+                    self.page_of((project, tenant), query, from, (shape, max)).await
                 }
-                false => {
-                    self.scan_traces((project, tenant), query, from, &shape, bounds)
-                        .await
-                }
+                false => self.scan_traces((project, tenant), query, from, &shape, bounds).await,
             }
         };
         let found = find(query, from).await?;
         let is_short = found.stopped.is_none() && !found.has_before;
         if matches!(from, Some(TracesFrom::Before(_))) && is_short {
-            let first = TraceQuery {
-                page: 1,
-                ..query.clone()
-            };
+            let first = TraceQuery { page: 1, ..query.clone() };
             return find(&first, None).await;
         }
         Ok(found)
@@ -365,10 +347,7 @@ impl Telemetry {
         let end = u64::from(query.page.max(1)) * u64::from(query.limit);
         let max = max.filter(|max| end <= *max);
         let total = match shape.summed() {
-            Some(sql) => Counted {
-                n: self.count(&sql.text, &sql.args).await?,
-                is_more: false,
-            },
+            Some(sql) => Counted { n: self.count(&sql.text, &sql.args).await?, is_more: false },
             None => self.counted(&shape.rows(), max).await?,
         };
         let is_few = !total.is_more && total.n <= FEW;
@@ -384,10 +363,7 @@ impl Telemetry {
         };
         let list = Ordered::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);
-        let mut found = Found {
-            total: Some(total),
-            ..Found::default()
-        };
+        let mut found = Found { total: Some(total), ..Found::default() };
         let Some(from) = from else {
             let skip = u64::from(query.page.max(1) - 1) * limit;
             let n_total = if total.is_more { u64::MAX } else { total.n };
@@ -455,12 +431,7 @@ impl Telemetry {
             });
             skip = skip.saturating_sub(n_before);
         }
-        let part = Part {
-            from: None,
-            backwards,
-            skip,
-            limit: Some(take),
-        };
+        let part = Part { from: None, backwards, skip, limit: Some(take) };
         let mut numbers = self.numbers_of(&list, part).await?;
         if backwards {
             numbers.reverse();
@@ -492,10 +463,7 @@ impl Telemetry {
     }
 
     async fn trace_numbers(&self, sql: &str, args: &[Arg<'static>]) -> Result<Vec<i64>, Error> {
-        query_scalar(sql.to_owned())
-            .bind_all(args)
-            .fetch_all(&self.pool)
-            .await
+        query_scalar(sql.to_owned()).bind_all(args).fetch_all(&self.pool).await
     }
 
     /// A page of the traces that pass what is tested in memory. Only numbers are held. Where the list need not be counted it
@@ -518,31 +486,21 @@ impl Telemetry {
         let wanted = is_bounded.then_some(skip + limit + 1);
         let near = match wanted {
             Some(wanted) if shape.gathers && query.order == TraceOrder::Timestamp => {
-                self.scan_near((project, tenant), query, from, wanted)
-                    .await?
+                self.scan_near((project, tenant), query, from, wanted).await?
             }
             _ => None,
         };
         let scanned = match near {
             Some(scanned) => scanned,
-            None => {
-                self.scan(project, (&list, shape), from, (bounds.max_tested, wanted))
-                    .await?
-            }
+            None => self.scan(project, (&list, shape), from, (bounds.max_tested, wanted)).await?,
         };
         let mut passing = scanned.passing;
-        let mut found = Found {
-            n_tested: scanned.n_tested,
-            n_left: scanned.n_left,
-            ..Found::default()
-        };
+        let mut found =
+            Found { n_tested: scanned.n_tested, n_left: scanned.n_left, ..Found::default() };
         let last = scanned.last.filter(|_| 0 < scanned.n_left);
         let Some(from) = from else {
             if wanted.is_none_or(|wanted| passing.len() < wanted) {
-                found.total = Some(Counted {
-                    n: passing.len() as u64,
-                    is_more: 0 < found.n_left,
-                });
+                found.total = Some(Counted { n: passing.len() as u64, is_more: 0 < found.n_left });
             }
             found.has_before = 0 < skip;
             found.has_behind = skip + limit < passing.len();
@@ -552,9 +510,7 @@ impl Telemetry {
             return Ok(found);
         };
         let has_more = limit < passing.len();
-        found.stopped = last
-            .filter(|_| !has_more)
-            .map(|last| (last, from.is_backwards()));
+        found.stopped = last.filter(|_| !has_more).map(|last| (last, from.is_backwards()));
         passing.truncate(limit);
         (found.has_before, found.has_behind) = (true, has_more);
         if from.is_backwards() {
@@ -584,16 +540,12 @@ impl Telemetry {
         };
         let mut sql = Sql::default();
         let tenant_at = sql.bind(tenant.into());
-        sql.push(&format!(
-            "SELECT t.started_at FROM traces t WHERE t.tenant = {tenant_at}"
-        ));
+        sql.push(&format!("SELECT t.started_at FROM traces t WHERE t.tenant = {tenant_at}"));
         if let Some(cursor) = cursor {
             let at = sql.bind(cursor.at.as_micros().into());
             sql.push(&format!(" AND t.started_at {beyond} {at}"));
         }
-        sql.push(&format!(
-            " ORDER BY t.started_at {direction} LIMIT 1 OFFSET {NEAR}"
-        ));
+        sql.push(&format!(" ORDER BY t.started_at {direction} LIMIT 1 OFFSET {NEAR}"));
         let last = self.trace_numbers(&sql.text, &sql.args).await?;
         let last = last.first().copied();
         let shape = Shape::new(project, tenant, query, false, Way::OneByOne);
@@ -646,9 +598,8 @@ impl Telemetry {
             scanned.n_tested = n_read;
             scanned.last = numbers.iter().take(max).next_back().copied();
             let missing = wanted.map(|wanted| wanted - scanned.passing.len());
-            let (some, n_left) = self
-                .passing_traces(project, shape, numbers, (max, missing))
-                .await?;
+            let (some, n_left) =
+                self.passing_traces(project, shape, numbers, (max, missing)).await?;
             scanned.passing.extend(some);
             let is_full = wanted.is_some_and(|wanted| wanted <= scanned.passing.len());
             let is_end = wanted.is_none() || n < left.min(block);
@@ -708,10 +659,7 @@ impl Telemetry {
                 let all = scores.get(&stored.trace.id).map_or(&[][..], Vec::as_slice);
                 let own = all.iter().filter(|score| is_about(score, None));
                 let own: Vec<Score> = own.cloned().collect();
-                let cells = TraceCells {
-                    stored,
-                    scores: &own,
-                };
+                let cells = TraceCells { stored, scores: &own };
                 if rest.holds(&cells) {
                     passing.push((*number, stored));
                 }
@@ -745,10 +693,7 @@ impl Telemetry {
                 found.insert(row.number, row.stored()?);
             }
         }
-        Ok(numbers
-            .iter()
-            .filter_map(|number| Some((*number, found.remove(number)?)))
-            .collect())
+        Ok(numbers.iter().filter_map(|number| Some((*number, found.remove(number)?))).collect())
     }
 
     /// One trace, completed with the content of its root when asked for.

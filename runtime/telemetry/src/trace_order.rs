@@ -171,20 +171,14 @@ impl Ordered {
             false => vec![Key::new(column, ascends), Key::new("t.trace_id", true)],
         };
         Self {
-            runs: vec![Run {
-                from: shape.from_traces.clone(),
-                keys,
-            }],
+            runs: vec![Run { from: shape.from_traces.clone(), keys }],
             args: shape.args.clone(),
             number: shape.number,
         }
     }
 
     fn by_score(shape: &Shape, project: &ProjectId, name: &str, ascends: bool) -> Self {
-        let mut sql = Sql {
-            text: String::new(),
-            args: shape.args.clone(),
-        };
+        let mut sql = Sql { text: String::new(), args: shape.args.clone() };
         let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
         let (traces, conditions) = (&shape.from_traces, &shape.conditions);
         let sign = if ascends { "<" } else { ">" };
@@ -244,26 +238,17 @@ impl Ordered {
     }
 
     fn select(&self, run: &Run) -> Sql {
-        Sql {
-            text: format!("SELECT {}{}", self.number, run.from),
-            args: self.args.clone(),
-        }
+        Sql { text: format!("SELECT {}{}", self.number, run.from), args: self.args.clone() }
     }
 
     /// `FROM ... WHERE ...` of the rows of a run.
     fn rows(&self, run: &Run) -> Sql {
-        Sql {
-            text: run.from.clone(),
-            args: self.args.clone(),
-        }
+        Sql { text: run.from.clone(), args: self.args.clone() }
     }
 
     /// The list with one more condition.
     pub(super) fn narrowed(mut self, condition: impl FnOnce(&mut Sql)) -> Self {
-        let mut sql = Sql {
-            text: String::new(),
-            args: std::mem::take(&mut self.args),
-        };
+        let mut sql = Sql { text: String::new(), args: std::mem::take(&mut self.args) };
         condition(&mut sql);
         self.args = sql.args;
         for run in &mut self.runs {
@@ -303,10 +288,8 @@ impl Telemetry {
                 let left = limit - numbers.len() as u64;
                 sql.push(&format!(" LIMIT {left} OFFSET {skip}"));
             }
-            let found: Vec<i64> = query_scalar(sql.text)
-                .bind_all(&sql.args)
-                .fetch_all(&self.pool)
-                .await?;
+            let found: Vec<i64> =
+                query_scalar(sql.text).bind_all(&sql.args).fetch_all(&self.pool).await?;
             let is_last = nth + 1 == ways.len();
             if found.is_empty() && 0 < skip && !is_last {
                 // All of the run was passed over.
@@ -316,10 +299,7 @@ impl Telemetry {
                 skip = 0;
             }
             numbers.extend(found);
-            if part
-                .limit
-                .is_some_and(|limit| limit <= numbers.len() as u64)
-            {
+            if part.limit.is_some_and(|limit| limit <= numbers.len() as u64) {
                 break;
             }
         }
@@ -361,10 +341,7 @@ impl Telemetry {
         };
         let n = self.count(&sql, &rows.args).await?;
         let most = max.unwrap_or(u64::MAX);
-        Ok(Counted {
-            n: n.min(most),
-            is_more: most < n,
-        })
+        Ok(Counted { n: n.min(most), is_more: most < n })
     }
 
     /// The cursor of a trace in the order of a list; none in an order without cursors, and for a deleted trace.
@@ -377,11 +354,7 @@ impl Telemetry {
         let column = column_of(&query.order);
         let of_figure =
             format!("SELECT {column}, t.started_at, t.number FROM traces t WHERE t.number = $1");
-        let cursor = |figure, at, tie| TraceCursor {
-            figure,
-            at: Timestamp::from_micros(at),
-            tie,
-        };
+        let cursor = |figure, at, tie| TraceCursor { figure, at: Timestamp::from_micros(at), tie };
         match &query.order {
             TraceOrder::Timestamp => self.cursor_in_time(number).await,
             TraceOrder::Latency | TraceOrder::TotalTokens | TraceOrder::ErrorCount => {

@@ -144,10 +144,7 @@ impl Shape {
             },
             from_traces,
             conditions: format!("t.tenant = {of_tenant}{conditions}"),
-            is_of_environments: filter
-                .conditions
-                .iter()
-                .all(|own| is_about(own, &["environment"])),
+            is_of_environments: filter.conditions.iter().all(|own| is_about(own, &["environment"])),
             args: sql.args,
             rest: Rest::new(rest),
             number,
@@ -161,10 +158,7 @@ impl Shape {
 
     /// `FROM ... WHERE ...` with its values.
     pub(super) fn rows(&self) -> Sql {
-        Sql {
-            text: self.from.clone(),
-            args: self.args.clone(),
-        }
+        Sql { text: self.from.clone(), args: self.args.clone() }
     }
 
     /// How many rows there are, where environments alone decide.
@@ -197,11 +191,7 @@ pub(crate) fn push_marks(
     };
     for set in sets {
         let places: Vec<String> = set.iter().map(|mark| sql.bind_text(mark)).collect();
-        let not = if marked.op == SetOp::NoneOf {
-            "NOT "
-        } else {
-            ""
-        };
+        let not = if marked.op == SetOp::NoneOf { "NOT " } else { "" };
         sql.push(&format!(
             " AND {not}EXISTS (SELECT 1 FROM trace_marks m WHERE m.tenant = {tenant} \
              AND m.mark IN ({}) AND m.started_at = {start} AND m.trace = {number})",

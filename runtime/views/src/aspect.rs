@@ -118,10 +118,7 @@ impl Looking {
 
     /// The same in the tree: where a step is opened from another view.
     pub(crate) fn in_tree(&self) -> Self {
-        Self {
-            aspect: Aspect::Tree,
-            ..self.clone()
-        }
+        Self { aspect: Aspect::Tree, ..self.clone() }
     }
 
     /// What of it the address says, each parameter with an `&` before it.
@@ -192,9 +189,7 @@ impl Kept {
                 Some(id) => format!("observation={}", encode(id)),
                 None => "trace".to_owned(),
             },
-            folds: folds
-                .map(|(name, value)| format!("&{name}={}", encode(value)))
-                .collect(),
+            folds: folds.map(|(name, value)| format!("&{name}={}", encode(value))).collect(),
         }
     }
 
@@ -207,10 +202,7 @@ impl Kept {
 
 /// The parameters of what was opened and closed by hand: names and values.
 fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
-    let lists = [
-        (&folds.closed, ["fold", "fold-run"]),
-        (&folds.open, ["open", "open-run"]),
-    ];
+    let lists = [(&folds.closed, ["fold", "fold-run"]), (&folds.open, ["open", "open-run"])];
     let mut pairs = Vec::new();
     for (marks, [of_row, of_run]) in lists {
         pairs.extend(marks.iter().map(|mark| match mark {
@@ -322,10 +314,7 @@ impl Kinds {
             let is_chosen = looking.kinds.contains(kind);
             (kind.as_str(), kind_word(*kind), count(*n), is_chosen)
         });
-        let all = Looking {
-            kinds: Vec::new(),
-            ..looking.clone()
-        };
+        let all = Looking { kinds: Vec::new(), ..looking.clone() };
         Self {
             choices: choices.collect(),
             kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
@@ -383,33 +372,22 @@ impl Head {
         let aspects = Aspect::ALL.iter().map(|(own, _, label, key)| Link {
             label,
             key,
-            href: at(&Looking {
-                aspect: *own,
-                ..looking.clone()
-            }),
+            href: at(&Looking { aspect: *own, ..looking.clone() }),
             is_current: *own == looking.aspect,
         });
         let levels = LEVELS.iter().map(|(min, label)| Link {
             label,
             key: "",
-            href: at(&Looking {
-                min: *min,
-                ..looking.clone()
-            }),
+            href: at(&Looking { min: *min, ..looking.clone() }),
             is_current: *min == looking.min,
         });
         let traces = format!("{base}/traces");
         let find = format!("{traces}/{}/find", segment(trace.id.as_str()));
         let sought = search(looking, kept, &find);
         let within = looking.within.clone();
-        let kept_list = within
-            .iter()
-            .map(|within| format!("&in={}", encode(&within.list)));
+        let kept_list = within.iter().map(|within| format!("&in={}", encode(&within.list)));
         let id = encode(trace.id.as_str());
-        let of_trace = Kept {
-            selection: "trace".to_owned(),
-            ..kept.clone()
-        };
+        let of_trace = Kept { selection: "trace".to_owned(), ..kept.clone() };
         let pane = of_trace.address(&looking.in_tree());
         let figures = figures(trace, &input);
         let n_more_chips = input.chips.len().saturating_sub(CHIPS);
@@ -428,9 +406,7 @@ impl Head {
             bookmarks: format!("{base}/bookmarks"),
             tagging: format!("{traces}/{}", segment(trace.id.as_str())),
             compare: format!("{traces}/compare?a={id}{}", kept_list.collect::<String>()),
-            list: within
-                .as_ref()
-                .map_or(traces, |within| format!("{base}{}", within.list)),
+            list: within.as_ref().map_or(traces, |within| format!("{base}{}", within.list)),
             within,
             version: (!input.version.is_empty()).then_some(input.version),
             figures,
@@ -443,11 +419,7 @@ impl Head {
             viewed: viewed(looking),
             kinds: Kinds::new(looking, kept, &input.kinds),
             columns: ColumnChoice::new(looking, kept),
-            all: at(&Looking {
-                min: None,
-                kinds: Vec::new(),
-                ..looking.clone()
-            }),
+            all: at(&Looking { min: None, kinds: Vec::new(), ..looking.clone() }),
             faults: input.faults.into_iter().map(Text::from).collect(),
             is_bookmarked: trace.bookmarked,
             tags: tags(trace.tags.iter().map(String::as_str), base),
@@ -476,10 +448,7 @@ impl ColumnChoice {
             let is_chosen = looking.columns.is_empty() || looking.columns.contains(own);
             (*name, *label, is_chosen)
         });
-        let all = Looking {
-            columns: Vec::new(),
-            ..looking.clone()
-        };
+        let all = Looking { columns: Vec::new(), ..looking.clone() };
         matches!(looking.aspect, Aspect::Tree | Aspect::Time).then(|| Self {
             choices: choices.collect(),
             kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
@@ -493,10 +462,7 @@ fn search(looking: &Looking, kept: &Kept, find: &str) -> Option<Search> {
     Some(Search {
         text: Text::from(text),
         all: format!("{find}?q={}", encode(text)),
-        end: kept.address(&Looking {
-            find: None,
-            ..looking.clone()
-        }),
+        end: kept.address(&Looking { find: None, ..looking.clone() }),
     })
 }
 
@@ -514,12 +480,8 @@ pub(crate) struct Figure {
 
 fn figures(trace: &Trace, input: &HeadInput) -> Vec<Figure> {
     let [_, _, warnings, errors] = trace.n_by_level;
-    let plain = |label, value: String| Figure {
-        fact: fact(label, value),
-        at: None,
-        more: None,
-        unit: "",
-    };
+    let plain =
+        |label, value: String| Figure { fact: fact(label, value), at: None, more: None, unit: "" };
     let counted = |label, n: u64, [one, several]: [&'static str; 2]| Figure {
         unit: if n == 1 { one } else { several },
         ..plain(label, count(n))
@@ -536,26 +498,17 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<Figure> {
             more: Some(more).filter(|more| !more.is_empty()),
             ..plain("State", word.to_owned())
         }),
-        Some(Figure {
-            at: Some(trace.timestamp),
-            ..plain("Started", String::new())
-        }),
+        Some(Figure { at: Some(trace.timestamp), ..plain("Started", String::new()) }),
         Some(plain("Latency", duration(trace.latency_us))),
-        first_token.map(|us| Figure {
-            unit: "to the first token",
-            ..plain("First token", duration(us))
-        }),
+        first_token
+            .map(|us| Figure { unit: "to the first token", ..plain("First token", duration(us)) }),
         Some(Figure {
             more: tokens_by_bucket(&trace.usage),
             unit: "tokens",
             ..plain("Tokens", tokens)
         }),
         Some(plain("Cost", cost(trace.cost()))),
-        Some(counted(
-            "Steps",
-            trace.n_observations.into(),
-            ["step", "steps"],
-        )),
+        Some(counted("Steps", trace.n_observations.into(), ["step", "steps"])),
         some("Errors", errors, ["error", "errors"]),
         some("Warnings", warnings, ["warning", "warnings"]),
     ];
@@ -571,30 +524,12 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
     let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
     let page = |label, by, value: &str| to(label, value, href(base, by, value));
     let mut labels = vec![alike("environment", "environment", &trace.environment)];
+    labels.extend(trace.user_id.as_deref().map(|user| page("user", GroupedBy::User, user)));
     labels.extend(
-        trace
-            .user_id
-            .as_deref()
-            .map(|user| page("user", GroupedBy::User, user)),
+        trace.session_id.as_deref().map(|session| page("session", GroupedBy::Session, session)),
     );
-    labels.extend(
-        trace
-            .session_id
-            .as_deref()
-            .map(|session| page("session", GroupedBy::Session, session)),
-    );
-    labels.extend(
-        trace
-            .release
-            .as_deref()
-            .map(|release| alike("release", "release", release)),
-    );
-    labels.extend(
-        trace
-            .version
-            .as_deref()
-            .map(|version| alike("version", "version", version)),
-    );
+    labels.extend(trace.release.as_deref().map(|release| alike("release", "release", release)));
+    labels.extend(trace.version.as_deref().map(|version| alike("version", "version", version)));
     labels
 }
 

@@ -79,11 +79,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("widths.js", SCRIPT, include_bytes!("../assets/widths.js")),
         asset("suggest.js", SCRIPT, include_bytes!("../assets/suggest.js")),
         asset("table.js", SCRIPT, include_bytes!("../assets/table.js")),
-        asset(
-            "mark.svg",
-            "image/svg+xml",
-            include_bytes!("../assets/mark.svg"),
-        ),
+        asset("mark.svg", "image/svg+xml", include_bytes!("../assets/mark.svg")),
     ]
 });
 
@@ -101,10 +97,7 @@ pub fn find(path: &str) -> Option<&'static Asset> {
 
 /// The path of a file, for templates.
 pub(crate) fn path(name: &str) -> &'static str {
-    ASSETS
-        .iter()
-        .find(|asset| asset.name == name)
-        .map_or("", |asset| &asset.path)
+    ASSETS.iter().find(|asset| asset.name == name).map_or("", |asset| &asset.path)
 }
 
 #[cfg(test)]
@@ -114,10 +107,7 @@ mod tests {
     #[test]
     fn files_are_found_under_their_digest_only() {
         let path = path("app.css");
-        assert_eq!(
-            find(path).map(|asset| asset.content_type),
-            Some("text/css; charset=utf-8")
-        );
+        assert_eq!(find(path).map(|asset| asset.content_type), Some("text/css; charset=utf-8"));
         assert!(find("/assets/app.css").is_none());
     }
 
@@ -136,11 +126,7 @@ mod tests {
         for asset in ASSETS.iter() {
             let text = std::str::from_utf8(asset.bytes).unwrap();
             let foreign = text.replace("http://www.w3.org/2000/svg", "");
-            assert!(
-                !foreign.contains("http") && !foreign.contains("eval("),
-                "{}",
-                asset.name
-            );
+            assert!(!foreign.contains("http") && !foreign.contains("eval("), "{}", asset.name);
         }
     }
 
@@ -148,14 +134,10 @@ mod tests {
 
     /// The colour variables of the light and of the dark theme.
     fn themes() -> [Colours; 2] {
-        let (light, rest) = STYLE
-            .split_once("@media (prefers-color-scheme: dark)")
-            .unwrap();
+        let (light, rest) = STYLE.split_once("@media (prefers-color-scheme: dark)").unwrap();
         let (dark, _) = rest.split_once("* {").unwrap();
         [light, dark].map(|part| {
-            let lines = part
-                .lines()
-                .filter_map(|line| line.trim().strip_prefix("--"));
+            let lines = part.lines().filter_map(|line| line.trim().strip_prefix("--"));
             let pairs = lines.filter_map(|line| line.trim_end_matches(';').split_once(": #"));
             let colours = pairs.map(|(name, hex)| {
                 let channel =

@@ -253,19 +253,13 @@ impl Chart {
     /// Says how many single values its percentiles are of.
     #[must_use]
     pub fn of_n(self, n: usize) -> Self {
-        Self {
-            n: Some(count(n as u64)),
-            ..self
-        }
+        Self { n: Some(count(n as u64)), ..self }
     }
 
     /// Says that the bars are of more rows than the list below them.
     #[must_use]
     pub fn unfiltered(self) -> Self {
-        Self {
-            is_unfiltered: true,
-            ..self
-        }
+        Self { is_unfiltered: true, ..self }
     }
 
     /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars; with
@@ -277,10 +271,7 @@ impl Chart {
         for (bar, sum) in self.bars.iter_mut().zip(costs) {
             bar.value = cost(*sum);
         }
-        self.most = cost(CostSum {
-            dollars: most,
-            ..all
-        });
+        self.most = cost(CostSum { dollars: most, ..all });
         let least = if is_least { "at least " } else { "" };
         self.unpriced =
             (0 < all.n_unpriced).then(|| format!("{least}{}", many(all.n_unpriced, "step")));
@@ -342,46 +333,27 @@ mod tests {
             &[bar(0.0, 0.0), bar(8.0, 2.0)],
             shown,
         );
-        let heights: Vec<_> = chart
-            .bars
-            .iter()
-            .map(|bar| (bar.y, bar.height, bar.part_height))
-            .collect();
+        let heights: Vec<_> =
+            chart.bars.iter().map(|bar| (bar.y, bar.height, bar.part_height)).collect();
         assert_eq!(heights, [(40.0, 0.0, 0.0), (0.0, 40.0, 10.0)]);
         assert_eq!((chart.most.as_str(), chart.is_empty()), ("8", false));
         let measured = chart.clone().measured([false, true]);
-        let values = measured
-            .bars
-            .iter()
-            .map(|bar| (bar.value.as_str(), bar.part.as_str()));
+        let values = measured.bars.iter().map(|bar| (bar.value.as_str(), bar.part.as_str()));
         assert_eq!(values.collect::<Vec<_>>(), [("–", "–"), ("8", "2")]);
         let ends = ["00:00:00", "01:00:00"].map(|time| format!(">1970-01-01 {time} UTC<"));
         let shown_there = |n: usize| chart.ends[n].as_str().contains(&ends[n]);
         assert!(shown_there(0) && shown_there(1), "{:?}", chart.ends);
-        let days = Chart::new(
-            ("Steps", Part::Errors),
-            Granularity::Day,
-            &[bar(8.0, 2.0)],
-            shown,
-        );
+        let days = Chart::new(("Steps", Part::Errors), Granularity::Day, &[bar(8.0, 2.0)], shown);
         let date = "<time datetime=\"1970-01-01\">1970-01-01</time>";
         assert_eq!((days.ends[1].as_str(), days.bucket), (date, "UTC day"));
-        let none = Chart::new(
-            ("Steps", Part::Errors),
-            Granularity::Hour,
-            &[bar(0.0, 0.0)],
-            shown,
-        );
+        let none = Chart::new(("Steps", Part::Errors), Granularity::Hour, &[bar(0.0, 0.0)], shown);
         assert!(none.is_empty());
     }
 
     #[test]
     fn a_bar_that_is_not_whole_is_hatched_and_the_legend_says_why() {
         let bar = |value, partial| Bar {
-            time: (
-                Timestamp::from_millis(0),
-                Timestamp::from_millis(86_400_000),
-            ),
+            time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
             value,
             part: 0.0,
             partial,
@@ -421,10 +393,7 @@ mod tests {
         let some = chart(&costs).of_costs(&costs, false);
         let values: Vec<&str> = some.bars.iter().map(|bar| bar.value.as_str()).collect();
         assert_eq!(values, ["$0.5000", "?", "–"]);
-        assert_eq!(
-            (some.most.as_str(), some.unpriced.as_deref()),
-            ("≥ $0.5000", Some("1 step"))
-        );
+        assert_eq!((some.most.as_str(), some.unpriced.as_deref()), ("≥ $0.5000", Some("1 step")));
         let least = chart(&costs).of_costs(&costs, true);
         assert_eq!(least.unpriced.as_deref(), Some("at least 1 step"));
         let none = chart(&costs[1..]).of_costs(&costs[1..], false);

@@ -76,11 +76,7 @@ impl Chip {
         Some(Self {
             name: Text::from(first.name.as_str()),
             value: together(&values)?,
-            tone: if is_alike {
-                tone(&first.value)
-            } else {
-                Tone::Plain
-            },
+            tone: if is_alike { tone(&first.value) } else { Tone::Plain },
             sources: sources.filter(has).collect(),
             n_own: own.len(),
             n_of_steps: of_steps.len(),
@@ -136,9 +132,9 @@ impl Chip {
             return self.list_href(base, trace);
         };
         let sign = if within.is_empty() { '?' } else { '&' };
-        let step = step.as_deref().map_or_else(String::new, |step| {
-            format!("{sign}observation={}", encode(step))
-        });
+        let step = step
+            .as_deref()
+            .map_or_else(String::new, |step| format!("{sign}observation={}", encode(step)));
         let trace = segment(trace);
         format!("{base}/traces/{trace}{within}{step}{}", anchor(id))
     }
@@ -207,21 +203,11 @@ pub(crate) mod tests {
             truth("polite", true, None),
             number("length", 120.0, None),
         ]);
-        let told = chips
-            .iter()
-            .map(|chip| format!("{} {}", chip.name, chip.value));
-        let expected = [
-            "both 0.75",
-            "polite true",
-            "length 120",
-            "cites false",
-            "overlap 0.375 (n = 2)",
-        ];
+        let told = chips.iter().map(|chip| format!("{} {}", chip.name, chip.value));
+        let expected =
+            ["both 0.75", "polite true", "length 120", "cites false", "overlap 0.375 (n = 2)"];
         assert_eq!(told.collect::<Vec<_>>(), expected);
-        assert_eq!(
-            chips[0].title(),
-            "Score of the trace; 1 of its steps left out"
-        );
+        assert_eq!(chips[0].title(), "Score of the trace; 1 of its steps left out");
         assert!(chips[4].title().starts_with("2 scores of its steps: "));
         assert_eq!((chips[1].tone, chips[3].tone), (Tone::Good, Tone::Bad));
         let shares = chips.iter().map(|chip| chip.share);
@@ -247,10 +233,7 @@ pub(crate) mod tests {
     fn a_chip_names_everybody_who_made_its_scores_once() {
         let mut scores = vec![scored("x", ScoreValue::Boolean(true), None); 3];
         scores[1].written.source = ScoreSource::Eval;
-        let words = of(&scores)[0]
-            .sources()
-            .map(|(_, words)| words)
-            .collect::<Vec<_>>();
+        let words = of(&scores)[0].sources().map(|(_, words)| words).collect::<Vec<_>>();
         assert_eq!(words, ["evaluator", "API"]);
     }
 }

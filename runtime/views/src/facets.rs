@@ -105,10 +105,7 @@ impl FacetsView {
 
 fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
     let with_term = |test: Test, id: &str| {
-        let condition = Condition {
-            column: find(TRACES, id),
-            test,
-        };
+        let condition = Condition { column: find(TRACES, id), test };
         let q = joined(&query.q, condition)?;
         Some(query.with(&q).first(base))
     };
@@ -151,9 +148,7 @@ pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
     }
     let mut all = parsed.filter.conditions;
     let column = condition.column.map(|own| own.id);
-    let mut of_column = all
-        .iter_mut()
-        .filter(|own| own.column.map(|own| own.id) == column);
+    let mut of_column = all.iter_mut().filter(|own| own.column.map(|own| own.id) == column);
     let has_it = of_column.any(|own| match (&mut own.test, &condition.test) {
         (Test::AnyOf(values), Test::AnyOf(more)) | (Test::NoneOf(values), Test::NoneOf(more)) => {
             let new = more.iter().filter(|value| !values.contains(value));
@@ -173,10 +168,7 @@ pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
 /// The list with a column of the scores of this name: their values are to be seen before one is asked for.
 fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
     let columns = query.columns.with_score(name);
-    let query = TracesQuery {
-        columns,
-        ..query.clone()
-    };
+    let query = TracesQuery { columns, ..query.clone() };
     query.first(base)
 }
 
@@ -193,10 +185,7 @@ mod tests {
 
     #[test]
     fn a_value_widens_the_condition_of_its_column_and_is_never_added_twice() {
-        let of = |test| Condition {
-            column: find(TRACES, "environment"),
-            test,
-        };
+        let of = |test| Condition { column: find(TRACES, "environment"), test };
         let any = |value: &str| of(Test::AnyOf(vec![value.to_owned()]));
         let none = |value: &str| of(Test::NoneOf(vec![value.to_owned()]));
         let q = joined("name:chat", any("a")).unwrap();
@@ -204,14 +193,8 @@ mod tests {
         let wide = joined(&q, any("b")).unwrap();
         assert_eq!(wide, "name:chat environment:a,b");
         assert_eq!(joined(&wide, any("b")).unwrap(), wide);
-        assert_eq!(
-            joined(&q, none("b")).unwrap(),
-            "name:chat environment:a -environment:b"
-        );
-        assert_eq!(
-            joined("latncy:>2", any("a")).unwrap(),
-            "latncy:>2 environment:a"
-        );
+        assert_eq!(joined(&q, none("b")).unwrap(), "name:chat environment:a -environment:b");
+        assert_eq!(joined("latncy:>2", any("a")).unwrap(), "latncy:>2 environment:a");
     }
 
     #[test]
@@ -221,11 +204,7 @@ mod tests {
             values: vec![(Some("a".to_owned()), 1)],
             has_more: false,
         };
-        let found = Facets {
-            n_traces: 1,
-            is_cut: false,
-            facets: vec![facet],
-        };
+        let found = Facets { n_traces: 1, is_cut: false, facets: vec![facet] };
         let of = |n: usize| FacetsView::new(&found, &TracesQuery::of("x".repeat(n)), "/p");
         assert!(of(MAX_FILTER + 1).is_without_links());
         assert!(!of(MAX_FILTER).is_without_links());
@@ -245,28 +224,18 @@ mod tests {
                 values: vec![(Some(hostile.to_owned()), 12_345), (None, 1)],
                 has_more: true,
             };
-            let found = Facets {
-                n_traces: 10_000,
-                is_cut: true,
-                facets: vec![facet],
-            };
+            let found = Facets { n_traces: 10_000, is_cut: true, facets: vec![facet] };
             let view = FacetsView::new(&found, &TracesQuery::of(q), "/p");
             let value = &view.groups[0].values[0];
             assert_eq!(value.n, "12,345");
-            for address in [value.with.as_ref(), value.without.as_ref()]
-                .into_iter()
-                .flatten()
-            {
+            for address in [value.with.as_ref(), value.without.as_ref()].into_iter().flatten() {
                 let raw = address.split_once("q=").unwrap().1;
                 let text = percent_encoding::percent_decode_str(raw);
                 let text = text.decode_utf8().unwrap();
                 let parsed = parse(&text, TRACES);
                 assert_eq!(parsed.faults().count(), 0, "{text}");
                 let last = parsed.filter.conditions.last().unwrap();
-                assert!(
-                    format!("{:?}", last.test).contains(r#"a \"b\",(c):d"#),
-                    "{last:?}"
-                );
+                assert!(format!("{:?}", last.test).contains(r#"a \"b\",(c):d"#), "{last:?}");
             }
         }
     }

@@ -13,10 +13,7 @@ pub(crate) struct Fact {
 }
 
 pub(crate) fn fact(label: &'static str, value: impl Into<String>) -> Fact {
-    Fact {
-        label,
-        value: Text::from(value.into()).into(),
-    }
+    Fact { label, value: Text::from(value.into()).into() }
 }
 
 /// An instant, with all of its digits where `is_exact`.
@@ -38,14 +35,6 @@ pub fn when(at: Timestamp) -> Html {
 /// All tokens: the given total, else input and output.
 #[must_use]
 pub fn total_tokens(usage: &Usage) -> u64 {
-    let parts = || {
-        usage
-            .iter()
-            .filter(|(key, _)| *key == "input" || *key == "output")
-    };
-    usage
-        .get("total")
-        .copied()
-        .unwrap_or_else(|| parts().map(|(_, n)| *n).sum())
-        .to_u64()
+    let parts = || usage.iter().filter(|(key, _)| *key == "input" || *key == "output");
+    usage.get("total").copied().unwrap_or_else(|| parts().map(|(_, n)| *n).sum()).to_u64()
 }

@@ -58,12 +58,7 @@ mod tests {
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
         let shown = [(5.6, 3.5), (3.5, 5.6), (3.51, 3.49), (3.5, f64::NAN)];
         let shown = shown.map(|(now, before)| points(now, before));
-        let wanted = [
-            Some("+2.1 points"),
-            Some("−2.1 points"),
-            Some("as before"),
-            None,
-        ];
+        let wanted = [Some("+2.1 points"), Some("−2.1 points"), Some("as before"), None];
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
     }
 }

@@ -13,22 +13,13 @@ use crate::{Html, Text};
 
 /// What a term of a filter can look like, and what it means.
 pub(crate) const EXAMPLES: [(&str, &str); 8] = [
-    (
-        "column:value",
-        "is this; terms stand apart by spaces, and all of them hold",
-    ),
+    ("column:value", "is this; terms stand apart by spaces, and all of them hold"),
     ("column:a,b", "is one of these"),
     ("-column:a,b", "is neither of these"),
-    (
-        "column:~part",
-        "contains it; ^part begins with it, $part ends with it",
-    ),
+    ("column:~part", "contains it; ^part begins with it, $part ends with it"),
     ("column:>2", "is larger; >=, <, <= and != compare too"),
     ("column:1..5", "is from 1 to 5"),
-    (
-        "column:all(a,b)",
-        "holds all of these; any(a,b) holds one of them",
-    ),
+    ("column:all(a,b)", "holds all of these; any(a,b) holds one of them"),
     ("column:set", "has a value; null has none"),
 ];
 
@@ -256,9 +247,6 @@ mod tests {
     fn a_column_of_filters_is_called_as_in_lists_or_in_words() {
         let titles = ["totalCost", "defaultCount", "scores_avg", "timestamp"].map(title);
         assert_eq!(titles, ["Cost", "Default count", "Scores avg", "Timestamp"]);
-        assert_eq!(
-            ["metadata", "latency"].map(crate::urls::begins),
-            ["metadata.", "latency:"]
-        );
+        assert_eq!(["metadata", "latency"].map(crate::urls::begins), ["metadata.", "latency:"]);
     }
 }

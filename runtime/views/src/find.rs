@@ -108,14 +108,7 @@ impl FindPage {
     /// Lays the page out.
     #[must_use]
     pub fn new(input: FindInput) -> Self {
-        let FindInput {
-            shell,
-            trace: (id, name),
-            text,
-            notice,
-            n_before,
-            part,
-        } = input;
+        let FindInput { shell, trace: (id, name), text, notice, n_before, part } = input;
         let trace = format!("{}/traces/{}", shell.base(), segment(&id));
         let n_hits = n_before + part.hits.len() as u64;
         let next = part.next.map(|after| {
@@ -126,9 +119,7 @@ impl FindPage {
         let rows = part.hits.into_iter();
         let hits: Vec<Row> = rows.map(|hit| Row::new(hit, &trace, &text)).collect();
         Self {
-            searched: next
-                .as_ref()
-                .map(|_| format!("{searched} of {steps} steps searched")),
+            searched: next.as_ref().map(|_| format!("{searched} of {steps} steps searched")),
             has_trace: hits.first().is_some_and(|hit| hit.step.is_empty()),
             name,
             trace,
@@ -150,11 +141,9 @@ impl FindPage {
             (0, n, true) => format!("{} and the trace", many(n - 1, "step")),
             (0, n, false) => many(n, "step"),
             (n, 0, _) => format!("{} found so far, none here", count(n)),
-            (n, ..) => format!(
-                "{total} found, {} to {total} here",
-                count(n + 1),
-                total = count(total)
-            ),
+            (n, ..) => {
+                format!("{total} found, {} to {total} here", count(n + 1), total = count(total))
+            }
         }
     }
 }

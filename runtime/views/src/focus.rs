@@ -28,11 +28,7 @@ impl FocusView {
         (usual, has_all): (&'static str, bool),
     ) -> Self {
         let href = |from: Option<Moment>| {
-            let moved = Focus {
-                from,
-                to: None,
-                environments: focus.environments.clone(),
-            };
+            let moved = Focus { from, to: None, environments: focus.environments.clone() };
             with_query(&action, &[moved.parameters(), kept.clone()].concat())
         };
         let ranges = RANGES.iter().map(|(minutes, label)| {
@@ -68,10 +64,7 @@ impl FocusView {
 impl FocusView {
     /// The fields for the ends of the time: parameter, label, typed value and placeholder.
     pub(crate) fn fields(&self) -> [(&'static str, &'static str, &Text, &'static str); 2] {
-        [
-            ("from", "From", &self.from, "-24h"),
-            ("to", "To", &self.to, "now"),
-        ]
+        [("from", "From", &self.from, "-24h"), ("to", "To", &self.to, "now")]
     }
 }
 
@@ -97,10 +90,7 @@ mod tests {
 
     #[test]
     fn a_choice_keeps_what_else_the_page_was_asked_for() {
-        let focus = Focus {
-            from: Some(Moment::Ago(24 * 60)),
-            ..Focus::default()
-        };
+        let focus = Focus { from: Some(Moment::Ago(24 * 60)), ..Focus::default() };
         let kept = vec![("q".into(), "a b".to_owned())];
         let view = FocusView::new(&focus, ("/p/traces".to_owned(), kept), ("All time", true));
         let usual = FocusView::new(
@@ -109,17 +99,8 @@ mod tests {
             ("Last 7 days", false),
         );
         let current = usual.links.iter().filter(|(.., is_current)| *is_current);
-        assert_eq!(
-            current.map(|(label, ..)| *label).collect::<Vec<_>>(),
-            ["7 days"]
-        );
-        assert_eq!(
-            view.links[2],
-            ("24 hours", "/p/traces?from=-1d&q=a%20b".to_owned(), true)
-        );
-        assert_eq!(
-            view.links[6],
-            ("All", "/p/traces?q=a%20b".to_owned(), false)
-        );
+        assert_eq!(current.map(|(label, ..)| *label).collect::<Vec<_>>(), ["7 days"]);
+        assert_eq!(view.links[2], ("24 hours", "/p/traces?from=-1d&q=a%20b".to_owned(), true));
+        assert_eq!(view.links[6], ("All", "/p/traces?q=a%20b".to_owned(), false));
     }
 }

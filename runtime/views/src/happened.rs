@@ -89,12 +89,7 @@ impl Attribute {
         let n_media = if at.is_some() { MEDIA } else { 0 };
         let (value, media, n_more_media) =
             beside_media(value, at.as_ref().unwrap_or(&nowhere), n_media);
-        Self {
-            key: Text::from(key),
-            value: cut(value, CHARACTERS),
-            media,
-            n_more_media,
-        }
+        Self { key: Text::from(key), value: cut(value, CHARACTERS), media, n_more_media }
     }
 }
 
@@ -110,25 +105,14 @@ pub(crate) fn happened(
         let time = item.get("time").and_then(Value::as_str);
         let time = time.and_then(|time| Timestamp::parse(time).ok());
         let after = time.map(|time| offset(time.micros_since(step.start)));
-        Some(Item {
-            time,
-            at: after.unwrap_or_default(),
-            ..Item::of(name, item, at)
-        })
+        Some(Item { time, at: after.unwrap_or_default(), ..Item::of(name, item, at) })
     };
     let link = |item: &Map<String, Value>, at: &Addresses| {
         let trace = item.get("traceId")?.as_str()?;
         let span = item.get("spanId").and_then(Value::as_str);
         let span = span.map(|span| format!("?observation={}", encode(span)));
-        let href = format!(
-            "{base}/traces/{}{}",
-            segment(trace),
-            span.unwrap_or_default()
-        );
-        Some(Item {
-            href: Some(href),
-            ..Item::of(Text::from(trace), item, at)
-        })
+        let href = format!("{base}/traces/{}{}", segment(trace), span.unwrap_or_default());
+        Some(Item { href: Some(href), ..Item::of(Text::from(trace), item, at) })
     };
     let lists = [
         list("Events", (metadata, "events"), at, event),
@@ -145,9 +129,8 @@ impl Item {
         let n = attributes.map_or(0, Map::len);
         let shown = attributes.into_iter().flatten().take(ATTRIBUTES);
         let of_all = at.below(&Step::Name("attributes".to_owned()));
-        let shown: Vec<Attribute> = shown
-            .map(|(key, value)| Attribute::new(key, value, of_all.as_ref()))
-            .collect();
+        let shown: Vec<Attribute> =
+            shown.map(|(key, value)| Attribute::new(key, value, of_all.as_ref())).collect();
         let all = many(n as u64, "attribute");
         Self {
             time: None,
@@ -190,12 +173,7 @@ fn list(
         attribute.n_more_media += n - attribute.media.len();
         n_left -= attribute.media.len();
     }
-    (!items.is_empty()).then_some(List {
-        key,
-        title,
-        items,
-        more,
-    })
+    (!items.is_empty()).then_some(List { key, title, items, more })
 }
 
 /// `+12 ms`; what comes before the start has a minus.
@@ -225,9 +203,8 @@ fn rest(metadata: &Map<String, Value>, told: &[List]) -> Option<Map<String, Valu
     }
     let others = metadata.iter();
     let others = others.filter(|(key, _)| told.iter().all(|list| list.key != key.as_str()));
-    let others: Map<String, Value> = others
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
+    let others: Map<String, Value> =
+        others.map(|(key, value)| (key.clone(), value.clone())).collect();
     let json = Payload::Json(serde_json::to_string(&others).ok()?);
     let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
     let n_nodes = json.as_str().bytes().filter(begins).count();
@@ -267,11 +244,8 @@ mod tests {
         let [events, links] = lists.as_slice() else {
             panic!("{lists:?}");
         };
-        let said: Vec<(&str, &str)> = events
-            .items
-            .iter()
-            .map(|item| (item.name.raw(), item.at.as_str()))
-            .collect();
+        let said: Vec<(&str, &str)> =
+            events.items.iter().map(|item| (item.name.raw(), item.at.as_str())).collect();
         let all = [("first", "−5.0 ms"), ("second", "+20 ms"), ("timeless", "")];
         assert_eq!(said, all);
         assert_eq!(events.items[1].said, "2 attributes");
@@ -294,9 +268,7 @@ mod tests {
             let (lists, rest) = told(&other);
             assert!(lists.is_empty() && rest.is_none(), "{other}");
         }
-        let many: Vec<Value> = (0..1_000)
-            .map(|n| json!({ "name": n.to_string() }))
-            .collect();
+        let many: Vec<Value> = (0..1_000).map(|n| json!({ "name": n.to_string() })).collect();
         let long = "x".repeat(20_000);
         let (large, rest) = told(&json!({ "events": many, "long": long }));
         assert_eq!(large[0].items.len(), SHOWN);

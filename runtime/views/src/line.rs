@@ -115,11 +115,7 @@ impl TraceLine {
     }
 
     pub(crate) fn user_href(&self, base: &str) -> String {
-        href(
-            base,
-            GroupedBy::User,
-            self.user.as_ref().map_or("", Text::raw),
-        )
+        href(base, GroupedBy::User, self.user.as_ref().map_or("", Text::raw))
     }
 
     pub(crate) fn session_href(&self, base: &str) -> String {
@@ -141,20 +137,14 @@ impl TraceLine {
 
     /// What stands in the cell of a column that has no shape of its own.
     pub(crate) fn cell(&self, column: &Column, base: &str) -> Cell {
-        let plain = |text: String| Cell {
-            text: Some(Text::from(text)),
-            href: None,
-        };
+        let plain = |text: String| Cell { text: Some(Text::from(text)), href: None };
         let tokens = |n| plain(some_tokens(n));
         let linked = |text: &Option<Text>, href: &dyn Fn(&str) -> String| Cell {
             href: text.as_ref().map(|text| href(text.raw())),
             text: text.clone(),
         };
         let alike = |column, text: &Option<Text>| linked(text, &|raw| only(base, column, raw));
-        let own = |text: Option<&Text>| Cell {
-            text: text.cloned(),
-            href: None,
-        };
+        let own = |text: Option<&Text>| Cell { text: text.cloned(), href: None };
         match column {
             Column::Metadata(_) => own(None),
             Column::Score(name) => own(self.by_name.get(name)),

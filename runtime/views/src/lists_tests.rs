@@ -58,10 +58,7 @@ fn hostile_text_is_inert_in_the_list() {
     let all = Columns::names().replace("KEY", &key.to_string());
     let all = Columns::read(&all.replace("NAME", &key.to_string()));
     assert!(all.unknown.is_empty(), "{:?}", all.unknown);
-    let query = TracesQuery {
-        columns: all.columns,
-        ..TracesQuery::of(typed())
-    };
+    let query = TracesQuery { columns: all.columns, ..TracesQuery::of(typed()) };
     let next = Some(query.address("/project/p", &ListPage::Number(2)));
     let html = checked(&TracesPage {
         shell: shell(),
@@ -77,15 +74,9 @@ fn hostile_text_is_inert_in_the_list() {
         pager: Pager {
             n_before: Some(0),
             n: 1,
-            total: Some(Counted {
-                n: 1_000,
-                is_more: true,
-            }),
+            total: Some(Counted { n: 1_000, is_more: true }),
             exact: Some("/p?count=exact".to_owned()),
-            ways: Ways {
-                behind: next.map(|next| ("Next", next)),
-                ..Ways::default()
-            },
+            ways: Ways { behind: next.map(|next| ("Next", next)), ..Ways::default() },
         },
         query,
         ..TracesPage::default()
@@ -107,10 +98,7 @@ fn hostile_text_is_inert_in_the_peek() {
         n_of_steps: 2,
         may_mark: true,
         forms: FormKit::default(),
-        tried: Tried {
-            typed: vec![("add", typed())],
-            problems: vec![("add", text(HOSTILE))],
-        },
+        tried: Tried { typed: vec![("add", typed())], problems: vec![("add", text(HOSTILE))] },
     });
     let alone = checked(&PeekPage { peek: peek.clone() });
     assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
@@ -134,10 +122,7 @@ fn hostile_text_is_inert_in_the_peek() {
 #[test]
 fn bars_stand_above_the_list_and_say_what_they_count() {
     let bar = |value, part| Bar {
-        time: (
-            Timestamp::from_millis(0),
-            Timestamp::from_millis(86_400_000),
-        ),
+        time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
         value,
         part,
         partial: (part > 0.0).then_some(SO_FAR),
@@ -147,16 +132,9 @@ fn bars_stand_above_the_list_and_say_what_they_count() {
     let shown = |value: f64| value.to_string();
     let chart = Chart::new(("Traces", Part::Errors), Granularity::Day, &bars, shown);
     let trend = Trend::Chart(chart.noting(vec!["the last 7 days"]).unfiltered());
-    let alone = checked(&TrendPage {
-        trend: trend.clone(),
-    });
+    let alone = checked(&TrendPage { trend: trend.clone() });
     let page = |bars| {
-        checked(&TracesPage {
-            shell: shell(),
-            focus: focus(),
-            bars,
-            ..TracesPage::default()
-        })
+        checked(&TracesPage { shell: shell(), focus: focus(), bars, ..TracesPage::default() })
     };
     let list = page(Some(trend));
     for html in [&alone, &list] {
@@ -164,10 +142,7 @@ fn bars_stand_above_the_list_and_say_what_they_count() {
         assert!(html.contains("4, 1 with errors"));
     }
     let later = page(None);
-    assert!(
-        later.contains("/_/traces/bars?") && later.contains("?bars=1"),
-        "{later}"
-    );
+    assert!(later.contains("/_/traces/bars?") && later.contains("?bars=1"), "{later}");
 }
 
 fn setup() -> Setup {
@@ -238,11 +213,8 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         is_later: false,
         setup: Some(setup()),
     });
-    let traces = checked(&TracesPage {
-        shell: shell(),
-        setup: Some(setup()),
-        ..TracesPage::default()
-    });
+    let traces =
+        checked(&TracesPage { shell: shell(), setup: Some(setup()), ..TracesPage::default() });
     for (html, n, told) in [
         (groups(GroupedBy::Session), 4, "\"session.id\""),
         (groups(GroupedBy::User), 4, "\"user.id\""),
@@ -254,10 +226,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         let copies = html.matches("data-copies=").count();
         assert_eq!(copies - requests, n, "{html}");
         assert!(html.contains(told) && html.contains("http://127.0.0.1:4717/"));
-        assert!(
-            html.contains(" data-wait") && html.contains("id=\"waits\""),
-            "{html}"
-        );
+        assert!(html.contains(" data-wait") && html.contains("id=\"waits\""), "{html}");
         assert!(html.contains("pk-&#60;1&#62;"), "{html}");
         assert!(
             !html.contains("secret key'") && !html.contains("secret key\""),
@@ -279,10 +248,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let page = |query| TracesPage {
         shell: shell(),
         query,
-        pager: Pager {
-            n_before: Some(0),
-            ..Pager::default()
-        },
+        pager: Pager { n_before: Some(0), ..Pager::default() },
         setup: Some(setup()),
         ..TracesPage::default()
     };
@@ -293,10 +259,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         problem: None,
         without: String::new(),
         corrected: None,
-        alone: Some(Counted {
-            n: 10_000,
-            is_more: true,
-        }),
+        alone: Some(Counted { n: 10_000, is_more: true }),
     };
     let filtered = checked(&TracesPage {
         terms: vec![chip],
@@ -312,15 +275,8 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         },
         ..TracesQuery::of("userId:x")
     };
-    let two = Counted {
-        n: 2,
-        is_more: false,
-    };
-    let narrowed = checked(&TracesPage {
-        setup: None,
-        alone: [Some(two), None],
-        ..page(focused)
-    });
+    let two = Counted { n: 2, is_more: false };
+    let narrowed = checked(&TracesPage { setup: None, alone: [Some(two), None], ..page(focused) });
     let list = format!("{}/traces", shell().base());
     for said in [
         format!(
@@ -348,10 +304,7 @@ fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() 
             shell: shell(),
             query: TracesQuery::of("a"),
             page: ListPage::After("_5_a".to_owned()),
-            searched: Some(Searched {
-                n_tested: 23_456,
-                n_found,
-            }),
+            searched: Some(Searched { n_tested: 23_456, n_found }),
             ..TracesPage::default()
         })
     };
@@ -379,10 +332,7 @@ fn a_row_says_how_long_ago_its_trace_began_and_the_page_its_zone_once() {
     });
     let said = ">00:00:00</time> <span class=\"ago\">3 min ago</span>";
     assert!(html.contains(said), "{html}");
-    assert_eq!(
-        html.matches("times in <span data-zone>UTC</span>").count(),
-        1
-    );
+    assert_eq!(html.matches("times in <span data-zone>UTC</span>").count(), 1);
     assert!(!html.contains("Started, UTC"), "{html}");
 }
 
@@ -396,11 +346,8 @@ fn a_long_filter_is_not_repeated_for_each_value_of_a_row() {
             ..TracesPage::default()
         })
     };
-    let [only, long, peek] = [
-        "aria-label=\"Only environment",
-        "the filter is too long to add it",
-        "class=\"peek\"",
-    ];
+    let [only, long, peek] =
+        ["aria-label=\"Only environment", "the filter is too long to add it", "class=\"peek\""];
     let usual = page(100);
     assert!(usual.contains(only) && usual.contains(peek) && !usual.contains(long));
     let longer = page(600);
@@ -418,19 +365,12 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
             shell: shell(),
             query: TracesQuery::of("a"),
             lines,
-            stopped: Some(Stopped {
-                n_tested: 20_000,
-                n_found: n,
-                on: Some(on.clone()),
-            }),
+            stopped: Some(Stopped { n_tested: 20_000, n_found: n, on: Some(on.clone()) }),
             pager: Pager {
                 n_before: Some(0),
                 n,
                 total: Some(Counted { n, is_more: true }),
-                ways: Ways {
-                    behind: Some(("Go on", on)),
-                    ..Ways::default()
-                },
+                ways: Ways { behind: Some(("Go on", on)), ..Ways::default() },
                 ..Pager::default()
             },
             ..TracesPage::default()
@@ -442,16 +382,9 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
         assert!(html.contains(&said), "{html}");
         assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
         let goes_on = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
-        assert_eq!(
-            goes_on,
-            n == 0,
-            "a script goes on where nothing was found: {html}"
-        );
+        assert_eq!(goes_on, n == 0, "a script goes on where nothing was found: {html}");
         assert!(html.contains("rel=\"next\""), "{html}");
-        assert!(
-            !html.contains("No trace fits") && !html.contains(">none<"),
-            "{html}"
-        );
+        assert!(!html.contains("No trace fits") && !html.contains(">none<"), "{html}");
     }
 }
 
@@ -464,18 +397,9 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
         corrected: None,
         alone: None,
     };
-    let page = |terms| {
-        checked(&TracesPage {
-            shell: shell(),
-            terms,
-            ..TracesPage::default()
-        })
-    };
+    let page = |terms| checked(&TracesPage { shell: shell(), terms, ..TracesPage::default() });
     let question = chip("latncy:>2", Some("did you mean `latency`?"));
-    let corrected = TermChip {
-        corrected: Some("latency:>2".to_owned()),
-        ..question.clone()
-    };
+    let corrected = TermChip { corrected: Some("latency:>2".to_owned()), ..question.clone() };
     let html = page(vec![corrected]);
     let link = "q=latency%3A%3E2\">Filter by <bdi>latency:&#62;2</bdi></a></p>";
     assert!(html.contains(link), "{html}");
@@ -579,10 +503,7 @@ fn lists_of_sessions_and_users_are_inert() {
             unknown: Some(text(HOSTILE)),
             setup: None,
         });
-        assert!(
-            html.contains("and 2 more") && html.contains("$1.15"),
-            "{html}"
-        );
+        assert!(html.contains("and 2 more") && html.contains("$1.15"), "{html}");
         assert!(html.contains(">1–50 of 1,234</span> · sorted by last"));
         assert!(html.contains("The search stopped: 2,000 sessions looked at, 1 found."));
         let sparks =
@@ -600,12 +521,7 @@ fn a_user_and_a_session_are_inert() {
         notices: vec![text(HOSTILE)],
         line: hostile_group(GroupedBy::User),
         is_outside: false,
-        charts: Some(Later {
-            label: "Over time",
-            part: typed(),
-            whole: typed(),
-            shown: None,
-        }),
+        charts: Some(Later { label: "Over time", part: typed(), whole: typed(), shown: None }),
         all_traces: typed(),
         sessions: vec![hostile_group(GroupedBy::Session)],
         has_more_sessions: true,
@@ -613,33 +529,19 @@ fn a_user_and_a_session_are_inert() {
         low: vec![hostile_line()],
         low_names: vec![(text(HOSTILE), format!("/p/traces?q={}", encode(HOSTILE)))],
     };
-    let outside = checked(&UserPage {
-        is_outside: true,
-        ..user.clone()
-    });
-    assert!(
-        outside.contains("Show all time") && !outside.contains("<dt>Cost"),
-        "{outside}"
-    );
+    let outside = checked(&UserPage { is_outside: true, ..user.clone() });
+    assert!(outside.contains("Show all time") && !outside.contains("<dt>Cost"), "{outside}");
     let user = checked(&user);
     assert!(user.contains("All traces of this user") && user.contains("data-later="));
     assert_eq!(user.matches(" id=\"rows\"").count(), 1, "{user}");
-    let turn = TurnInput {
-        line: hostile_line(),
-        trace: trace(HOSTILE),
-        tools: None,
-    };
+    let turn = TurnInput { line: hostile_line(), trace: trace(HOSTILE), tools: None };
     let session = checked(&SessionPage {
         shell: shell(),
         line: hostile_group(GroupedBy::Session),
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
         verdicts: Vec::new(),
-        rules: RulesAsked {
-            from: 0,
-            n: 50,
-            n_all: 60,
-        },
+        rules: RulesAsked { from: 0, n: 50, n_all: 60 },
         turns: Turn::all(1, None, vec![turn], "/project/p"),
         n_turns: 30,
         wanted: 1,
@@ -657,20 +559,14 @@ fn a_user_and_a_session_are_inert() {
     assert!(session.contains("Turns 1–1 of 30"));
     assert!(session.contains("More than 2 turns; the first of them: Not searched: 1 later turn."));
     let hit = session.split_once("href=\"?turn=7&").unwrap().1;
-    assert!(
-        hit.starts_with("find=") && session.contains("in a step"),
-        "{hit}"
-    );
+    assert!(hit.starts_with("find=") && session.contains("in a step"), "{hit}");
     assert!(session.contains("Rules 1–50 of 60 were asked."));
     assert!(session.contains("href=\"?turn=1&rules=50#pane-scores\">More rules"));
 }
 
 #[test]
 fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
-    let group = TraceGroup {
-        id: "a\tb\nc".to_owned(),
-        ..hostile_group(GroupedBy::User).group
-    };
+    let group = TraceGroup { id: "a\tb\nc".to_owned(), ..hostile_group(GroupedBy::User).group };
     let line = GroupLine::new(GroupedBy::User, group);
     assert_eq!(line.id.to_string(), "a␉b␊c");
     assert_eq!(line.href("/p"), "/p/users/a%09b%0Ac");
@@ -749,18 +645,13 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     };
     let line = ScoreLine::new(&score, Some(origin), "/p");
     let html = checked(&page(vec![line.clone()]));
-    assert!(html.contains(&format!(
-        "href=\"{}/scores?fingerprint=abab",
-        shell().base()
-    )));
+    assert!(html.contains(&format!("href=\"{}/scores?fingerprint=abab", shell().base())));
     assert!(html.contains("title=\"config id\">config i…<"), "{html}");
     assert!(html.contains("<dt>Execution</dt>") && !html.contains(">Author</th>"));
     assert!(!html.contains("not in a row"), "{html}");
     // A name is told instead of the id, and what took the place of another one is told too.
     let older = line.clone().superseded_by(&line);
-    let named = line
-        .named(Some(HOSTILE), Some("Helpfulness"))
-        .traced("/p/traces/x".to_owned());
+    let named = line.named(Some(HOSTILE), Some("Helpfulness")).traced("/p/traces/x".to_owned());
     let html = checked(&page(vec![named, older]));
     assert!(html.contains(">Helpfulness<") && html.contains("href=\"/p/traces/x\""));
     assert_eq!(html.matches("class=\"older\"").count(), 1, "{html}");

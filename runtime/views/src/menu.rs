@@ -18,11 +18,7 @@ pub(crate) fn of(line: &TraceLine, query: &TracesQuery, base: &str) -> Vec<MenuI
     let one = |label, column, text: &Option<Text>| text.clone().map(|text| (label, column, text));
     let values = [
         one("name", "name", &line.name),
-        one(
-            "environment",
-            "environment",
-            &Some(line.environment.clone()),
-        ),
+        one("environment", "environment", &Some(line.environment.clone())),
         one("user", "userId", &line.user),
         one("session", "sessionId", &line.session),
         one("release", "release", &line.release),

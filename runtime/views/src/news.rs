@@ -70,10 +70,7 @@ mod tests {
             news.render().unwrap()
         };
         assert_eq!(said(0, false), "");
-        assert_eq!(
-            said(1, false),
-            "<a href=\"/project/p/traces\">1 new trace · show</a>"
-        );
+        assert_eq!(said(1, false), "<a href=\"/project/p/traces\">1 new trace · show</a>");
         let cut = said(1_000, true);
         assert!(
             cut.contains(

@@ -96,10 +96,7 @@ impl Reference {
         const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         let types = document["components"]["schemas"].as_object();
         let types = types.into_iter().flatten().map(|(name, schema)| {
-            let named = Named {
-                name: name.as_str().into(),
-                shapes: shapes(schema),
-            };
+            let named = Named { name: name.as_str().into(), shapes: shapes(schema) };
             (anchor(&["type", name]), named)
         });
         let types: BTreeMap<String, Named> = types.collect();
@@ -213,9 +210,7 @@ mod tests {
         let types = |path: &str| {
             let group = reference.group(path).unwrap();
             let types = reference.types_of(group);
-            types
-                .map(|(_, named)| named.name.raw().to_owned())
-                .collect::<Vec<_>>()
+            types.map(|(_, named)| named.name.raw().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(types("first"), ["A", "B"]);
         assert_eq!(types("second"), ["C"]);

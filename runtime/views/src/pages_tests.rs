@@ -29,11 +29,7 @@ fn hostile_text_is_inert_on_a_trace() {
     folds.set(Mark::Row(HOSTILE.to_owned()), false);
     let of_step = checked(&trace_page(
         &outline,
-        Shown {
-            folds,
-            selected: Some(hostile_observation()),
-            ..Shown::default()
-        },
+        Shown { folds, selected: Some(hostile_observation()), ..Shown::default() },
     ));
     assert!(of_step.contains("?observation=a%3Cb%3E%22%27%26"));
     assert!(of_step.contains("&fold=%3C%2Fpre%3E%3Cscript%3E"));
@@ -59,10 +55,8 @@ fn the_detail_pane_alone_is_inert_too() {
     };
     checked(&DetailPage::of_trace(&trace(HOSTILE), input()));
     checked(&DetailPage::of_observation(&hostile_observation(), input()));
-    let bare = checked(&DetailPage::of_observation(
-        &observation("a", None, 0, 1),
-        DetailInput::default(),
-    ));
+    let bare =
+        checked(&DetailPage::of_observation(&observation("a", None, 0, 1), DetailInput::default()));
     assert!(bare.contains("nothing recorded") && bare.contains("No score"));
 }
 
@@ -71,9 +65,8 @@ fn pictures_of_a_step_are_below_its_raw_value() {
     let mut step = observation("a", None, 0, 1);
     let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AP8="}});
     let elsewhere = json!({"type": "image_url", "image_url": {"url": "https://a.example/b.png"}});
-    step.content.input = Some(Payload::from_value(
-        json!([{"role": "user", "content": [picture, elsewhere]}]),
-    ));
+    step.content.input =
+        Some(Payload::from_value(json!([{"role": "user", "content": [picture, elsewhere]}])));
     step.content.tool_definitions = Some(json!([{"name": "look"}, {"name": "write"}]));
     step.called_tools = vec!["look".to_owned()];
     let html = checked(&DetailPage::of_observation(&step, DetailInput::default()));
@@ -95,10 +88,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
         name: step.name.clone(),
         start: step.start,
     };
-    let hit = |step| Hit {
-        step,
-        places: places.clone(),
-    };
+    let hit = |step| Hit { step, places: places.clone() };
     let page = |n_before, part| {
         checked(&FindPage::new(FindInput {
             shell: shell(),
@@ -129,12 +119,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
     }
     let html = page(
         100,
-        FoundPart {
-            hits: vec![hit(Some(own))],
-            n_searched: 50_000,
-            n_steps: 50_000,
-            next: None,
-        },
+        FoundPart { hits: vec![hit(Some(own))], n_searched: 50_000, n_steps: 50_000, next: None },
     );
     assert!(html.contains("101 found, 101 to 101 here"), "{html}");
     assert!(!html.contains("Go on") && !html.contains("steps searched"));
@@ -143,14 +128,8 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
 #[test]
 fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
     let outline = outline(&[observation("root", None, 0, 9)]);
-    let looking = Looking {
-        find: Some(typed()),
-        ..Looking::default()
-    };
-    let shown = Shown {
-        looking,
-        ..Shown::default()
-    };
+    let looking = Looking { find: Some(typed()), ..Looking::default() };
+    let shown = Shown { looking, ..Shown::default() };
     let html = checked(&trace_page(&outline, shown));
     let find = encode(&typed());
     for part in [
@@ -166,10 +145,7 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
 /// A day that has not ended, and an empty one.
 fn chart(title: &'static str, part: Part) -> Chart {
     let bar = |value, part| Bar {
-        time: (
-            Timestamp::from_millis(0),
-            Timestamp::from_millis(86_400_000),
-        ),
+        time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
         value,
         part,
         partial: (part > 0.0).then_some(SO_FAR),
@@ -183,21 +159,13 @@ fn chart(title: &'static str, part: Part) -> Chart {
 #[test]
 fn the_overview_is_inert() {
     let said = Together::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
-    let figure = Figure {
-        label: "Users",
-        value: "2".to_owned(),
-        rows: Some(typed()),
-        ..Figure::default()
-    };
+    let figure =
+        Figure { label: "Users", value: "2".to_owned(), rows: Some(typed()), ..Figure::default() };
     let means = [1.0, 0.5, 0.0].map(|mean| (typed(), Some(mean)));
     let score = ScoreTrend::new(HOSTILE, (said, 4), &means, typed());
     let trends = [
         Trend::Latency(figure.clone(), Some(chart("Latency", Part::Median))),
-        Trend::Models(vec![ModelLine::new(
-            HOSTILE,
-            (CostSum::default(), 2.0, 3),
-            1.0,
-        )]),
+        Trend::Models(vec![ModelLine::new(HOSTILE, (CostSum::default(), 2.0, 3), 1.0)]),
         Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
         Trend::Charts(vec![chart("Cost", Part::Errors)]),
         Trend::Refused(text(HOSTILE)),
@@ -234,11 +202,7 @@ fn the_overview_is_inert() {
         }),
         cost: Some(chart("Cost", Part::Errors)),
         later: later.into(),
-        waiting: vec![Waiting {
-            name: text(HOSTILE),
-            state: "paused",
-            reason: text(HOSTILE),
-        }],
+        waiting: vec![Waiting { name: text(HOSTILE), state: "paused", reason: text(HOSTILE) }],
         failed: vec![hostile_line()],
         runs: vec![RunLine {
             name: text(HOSTILE),
@@ -270,14 +234,8 @@ fn a_dataset_is_inert() {
 
 #[test]
 fn what_a_filter_may_go_on_with_is_inert() {
-    let suggestion = Suggestion {
-        title: text(HOSTILE),
-        note: text(HOSTILE),
-        whole: typed(),
-    };
-    let html = checked(&SuggestPage {
-        suggestions: vec![suggestion],
-    });
+    let suggestion = Suggestion { title: text(HOSTILE), note: text(HOSTILE), whole: typed() };
+    let html = checked(&SuggestPage { suggestions: vec![suggestion] });
     assert_eq!(html.matches("role=\"option\"").count(), 1);
 }
 
@@ -290,10 +248,7 @@ fn the_other_pages_are_inert() {
         ..LoginPage::default()
     };
     assert!(checked(&login).contains("role=\"alert\""));
-    let blocked = checked(&LoginPage {
-        again_after: Some(34),
-        ..login
-    });
+    let blocked = checked(&LoginPage { again_after: Some(34), ..login });
     assert!(blocked.contains("<b class=\"num\">34</b> s."), "{blocked}");
     let leave = checked(&LogoutPage { shell: shell() });
     assert_eq!(leave.matches("action=\"/logout\"").count(), 2);
@@ -335,10 +290,7 @@ fn the_other_pages_are_inert() {
     let html = checked(&rules);
     assert!(html.contains("The newest 200 of each"));
     assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
-    assert!(
-        html.contains(">same name</a>"),
-        "one name is not said twice"
-    );
+    assert!(html.contains(">same name</a>"), "one name is not said twice");
     let empty = checked(&RulesPage {
         shell: shell(),
         setup: Some(Setup {
@@ -349,10 +301,7 @@ fn the_other_pages_are_inert() {
         }),
         ..RulesPage::default()
     });
-    for path in [
-        "/api/public/v2/evaluation-rules",
-        "/api/public/v2/evaluators",
-    ] {
+    for path in ["/api/public/v2/evaluation-rules", "/api/public/v2/evaluators"] {
         let command = format!("\"http://127.0.0.1:4717{path}\"");
         assert!(empty.contains(&command), "{command}: {empty}");
     }
@@ -376,26 +325,14 @@ fn the_reference_is_inert() {
         } } },
         "components": { "schemas": { HOSTILE: { "oneOf": [schema, { "type": "array", "items": schema }] } } },
     });
-    let fault = Fault {
-        code: "conflict",
-        status: 409,
-        title: "It collides",
-        when: When::Always,
-    };
+    let fault = Fault { code: "conflict", status: 409, title: "It collides", when: When::Always };
     let reference = Reference::of(&document, vec![fault]);
     assert_eq!(reference.n_operations(), 1);
     for reference in [&reference, &Reference::default()] {
-        checked(&ReferencePage {
-            shell: shell(),
-            reference,
-            q: typed(),
-        });
+        checked(&ReferencePage { shell: shell(), reference, q: typed() });
         for path in reference.paths() {
             let html = checked(&ReferenceGroupPage::new(reference, path, shell()).unwrap());
-            assert!(
-                html.contains("error-conflict") && html.contains("$HOST"),
-                "{html}"
-            );
+            assert!(html.contains("error-conflict") && html.contains("$HOST"), "{html}");
         }
     }
     let name = typed();
@@ -423,11 +360,7 @@ fn the_reference_is_inert() {
     let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
     assert!(tried(Some(answer)).contains("64 KB of 3.2 MB"));
     assert!(
-        checked(&RulesPage {
-            shell: shell(),
-            ..RulesPage::default()
-        })
-        .contains("No rules yet")
+        checked(&RulesPage { shell: shell(), ..RulesPage::default() }).contains("No rules yet")
     );
 }
 
@@ -449,11 +382,7 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         has_help: true,
     };
     let page = |answer: &SearchAnswer| {
-        checked(&SearchPage {
-            shell: shell(),
-            q: typed(),
-            answer: answer.clone(),
-        })
+        checked(&SearchPage { shell: shell(), q: typed(), answer: answer.clone() })
     };
     let html = page(&answer);
     let names = html.matches("<a class=\"name\"").count();
@@ -463,26 +392,16 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
     }
     let hits = checked(&SearchFragment { answer });
     let options = hits.matches("role=\"option\"").count();
-    assert_eq!(
-        options,
-        FoundGroup::LIMIT + 1,
-        "and where contents are searched"
-    );
+    assert_eq!(options, FoundGroup::LIMIT + 1, "and where contents are searched");
     assert!(!hits.contains("<html"));
-    let none = SearchAnswer {
-        none: text("No session begins with “x”"),
-        ..SearchAnswer::default()
-    };
+    let none =
+        SearchAnswer { none: text("No session begins with “x”"), ..SearchAnswer::default() };
     assert!(page(&none).contains("No session begins with “x”"));
 }
 
 #[test]
 fn a_megabyte_of_anything_is_folded_away_and_bounded() {
-    for value in [
-        "x".repeat(1 << 20),
-        "<".repeat(1 << 20),
-        "\u{1}".repeat(1 << 20),
-    ] {
+    for value in ["x".repeat(1 << 20), "<".repeat(1 << 20), "\u{1}".repeat(1 << 20)] {
         let mut step = observation("a", None, 0, 1);
         step.content.input = Some(Payload::Text(value.clone()));
         step.content.output = Some(Payload::from_value(json!({"k": value})));
@@ -513,11 +432,7 @@ fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
     let outline = outline(&fifty_thousand());
     let n_rows = |html: &str| html.matches("role=\"row\"").count();
     let html = checked(&trace_page(&outline, Shown::default()));
-    assert!(
-        n_rows(&html) <= 600 && html.len() < 400 << 10,
-        "{}",
-        html.len()
-    );
+    assert!(n_rows(&html) <= 600 && html.len() < 400 << 10, "{}", html.len());
     assert_eq!(n_rows(&html), WINDOW + 2);
     assert!(html.contains("Rows 1–200 of ") && html.contains("?trace&at=200\""));
     assert!(!html.contains("Earlier rows") && html.contains("class=\"map\""));
@@ -527,24 +442,11 @@ fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
     let last = outline.rows().len() - 1;
     let selected = Some(observation("deep999", Some("deep998"), 0, 1));
     let at = outline.view(&Folds::default(), Some(last)).len() - 150;
-    let html = checked(&trace_page(
-        &outline,
-        Shown {
-            at,
-            selected,
-            ..Shown::default()
-        },
-    ));
+    let html = checked(&trace_page(&outline, Shown { at, selected, ..Shown::default() }));
     assert_eq!(n_rows(&html), 150 + 2);
     assert!(html.contains("aria-level=\"1001\"") && html.contains("class=\"row d20\""));
-    let chosen = html
-        .split("role=\"row\"")
-        .find(|row| row.contains("aria-selected=\"true\""));
-    assert!(
-        chosen
-            .unwrap()
-            .contains("data-step=\"deep999\" data-parent=")
-    );
+    let chosen = html.split("role=\"row\"").find(|row| row.contains("aria-selected=\"true\""));
+    assert!(chosen.unwrap().contains("data-step=\"deep999\" data-parent="));
     assert!(html.contains("Earlier rows") && !html.contains("Later rows"));
     assert!(html.len() < 400 << 10);
 }

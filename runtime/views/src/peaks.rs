@@ -43,17 +43,14 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
             value,
         })
     };
-    let end = outline
-        .period()
-        .map_or_else(Timestamp::default, |(_, end)| end);
+    let end = outline.period().map_or_else(Timestamp::default, |(_, end)| end);
     let took = |entry: &Entry| entry.end.unwrap_or(end).micros_since(entry.start);
     let costs = outline
         .rows()
         .iter()
         .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)));
-    let mut costly = highest(2, costs, f64::total_cmp)
-        .into_iter()
-        .map(|(entry, cost)| (entry, dollars(cost)));
+    let mut costly =
+        highest(2, costs, f64::total_cmp).into_iter().map(|(entry, cost)| (entry, dollars(cost)));
     // What has steps below it takes as long as they do.
     let leaves = outline.rows().iter().filter(|entry| entry.n_below == 0);
     let mut long = highest(2, leaves.map(|entry| (entry, took(entry))), i64::cmp)

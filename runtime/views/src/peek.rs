@@ -79,9 +79,7 @@ impl CellPage {
     #[must_use]
     pub fn new(value: Option<&Payload>, base: &str, trace: &str, part: &str) -> Self {
         let at = Addresses::new(base, trace, None, part);
-        Self {
-            block: Block::of(value, &at),
-        }
+        Self { block: Block::of(value, &at) }
     }
 }
 
@@ -89,17 +87,8 @@ impl Peek {
     /// Of a trace.
     #[must_use]
     pub fn new(input: PeekInput<'_>) -> Self {
-        let PeekInput {
-            base,
-            close,
-            line,
-            trace,
-            scores,
-            n_of_steps,
-            may_mark,
-            forms,
-            tried,
-        } = input;
+        let PeekInput { base, close, line, trace, scores, n_of_steps, may_mark, forms, tried } =
+            input;
         let at = |part: &str| Addresses::new(&base, line.id.as_str(), None, part);
         let found = Found {
             input: Block::of(trace.input.as_ref(), &at("input")),
@@ -111,21 +100,13 @@ impl Peek {
             forms,
             tried,
         };
-        Self {
-            base,
-            close,
-            found: Some(Box::new(found)),
-        }
+        Self { base, close, found: Some(Box::new(found)) }
     }
 
     /// Of a trace that there is none of.
     #[must_use]
     pub fn unknown(base: String, close: String) -> Self {
-        Self {
-            base,
-            close,
-            found: None,
-        }
+        Self { base, close, found: None }
     }
 }
 
@@ -194,10 +175,7 @@ impl Found {
 
     /// Title, name in the raw address, value.
     pub(crate) fn values(&self) -> [(&'static str, &'static str, &Block); 2] {
-        [
-            ("Input", "input", &self.input),
-            ("Output", "output", &self.output),
-        ]
+        [("Input", "input", &self.input), ("Output", "output", &self.output)]
     }
 
     /// The peek says what scores there are; the page of the trace, why there is none.

@@ -39,26 +39,11 @@ struct Choice {
 }
 
 const CHOICES: [Choice; 5] = [
-    Choice {
-        name: "keys",
-        values: &["on", "off"],
-    },
-    Choice {
-        name: "theme",
-        values: &["system", "light", "dark"],
-    },
-    Choice {
-        name: "density",
-        values: &["comfortable", "compact"],
-    },
-    Choice {
-        name: "zone",
-        values: &["browser", "utc"],
-    },
-    Choice {
-        name: "rail",
-        values: &["names", "letters"],
-    },
+    Choice { name: "keys", values: &["on", "off"] },
+    Choice { name: "theme", values: &["system", "light", "dark"] },
+    Choice { name: "density", values: &["comfortable", "compact"] },
+    Choice { name: "zone", values: &["browser", "utc"] },
+    Choice { name: "rail", values: &["names", "letters"] },
 ];
 
 impl Preferences {
@@ -137,14 +122,9 @@ impl Preferences {
 
     /// The fields of a form that changes nothing but the rail.
     pub(crate) fn with_other_rail(&self) -> Vec<(&'static str, &'static str)> {
-        let other = Self {
-            is_folded: !self.is_folded,
-            ..*self
-        };
+        let other = Self { is_folded: !self.is_folded, ..*self };
         let fields = CHOICES.iter();
-        fields
-            .map(|choice| (choice.name, other.chosen(choice.name)))
-            .collect()
+        fields.map(|choice| (choice.name, other.chosen(choice.name))).collect()
     }
 
     pub(crate) fn is_light(&self) -> bool {
@@ -202,9 +182,6 @@ mod tests {
         assert!(odd.is_dark() && odd.is_without_keys && !odd.is_compact);
         let wrong = |name: &str| (name == "theme").then_some("pink");
         let (name, message) = Preferences::of_form(wrong).unwrap_err();
-        assert_eq!(
-            (name, message.as_str()),
-            ("theme", "is one of system, light, dark")
-        );
+        assert_eq!((name, message.as_str()), ("theme", "is one of system, light, dark"));
     }
 }

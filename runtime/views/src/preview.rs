@@ -55,10 +55,7 @@ impl Preview {
     /// The same of a payload, with the strings of its JSON decoded as far as one of the texts is still found.
     #[must_use]
     pub fn of_payload(value: &Payload, sought: &[&str]) -> Option<Self> {
-        let found = value
-            .readings(DECODED)
-            .filter(|text| place(text, sought).is_some())
-            .last();
+        let found = value.readings(DECODED).filter(|text| place(text, sought).is_some()).last();
         let shown = found.unwrap_or_else(|| value.decoded(DECODED));
         Self::of(&shown, sought)
     }
@@ -116,24 +113,11 @@ mod tests {
     fn a_preview_begins_with_the_value_or_shortly_before_what_was_looked_for() {
         let none: &[&str] = &[];
         assert_eq!(said(" \n ", none), None);
-        assert_eq!(
-            said("Where  is\nit?", none),
-            parts(["Where is it?", "", ""])
-        );
-        assert_eq!(
-            said("Where is it?", &["refund"]),
-            parts(["Where is it?", "", ""])
-        );
+        assert_eq!(said("Where  is\nit?", none), parts(["Where is it?", "", ""]));
+        assert_eq!(said("Where is it?", &["refund"]), parts(["Where is it?", "", ""]));
         let long = format!("{} Your REFUND is on its way.", "word ".repeat(30));
         let found = said(&long, &["nothing", "your refund"]);
-        assert_eq!(
-            found,
-            parts([
-                "…rd word word word word  ",
-                "Your REFUND",
-                " is on its way."
-            ])
-        );
+        assert_eq!(found, parts(["…rd word word word word  ", "Your REFUND", " is on its way."]));
         assert_eq!(said("A refund", &["refund"]), parts(["A ", "refund", ""]));
     }
 

@@ -54,10 +54,6 @@ impl<'r> ReferenceGroupPage<'r> {
     /// The page of the group with this last part of its address.
     #[must_use]
     pub fn new(reference: &'r Reference, path: &str, shell: Shell) -> Option<Self> {
-        Some(Self {
-            shell,
-            reference,
-            group: reference.group(path)?,
-        })
+        Some(Self { shell, reference, group: reference.group(path)? })
     }
 }

@@ -77,9 +77,7 @@ impl RowsPage {
     /// Lays the rows out.
     #[must_use]
     pub fn new(input: &RowsInput<'_>) -> Self {
-        Self {
-            window: Window::new(input),
-        }
+        Self { window: Window::new(input) }
     }
 }
 
@@ -171,9 +169,7 @@ impl Window {
                 Some(run) => of_run(view, line, &outline.runs()[run as usize], axis),
                 None => of_row(input, line, axis),
             };
-            let own = path
-                .as_ref()
-                .and_then(|path| path.get(&(line.row as usize)));
+            let own = path.as_ref().and_then(|path| path.get(&(line.row as usize)));
             let own = own.filter(|_| line.run.is_none());
             let entry = &outline.rows()[line.row as usize];
             let period = period.filter(|_| line.run.is_none());
@@ -227,12 +223,7 @@ impl Window {
     pub(crate) fn shown(&self) -> String {
         let (first, last) = (self.at + 1, self.at + self.rows.len());
         let number = |n: usize| count(n as u64);
-        format!(
-            "Rows {}–{} of {}",
-            number(first),
-            number(last),
-            number(self.n_lines)
-        )
+        format!("Rows {}–{} of {}", number(first), number(last), number(self.n_lines))
     }
 }
 
@@ -241,10 +232,7 @@ fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static s
     if input.view.outline().runs().is_empty() {
         return None;
     }
-    let other = Folds {
-        is_ungrouped: !input.folds.is_ungrouped,
-        ..input.folds.clone()
-    };
+    let other = Folds { is_ungrouped: !input.folds.is_ungrouped, ..input.folds.clone() };
     let label = match input.folds.is_ungrouped {
         true => "Group steps that look alike",
         false => "Show every step on its own row",
@@ -294,9 +282,7 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
 /// The chips of a step; none where they are more than a row has room for.
 fn chips_of(input: &RowsInput<'_>, step: &str) -> Vec<(Text, Text, &'static str)> {
     let chips = input.chips.get(step).map(Vec::as_slice);
-    let chips = chips
-        .filter(|chips| chips.len() <= CHIPS)
-        .unwrap_or_default();
+    let chips = chips.filter(|chips| chips.len() <= CHIPS).unwrap_or_default();
     let shown = |chip: &Chip| (chip.name.clone(), chip.value.clone(), chip.tone.class());
     chips.iter().map(shown).collect()
 }
@@ -329,10 +315,8 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         chips: Vec::new(),
         bar: axis.bar(first.start, end, None),
         part: None,
-        duration: end.map_or_else(
-            || "open".to_owned(),
-            |end| duration(end.micros_since(first.start)),
-        ),
+        duration: end
+            .map_or_else(|| "open".to_owned(), |end| duration(end.micros_since(first.start))),
         own: String::new(),
         tokens: nonzero(run.tokens),
         cost: cost_cell(run.cost),

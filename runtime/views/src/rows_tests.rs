@@ -39,12 +39,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     };
     let html = page(&Folds::default(), 9_999);
     assert_eq!(html.matches("role=\"row\"").count(), 1);
-    for part in [
-        "×4,000",
-        "p50 2.00 s · p95 3.80 s",
-        "3 errors",
-        "&toggle-run=c0000",
-    ] {
+    for part in ["×4,000", "p50 2.00 s · p95 3.80 s", "3 errors", "&toggle-run=c0000"] {
         assert!(html.contains(part), "{part} in {html}");
     }
     assert!(html.contains("data-revision=\"3\"") && html.contains("data-anchor=\"7\""));
@@ -68,11 +63,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
 fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
     let outline = outline(&[observation("root", None, 0, 10)]);
     let classes = |columns: &[RowColumn], aspect| {
-        let looking = Looking {
-            columns: columns.to_vec(),
-            aspect,
-            ..Looking::default()
-        };
+        let looking = Looking { columns: columns.to_vec(), aspect, ..Looking::default() };
         crate::rows::column_classes(&looking, &outline, "1", "$1.00")
     };
     let both = [RowColumn::SelfTime, RowColumn::Cost];
@@ -84,10 +75,7 @@ fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
 
 #[test]
 fn a_row_has_its_scores_and_the_time_that_is_its_own() {
-    let steps = [
-        observation("root", None, 0, 1_000),
-        observation("below", Some("root"), 100, 400),
-    ];
+    let steps = [observation("root", None, 0, 1_000), observation("below", Some("root"), 100, 400)];
     let outline = outline(&steps);
     let score = scored("polite", ScoreValue::Boolean(true), Some("root"));
     let folds = Folds::default();

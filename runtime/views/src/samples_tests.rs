@@ -24,11 +24,8 @@ pub(crate) fn text(raw: &str) -> Text {
 
 /// A choice of time and environments with hostile ones.
 pub(crate) fn focus() -> FocusView {
-    let focus = Focus {
-        from: Moment::read("-7d"),
-        to: None,
-        environments: vec![HOSTILE.to_owned()],
-    };
+    let focus =
+        Focus { from: Moment::read("-7d"), to: None, environments: vec![HOSTILE.to_owned()] };
     FocusView::new(
         &focus,
         ("/p".to_owned(), vec![("q".into(), "a b".to_owned())]),
@@ -59,10 +56,7 @@ pub(crate) fn shell() -> Shell {
         preferences: Preferences::of_cookie("off.dark.compact.utc"),
         forms: forms(),
         focus: Focus::default(),
-        waits: Waits {
-            paused: 2,
-            failed: 100,
-        },
+        waits: Waits { paused: 2, failed: 100 },
         here: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
@@ -85,9 +79,7 @@ pub(crate) fn trace(name: &str) -> Trace {
         id: TraceId::new("0af7651916cd43dd8448eb211c80319c").unwrap(),
         name: Some(name.to_owned()),
         input: Some(Payload::Text(name.to_owned())),
-        output: Some(Payload::from_value(
-            json!([{"role": "assistant", "content": name}]),
-        )),
+        output: Some(Payload::from_value(json!([{"role": "assistant", "content": name}]))),
         timestamp: at,
         user_id: Some(name.chars().filter(|c| !c.is_control()).collect()),
         session_id: Some(name.to_owned()),
@@ -102,11 +94,7 @@ pub(crate) fn trace(name: &str) -> Trace {
         root: None,
         root_is_provisional: false,
         duplicates: Vec::new(),
-        usage: [
-            ("input".to_owned(), 900.into()),
-            ("output".to_owned(), 100.into()),
-        ]
-        .into(),
+        usage: [("input".to_owned(), 900.into()), ("output".to_owned(), 100.into())].into(),
         total_cost: 0.0123,
         n_priced: 1,
         n_unpriced: 0,
@@ -143,26 +131,16 @@ pub(crate) fn score(name: &str) -> ScoreView {
         execution: text("5d1f0c"),
         sampling: 0.125,
     };
-    ScoreView::new(
-        name,
-        &ScoreValue::Categorical(name.to_owned()),
-        ScoreSource::Eval,
-        at,
-    )
-    .comment(Some(name))
-    .origin(Some(origin))
+    ScoreView::new(name, &ScoreValue::Categorical(name.to_owned()), ScoreSource::Eval, at)
+        .comment(Some(name))
+        .origin(Some(origin))
 }
 
 pub(crate) fn hostile_observation() -> Observation {
     let mut step = observation("a<b>\"'&", None, 0, 500);
     step.kind = ObservationKind::Generation;
     step.level = Level::Error;
-    for field in [
-        &mut step.status_message,
-        &mut step.model,
-        &mut step.user_id,
-        &mut step.release,
-    ] {
+    for field in [&mut step.status_message, &mut step.model, &mut step.user_id, &mut step.release] {
         *field = Some(HOSTILE.to_owned());
     }
     step.name = HOSTILE.to_owned();
@@ -318,10 +296,7 @@ pub(crate) fn typed() -> String {
 /// Panics when the page holds active content, or an attribute or tag that came out of trace text.
 fn assert_inert(page: &str) {
     let lower = page.to_lowercase();
-    assert_eq!(
-        lower.matches("<script").count(),
-        lower.matches("<script src=\"/assets/").count()
-    );
+    assert_eq!(lower.matches("<script").count(), lower.matches("<script src=\"/assets/").count());
     let own = ["/assets/", "/traces/", "/media/"];
     let own = own.map(|path| lower.matches(&format!("<img src=\"{path}")).count());
     assert_eq!(lower.matches("<img").count(), own.iter().sum::<usize>());
@@ -337,9 +312,8 @@ fn assert_inert(page: &str) {
 
 /// Panics when tags do not pair up.
 fn assert_well_formed(page: &str) {
-    const VOID: [&str; 9] = [
-        "!doctype", "meta", "link", "img", "input", "rect", "path", "br", "hr",
-    ];
+    const VOID: [&str; 9] =
+        ["!doctype", "meta", "link", "img", "input", "rect", "path", "br", "hr"];
     let mut open = Vec::new();
     for piece in page.split('<').skip(1) {
         let tag = piece.split('>').next().unwrap();

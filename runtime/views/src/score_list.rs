@@ -79,10 +79,7 @@ struct Called {
 
 impl Called {
     fn of(id: &str) -> Self {
-        Self {
-            name: short(id),
-            id: Text::from(id),
-        }
+        Self { name: short(id), id: Text::from(id) }
     }
 }
 
@@ -169,11 +166,7 @@ impl ScoreLine {
         let version = newer.origin.as_ref().and_then(|origin| origin.version);
         let version = version.map_or_else(String::new, |n| format!(" of version {n}"));
         let (name, value) = (&newer.name, &newer.value);
-        self.superseded = Some(Text::from(format!(
-            "{} {}{version}",
-            name.raw(),
-            value.raw()
-        )));
+        self.superseded = Some(Text::from(format!("{} {}{version}", name.raw(), value.raw())));
         self
     }
 }
@@ -198,11 +191,7 @@ const fn source_word(source: ScoreSource) -> &'static str {
 }
 
 fn subject(subject: &Subject, base: &str) -> About {
-    let about = |kind, id: &str, href| About {
-        kind,
-        id: Text::from(id),
-        href,
-    };
+    let about = |kind, id: &str, href| About { kind, id: Text::from(id), href };
     let of_trace = |id: &str| format!("{base}/traces/{}", segment(id));
     match subject {
         Subject::Trace(trace) => about("trace", trace.as_str(), of_trace(trace.as_str())),

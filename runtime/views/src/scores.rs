@@ -86,11 +86,7 @@ pub fn together(values: &[&ScoreValue]) -> Option<Text> {
     let numbers: Vec<f64> = numbers.collect();
     if !numbers.is_empty() {
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
-        return Some(Text::from(format!(
-            "{} (n = {})",
-            number(mean),
-            numbers.len()
-        )));
+        return Some(Text::from(format!("{} (n = {})", number(mean), numbers.len())));
     }
     let mut n_by_text: BTreeMap<Text, usize> = BTreeMap::new();
     for value in values {
@@ -121,19 +117,13 @@ impl Named {
     /// One that is there.
     #[must_use]
     pub fn new(name: &str, id: &str) -> Self {
-        Self {
-            name: Text::from(name),
-            id: Some(id.to_owned()),
-        }
+        Self { name: Text::from(name), id: Some(id.to_owned()) }
     }
 
     /// One that has no row anywhere.
     #[must_use]
     pub fn gone(name: impl Into<Text>) -> Self {
-        Self {
-            name: name.into(),
-            id: None,
-        }
+        Self { name: name.into(), id: None }
     }
 
     /// Its row on the page of rules and evaluators; `kind` is what the ids of the rows begin with.
@@ -358,10 +348,7 @@ mod tests {
         let [comment, metadata] = [card.comment, card.metadata].map(Option::unwrap);
         assert!(comment.raw().starts_with("see [image/png"), "{comment:?}");
         let shown = metadata.raw();
-        assert!(
-            shown.contains("\"see [image/png") && shown.contains("\"n\": 1"),
-            "{shown}"
-        );
+        assert!(shown.contains("\"see [image/png") && shown.contains("\"n\": 1"), "{shown}");
     }
 
     #[test]

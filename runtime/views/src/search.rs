@@ -84,11 +84,7 @@ impl FoundGroup {
     pub fn new(label: &'static str, mut hits: Vec<Found>) -> Self {
         let has_more = Self::LIMIT < hits.len();
         hits.truncate(Self::LIMIT);
-        Self {
-            label,
-            hits,
-            has_more,
-        }
+        Self { label, hits, has_more }
     }
 }
 

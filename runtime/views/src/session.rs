@@ -184,9 +184,8 @@ impl Tools {
             return None;
         }
         let named = steps.iter().take(NAMED);
-        let mut names: Vec<String> = named
-            .map(|step| step.name.chars().take(NAME).collect())
-            .collect();
+        let mut names: Vec<String> =
+            named.map(|step| step.name.chars().take(NAME).collect()).collect();
         if (names.len() as u64) < n {
             names.push("…".to_owned());
         }
@@ -245,11 +244,7 @@ struct Same {
 
 impl Same {
     fn title(&self) -> String {
-        format!(
-            "same {} as turn {}",
-            many(self.n as u64, "message"),
-            self.turn
-        )
+        format!("same {} as turn {}", many(self.n as u64, "message"), self.turn)
     }
 }
 
@@ -317,9 +312,7 @@ impl SessionPage {
 
     /// Something is on its way: the scores are asked for again.
     fn is_unsettled(&self) -> bool {
-        self.verdicts
-            .iter()
-            .any(|verdict| verdict.tone == Tone::Waiting)
+        self.verdicts.iter().any(|verdict| verdict.tone == Tone::Waiting)
     }
 
     /// `1–20 of 2,744`

@@ -50,11 +50,8 @@ fn turn(asked: Value, answer: &str) -> Trace {
 }
 
 fn inputs(turns: Vec<Trace>) -> Vec<TurnInput> {
-    let input = |trace: Trace| TurnInput {
-        line: hostile_line(),
-        trace,
-        tools: Some(ToolSteps::default()),
-    };
+    let input =
+        |trace: Trace| TurnInput { line: hostile_line(), trace, tools: Some(ToolSteps::default()) };
     turns.into_iter().map(input).collect()
 }
 
@@ -74,10 +71,7 @@ fn with_tools(steps: Vec<Observation>, n: u64) -> String {
     let mut turns = inputs(vec![turn(json!("Book it."), "Done.")]);
     for turn in &mut turns {
         turn.trace.root = Some(ObservationId::new("root").unwrap());
-        turn.tools = Some(ToolSteps {
-            steps: steps.clone(),
-            n,
-        });
+        turn.tools = Some(ToolSteps { steps: steps.clone(), n });
     }
     page(Turn::all(1, None, turns, "/project/p"))
 }
@@ -91,10 +85,7 @@ fn a_turn_shows_what_is_new_in_it_and_where_the_rest_was_said() {
     let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
     assert_eq!(html.matches(">two</pre>").count(), 1, "{html}");
-    assert!(
-        html.contains("<summary>same 2 messages as turn 1</summary>"),
-        "{html}"
-    );
+    assert!(html.contains("<summary>same 2 messages as turn 1</summary>"), "{html}");
     assert!(html.contains("part=input&as=conversation&n=2\"") && html.contains("href=\"#turn-1\""));
 }
 
@@ -119,12 +110,7 @@ fn turns_have_bars_that_lead_to_them_and_one_with_errors_is_hatched_and_named() 
         assert!(charts.contains(bar), "{bar}: {charts}");
     }
     // There is nothing to compare a single turn with.
-    let one = page(Turn::all(
-        1,
-        None,
-        inputs(vec![turn(json!("one"), "yes")]),
-        "/p",
-    ));
+    let one = page(Turn::all(1, None, inputs(vec![turn(json!("one"), "yes")]), "/p"));
     assert!(!one.contains("turn-charts"), "{one}");
 }
 
@@ -133,10 +119,7 @@ fn a_turn_whose_prompt_changes_leaves_out_what_stands_between() {
     let rules = |at: &str| json!({ "role": "system", "content": at });
     let turns = vec![
         turn(json!([rules("12:01"), said("one")]), "yes"),
-        turn(
-            json!([rules("12:02"), said("one"), answered("yes"), said("two")]),
-            "no",
-        ),
+        turn(json!([rules("12:02"), said("one"), answered("yes"), said("two")]), "no"),
     ];
     let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     for text in ["12:01", "12:02", "one", "two"] {
@@ -157,12 +140,7 @@ fn a_window_knows_what_was_said_in_the_turn_before_it() {
         json!({ "messages": [said("one"), answered("yes"), said(HOSTILE)], "model": "m" }),
         HOSTILE,
     )];
-    let html = page(Turn::all(
-        21,
-        Some(&before),
-        inputs(turns.clone()),
-        "/project/p",
-    ));
+    let html = page(Turn::all(21, Some(&before), inputs(turns.clone()), "/project/p"));
     assert!(!html.contains(">one</pre>"), "{html}");
     assert!(
         html.contains("same 2 messages as turn 20") && html.contains("href=\"?turn=20\""),
@@ -175,12 +153,7 @@ fn a_window_knows_what_was_said_in_the_turn_before_it() {
 
 #[test]
 fn a_question_is_shown_however_often_it_was_asked() {
-    let asked = || {
-        vec![
-            turn(json!("And then?"), "ok"),
-            turn(json!([said("Hm")]), "ok"),
-        ]
-    };
+    let asked = || vec![turn(json!("And then?"), "ok"), turn(json!([said("Hm")]), "ok")];
     let turns = [asked(), asked()].concat();
     let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     assert_eq!(html.matches("And then?").count(), 2, "{html}");
@@ -216,10 +189,7 @@ fn tool_calls_that_are_not_shown_are_counted_and_those_not_looked_for_said() {
     large.content = Content::default();
     large.level = Level::Error;
     let many = with_tools(vec![tool("a", "fetch", ["x", "y"]), large], 1_200);
-    assert!(
-        many.contains("1,200 tool calls: <bdi>fetch, fetch, …</bdi>"),
-        "{many}"
-    );
+    assert!(many.contains("1,200 tool calls: <bdi>fetch, fetch, …</bdi>"), "{many}");
     assert!(many.contains("1 error in the first 2") && many.contains("1,198 more tool calls"));
     assert!(many.contains("This call is too large to show here"));
     let mut turns = inputs(vec![turn(json!("Hm"), "ok")]);
@@ -228,10 +198,7 @@ fn tool_calls_that_are_not_shown_are_counted_and_those_not_looked_for_said() {
         turn.tools = None;
     }
     let unread = page(Turn::all(1, None, turns, "/project/p"));
-    assert!(
-        unread.contains("because the trace has 50,000 steps"),
-        "{unread}"
-    );
+    assert!(unread.contains("because the trace has 50,000 steps"), "{unread}");
     let hostile = with_tools(vec![tool(HOSTILE_ID, HOSTILE, [HOSTILE, HOSTILE])], 1);
     assert!(hostile.contains("[U+202E]txt"), "{hostile}");
 }

@@ -59,10 +59,7 @@ impl Opened {
     /// From its id and its name.
     #[must_use]
     pub fn new(id: &str, name: &str) -> Self {
-        Self {
-            name: Text::from(name),
-            base: base(id),
-        }
+        Self { name: Text::from(name), base: base(id) }
     }
 }
 
@@ -138,63 +135,29 @@ const fn entry(
     path: &'static str,
     (key, icon): (&'static str, &'static str),
 ) -> Entry {
-    Entry {
-        section,
-        label,
-        path,
-        key,
-        icon,
-    }
+    Entry { section, label, path, key, icon }
 }
 
 static GROUPS: [Group; 2] = [
     Group {
         label: "Observe",
         entries: &[
-            entry(
-                Section::Overview,
-                "Overview",
-                "",
-                ("h", "M2 8l6-5 6 5M4 7v6h8V7"),
-            ),
-            entry(
-                Section::Traces,
-                "Traces",
-                "/traces",
-                ("t", "M2 4h7M5 8h9M8 12h5"),
-            ),
-            entry(
-                Section::Sessions,
-                "Sessions",
-                "/sessions",
-                ("s", "M2 3h12v8H8l-3 3v-3H2z"),
-            ),
+            entry(Section::Overview, "Overview", "", ("h", "M2 8l6-5 6 5M4 7v6h8V7")),
+            entry(Section::Traces, "Traces", "/traces", ("t", "M2 4h7M5 8h9M8 12h5")),
+            entry(Section::Sessions, "Sessions", "/sessions", ("s", "M2 3h12v8H8l-3 3v-3H2z")),
             entry(
                 Section::Users,
                 "Users",
                 "/users",
-                (
-                    "u",
-                    "M8 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M3 14a5 5 0 0 1 10 0",
-                ),
+                ("u", "M8 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M3 14a5 5 0 0 1 10 0"),
             ),
         ],
     },
     Group {
         label: "Evaluate",
         entries: &[
-            entry(
-                Section::Scores,
-                "Scores",
-                "/scores",
-                ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4"),
-            ),
-            entry(
-                Section::Rules,
-                "Rules",
-                "/rules",
-                ("r", "M2 5h12M2 11h12M6 3v4M10 9v4"),
-            ),
+            entry(Section::Scores, "Scores", "/scores", ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4")),
+            entry(Section::Rules, "Rules", "/rules", ("r", "M2 5h12M2 11h12M6 3v4M10 9v4")),
         ],
     },
 ];
@@ -223,9 +186,8 @@ impl Shell {
     /// The address of the page without what says how the reader came to it: places in a list, and the list itself; and
     /// without what no page reads.
     pub(crate) fn canonical(&self) -> Option<String> {
-        const LEFT_OUT: [&str; 8] = [
-            "in", "view", "after", "before", "page", "saved", "looked", "found",
-        ];
+        const LEFT_OUT: [&str; 8] =
+            ["in", "view", "after", "before", "page", "saved", "looked", "found"];
         let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
         let pairs = query.split('&').filter(|pair| {
             let name = pair.split('=').next().unwrap_or_default();
@@ -242,10 +204,7 @@ impl Shell {
     /// Around a page whose rows these requests give too.
     #[must_use]
     pub fn with_api(self, api: impl IntoIterator<Item = ApiRequest>) -> Self {
-        Self {
-            api: api.into_iter().collect(),
-            ..self
-        }
+        Self { api: api.into_iter().collect(), ..self }
     }
 
     pub(crate) fn groups(&self) -> &'static [Group] {
@@ -279,8 +238,7 @@ impl Shell {
             false => format!("{}+", limit - 1),
         };
         let some = all.into_iter().filter(|(n, ..)| 0 < *n);
-        some.map(|(n, what, class)| (shown(n), what, class))
-            .collect()
+        some.map(|(n, what, class)| (shown(n), what, class)).collect()
     }
 
     pub(crate) fn marks(&self, entry: &Entry) -> bool {
@@ -296,10 +254,7 @@ impl Shell {
     pub fn places(&self) -> Vec<(&'static str, String)> {
         let entries = GROUPS.iter().flat_map(|group| group.entries);
         let own = entries.map(|entry| (entry.label, self.href(entry)));
-        let others = [
-            ("API reference", "/api/reference"),
-            ("Preferences", "/preferences"),
-        ];
+        let others = [("API reference", "/api/reference"), ("Preferences", "/preferences")];
         let others = others.map(|(label, href)| (label, format!("{href}{}", self.focus.query())));
         own.chain(others).collect()
     }
@@ -311,10 +266,7 @@ mod tests {
 
     #[test]
     fn no_letter_opens_two_sections() {
-        let keys = GROUPS
-            .iter()
-            .flat_map(|group| group.entries)
-            .map(|entry| entry.key);
+        let keys = GROUPS.iter().flat_map(|group| group.entries).map(|entry| entry.key);
         let mut keys: Vec<_> = keys.collect();
         let n = keys.len();
         keys.sort_unstable();
@@ -326,14 +278,10 @@ mod tests {
     fn only_the_rules_count_and_only_what_there_is() {
         let counted = |paused, failed| {
             let waits = Waits { paused, failed };
-            let shell = Shell {
-                waits,
-                ..Shell::default()
-            };
+            let shell = Shell { waits, ..Shell::default() };
             let entries = GROUPS.iter().flat_map(|group| group.entries);
             let all = entries.flat_map(|entry| shell.counters(entry));
-            all.map(|(n, what, _)| format!("{n} {what}"))
-                .collect::<Vec<_>>()
+            all.map(|(n, what, _)| format!("{n} {what}")).collect::<Vec<_>>()
         };
         assert!(counted(0, 0).is_empty());
         assert_eq!(counted(2, 0), ["2 paused"]);
@@ -345,30 +293,18 @@ mod tests {
     fn a_page_has_one_address_wherever_its_reader_came_from() {
         let canonical = |here: &str| {
             let here = here.to_owned();
-            let shell = Shell {
-                here,
-                ..Shell::default()
-            };
+            let shell = Shell { here, ..Shell::default() };
             shell.canonical()
         };
         for (here, own) in [
             ("/project/p", "/project/p"),
-            (
-                "/project/p/traces?after=_5_a&q=in%3Aa&n=25",
-                "/project/p/traces?q=in%3Aa&n=25",
-            ),
-            (
-                "/project/p/traces?page=2&before=end&ref=mail",
-                "/project/p/traces",
-            ),
+            ("/project/p/traces?after=_5_a&q=in%3Aa&n=25", "/project/p/traces?q=in%3Aa&n=25"),
+            ("/project/p/traces?page=2&before=end&ref=mail", "/project/p/traces"),
             (
                 "/project/p/traces/t?in=%2Ftraces&observation=o&view=x",
                 "/project/p/traces/t?observation=o",
             ),
-            (
-                "/project/p/traces/t?trace&min=ERROR",
-                "/project/p/traces/t?trace&min=ERROR",
-            ),
+            ("/project/p/traces/t?trace&min=ERROR", "/project/p/traces/t?trace&min=ERROR"),
         ] {
             assert_eq!(canonical(here).as_deref(), Some(own));
         }

@@ -26,13 +26,7 @@ impl ScoreOfStep {
     #[must_use]
     pub fn new(name: &str, value: &ScoreValue, step: &str, href: String) -> Self {
         let (value, tone) = shown(value, VALUE);
-        Self {
-            name: Text::from(name),
-            value,
-            tone,
-            step: Text::from(step),
-            href,
-        }
+        Self { name: Text::from(name), value, tone, step: Text::from(step), href }
     }
 
     /// By the name of the score.

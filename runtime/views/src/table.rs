@@ -47,13 +47,9 @@ pub(crate) struct MenuItem {
 
 impl Table {
     pub(crate) fn new(columns: &Columns, head: impl Fn(Head) -> Head) -> Self {
-        let heads = columns.iter().map(|column| {
-            head(Head {
-                column: column.clone(),
-                href: None,
-                state: None,
-            })
-        });
+        let heads = columns
+            .iter()
+            .map(|column| head(Head { column: column.clone(), href: None, state: None }));
         Self {
             heads: heads.collect(),
             peek: None,
@@ -72,10 +68,7 @@ impl Table {
     }
 
     pub(crate) fn second() -> Self {
-        Self {
-            is_second: true,
-            ..Self::usual()
-        }
+        Self { is_second: true, ..Self::usual() }
     }
 
     pub(crate) fn menu(&self, id: &str) -> &[MenuItem] {

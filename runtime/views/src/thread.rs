@@ -134,12 +134,7 @@ impl ThreadPage {
         let mut before: Option<&Within> = None;
         let entries = window.zip(told).filter(|(_, told)| !told.is_joined);
         let entries = entries.map(|((call, is_large), told)| {
-            let Told {
-                same,
-                asked,
-                answer,
-                ..
-            } = told;
+            let Told { same, asked, answer, .. } = told;
             let other = same.and_then(|same| steps.get(same.call).copied());
             // Runs of messages may be of several calls; one alone is of the call that is known.
             let is_one_run = asked.iter().filter(|(which, _)| which.is_some()).count() == 1;
@@ -245,16 +240,12 @@ fn spoken(call: &Call, base: &str, href: String) -> Spoken {
 /// The id of the call that a tool step ran for.
 fn call_id(step: &Observation) -> Option<&str> {
     let attributes = step.content.metadata.get("attributes")?;
-    CALL_IDS
-        .iter()
-        .find_map(|key| attributes.get(*key)?.as_str())
+    CALL_IDS.iter().find_map(|key| attributes.get(*key)?.as_str())
 }
 
 pub(crate) fn took(step: &Observation) -> String {
-    step.end.map_or_else(
-        || "has not ended".to_owned(),
-        |end| duration(end.micros_since(step.start)),
-    )
+    step.end
+        .map_or_else(|| "has not ended".to_owned(), |end| duration(end.micros_since(step.start)))
 }
 
 /// What is known of a step, without what is not.

@@ -81,10 +81,7 @@ impl TimePart {
         let length = ms(end.micros_since(start));
         let (from, to) = input.looking.zoom.unwrap_or((0.0, length));
         let at = |kept: &Kept, zoom: Option<(f64, f64)>| {
-            kept.address(&Looking {
-                zoom,
-                ..input.looking.clone()
-            })
+            kept.address(&Looking { zoom, ..input.looking.clone() })
         };
         let step = input.selected.map(|at| &outline.rows()[at]);
         let of_step = step.and_then(|step| part_of(step, (start, end)));
@@ -93,10 +90,7 @@ impl TimePart {
             let entry = &outline.rows()[row];
             Longest {
                 name: Text::from(outline.name(entry)),
-                href: at(
-                    &Kept::new(Some(entry.id()), input.folds),
-                    input.looking.zoom,
-                ),
+                href: at(&Kept::new(Some(entry.id()), input.folds), input.looking.zoom),
                 own: duration(own_us),
             }
         });
@@ -104,9 +98,7 @@ impl TimePart {
         let us = |gap: &(Timestamp, Timestamp)| gap.1.micros_since(gap.0);
         let total: i64 = gaps.iter().map(us).sum();
         let axis = input.axis();
-        let bands = gaps
-            .iter()
-            .map(|(from, to)| axis.bar(*from, Some(*to), None));
+        let bands = gaps.iter().map(|(from, to)| axis.bar(*from, Some(*to), None));
         let bands = bands.filter(|band| 0.0 < band.width).collect();
         let said = (!gaps.is_empty()).then(|| {
             let n = many(gaps.len() as u64, "gap");
@@ -119,10 +111,7 @@ impl TimePart {
             (label, at(&window.kept, Some((ms(from), ms(to)))))
         });
         let longest_gaps = longest_gaps.collect();
-        let whole = Looking {
-            zoom: None,
-            ..input.looking.clone()
-        };
+        let whole = Looking { zoom: None, ..input.looking.clone() };
         let kept = window.kept.pairs.iter().cloned();
         Self {
             longest: longest.collect(),

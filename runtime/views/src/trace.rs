@@ -142,17 +142,13 @@ impl DetailPage {
     /// The pane of a trace.
     #[must_use]
     pub fn of_trace(trace: &Trace, input: DetailInput) -> Self {
-        Self {
-            detail: Detail::of_trace(trace, input),
-        }
+        Self { detail: Detail::of_trace(trace, input) }
     }
 
     /// The pane of an observation, with its content.
     #[must_use]
     pub fn of_observation(observation: &Observation, input: DetailInput) -> Self {
-        Self {
-            detail: Detail::of_observation(observation, input),
-        }
+        Self { detail: Detail::of_observation(observation, input) }
     }
 }
 
@@ -160,14 +156,7 @@ impl TracePage {
     /// Lays the page out.
     #[must_use]
     pub fn new(input: TraceInput<'_>) -> Self {
-        let TraceInput {
-            shell,
-            trace,
-            trace_selected,
-            detail,
-            rows,
-            head,
-        } = input;
+        let TraceInput { shell, trace, trace_selected, detail, rows, head } = input;
         let trace_scores = rows.n_scores.get(&None).copied();
         let id = segment(trace.id.as_str());
         let window = Window::new(&rows);
@@ -200,9 +189,7 @@ impl TracePage {
 impl Detail {
     /// Something is on its way: the scores are asked for again.
     fn is_unsettled(&self) -> bool {
-        self.verdicts
-            .iter()
-            .any(|verdict| verdict.tone == Tone::Waiting)
+        self.verdicts.iter().any(|verdict| verdict.tone == Tone::Waiting)
     }
 
     /// `1 score, and 8 on its steps`
@@ -244,10 +231,7 @@ impl Detail {
         push_usage(&mut facts, &trace.usage, "Tokens");
         if !trace.duplicates.is_empty() {
             let n = many(trace.duplicates.len() as u64, "observation");
-            facts.push(fact(
-                "Not counted twice",
-                format!("{n} that repeat another's usage"),
-            ));
+            facts.push(fact("Not counted twice", format!("{n} that repeat another's usage")));
         }
         let id = trace.id.as_str();
         let at = |part: &str| Addresses::new(&input.base, id, None, part);
@@ -298,13 +282,7 @@ impl Detail {
     }
 
     fn of_observation(step: &Observation, input: DetailInput) -> Self {
-        let Content {
-            input: asked,
-            output,
-            metadata: meta,
-            tool_definitions,
-            ..
-        } = &step.content;
+        let Content { input: asked, output, metadata: meta, tool_definitions, .. } = &step.content;
         let (level, level_class) = match step.level {
             Level::Error => (Some("error"), "bad"),
             Level::Warning => (Some("warning"), "waiting"),
@@ -386,10 +364,7 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
     });
     facts.extend(own_us.map(|us| fact("Self time", duration(us))));
     if let Some(first) = step.completion_start {
-        facts.push(fact(
-            "First token after",
-            duration(first.micros_since(step.start)),
-        ));
+        facts.push(fact("First token after", duration(first.micros_since(step.start))));
     }
     let optional = [
         ("Model", &step.model),
@@ -406,42 +381,26 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
             .filter_map(|(label, value)| value.as_ref().map(|value| fact(label, value.clone()))),
     );
     if !step.model_parameters.is_empty() {
-        let shown = step
-            .model_parameters
-            .iter()
-            .map(|(key, value)| match value {
-                Value::String(text) => format!("{key} {}", without_media(text)),
-                other => format!("{key} {}", without_media(&other.to_string())),
-            });
+        let shown = step.model_parameters.iter().map(|(key, value)| match value {
+            Value::String(text) => format!("{key} {}", without_media(text)),
+            other => format!("{key} {}", without_media(&other.to_string())),
+        });
         facts.push(fact("Parameters", shown.collect::<Vec<_>>().join(", ")));
     }
     if let Some(prompt) = &step.prompt {
-        let version = prompt
-            .version
-            .map_or(String::new(), |version| format!(" version {version}"));
+        let version = prompt.version.map_or(String::new(), |version| format!(" version {version}"));
         facts.push(fact("Prompt", format!("{}{version}", prompt.name)));
     }
     push_usage(&mut facts, &step.usage, "Tokens");
-    push_usage(
-        &mut facts,
-        &step.aggregate_usage,
-        "Tokens of the steps below",
-    );
+    push_usage(&mut facts, &step.aggregate_usage, "Tokens of the steps below");
     push_cost(&mut facts, &step.cost, "Cost, as sent");
     if step.cost.is_empty() {
         push_cost(&mut facts, &step.computed_cost, "Cost, computed");
     }
     if 0 < step.own_cost().n_unpriced {
-        facts.push(fact(
-            "Cost",
-            "not known: neither sent nor computed from a price",
-        ));
+        facts.push(fact("Cost", "not known: neither sent nor computed from a price"));
     }
-    push_cost(
-        &mut facts,
-        step.effective_aggregate_cost(),
-        "Cost of the steps below",
-    );
+    push_cost(&mut facts, step.effective_aggregate_cost(), "Cost of the steps below");
     if !step.called_tools.is_empty() {
         facts.push(fact("Called", step.called_tools.join(", ")));
     }
@@ -454,9 +413,7 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
 
 fn push_cost(facts: &mut Vec<Fact>, cost: &Cost, label: &'static str) {
     if !cost.is_empty() {
-        let shown = cost
-            .iter()
-            .map(|(key, amount)| format!("{key} {}", dollars(*amount)));
+        let shown = cost.iter().map(|(key, amount)| format!("{key} {}", dollars(*amount)));
         facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
     }
 }
@@ -471,9 +428,7 @@ fn quantity(n: Quantity) -> String {
 
 fn push_usage(facts: &mut Vec<Fact>, usage: &Usage, label: &'static str) {
     if !usage.is_empty() {
-        let shown = usage
-            .iter()
-            .map(|(key, n)| format!("{key} {}", quantity(*n)));
+        let shown = usage.iter().map(|(key, n)| format!("{key} {}", quantity(*n)));
         facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
     }
 }

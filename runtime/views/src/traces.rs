@@ -76,12 +76,7 @@ struct Pick {
 
 impl Pick {
     fn of(column: &Column, is_shown: bool) -> Self {
-        Self {
-            name: column.name(),
-            label: column.label(),
-            is_shown,
-            earlier: None,
-        }
+        Self { name: column.name(), label: column.label(), is_shown, earlier: None }
     }
 }
 
@@ -105,10 +100,7 @@ impl TracesPage {
             terms: self.terms.clone(),
             kept: self.query.kept(&["q"]),
             sorts: self.sorts(),
-            why: Why {
-                around: self.alone,
-                elsewhere: self.elsewhere,
-            },
+            why: Why { around: self.alone, elsewhere: self.elsewhere },
         }
     }
 
@@ -125,10 +117,7 @@ impl TracesPage {
     /// How far a search came that went on from pages before.
     fn looked(&self) -> Option<String> {
         let n = self.searched?.n_tested;
-        Some(format!(
-            "{} looked at, to the end of the list",
-            many(n, "trace")
-        ))
+        Some(format!("{} looked at, to the end of the list", many(n, "trace")))
     }
 
     /// The same where the pages before have all that fits.
@@ -171,15 +160,8 @@ impl TracesPage {
                 return head;
             };
             let state = query.sort.state_of(&order);
-            let turned = TracesQuery {
-                sort: query.sort.of_heading(order),
-                ..query.clone()
-            };
-            Head {
-                href: Some(turned.first(base)),
-                state,
-                ..head
-            }
+            let turned = TracesQuery { sort: query.sort.of_heading(order), ..query.clone() };
+            Head { href: Some(turned.first(base)), state, ..head }
         });
         let beside = self.peek.as_ref().and_then(Peek::id);
         table.beside = beside.map(str::to_owned);
@@ -205,10 +187,7 @@ impl TracesPage {
     fn picks(&self) -> Vec<Pick> {
         let columns = &self.query.columns;
         let shown = columns.iter().enumerate().map(|(at, column)| {
-            let moved = TracesQuery {
-                columns: columns.moved(at),
-                ..self.query.clone()
-            };
+            let moved = TracesQuery { columns: columns.moved(at), ..self.query.clone() };
             Pick {
                 earlier: (0 < at).then(|| moved.first(self.shell.base())),
                 ..Pick::of(column, true)
@@ -228,21 +207,14 @@ impl TracesPage {
     /// The list with its usual columns and rows.
     fn usual_columns(&self) -> String {
         let usual = TracesQuery::default();
-        let query = TracesQuery {
-            columns: usual.columns,
-            n: usual.n,
-            ..self.query.clone()
-        };
+        let query = TracesQuery { columns: usual.columns, n: usual.n, ..self.query.clone() };
         query.first(self.shell.base())
     }
 
     /// When the traces that fit in other times began, and the list with them.
     fn in_any_time(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.elsewhere?;
-        let query = TracesQuery {
-            focus: self.query.focus.without_time(),
-            ..self.query.clone()
-        };
+        let query = TracesQuery { focus: self.query.focus.without_time(), ..self.query.clone() };
         Some((when(first), when(last), query.first(self.shell.base())))
     }
 }
@@ -272,12 +244,7 @@ impl Pager {
     /// Of a list that knows no number before a page but the first one.
     #[must_use]
     pub fn of_page(is_first: bool, n: u64, total: Option<Counted>) -> Self {
-        Self {
-            n_before: is_first.then_some(0),
-            n,
-            total,
-            ..Self::default()
-        }
+        Self { n_before: is_first.then_some(0), n, total, ..Self::default() }
     }
 
     /// `1–50 of 1,234`

@@ -155,14 +155,7 @@ impl ScoreTrend {
                 Some(format!("({})", percents(ends))),
             ),
         };
-        Self {
-            name: Text::from(name),
-            said,
-            interval,
-            n: count(n),
-            spark,
-            href,
-        }
+        Self { name: Text::from(name), said, interval, n: count(n), spark, href }
     }
 }
 
@@ -173,12 +166,7 @@ mod tests {
     #[test]
     fn a_mean_stands_with_its_interval_and_a_spark_begins_at_zero() {
         let at = |hour: u32, mean| (format!("{hour}:00"), mean);
-        let means = [
-            at(1, Some(0.4)),
-            at(2, None),
-            at(3, Some(0.8)),
-            at(4, Some(1.0)),
-        ];
+        let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8)), at(4, Some(1.0))];
         let said = Together::Mean(0.6, Some([0.5, 0.7]));
         let trend = ScoreTrend::new("tone", (said, 1_234), &means, String::new());
         assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.60", "1,234"));
@@ -204,11 +192,7 @@ mod tests {
 
     #[test]
     fn a_model_whose_price_is_not_known_has_no_cost_and_no_bar() {
-        let of = |dollars, n_priced, n_unpriced| CostSum {
-            dollars,
-            n_priced,
-            n_unpriced,
-        };
+        let of = |dollars, n_priced, n_unpriced| CostSum { dollars, n_priced, n_unpriced };
         let line = ModelLine::new("own", (of(0.0, 0, 3), 1_500.0, 3), 0.0);
         assert_eq!((line.cost.as_str(), line.width), ("?", 0.0));
         let line = ModelLine::new("large", (of(1.5, 1, 0), 10.0, 1), 3.0);

@@ -152,10 +152,7 @@ impl ValueView {
             Some(text) => Some(places(&payload, &path, text, &at)?),
             None => None,
         };
-        let asked = Asked {
-            is_unfolded: true,
-            ..asked
-        };
+        let asked = Asked { is_unfolded: true, ..asked };
         let shown = match places {
             None => Shown::of_path(&payload, &path, &asked, &whole)?,
             Some(_) => Shown::of(None, &asked, &whole),

@@ -17,18 +17,13 @@ use crate::steps_tests::observation;
 use crate::*;
 
 fn looking(aspect: Aspect) -> Looking {
-    Looking {
-        aspect,
-        ..Looking::default()
-    }
+    Looking { aspect, ..Looking::default() }
 }
 
 fn generation(id: &str, start_ms: i64, said: &[&str], answer: &str) -> Observation {
     let mut step = observation(id, None, start_ms, 10);
     step.kind = ObservationKind::Generation;
-    let said = said
-        .iter()
-        .map(|text| json!({ "role": "user", "content": text }));
+    let said = said.iter().map(|text| json!({ "role": "user", "content": text }));
     step.content.input = Some(Payload::from_value(said.collect()));
     step.content.output = Some(Payload::Text(answer.to_owned()));
     step
@@ -56,10 +51,7 @@ fn thread_after(
         n_hidden: 3,
         looking: looking(Aspect::Thread),
         kept: Kept::new(Some(HOSTILE), &Folds::default()),
-        head: HeadInput {
-            faults: vec![HOSTILE.to_owned()],
-            ..HeadInput::default()
-        },
+        head: HeadInput { faults: vec![HOSTILE.to_owned()], ..HeadInput::default() },
     })
 }
 
@@ -87,10 +79,7 @@ fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
     let html = checked(&thread(calls, 0, 30));
     assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
     assert_eq!(html.matches(">two</pre>").count(), 1);
-    assert!(
-        html.contains("same 1 message as <bdi>step a</bdi></summary>"),
-        "{html}"
-    );
+    assert!(html.contains("same 1 message as <bdi>step a</bdi></summary>"), "{html}");
     assert!(html.contains("Calls 1–3 of 30") && html.contains("&v=thread&at=3\""));
     assert!(html.contains("class=\"turn in1\""));
     checked(&thread(Vec::new(), 0, 0));
@@ -114,10 +103,7 @@ fn a_thread_does_not_tell_again_what_was_said_long_before_the_window() {
             && html.contains("?observation=far"),
         "{html}"
     );
-    assert!(
-        html.contains("Messages of 7 earlier generations were not compared"),
-        "{html}"
-    );
+    assert!(html.contains("Messages of 7 earlier generations were not compared"), "{html}");
 }
 
 fn said(role: &str, text: &str) -> serde_json::Value {
@@ -169,26 +155,14 @@ fn a_thread_shows_a_retry_in_one_line_and_what_is_old_where_it_was_said() {
         asked("again", &talk, said("assistant", "A2")),
         asked(
             "sub",
-            &[
-                said("system", "sub rules"),
-                talk[1].clone(),
-                talk[1].clone(),
-            ],
+            &[said("system", "sub rules"), talk[1].clone(), talk[1].clone()],
             said("assistant", "A3"),
         ),
     ];
     let html = checked(&thread(calls, 0, 3));
-    assert!(
-        html.contains("same 2 messages as <bdi>step first</bdi>"),
-        "{html}"
-    );
+    assert!(html.contains("same 2 messages as <bdi>step first</bdi>"), "{html}");
     let (_, sub) = html.split_once("data-step=\"sub\"").unwrap();
-    let places = [
-        ">sub rules</pre>",
-        "same 1 message as",
-        ">Q1</pre>",
-        ">A3</pre>",
-    ];
+    let places = [">sub rules</pre>", "same 1 message as", ">Q1</pre>", ">A3</pre>"];
     let places = places.map(|text| sub.find(text).unwrap());
     assert!(places.is_sorted(), "{html}");
     assert_eq!(html.matches(">rules</pre>").count(), 1, "{html}");
@@ -201,11 +175,7 @@ fn a_thread_tells_a_window_that_slides_over_the_history_once() {
     let [first, second] = ["A1", "A2"].map(|text| said("assistant", text));
     let rules = said("system", "rules");
     let calls = vec![
-        asked(
-            "a",
-            &[rules.clone(), one, first, two.clone()],
-            second.clone(),
-        ),
+        asked("a", &[rules.clone(), one, first, two.clone()], second.clone()),
         asked("b", &[rules, two, second, three], json!("A3")),
     ];
     let html = checked(&thread(calls, 0, 2));
@@ -213,10 +183,7 @@ fn a_thread_tells_a_window_that_slides_over_the_history_once() {
         let place = format!(">{text}</pre>");
         assert_eq!(html.matches(&place).count(), 1, "{text}: {html}");
     }
-    assert!(
-        html.contains("same 3 messages as <bdi>step a</bdi>"),
-        "{html}"
-    );
+    assert!(html.contains("same 3 messages as <bdi>step a</bdi>"), "{html}");
 }
 
 #[test]
@@ -275,12 +242,7 @@ fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice(
     let mut failed = tool("u", 20, "search", ["{}", "result two"]);
     failed.step.level = Level::Error;
     failed.step.status_message = Some("timed out".to_owned());
-    let calls = vec![
-        first,
-        tool("t", 12, "search", ["{}", "result one"]),
-        failed,
-        second,
-    ];
+    let calls = vec![first, tool("t", 12, "search", ["{}", "result one"]), failed, second];
     let html = checked(&thread(calls, 0, 4));
     for result in ["result one", "result two", "timed out"] {
         assert_eq!(html.matches(result).count(), 1, "{result}: {html}");
@@ -289,10 +251,7 @@ fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice(
     assert_eq!(html.matches(">Open the step</a>").count(), 2, "{html}");
     let [t, u] = ["t", "u"].map(|id| html.find(&format!("?observation={id}")).unwrap());
     assert!(t < u, "calls and steps of one name pair in order: {html}");
-    assert!(
-        html.contains("Calls 1–4 of 4"),
-        "merged calls are counted: {html}"
-    );
+    assert!(html.contains("Calls 1–4 of 4"), "merged calls are counted: {html}");
 }
 
 #[test]
@@ -356,22 +315,14 @@ fn what_runs_in_another_agent_stands_below_its_name_and_hostile_tools_are_inert(
     failed.step.status_message = Some(HOSTILE.to_owned());
     let calls = vec![first, inside(failed), inside(second)];
     let html = checked(&thread(calls, 0, 3));
-    assert_eq!(
-        html.matches("<h2 class=\"within in1\">").count(),
-        1,
-        "{html}"
-    );
+    assert_eq!(html.matches("<h2 class=\"within in1\">").count(), 1, "{html}");
     assert!(html.contains("?observation=a%3Cb%3E%22%27%26"), "{html}");
 }
 
 #[test]
 fn a_call_with_more_than_is_shown_says_so() {
     let long = "x".repeat(3 << 20);
-    let html = checked(&thread(
-        vec![call(generation("a", 0, &[&long], "yes"))],
-        0,
-        1,
-    ));
+    let html = checked(&thread(vec![call(generation("a", 0, &[&long], "yes"))], 0, 1));
     assert!(html.contains("This call is too large") && html.len() < 100_000);
 }
 
@@ -389,10 +340,7 @@ fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
         at: 100,
         n_steps: 300,
         n_hidden: 12,
-        looking: Looking {
-            min: Some(Level::Default),
-            ..looking(Aspect::Log)
-        },
+        looking: Looking { min: Some(Level::Default), ..looking(Aspect::Log) },
         kept: Kept::new(None, &Folds::default()),
         head: HeadInput::default(),
     });
@@ -413,26 +361,17 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     let outline = outline(&steps);
     let shown = Shown {
         selected: Some(steps[1].clone()),
-        looking: Looking {
-            zoom: Some((250.0, 500.5)),
-            ..looking(Aspect::Time)
-        },
+        looking: Looking { zoom: Some((250.0, 500.5)), ..looking(Aspect::Time) },
         ..Shown::default()
     };
     let html = checked(&trace_page(&outline, shown));
     assert_eq!(html.matches("span critical\"").count(), 2, "{html}");
-    assert!(
-        html.contains("<b>Gaps</b> 200 ms idle in 2 gaps: "),
-        "{html}"
-    );
+    assert!(html.contains("<b>Gaps</b> 200 ms idle in 2 gaps: "), "{html}");
     // What was waited for all the time that it took has no note.
     assert_eq!(html.matches(" on the path</span>").count(), 1, "{html}");
     assert!(html.contains("200 ms on the path"), "{html}");
     assert!(html.contains("data-ms=\"250\" value=\"250 ms\""), "{html}");
-    assert!(
-        html.contains("t0=900&t1=1000\" data-keeps>100 ms from 900 ms</a>."),
-        "{html}"
-    );
+    assert!(html.contains("t0=900&t1=1000\" data-keeps>100 ms from 900 ms</a>."), "{html}");
     // They are outside of this part of the axis.
     assert_eq!(html.matches("class=\"gap\"").count(), 0);
     // What no child covered is said of the row, and of the trace's root alone.
@@ -448,17 +387,11 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     assert!(html.contains("name=\"observation\" value=\"waited-for\""));
     // Each row says which part of the axis it takes, for the link that follows the selection.
     assert!(html.contains("data-part=\"100 900\"") && html.contains("data-part=\"0 1000\""));
-    assert!(
-        html.contains("t0=100&t1=900\" data-keeps data-of-step>Zoom to"),
-        "{html}"
-    );
+    assert!(html.contains("t0=100&t1=900\" data-keeps data-of-step>Zoom to"), "{html}");
     // What is outside of it has no bar.
     assert_eq!(html.matches("width=\"0\"").count(), 0);
     let outside = Shown {
-        looking: Looking {
-            zoom: Some((950.0, 990.0)),
-            ..looking(Aspect::Time)
-        },
+        looking: Looking { zoom: Some((950.0, 990.0)), ..looking(Aspect::Time) },
         ..Shown::default()
     };
     let html = checked(&trace_page(&outline, outside));
@@ -473,10 +406,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
     let outline = outline(&[observation("root", None, 0, 3 * 3_600_000)]);
     let page = |zoom: (f64, f64)| {
         let shown = Shown {
-            looking: Looking {
-                zoom: Some(zoom),
-                ..looking(Aspect::Time)
-            },
+            looking: Looking { zoom: Some(zoom), ..looking(Aspect::Time) },
             ..Shown::default()
         };
         checked(&trace_page(&outline, shown))
@@ -496,10 +426,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
 
 #[test]
 fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
-    let steps = [
-        observation("root", None, 0, 10),
-        observation("step", Some("root"), 1, 8),
-    ];
+    let steps = [observation("root", None, 0, 10), observation("step", Some("root"), 1, 8)];
     let outline = outline(&steps);
     let head = || HeadInput {
         kinds: vec![(ObservationKind::Span, 1), (ObservationKind::Tool, 1)],
@@ -517,10 +444,7 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
     assert_eq!(html.matches(form).count(), 2, "{html}");
     // Only the timeline needs to know which part of the axis a row takes.
     assert!(!html.contains("data-part"), "{html}");
-    let on_timeline = Shown {
-        looking: looking(Aspect::Time),
-        ..Shown::default()
-    };
+    let on_timeline = Shown { looking: looking(Aspect::Time), ..Shown::default() };
     let html = checked(&trace_page_with(&outline, on_timeline, head()));
     assert_eq!(html.matches(form).count(), 3, "{html}");
 }
@@ -537,10 +461,7 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     ];
     let outline = outline(&steps);
     let mut shown = Shown {
-        looking: Looking {
-            min: Some(Level::Error),
-            ..Looking::default()
-        },
+        looking: Looking { min: Some(Level::Error), ..Looking::default() },
         ..Shown::default()
     };
     shown.folds.min = Some(Level::Error);
@@ -553,18 +474,11 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
 fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
     let mut tool = observation("tool", Some("root"), 1, 1);
     tool.kind = ObservationKind::Tool;
-    let steps = [
-        observation("root", None, 0, 10),
-        tool,
-        observation("beside", Some("root"), 2, 1),
-    ];
+    let steps = [observation("root", None, 0, 10), tool, observation("beside", Some("root"), 2, 1)];
     let outline = outline(&steps);
     let view = |kinds: &[ObservationKind]| {
         let mut shown = Shown {
-            looking: Looking {
-                kinds: kinds.to_vec(),
-                ..Looking::default()
-            },
+            looking: Looking { kinds: kinds.to_vec(), ..Looking::default() },
             ..Shown::default()
         };
         shown.folds.kinds = kinds.to_vec();
@@ -621,11 +535,7 @@ fn a_page_of_a_trace_says_which_state_it_shows() {
 fn a_column_that_no_row_fills_takes_no_room() {
     let bare = |tokens, cost| {
         let step = observation("a", None, 0, 1);
-        let bone = |(tokens, cost)| Bone {
-            tokens,
-            cost,
-            ..bone(&step)
-        };
+        let bone = |(tokens, cost)| Bone { tokens, cost, ..bone(&step) };
         Outline::new(vec![bone((None, None)), bone((tokens, cost))])
     };
     for (tokens, cost, classes) in [
@@ -656,11 +566,7 @@ fn value_page(payload: Payload, path: &str, asked: Asked, find: Option<&str>) ->
     });
     let view = view?;
     checked(&view);
-    Some(checked(&ValuePage {
-        shell: shell(),
-        view,
-        notices: vec![Text::from(HOSTILE)],
-    }))
+    Some(checked(&ValuePage { shell: shell(), view, notices: vec![Text::from(HOSTILE)] }))
 }
 
 #[test]
@@ -668,9 +574,7 @@ fn the_page_of_a_value_is_inert_and_bounded_in_every_form() {
     let member =
         json!({ HOSTILE: [HOSTILE, { HOSTILE: json!({ HOSTILE: HOSTILE }).to_string() }] });
     let chat = json!([{ "role": HOSTILE, "content": HOSTILE }]);
-    let many: Vec<_> = (0..5_000)
-        .map(|n| json!({ HOSTILE: n, "text": HOSTILE }))
-        .collect();
+    let many: Vec<_> = (0..5_000).map(|n| json!({ HOSTILE: n, "text": HOSTILE })).collect();
     let values = [
         Payload::Text(HOSTILE.to_owned()),
         Payload::Text(String::new()),
@@ -680,21 +584,13 @@ fn the_page_of_a_value_is_inert_and_bounded_in_every_form() {
         Payload::from_value(member),
         Payload::from_value(chat),
         Payload::from_value(json!(many)),
-        Payload::Json(format!(
-            "{}{}",
-            "{\"a\":[".repeat(5_000),
-            "]}".repeat(5_000)
-        )),
+        Payload::Json(format!("{}{}", "{\"a\":[".repeat(5_000), "]}".repeat(5_000))),
     ];
     let forms = ["conversation", "text", "tree", "raw"].map(Form::named);
     for value in values {
         for form in [None].into_iter().chain(forms) {
             for from in [0, 1, 100, usize::MAX] {
-                let asked = Asked {
-                    form,
-                    from,
-                    ..Asked::default()
-                };
+                let asked = Asked { form, from, ..Asked::default() };
                 let html = value_page(value.clone(), "$", asked, None).unwrap();
                 assert!(html.len() < 2 << 20, "{}", html.len());
             }
@@ -714,10 +610,7 @@ fn the_page_of_a_node_says_where_it_is_and_leads_up() {
     assert!(value_page(value(), "$['b']", Asked::default(), None).is_none());
     assert!(value_page(value(), "$['b']", Asked::default(), Some("x")).is_none());
     let found = value_page(value(), "$", Asked::default(), Some("HERE")).unwrap();
-    assert!(
-        found.contains("1 place") && found.contains("<mark>here</mark>"),
-        "{found}"
-    );
+    assert!(found.contains("1 place") && found.contains("<mark>here</mark>"), "{found}");
     let none = value_page(value(), "$", Asked::default(), Some("nowhere")).unwrap();
     assert!(none.contains("0 places"), "{none}");
 }

@@ -80,16 +80,11 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
     for what in ["the first time, its sum checked", "again"] {
         let began = Instant::now();
         host.load(digest)?;
-        say(&format!(
-            "loaded {what}: {} us",
-            began.elapsed().as_micros()
-        ));
+        say(&format!("loaded {what}: {} us", began.elapsed().as_micros()));
     }
     let plugin = Arc::new(host.load(digest)?);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         in_process(&host, &plugin, &call).await?;
         let in_worker = in_worker(&call, bytes, folder.path()).await;
@@ -108,11 +103,7 @@ async fn in_process(
             let (host, plugin, call) = (Arc::clone(host), Arc::clone(plugin), call.clone());
             tokio::spawn(async move {
                 for _ in 0..N_CALLS / n_tasks {
-                    check(
-                        &host
-                            .evaluate(&plugin, call.clone(), Arc::new(NothingGranted))
-                            .await,
-                    )?;
+                    check(&host.evaluate(&plugin, call.clone(), Arc::new(NothingGranted)).await)?;
                 }
                 Ok::<_, String>(())
             })
@@ -120,11 +111,7 @@ async fn in_process(
         for task in tasks.collect::<Vec<_>>() {
             task.await??;
         }
-        report(
-            &format!("in this process, {n_tasks} at a time"),
-            N_CALLS,
-            began.elapsed(),
-        );
+        report(&format!("in this process, {n_tasks} at a time"), N_CALLS, began.elapsed());
     }
     Ok(())
 }
@@ -172,11 +159,7 @@ async fn in_worker(
     ));
     let took = tokio::spawn(lone(Arc::clone(&workers), call.clone())).await??;
     let at = |share: usize| took[N_LONE * share / 100].as_micros();
-    say(&format!(
-        "a lone call in a worker: p50 {} us, p99 {} us",
-        at(50),
-        at(99)
-    ));
+    say(&format!("a lone call in a worker: p50 {} us, p99 {} us", at(50), at(99)));
     for pid in workers.pids() {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let resident = status.lines().find(|line| line.starts_with("VmRSS"));
@@ -208,11 +191,7 @@ fn cpu_time(pid: &str) -> Result<Duration, Box<dyn Error + Send + Sync>> {
 }
 
 fn check(result: &CallResult) -> Result<(), String> {
-    result
-        .outcome
-        .as_ref()
-        .map(|_| ())
-        .map_err(|failure| failure.message.clone())
+    result.outcome.as_ref().map(|_| ()).map_err(|failure| failure.message.clone())
 }
 
 fn report(what: &str, n: usize, took: Duration) {

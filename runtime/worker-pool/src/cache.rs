@@ -61,13 +61,8 @@ impl Cache {
     fn path(&self, digest: Digest, engine_key: &str) -> PathBuf {
         // The key comes from a worker: it names a file in the folder and nothing else.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-        let engine_key: String = engine_key
-            .chars()
-            .filter(|c| is_plain(*c))
-            .take(64)
-            .collect();
-        self.folder
-            .join(format!("{digest}-{engine_key}{EXTENSION}"))
+        let engine_key: String = engine_key.chars().filter(|c| is_plain(*c)).take(64).collect();
+        self.folder.join(format!("{digest}-{engine_key}{EXTENSION}"))
     }
 
     /// The sealed artifact, where there is a sound one. Blocks while a file is read.
@@ -118,12 +113,7 @@ impl Cache {
             return;
         }
         let in_use = lock(&self.sealed).files.keys().cloned().collect();
-        let known = Known {
-            engine_key,
-            registered,
-            in_use: &in_use,
-            max_bytes: self.max_bytes,
-        };
+        let known = Known { engine_key, registered, in_use: &in_use, max_bytes: self.max_bytes };
         match prune(&self.folder, &known) {
             Ok(Pruned { n_files: 0, .. }) => {}
             Ok(Pruned { n_files, n_bytes }) => {
@@ -174,14 +164,7 @@ impl Sealed {
         self.n_asked += 1;
         self.n_bytes += n_bytes;
         let asked = self.n_asked;
-        self.files.insert(
-            path,
-            Entry {
-                file,
-                n_bytes,
-                asked,
-            },
-        );
+        self.files.insert(path, Entry { file, n_bytes, asked });
     }
 }
 
@@ -193,10 +176,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            file: nameless()?,
-            tail: Tail::default(),
-        })
+        Ok(Self { file: nameless()?, tail: Tail::default() })
     }
 
     pub(crate) fn add(&mut self, image: &[u8]) -> io::Result<()> {
@@ -217,8 +197,7 @@ impl Draft {
 pub(crate) fn info(file: &File) -> Option<PluginInfo> {
     let length = file.metadata().ok()?.len();
     let mut trailer = [0; TRAILER];
-    file.read_exact_at(&mut trailer, length.checked_sub(TRAILER as u64)?)
-        .ok()?;
+    file.read_exact_at(&mut trailer, length.checked_sub(TRAILER as u64)?).ok()?;
     let parts = artifact::parts(length, &trailer).ok()?;
     let mut description = vec![0; parts.description];
     file.read_exact_at(&mut description, parts.image).ok()?;
@@ -232,14 +211,8 @@ fn read_sealed(path: &Path) -> Result<Option<File>, Unsound> {
         other => other?,
     };
     // It is in use: what is not is removed some day.
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let used = Timestamps {
-        last_access: now,
-        last_modification: now,
-    };
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let used = Timestamps { last_access: now, last_modification: now };
     let _ = futimens(&file, &used);
     let mut copy = nameless()?;
     artifact::check(file.metadata()?.len(), &file, |chunk| copy.write_all(chunk))?;

@@ -112,11 +112,7 @@ impl Checker {
         };
         // The request is on its way before other processes are started.
         let (ended, ()) = tokio::join!(self.ask(process, &request), self.refill());
-        let Ended {
-            status,
-            answer,
-            last_words,
-        } = ended?;
+        let Ended { status, answer, last_words } = ended?;
         if asked_for_too_much(status.signal()) {
             return Err(Unchecked::TooMuchWork);
         }
@@ -156,9 +152,7 @@ impl Checker {
 
     /// A process that confines itself, and then waits for its check.
     async fn start(&self) -> io::Result<Waiting> {
-        let head = CheckHead {
-            require_walls: self.require_walls,
-        };
+        let head = CheckHead { require_walls: self.require_walls };
         let mut frame = Vec::new();
         perpend_worker_protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
         let mut process = child::start(&self.program, &self.args)?;

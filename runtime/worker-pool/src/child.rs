@@ -70,12 +70,7 @@ impl Waiting {
         input: &[&[u8]],
         read: impl AsyncFnOnce(ChildStdout) -> io::Result<T>,
     ) -> io::Result<Ended<T>> {
-        let Self {
-            mut process,
-            mut stdin,
-            stdout,
-            stderr,
-        } = self;
+        let Self { mut process, mut stdin, stdout, stderr } = self;
         let feed = async {
             for piece in input {
                 if stdin.write_all(piece).await.is_err() {

@@ -115,10 +115,7 @@ impl Compiler {
         let made = self.make(&bytes, Grants::ALL).await;
         made.map(|(_, file)| file).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            format!(
-                "the plug-in {digest} cannot be compiled: {}",
-                problems.join("; ")
-            )
+            format!("the plug-in {digest} cannot be compiled: {}", problems.join("; "))
         })
     }
 
@@ -148,10 +145,7 @@ impl Compiler {
         if MAX_COMPONENT_BYTES < bytes.len() {
             return Err(vec![Problem::new("file", "larger than 64 MiB")]);
         }
-        let request = CompileRequest {
-            grants,
-            require_walls: self.require_walls,
-        };
+        let request = CompileRequest { grants, require_walls: self.require_walls };
         let compiled = match tokio::time::timeout(self.limit, self.child(&request, bytes)).await {
             Ok(Ok(answer)) => answer?,
             Ok(Err(error)) => {
@@ -165,11 +159,7 @@ impl Compiler {
             }
         };
         let (cache, digest) = (Arc::clone(&self.cache), Digest::of(bytes));
-        let Compiled {
-            info,
-            engine_key,
-            artifact,
-        } = compiled;
+        let Compiled { info, engine_key, artifact } = compiled;
         let put = tokio::task::spawn_blocking(move || cache.put(digest, &engine_key, artifact));
         let kept = put.await.unwrap_or_else(|error| Err(error.to_string()));
         let kept = kept.map_err(|message| vec![Problem::new("cache", message)])?;
@@ -185,11 +175,7 @@ impl Compiler {
         perpend_worker_protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
         let input = [frame.as_slice(), bytes];
         let child = child::start(&self.program, &self.args)?;
-        let Ended {
-            status,
-            answer,
-            last_words,
-        } = child.ask(&input, read_answer).await?;
+        let Ended { status, answer, last_words } = child.ask(&input, read_answer).await?;
         if status.success() {
             return answer;
         }
@@ -197,10 +183,7 @@ impl Compiler {
         if status.signal() == Some(SIGKILL) {
             return Err(io::Error::other("it was killed"));
         }
-        Ok(Err(vec![Problem::new(
-            "compile",
-            ended(status, &last_words),
-        )]))
+        Ok(Err(vec![Problem::new("compile", ended(status, &last_words))]))
     }
 }
 
@@ -224,9 +207,7 @@ async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec
     let mut chunk = vec![0; 64 << 10];
     let mut rest = head.image_bytes;
     while 0 < rest {
-        let most = chunk
-            .len()
-            .min(usize::try_from(rest).unwrap_or(chunk.len()));
+        let most = chunk.len().min(usize::try_from(rest).unwrap_or(chunk.len()));
         let n = stdout.read(&mut chunk[..most]).await?;
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -235,10 +216,7 @@ async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec
         rest -= n as u64;
     }
     let mut answer = Vec::new();
-    stdout
-        .take(MAX_ANSWER_BYTES)
-        .read_to_end(&mut answer)
-        .await?;
+    stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
     let answer: CompileAnswer = serde_json::from_slice(&answer).map_err(io::Error::other)?;
     let info = match answer {
         Ok(_) if head.image_bytes == 0 => return Err(io::Error::other("it gave no image")),
@@ -246,11 +224,7 @@ async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec
         Err(problems) => return Ok(Err(problems)),
     };
     let description = serde_json::to_vec(&info).map_err(io::Error::other)?;
-    Ok(Ok(Compiled {
-        info,
-        engine_key: head.engine_key,
-        artifact: draft.seal(&description)?,
-    }))
+    Ok(Ok(Compiled { info, engine_key: head.engine_key, artifact: draft.seal(&description)? }))
 }
 /// Why a compile process gave no answer, in words.
 fn ended(status: ExitStatus, last_words: &str) -> String {

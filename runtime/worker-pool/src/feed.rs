@@ -39,12 +39,7 @@ pub(crate) async fn feed(
     mut messages: mpsc::UnboundedReceiver<Outgoing>,
     mut stop: signal::Receiver<bool>,
 ) -> io::Result<()> {
-    let mut feeder = Feeder {
-        shared,
-        session,
-        next_id: 0,
-        buffer: Vec::new(),
-    };
+    let mut feeder = Feeder { shared, session, next_id: 0, buffer: Vec::new() };
     let settings = ToWorker::Start(shared.options.worker_settings());
     feeder.frame(&settings)?;
     socket.write_all(&feeder.buffer).await?;
@@ -162,12 +157,7 @@ impl Feeder<'_> {
             }
             calls.push((self.next_id, job.tenant, Arc::clone(&job.call)));
             n_bytes += size(&job.call);
-            let new = Pending {
-                n_asking: 0,
-                job,
-                cancelled: false,
-                allowance: Arc::default(),
-            };
+            let new = Pending { n_asking: 0, job, cancelled: false, allowance: Arc::default() };
             pending.insert(self.next_id, new);
             self.next_id += 1;
         }
@@ -190,9 +180,7 @@ impl Feeder<'_> {
                 }
             }
         }
-        self.session
-            .n_open_bytes
-            .fetch_add(n_bytes, Ordering::AcqRel);
+        self.session.n_open_bytes.fetch_add(n_bytes, Ordering::AcqRel);
         drop(pending);
         for (job, result) in refused {
             job.answer(result);

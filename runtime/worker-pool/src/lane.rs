@@ -47,11 +47,7 @@ pub(crate) async fn lane(
             reason: "it ended by itself".into(),
             class: FailureClass::PluginTrap,
         });
-        tracing::warn!(
-            n_calls = lost.len(),
-            reason = loss.reason,
-            "a worker process ended"
-        );
+        tracing::warn!(n_calls = lost.len(), reason = loss.reason, "a worker process ended");
         if !lost.is_empty() {
             backoff = FIRST_BACKOFF;
             lose(&shared, lost, &loss);
@@ -69,10 +65,7 @@ pub(crate) async fn lane(
                 shared.queue.refill(duty);
             }
         }
-        if tokio::time::timeout(backoff, stopped(&mut stop))
-            .await
-            .is_ok()
-        {
+        if tokio::time::timeout(backoff, stopped(&mut stop)).await.is_ok() {
             return;
         }
         backoff = MAX_BACKOFF.min(backoff * 2);

@@ -58,9 +58,7 @@ pub struct Workers {
 
 impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workers")
-            .field("options", &self.shared.options)
-            .finish_non_exhaustive()
+        f.debug_struct("Workers").field("options", &self.shared.options).finish_non_exhaustive()
     }
 }
 
@@ -93,11 +91,7 @@ impl Workers {
         let lane = |(number, duty)| lane::lane(Arc::clone(&shared), duty, number, stopped.clone());
         let lanes = duties.enumerate().map(|which| tokio::spawn(lane(which)));
         let lanes = lanes.collect();
-        Self {
-            shared,
-            stop,
-            lanes: std::sync::Mutex::new(lanes),
-        }
+        Self { shared, stop, lanes: std::sync::Mutex::new(lanes) }
     }
 
     /// Makes the calls and gives their results as they come, each with the place of its call. Dropping the
@@ -140,12 +134,7 @@ impl Workers {
         let queue = &self.shared.queue;
         let n_open = calls.len();
         queue.push(&group, project, calls, &self.shared.quarantine);
-        queue::Answers {
-            group,
-            received,
-            n_open,
-            queue,
-        }
+        queue::Answers { group, received, n_open, queue }
     }
 
     /// Compiles a component in a process of its own and asks it what it is, under the default grants.

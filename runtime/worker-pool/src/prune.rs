@@ -51,10 +51,7 @@ struct Found {
 /// Removes what need not stay. Files with other names are left alone.
 pub(crate) fn prune(folder: &Path, known: &Known<'_>) -> io::Result<Pruned> {
     // By the clock that marks the files, which may be another machine's.
-    let now = NamedTempFile::new_in(folder)?
-        .as_file()
-        .metadata()?
-        .modified()?;
+    let now = NamedTempFile::new_in(folder)?.as_file().metadata()?.modified()?;
     let mut pruned = Pruned::default();
     let mut kept = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -78,9 +75,7 @@ pub(crate) fn prune(folder: &Path, known: &Known<'_>) -> io::Result<Pruned> {
     }
     let mut n_bytes: u64 = kept.iter().map(|found| found.n_bytes).sum();
     kept.sort_by_key(|found| found.used);
-    let may_go = kept
-        .iter()
-        .filter(|found| !known.in_use.contains(&found.path));
+    let may_go = kept.iter().filter(|found| !known.in_use.contains(&found.path));
     for found in may_go {
         if n_bytes <= known.max_bytes {
             break;
@@ -111,11 +106,7 @@ fn look(entry: &DirEntry) -> Option<(Found, Option<(Digest, String)>)> {
         return None;
     }
     let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-    let found = Found {
-        path,
-        n_bytes: metadata.len(),
-        used: metadata.modified().ok()?,
-    };
+    let found = Found { path, n_bytes: metadata.len(), used: metadata.modified().ok()? };
     Some((found, digest))
 }
 
@@ -158,17 +149,12 @@ mod tests {
 
         fn names(&self) -> HashSet<String> {
             let names = fs::read_dir(self.0.path()).unwrap();
-            names
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .collect()
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
         }
     }
 
     fn name(component: &str, engine_key: &str) -> String {
-        format!(
-            "{}-{engine_key}{EXTENSION}",
-            Digest::of(component.as_bytes())
-        )
+        format!("{}-{engine_key}{EXTENSION}", Digest::of(component.as_bytes()))
     }
 
     #[test]
@@ -214,17 +200,11 @@ mod tests {
     #[test]
     fn over_its_size_the_folder_loses_what_was_not_asked_for_longest() {
         let folder = Folder::new();
-        let paths: Vec<PathBuf> = (1..=4)
-            .map(|n| folder.put(&name(&n.to_string(), "1"), n * HOUR))
-            .collect();
+        let paths: Vec<PathBuf> =
+            (1..=4).map(|n| folder.put(&name(&n.to_string(), "1"), n * HOUR)).collect();
         // The oldest is in use.
         let in_use = HashSet::from([paths[3].clone()]);
-        let known = Known {
-            engine_key: None,
-            registered: None,
-            in_use: &in_use,
-            max_bytes: 25,
-        };
+        let known = Known { engine_key: None, registered: None, in_use: &in_use, max_bytes: 25 };
         assert_eq!(prune(folder.0.path(), &known).unwrap().n_files, 2);
         let left: Vec<bool> = paths.iter().map(|path| path.exists()).collect();
         assert_eq!(left, [true, false, false, true]);

@@ -58,10 +58,7 @@ impl Job {
 }
 
 fn withdrawn() -> CallResult {
-    failed(
-        FailureClass::Cancelled,
-        "the call was withdrawn before it began",
-    )
+    failed(FailureClass::Cancelled, "the call was withdrawn before it began")
 }
 
 /// Which calls a lane takes.
@@ -166,10 +163,7 @@ impl Queue {
                     index,
                 };
                 if waiting.closed {
-                    refused.push((
-                        job,
-                        failed(FailureClass::Cancelled, "the server is stopping"),
-                    ));
+                    refused.push((job, failed(FailureClass::Cancelled, "the server is stopping")));
                 } else if let Some(result) = quarantine.verdict(&job.call) {
                     refused.push((job, result));
                 } else {
@@ -232,11 +226,8 @@ impl Queue {
     /// Calls to run again, apart from all others, in groups that are small enough to find who ends workers.
     /// They are the next to run: the sooner the guilty ones are found, the fewer workers they end.
     pub(crate) fn suspect(&self, jobs: Vec<Job>) {
-        let n_per_group = if jobs.len() <= MAX_SUSPECTS {
-            1
-        } else {
-            jobs.len().div_ceil(MAX_SUSPECTS)
-        };
+        let n_per_group =
+            if jobs.len() <= MAX_SUSPECTS { 1 } else { jobs.len().div_ceil(MAX_SUSPECTS) };
         let mut refused = Vec::new();
         {
             let mut waiting = lock(&self.waiting);
@@ -285,10 +276,7 @@ impl Queue {
         let mut waiting = lock(&self.waiting);
         match duty {
             Duty::Calls => waiting.take_all(),
-            Duty::Suspects => std::mem::take(&mut waiting.suspects)
-                .into_iter()
-                .flatten()
-                .collect(),
+            Duty::Suspects => std::mem::take(&mut waiting.suspects).into_iter().flatten().collect(),
         }
     }
 

@@ -54,10 +54,9 @@ pub(crate) async fn run(
     };
     // What it wrote last, which is there when its pipe is closed, says most.
     drop(tokio::time::timeout(Duration::from_millis(200), chatter.join_next()).await);
-    let mut loss = ended.err().unwrap_or_else(|| Loss {
-        reason: String::new(),
-        class: FailureClass::PluginTrap,
-    });
+    let mut loss = ended
+        .err()
+        .unwrap_or_else(|| Loss { reason: String::new(), class: FailureClass::PluginTrap });
     let said = lock(&last_line).take();
     let reasons = [Some(loss.reason).filter(|reason| !reason.is_empty()), said];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
@@ -81,10 +80,7 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             other => other?,
         };
-        frame.resize(
-            perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?,
-            0,
-        );
+        frame.resize(perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?, 0);
         socket.read_exact(&mut frame).await?;
         lock(&session.times).heard = Instant::now();
         match perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)? {
@@ -154,10 +150,8 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
             let _building = Building::new(&session);
             let key = lock(&session.engine_key).clone();
             let components = shared.components.as_ref();
-            let artifact = shared
-                .compiler
-                .artifact(digest, &key, refused.as_deref(), components)
-                .await;
+            let artifact =
+                shared.compiler.artifact(digest, &key, refused.as_deref(), components).await;
             let (file, outcome) = match artifact {
                 Ok(file) => (Some(file), Ok(())),
                 Err(error) => (None, Err(error)),
@@ -177,10 +171,7 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
     let mut pinged = Instant::now();
     let mut short_since = None;
     let mut moment = MOMENT;
-    let hung = |reason| Loss {
-        reason,
-        class: FailureClass::PluginTrap,
-    };
+    let hung = |reason| Loss { reason, class: FailureClass::PluginTrap };
     loop {
         tokio::select! {
             () = tokio::time::sleep(step) => {}

@@ -100,10 +100,7 @@ impl Session {
             told_to_end: Mutex::default(),
             is_short: AtomicBool::new(false),
             is_resting: AtomicBool::new(false),
-            times: Mutex::new(Times {
-                heard: now,
-                progress: now,
-            }),
+            times: Mutex::new(Times { heard: now, progress: now }),
             to_worker,
             n_unsent_bytes: AtomicUsize::new(0),
             flooded: Notify::new(),
@@ -142,11 +139,7 @@ impl Session {
             self.flooded.notify_one();
             return;
         }
-        let outgoing = Outgoing {
-            frame,
-            file,
-            _turn: turn,
-        };
+        let outgoing = Outgoing { frame, file, _turn: turn };
         drop(self.to_worker.send(outgoing));
     }
 
@@ -158,8 +151,7 @@ impl Session {
     /// Takes out a call that has its answer.
     pub(crate) fn answered(&self, id: CallId) -> Option<Job> {
         let Pending { job, .. } = lock(&self.pending).remove(&id)?;
-        self.n_open_bytes
-            .fetch_sub(size(&job.call), Ordering::AcqRel);
+        self.n_open_bytes.fetch_sub(size(&job.call), Ordering::AcqRel);
         Some(job)
     }
 
@@ -268,9 +260,6 @@ pub(crate) struct Loss {
 
 impl From<io::Error> for Loss {
     fn from(error: io::Error) -> Self {
-        Self {
-            reason: error.to_string(),
-            class: FailureClass::PluginTrap,
-        }
+        Self { reason: error.to_string(), class: FailureClass::PluginTrap }
     }
 }

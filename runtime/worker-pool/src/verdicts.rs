@@ -46,14 +46,9 @@ impl Asked {
             schema: Digest::of(check.schema.as_bytes()),
             value: None,
         };
-        let of_value = |value: &String| Key {
-            value: Some(Digest::of(value.as_bytes())),
-            ..schema.clone()
-        };
-        Self {
-            values: check.values.iter().map(of_value).collect(),
-            schema,
-        }
+        let of_value =
+            |value: &String| Key { value: Some(Digest::of(value.as_bytes())), ..schema.clone() };
+        Self { values: check.values.iter().map(of_value).collect(), schema }
     }
 
     /// The only key that a verdict about the whole check is about: with several values, any of them may be
@@ -110,10 +105,7 @@ struct Kept {
 
 impl Default for Verdicts {
     fn default() -> Self {
-        Self(Mutex::new(Kept {
-            verdicts: LruCache::new_unbounded(),
-            n_bytes: 0,
-        }))
+        Self(Mutex::new(Kept { verdicts: LruCache::new_unbounded(), n_bytes: 0 }))
     }
 }
 
@@ -161,9 +153,7 @@ impl Verdicts {
                 return;
             }
             Ok(Err(why)) => Refusal::Unusable(why.clone()),
-            Err(Unchecked::TooMuchWork) => Refusal::TooMuchWork {
-                until: now + TOO_MUCH_WORK_FOR,
-            },
+            Err(Unchecked::TooMuchWork) => Refusal::TooMuchWork { until: now + TOO_MUCH_WORK_FOR },
             Err(_) => return,
         };
         if let Some(key) = asked.single() {
@@ -203,10 +193,7 @@ mod tests {
     }
 
     fn held(message: &str) -> Held {
-        Held {
-            mismatches: vec![Mismatch::whole(message)],
-            filled: None,
-        }
+        Held { mismatches: vec![Mismatch::whole(message)], filled: None }
     }
 
     #[test]
@@ -231,11 +218,7 @@ mod tests {
         let (verdicts, now) = (Verdicts::default(), Instant::now());
         let too_much = Err(Unchecked::TooMuchWork);
         verdicts.learn(&asked("p", "S", &["1", "2"]), &too_much, now);
-        verdicts.learn(
-            &asked("p", "S", &["3"]),
-            &Err(Unchecked::Failed("x".into())),
-            now,
-        );
+        verdicts.learn(&asked("p", "S", &["3"]), &Err(Unchecked::Failed("x".into())), now);
         let known =
             |schema: &str, values: &[&str]| verdicts.known(&asked("p", schema, values), now);
         for values in [&["1"][..], &["2"], &["3"], &[]] {
@@ -275,11 +258,7 @@ mod tests {
         }
         let is_known = |n| verdicts.known(&asked("p", "S", &[&name(n)]), now).is_some();
         assert!(is_known(n_all - 1) && !is_known(1));
-        let kept: usize = lock(&verdicts.0)
-            .verdicts
-            .iter()
-            .map(|(_, each)| size(each))
-            .sum();
+        let kept: usize = lock(&verdicts.0).verdicts.iter().map(|(_, each)| size(each)).sum();
         assert_eq!(lock(&verdicts.0).n_bytes, kept);
         // One that is too large would drop many others.
         let large = Ok(Ok(vec![held(&"x".repeat(MAX_VERDICT_BYTES))]));

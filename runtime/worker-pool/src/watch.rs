@@ -92,14 +92,7 @@ impl Quarantine {
 
 /// A call without its seed, time and limits: the same item, evaluator and configuration.
 fn key(call: &Call) -> Digest {
-    let Call {
-        plugin,
-        evaluator_id,
-        config,
-        item,
-        purpose,
-        ..
-    } = call;
+    let Call { plugin, evaluator_id, config, item, purpose, .. } = call;
     let what = (plugin, evaluator_id, config, item, purpose);
     // Everything in it has a postcard form; were there one without, the calls of an evaluator would share
     // a key and be refused together.
@@ -111,9 +104,7 @@ fn key(call: &Call) -> Digest {
 /// Bytes of memory that a process has in use, where the system tells.
 pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }
@@ -128,10 +119,7 @@ mod tests {
             plugin: Digest::of(component),
             evaluator_id: "one".into(),
             config: "{}".into(),
-            item: Item {
-                id: item.into(),
-                ..Item::default()
-            },
+            item: Item { id: item.into(), ..Item::default() },
             seed: 7,
             run_time_ms: 1_000,
             limits: Limits::default(),
@@ -145,17 +133,11 @@ mod tests {
         let quarantine = Quarantine::default();
         let guilty = call(b"component", "1");
         quarantine.convict(&guilty);
-        let again = Call {
-            seed: 8,
-            ..guilty.clone()
-        };
+        let again = Call { seed: 8, ..guilty.clone() };
         assert!(quarantine.verdict(&again).is_some());
         assert!(quarantine.verdict(&call(b"component", "2")).is_none());
         assert!(quarantine.verdict(&call(b"another", "1")).is_none());
-        let other_config = Call {
-            config: "[]".into(),
-            ..guilty
-        };
+        let other_config = Call { config: "[]".into(), ..guilty };
         assert!(quarantine.verdict(&other_config).is_none());
     }
 

@@ -71,9 +71,8 @@ pub fn check(
     mut from: impl Read,
     mut pass_on: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Parts, Unsound> {
-    let mut content = length
-        .checked_sub(TRAILER as u64)
-        .ok_or(Unsound::Damaged("it is too short"))?;
+    let mut content =
+        length.checked_sub(TRAILER as u64).ok_or(Unsound::Damaged("it is too short"))?;
     let mut sum = Sha256::new();
     let mut chunk = vec![0; CHUNK];
     while 0 < content {
@@ -108,9 +107,8 @@ pub fn parts(length: u64, trailer: &[u8; TRAILER]) -> Result<Parts, Unsound> {
         u64::from_le_bytes(word)
     };
     let (image, description) = (word(0), word(8));
-    let whole = image
-        .checked_add(description)
-        .and_then(|content| content.checked_add(TRAILER as u64));
+    let whole =
+        image.checked_add(description).and_then(|content| content.checked_add(TRAILER as u64));
     match usize::try_from(description) {
         Ok(description) if whole == Some(length) => Ok(Parts { image, description }),
         _ => Err(Unsound::Damaged("its lengths do not match")),
@@ -140,13 +138,7 @@ mod tests {
             copy.extend_from_slice(chunk);
             Ok(())
         });
-        assert_eq!(
-            parts.unwrap(),
-            Parts {
-                image: 11,
-                description: 2
-            }
-        );
+        assert_eq!(parts.unwrap(), Parts { image: 11, description: 2 });
         assert_eq!(copy, bytes);
     }
 

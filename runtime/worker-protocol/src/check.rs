@@ -52,10 +52,7 @@ pub struct Mismatch {
 impl Mismatch {
     /// Of the whole value.
     pub fn whole(message: impl Into<String>) -> Self {
-        Self {
-            pointer: String::new(),
-            message: message.into(),
-        }
+        Self { pointer: String::new(), message: message.into() }
     }
 }
 

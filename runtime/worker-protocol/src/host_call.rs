@@ -65,10 +65,7 @@ impl Allowance {
     pub fn read(&self, n_bytes: usize) -> Result<(), TraceError> {
         let n = add(&self.n_read_bytes, n_bytes);
         if MAX_READ_BYTES < n {
-            let message = format!(
-                "{} MiB of traces were read in this call",
-                MAX_READ_BYTES >> 20
-            );
+            let message = format!("{} MiB of traces were read in this call", MAX_READ_BYTES >> 20);
             return Err(TraceError::TooLarge(message));
         }
         Ok(())
@@ -114,10 +111,7 @@ pub enum HostRequest {
     /// `model.complete` and `model.complete-all`.
     Complete(Vec<CompletionRequest>),
     /// `model.embed`.
-    Embed {
-        slot: Option<String>,
-        texts: Vec<String>,
-    },
+    Embed { slot: Option<String>, texts: Vec<String> },
     /// `trace-reader.get-trace`.
     GetTrace { trace_id: String },
     /// `trace-reader.list-observations`.
@@ -128,48 +122,21 @@ pub enum HostRequest {
         limit: u32,
     },
     /// `trace-reader.read-input`, `read-output` and `read-metadata`.
-    Read {
-        trace_id: String,
-        observation_id: String,
-        part: Part,
-    },
+    Read { trace_id: String, observation_id: String, part: Part },
     /// `trace-reader.outline`.
-    Outline {
-        trace_id: String,
-        parent_id: Option<String>,
-        cursor: Option<String>,
-        limit: u32,
-    },
+    Outline { trace_id: String, parent_id: Option<String>, cursor: Option<String>, limit: u32 },
     /// `trace-reader.search`.
-    Search {
-        trace_id: String,
-        text: String,
-        limit: u32,
-    },
+    Search { trace_id: String, text: String, limit: u32 },
     /// `trace-reader.read-range`.
-    ReadRange {
-        trace_id: String,
-        observation_id: String,
-        part: Part,
-        offset: u64,
-        length: u32,
-    },
+    ReadRange { trace_id: String, observation_id: String, part: Part, offset: u64, length: u32 },
     /// `session-reader.get-session`.
     GetSession { session_id: String },
     /// `session-reader.list-traces`.
-    ListTraces {
-        session_id: String,
-        cursor: Option<String>,
-        limit: u32,
-    },
+    ListTraces { session_id: String, cursor: Option<String>, limit: u32 },
     /// `run-reader.get-run`.
     GetRun { run_id: String },
     /// `run-reader.list-items`.
-    ListRunItems {
-        run_id: String,
-        cursor: Option<String>,
-        limit: u32,
-    },
+    ListRunItems { run_id: String, cursor: Option<String>, limit: u32 },
 }
 
 /// Answer to the [`HostRequest`] of the same name.

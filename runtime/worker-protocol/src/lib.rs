@@ -134,11 +134,7 @@ impl Wall {
     /// Why it is not whole.
     #[must_use]
     pub fn gap(&self) -> Option<&str> {
-        self.given
-            .as_ref()
-            .err()
-            .or(self.lacks.as_ref())
-            .map(String::as_str)
+        self.given.as_ref().err().or(self.lacks.as_ref()).map(String::as_str)
     }
 }
 
@@ -154,10 +150,7 @@ pub struct Problem {
 impl Problem {
     /// A problem at a place.
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            at: at.into(),
-            message: message.into(),
-        }
+        Self { at: at.into(), message: message.into() }
     }
 }
 
@@ -227,11 +220,7 @@ pub fn write_frame<T: Serialize>(message: &T, buffer: &mut Vec<u8>) -> Result<()
 /// When it is over [`MAX_FRAME`].
 pub fn frame_length(prefix: [u8; PREFIX]) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(prefix) as usize;
-    if length <= MAX_FRAME {
-        Ok(length)
-    } else {
-        Err(FrameError::TooLong(length))
-    }
+    if length <= MAX_FRAME { Ok(length) } else { Err(FrameError::TooLong(length)) }
 }
 
 /// The message a frame holds, without its prefix.
@@ -243,9 +232,7 @@ pub fn read_frame<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
     if rest.is_empty() {
         Ok(message)
     } else {
-        Err(FrameError::Malformed(
-            postcard::Error::DeserializeBadEncoding,
-        ))
+        Err(FrameError::Malformed(postcard::Error::DeserializeBadEncoding))
     }
 }
 
@@ -255,10 +242,7 @@ mod tests {
 
     #[test]
     fn a_message_comes_back_as_it_was_sent() {
-        let message = ToWorker::Component {
-            digest: Digest::of(b"x"),
-            outcome: Err("no".into()),
-        };
+        let message = ToWorker::Component { digest: Digest::of(b"x"), outcome: Err("no".into()) };
         let mut buffer = b"before".to_vec();
         write_frame(&message, &mut buffer).unwrap();
         let prefix = buffer[6..10].try_into().unwrap();
@@ -273,10 +257,7 @@ mod tests {
             outcome: Err("x".repeat(MAX_FRAME + 1)),
         };
         let mut buffer = b"before".to_vec();
-        assert!(matches!(
-            write_frame(&long, &mut buffer),
-            Err(FrameError::TooLong(_))
-        ));
+        assert!(matches!(write_frame(&long, &mut buffer), Err(FrameError::TooLong(_))));
         assert_eq!(buffer, b"before");
         assert!(frame_length([0xff; 4]).is_err());
     }

@@ -34,11 +34,7 @@ impl Connection {
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let pair = base64::engine::general_purpose::STANDARD.encode(format!("{public}:{secret}"));
-        Ok(Self {
-            sender,
-            authorization: format!("Basic {pair}"),
-            host: address.to_string(),
-        })
+        Ok(Self { sender, authorization: format!("Basic {pair}"), host: address.to_string() })
     }
 
     /// Sends one request and reads the whole answer.
@@ -144,14 +140,9 @@ impl Connection {
         body: Option<&serde_json::Value>,
     ) -> anyhow::Result<serde_json::Value> {
         let bytes = body.map(ToString::to_string).unwrap_or_default();
-        let (status, answer) = self
-            .send(method, path, "application/json", bytes.into())
-            .await?;
+        let (status, answer) = self.send(method, path, "application/json", bytes.into()).await?;
         let shown = String::from_utf8_lossy(&answer);
-        anyhow::ensure!(
-            (200..300).contains(&status),
-            "{method} {path}: {status} {shown}"
-        );
+        anyhow::ensure!((200..300).contains(&status), "{method} {path}: {status} {shown}");
         serde_json::from_str(&shown).with_context(|| format!("{method} {path}: {shown}"))
     }
 }

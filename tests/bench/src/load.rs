@@ -43,10 +43,7 @@ impl Run {
 #[must_use]
 pub(crate) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let last = sorted.len().saturating_sub(1);
-    sorted
-        .get((share * last as f64).round() as usize)
-        .copied()
-        .unwrap_or_default()
+    sorted.get((share * last as f64).round() as usize).copied().unwrap_or_default()
 }
 
 /// How much load, and how fast.
@@ -90,12 +87,7 @@ pub(crate) async fn run(server: &Server, plan: Plan) -> anyhow::Result<Run> {
                 let body = Bytes::copy_from_slice(batch.stamp(plan.first_serial + at, now));
                 let sent = Instant::now();
                 let (status, answer) = connection
-                    .send(
-                        "POST",
-                        "/api/public/otel/v1/traces",
-                        "application/x-protobuf",
-                        body,
-                    )
+                    .send("POST", "/api/public/otel/v1/traces", "application/x-protobuf", body)
                     .await?;
                 anyhow::ensure!(
                     status == 200 && answer.is_empty(),

@@ -76,11 +76,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             text.to_owned()
         }
     };
-    let wide = figures
-        .iter()
-        .map(|figure| figure.what.chars().count())
-        .max()
-        .unwrap_or(0);
+    let wide = figures.iter().map(|figure| figure.what.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
     for figure in figures {
         let verdict = match figure.verdict() {

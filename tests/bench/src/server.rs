@@ -74,12 +74,7 @@ impl Server {
             .with_context(|| {
                 format!("{}: build it with cargo build --release", program.display())
             })?;
-        let mut server = Self {
-            child,
-            address,
-            folder,
-            ready_after: Duration::ZERO,
-        };
+        let mut server = Self { child, address, folder, ready_after: Duration::ZERO };
         server.wait_until_healthy(begun).await?;
         Ok(server)
     }
@@ -90,10 +85,7 @@ impl Server {
                 anyhow::bail!("the server ended with {status}:\n{}", self.log());
             }
             if let Ok(mut connection) = self.connect().await
-                && connection
-                    .json("GET", "/api/public/health", None)
-                    .await
-                    .is_ok()
+                && connection.json("GET", "/api/public/health", None).await.is_ok()
             {
                 self.ready_after = begun.elapsed();
                 return Ok(());
@@ -155,9 +147,7 @@ impl Server {
     /// When it does not end within 30 s or ends with a failure.
     pub(crate) async fn stop(mut self) -> anyhow::Result<Folder> {
         if let Some(pid) = self.child.id() {
-            std::process::Command::new("kill")
-                .args(["-TERM", &pid.to_string()])
-                .status()?;
+            std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status()?;
         }
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait())
             .await
@@ -190,11 +180,7 @@ fn descendants(root: u32) -> Vec<u32> {
         for thread in std::fs::read_dir(threads).into_iter().flatten().flatten() {
             let children =
                 std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            family.extend(
-                children
-                    .split_whitespace()
-                    .filter_map(|pid| pid.parse::<u32>().ok()),
-            );
+            family.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
         }
         at += 1;
     }

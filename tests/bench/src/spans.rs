@@ -40,10 +40,7 @@ impl Batch {
             let header = delimited(2, &encoded);
             let shift = begun + header.len() - encoded.len();
             spans.extend_from_slice(&header);
-            stamps.extend(inner.into_iter().map(|stamp| Stamp {
-                at: stamp.at + shift,
-                ..stamp
-            }));
+            stamps.extend(inner.into_iter().map(|stamp| Stamp { at: stamp.at + shift, ..stamp }));
         }
         // ResourceSpans { resource = 1, scope_spans = 2 { scope = 1, spans = 2 } }
         let resource = delimited(1, &attribute(1, "service.name", "support-agent"));
@@ -114,10 +111,7 @@ fn encode_span(trace: usize, span: usize) -> (Vec<u8>, Vec<Stamp>) {
     let mut stamps = Vec::new();
     let mut id = |out: &mut Vec<u8>, field: u32, len: usize, what: What| {
         out.extend(delimited(field, &vec![0; len]));
-        stamps.push(Stamp {
-            at: out.len() - len,
-            what,
-        });
+        stamps.push(Stamp { at: out.len() - len, what });
     };
     id(&mut out, 1, 16, What::TraceId { trace });
     id(&mut out, 2, 8, What::SpanId { trace, span });
@@ -130,10 +124,7 @@ fn encode_span(trace: usize, span: usize) -> (Vec<u8>, Vec<Stamp>) {
     out.push(1);
     for (field, what) in [(7, What::Start { span }), (8, What::End { span })] {
         out.extend(varint(field << 3 | 1));
-        stamps.push(Stamp {
-            at: out.len(),
-            what,
-        });
+        stamps.push(Stamp { at: out.len(), what });
         out.extend([0; 8]);
     }
     for (key, value) in attributes {
@@ -186,11 +177,8 @@ fn content(trace: usize, span: usize) -> (&'static str, Attributes) {
     match span {
         0 => {
             let input = format!("{{\"question\":\"{}\"}}", text(480, 1));
-            let mut attributes = step(
-                "agent",
-                input,
-                format!("{{\"answer\":\"{}\"}}", text(480, 2)),
-            );
+            let mut attributes =
+                step("agent", input, format!("{{\"answer\":\"{}\"}}", text(480, 2)));
             attributes.push(("user.id", format!("user-{}", trace % 97)));
             attributes.push(("session.id", format!("session-{}", trace % 31)));
             ("support-turn", attributes)
@@ -201,10 +189,7 @@ fn content(trace: usize, span: usize) -> (&'static str, Attributes) {
         }
         4 => {
             let input = format!("{{\"order\":\"{}\"}}", text(300, 1));
-            (
-                "lookup_order",
-                step("tool", input, format!("{{\"state\":\"{}\"}}", text(700, 2))),
-            )
+            ("lookup_order", step("tool", input, format!("{{\"state\":\"{}\"}}", text(700, 2))))
         }
         _ => ("answer", generation(trace, &text(520, 1), text(420, 2))),
     }
@@ -229,10 +214,7 @@ fn generation(trace: usize, question: &str, answer: String) -> Attributes {
 /// `KeyValue { key = 1, value = 2 { string_value = 1 } }` in `field`.
 pub(crate) fn attribute(field: u32, key: &str, value: &str) -> Vec<u8> {
     let any = delimited(1, value.as_bytes());
-    delimited(
-        field,
-        &[delimited(1, key.as_bytes()), delimited(2, &any)].concat(),
-    )
+    delimited(field, &[delimited(1, key.as_bytes()), delimited(2, &any)].concat())
 }
 
 pub(crate) fn delimited(field: u32, bytes: &[u8]) -> Vec<u8> {

@@ -48,9 +48,6 @@ pub async fn violations(browser: &Browser, script: &str) -> Result<Vec<String>> 
     }
     let found = browser.client.execute(RUN, Vec::new()).await?;
     let lines = found.as_array().context("a list of violations")?;
-    let text = |line: &Value| {
-        line.as_str()
-            .map_or_else(|| line.to_string(), str::to_owned)
-    };
+    let text = |line: &Value| line.as_str().map_or_else(|| line.to_string(), str::to_owned);
     Ok(lines.iter().map(text).collect())
 }

@@ -42,10 +42,7 @@ impl Browser {
         let mut command = Command::new("chromedriver");
         let is_there = command.arg("--version").stdout(Stdio::null()).status();
         let is_there = is_there.is_ok();
-        ensure!(
-            is_there || !is_required(),
-            "chromedriver is not installed, and {REQUIRE}=require"
-        );
+        ensure!(is_there || !is_required(), "chromedriver is not installed, and {REQUIRE}=require");
         Ok(is_there)
     }
 
@@ -55,9 +52,8 @@ impl Browser {
     /// When it does not start.
     pub async fn open() -> Result<Self> {
         let mut command = Command::new("chromedriver");
-        let driver = Process::start(command.arg("--port=0"), |line| {
-            line.contains("successfully on port ")
-        })?;
+        let driver =
+            Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
         let port = driver.said.rsplit("on port ").next().unwrap_or_default();
         let port = port.trim_end().trim_end_matches('.').to_owned();
         let profile = tempfile::tempdir()?;
@@ -90,11 +86,7 @@ impl Browser {
         let client = connecting.await.context("a browser window")?;
         let script = TimeoutConfiguration::new(Some(PATIENCE), Some(PATIENCE), None);
         client.update_timeouts(script).await?;
-        Ok(Self {
-            client,
-            _driver: driver,
-            _profile: profile,
-        })
+        Ok(Self { client, _driver: driver, _profile: profile })
     }
 
     /// A command of the DevTools protocol.
@@ -138,9 +130,7 @@ impl Browser {
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ] });
-        self.protocol("Emulation.setEmulatedMedia", media)
-            .await
-            .map(drop)
+        self.protocol("Emulation.setEmulatedMedia", media).await.map(drop)
     }
 
     /// Whether pages may run scripts. What a test evaluates runs all the same.
@@ -149,9 +139,7 @@ impl Browser {
     /// When the driver does not answer.
     pub async fn allow_scripts(&self, is_allowed: bool) -> Result<()> {
         let command = "Emulation.setScriptExecutionDisabled";
-        self.protocol(command, json!({ "value": !is_allowed }))
-            .await
-            .map(drop)
+        self.protocol(command, json!({ "value": !is_allowed })).await.map(drop)
     }
 
     /// The time zone of the reader.
@@ -160,9 +148,7 @@ impl Browser {
     /// When the driver does not answer.
     pub async fn set_zone(&self, zone: &str) -> Result<()> {
         let command = "Emulation.setTimezoneOverride";
-        self.protocol(command, json!({ "timezoneId": zone }))
-            .await
-            .map(drop)
+        self.protocol(command, json!({ "timezoneId": zone })).await.map(drop)
     }
 
     /// How long each request takes at least, in milliseconds.
@@ -174,9 +160,7 @@ impl Browser {
         let conditions = json!({
             "offline": false, "latency": latency, "downloadThroughput": -1, "uploadThroughput": -1,
         });
-        self.protocol("Network.emulateNetworkConditions", conditions)
-            .await
-            .map(drop)
+        self.protocol("Network.emulateNetworkConditions", conditions).await.map(drop)
     }
 
     /// As a fresh window: nobody is logged in, nothing is emulated but the zone UTC, the console is empty.
@@ -185,8 +169,7 @@ impl Browser {
     /// When the driver does not answer.
     pub async fn reset(&self) -> Result<()> {
         self.client.goto("about:blank").await?;
-        self.protocol("Network.clearBrowserCookies", json!({}))
-            .await?;
+        self.protocol("Network.clearBrowserCookies", json!({})).await?;
         self.slow_down(0).await?;
         self.allow_scripts(true).await?;
         self.prefer("light").await?;
@@ -209,10 +192,7 @@ impl Browser {
     /// # Errors
     /// When the script fails.
     pub async fn eval(&self, expression: &str) -> Result<Value> {
-        let result = self
-            .client
-            .execute(&format!("return {expression};"), Vec::new())
-            .await;
+        let result = self.client.execute(&format!("return {expression};"), Vec::new()).await;
         result.with_context(|| expression.to_owned())
     }
 
@@ -300,10 +280,7 @@ impl Browser {
     pub async fn console(&self) -> Result<Vec<String>> {
         let entries = self.client.issue_cmd(ConsoleLog).await?;
         let entries = entries.as_array().context("a list of entries")?;
-        Ok(entries
-            .iter()
-            .map(|entry| entry["message"].to_string())
-            .collect())
+        Ok(entries.iter().map(|entry| entry["message"].to_string()).collect())
     }
 
     /// Writes what the window shows into the folder named by `PERPEND_TEST_SCREENSHOTS`, if it is set.

@@ -19,10 +19,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a program and waits until it prints a line that `is_ready` takes.
     pub(crate) fn start(command: &mut Command, is_ready: fn(&str) -> bool) -> Result<Self> {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("standard output")?;
         let (send, said) = mpsc::channel();
         // Reads on to the end, so that the program never waits for a full pipe.
@@ -37,10 +34,7 @@ impl Process {
             }
         });
         let said = said.recv_timeout(PATIENCE);
-        let mut process = Self {
-            child,
-            said: String::new(),
-        };
+        let mut process = Self { child, said: String::new() };
         process.said = said.with_context(|| format!("{command:?} did not become ready"))?;
         Ok(process)
     }

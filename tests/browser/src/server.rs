@@ -72,9 +72,7 @@ impl Server {
         let public = said(PUBLIC_KEY).unwrap_or(Self::KEYS.0);
         let secret = said(SECRET_KEY).unwrap_or(Self::KEYS.1);
         Ok(Self {
-            client: Client::new(origin)
-                .with_keys(public, secret)
-                .with_timeout(PATIENCE),
+            client: Client::new(origin).with_keys(public, secret).with_timeout(PATIENCE),
             origin: origin.to_owned(),
             login_url,
             keys: (public.to_owned(), secret.to_owned()),
@@ -89,12 +87,7 @@ impl Server {
     /// When it is refused.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let answer = self.client.json(Method::POST, path, body).await?;
-        ensure!(
-            answer.status.is_success(),
-            "{path}: {} {}",
-            answer.status,
-            answer.text()
-        );
+        ensure!(answer.status.is_success(), "{path}: {} {}", answer.status, answer.text());
         Ok(answer.json())
     }
 

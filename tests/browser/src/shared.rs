@@ -43,9 +43,7 @@ impl Visitor {
         browser.fill("[name=public_key]", public_key).await?;
         browser.fill("[name=secret_key]", secret_key).await?;
         browser.click("form:has([name=secret_key]) button").await?;
-        browser
-            .wait_for("location.pathname.startsWith('/project/')")
-            .await
+        browser.wait_for("location.pathname.startsWith('/project/')").await
     }
 
     /// Fails when the console has anything to say: a script error, a refusal of the security policy, a file that

@@ -37,10 +37,7 @@ pub fn uses_tools(guest: &Guest) {
     let model = Model::with_host(said, trace);
     let guest = guest.through(Arc::<Model>::clone(&model));
     let subject = Item {
-        trace: Some(TraceRef {
-            trace_id: "t1".into(),
-            observation_id: None,
-        }),
+        trace: Some(TraceRef { trace_id: "t1".into(), observation_id: None }),
         ..output("fine")
     };
     let scores = guest.scores("detective", &json!({ "look": "trace" }), &subject);
@@ -85,10 +82,7 @@ fn conversation(messages: &[Message]) {
     let mut said = vec![MessagePart::Text("Looking.".into())];
     said.extend(searches().into_iter().map(MessagePart::ToolCall));
     assert_eq!((searched.role, &searched.parts), (Role::Assistant, &said));
-    let [
-        MessagePart::ToolResult(first),
-        MessagePart::ToolResult(second),
-    ] = found.parts.as_slice()
+    let [MessagePart::ToolResult(first), MessagePart::ToolResult(second)] = found.parts.as_slice()
     else {
         panic!("{found:?}");
     };
@@ -112,11 +106,7 @@ fn conversation(messages: &[Message]) {
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        arguments: arguments.to_owned(),
-    }
+    ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
 /// The second one does not fit its schema.
@@ -141,10 +131,7 @@ fn said(request: &CompletionRequest) -> Result<Completion, ModelError> {
     Ok(match request.messages.len() {
         2 => calling("Looking.", searches()),
         4 => calling("", vec![reading()]),
-        6 => Completion {
-            logprobs: vec![no()],
-            ..Model::completion(request, "no")
-        },
+        6 => Completion { logprobs: vec![no()], ..Model::completion(request, "no") },
         other => panic!("{other} messages"),
     })
 }
@@ -182,12 +169,7 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
         n_children: if depth == 0 { 2 } else { 0 },
     };
     Some(match request {
-        HostRequest::Outline {
-            trace_id,
-            parent_id: None,
-            cursor,
-            ..
-        } => {
+        HostRequest::Outline { trace_id, parent_id: None, cursor, .. } => {
             assert_eq!(trace_id, "t1");
             let (entries, next) = match cursor.as_deref() {
                 None => (
@@ -202,16 +184,9 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
                     (vec![entry("o3", "save", 1, Severity::Debug)], None)
                 }
             };
-            HostReply::Outline(Ok(OutlinePage {
-                entries,
-                next_cursor: next,
-            }))
+            HostReply::Outline(Ok(OutlinePage { entries, next_cursor: next }))
         }
-        HostRequest::Search {
-            trace_id,
-            text,
-            limit,
-        } => {
+        HostRequest::Search { trace_id, text, limit } => {
             assert_eq!((&**trace_id, &**text, *limit), ("t1", "timed out", 3));
             HostReply::Search(Ok(vec![Hit {
                 observation_id: "o2".into(),
@@ -220,13 +195,7 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
                 excerpt: EXCERPT.into(),
             }]))
         }
-        HostRequest::ReadRange {
-            observation_id,
-            part,
-            offset,
-            length,
-            ..
-        } => {
+        HostRequest::ReadRange { observation_id, part, offset, length, .. } => {
             let asked = (&**observation_id, *part, *offset, *length);
             assert_eq!(asked, ("o2", Part::Output, 9, 5));
             HostReply::ReadRange(Ok(Some(Slice {
@@ -250,13 +219,8 @@ pub fn asks_for_all_else(guest: &Guest) {
         _ => Ok(Model::completion(request, r#"{"a":2}"#)),
     };
     let model = Model::with_host(answer, all_else);
-    let subject = Item {
-        trace: Some(TraceRef {
-            trace_id: "t1".into(),
-            observation_id: None,
-        }),
-        ..item("1")
-    };
+    let subject =
+        Item { trace: Some(TraceRef { trace_id: "t1".into(), observation_id: None }), ..item("1") };
     let guest = guest.through(Arc::<Model>::clone(&model));
     let scores = guest.scores("detective", &json!({ "look": "all" }), &subject);
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(10.0));
@@ -350,10 +314,7 @@ fn all_else(request: &HostRequest) -> Option<HostReply> {
 /// When it does not.
 pub fn reads_a_session(guest: &Guest) {
     let model = Model::with_host(|_| Err(ModelError::Cancelled), session);
-    let subject = Item {
-        session: Some("s1".into()),
-        ..item("1")
-    };
+    let subject = Item { session: Some("s1".into()), ..item("1") };
     let config = json!({ "look": "session" });
     let scores = guest.through(model).scores("detective", &config, &subject);
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(2.0));
@@ -385,21 +346,13 @@ fn session(request: &HostRequest) -> Option<HostReply> {
             end_ms: 61_000,
             user_ids: vec!["ann".into(), "bob".into()],
         })),
-        HostRequest::ListTraces {
-            session_id, cursor, ..
-        } => {
+        HostRequest::ListTraces { session_id, cursor, .. } => {
             assert_eq!(session_id, "s1");
             let (traces, next) = match cursor {
-                None => (
-                    vec![trace_info("t1", Some("chat"), &["a"])],
-                    Some("2".to_owned()),
-                ),
+                None => (vec![trace_info("t1", Some("chat"), &["a"])], Some("2".to_owned())),
                 Some(_) => (vec![trace_info("t2", None, &[])], None),
             };
-            HostReply::ListTraces(Ok(TracePage {
-                traces,
-                next_cursor: next,
-            }))
+            HostReply::ListTraces(Ok(TracePage { traces, next_cursor: next }))
         }
         _ => return None,
     })
@@ -411,10 +364,7 @@ fn session(request: &HostRequest) -> Option<HostReply> {
 /// When it does not.
 pub fn reads_a_run(guest: &Guest) {
     let model = Model::with_host(|_| Err(ModelError::Cancelled), run);
-    let subject = Item {
-        run: Some("r1".into()),
-        ..item("1")
-    };
+    let subject = Item { run: Some("r1".into()), ..item("1") };
     let config = json!({ "look": "run" });
     let scores = guest.through(model).scores("detective", &config, &subject);
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(0.5));
@@ -437,10 +387,7 @@ fn run(request: &HostRequest) -> Option<HostReply> {
                 None => (vec![right()], Some("2".to_owned())),
                 Some(_) => (vec![wrong()], None),
             };
-            HostReply::ListRunItems(Ok(RunPage {
-                items,
-                next_cursor: next,
-            }))
+            HostReply::ListRunItems(Ok(RunPage { items, next_cursor: next }))
         }
         _ => return None,
     })
@@ -450,10 +397,7 @@ fn right() -> RunItem {
     RunItem {
         id: "i1".into(),
         dataset_item_id: Some("d1".into()),
-        trace: Some(TraceRef {
-            trace_id: "t1".into(),
-            observation_id: Some("o1".into()),
-        }),
+        trace: Some(TraceRef { trace_id: "t1".into(), observation_id: Some("o1".into()) }),
         input: Some(Payload::Text("2 + 2".into())),
         output: Some(Payload::Text("4".into())),
         expected_output: Some(Payload::Text("4".into())),

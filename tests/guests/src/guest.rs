@@ -26,19 +26,13 @@ pub struct Guest {
 /// An item with nothing but an id.
 #[must_use]
 pub fn item(id: &str) -> Item {
-    Item {
-        id: id.to_owned(),
-        ..Item::default()
-    }
+    Item { id: id.to_owned(), ..Item::default() }
 }
 
 /// An item with this text as its output.
 #[must_use]
 pub fn output(text: &str) -> Item {
-    Item {
-        output: Some(Payload::Text(text.to_owned())),
-        ..item("item")
-    }
+    Item { output: Some(Payload::Text(text.to_owned())), ..item("item") }
 }
 
 impl Guest {
@@ -50,10 +44,7 @@ impl Guest {
     #[track_caller]
     pub fn new(component: &[u8]) -> Self {
         let cache = kept::compiled();
-        let settings = Settings {
-            max_live: 32,
-            ..Settings::default()
-        };
+        let settings = Settings { max_live: 32, ..Settings::default() };
         let host = Arc::new(Host::new(&settings, &cache).unwrap());
         let digest = Digest::of(component);
         let turn = kept::turn(&digest.to_string());

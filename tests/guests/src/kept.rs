@@ -31,8 +31,7 @@ impl<T> Shared<T> {
     pub fn get(&self, name: &'static str, make: impl FnOnce() -> T) -> &'static T {
         let cell = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *all.entry(name)
-                .or_insert_with(|| Box::leak(Box::new(OnceLock::new())))
+            *all.entry(name).or_insert_with(|| Box::leak(Box::new(OnceLock::new())))
         };
         cell.get_or_init(make)
     }
@@ -162,16 +161,8 @@ fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
 
 /// Which tools there are, and in which state.
 static TOOLCHAINS: LazyLock<String> = LazyLock::new(|| {
-    const PROGRAMS: [&str; 8] = [
-        "cargo",
-        "clang",
-        "componentize-py",
-        "esbuild",
-        "go",
-        "node",
-        "python3",
-        "zig",
-    ];
+    const PROGRAMS: [&str; 8] =
+        ["cargo", "clang", "componentize-py", "esbuild", "go", "node", "python3", "zig"];
     let tools = Tools::from_env();
     let found = PROGRAMS.iter().filter_map(|program| tools.find(program));
     let mut lines: Vec<String> = found.map(|program| stamp(&program)).collect();
@@ -192,11 +183,5 @@ static TOOLCHAINS: LazyLock<String> = LazyLock::new(|| {
 fn stamp(program: &Path) -> String {
     let program = program.canonicalize().unwrap();
     let found = program.metadata().unwrap();
-    format!(
-        "{} {} {}.{}",
-        program.display(),
-        found.len(),
-        found.mtime(),
-        found.mtime_nsec()
-    )
+    format!("{} {} {}.{}", program.display(), found.len(), found.mtime(), found.mtime_nsec())
 }

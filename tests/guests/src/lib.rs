@@ -20,11 +20,7 @@
 //! What is left out says so in a line of its own and is counted as ignored; with
 //! `PERPEND_TEST_GUESTS=require` it fails.
 
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod apart;
 pub mod detective;
@@ -87,9 +83,7 @@ pub fn scratch(name: &str) -> PathBuf {
     let mut folder = SCRATCH.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = folder.get_or_insert_with(|| tempfile::tempdir().unwrap());
     // Never the same folder twice.
-    let path = tempfile::Builder::new()
-        .prefix(name)
-        .tempdir_in(scratch.path());
+    let path = tempfile::Builder::new().prefix(name).tempdir_in(scratch.path());
     path.unwrap().keep()
 }
 
@@ -111,11 +105,6 @@ pub fn run(tests: Vec<Test>) -> ExitCode {
         })
     });
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
-    drop(
-        SCRATCH
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(),
-    );
+    drop(SCRATCH.lock().unwrap_or_else(PoisonError::into_inner).take());
     conclusion.exit_code()
 }

@@ -35,11 +35,7 @@ impl Model {
         answer: impl Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync + 'static,
         other: impl Fn(&HostRequest) -> Option<HostReply> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            answer: Box::new(answer),
-            other: Box::new(other),
-            asked: Mutex::default(),
-        })
+        Arc::new(Self { answer: Box::new(answer), other: Box::new(other), asked: Mutex::default() })
     }
 
     /// Answers each completion with the same text.
@@ -77,9 +73,7 @@ impl Model {
     pub fn verdict(request: &CompletionRequest) -> Completion {
         let token = |text: &str, others: &[(&str, f32)]| TokenLogprob {
             token: text.to_owned(),
-            logprob: others
-                .first()
-                .map_or(0.0, |(_, probability)| probability.ln()),
+            logprob: others.first().map_or(0.0, |(_, probability)| probability.ln()),
             alternatives: others
                 .iter()
                 .map(|(other, probability)| TokenAlternative {
@@ -95,19 +89,13 @@ impl Model {
         ];
         let text: String = tokens.iter().map(|token| token.token.as_str()).collect();
         let logprobs = request.top_logprobs.map(|_| tokens.to_vec());
-        Completion {
-            logprobs: logprobs.unwrap_or_default(),
-            ..Self::completion(request, &text)
-        }
+        Completion { logprobs: logprobs.unwrap_or_default(), ..Self::completion(request, &text) }
     }
 
     /// What was asked so far, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<HostRequest> {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The completions asked for so far, in order.
@@ -125,18 +113,12 @@ impl Model {
 impl Port for Model {
     fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let reply = match &request {
-            HostRequest::Complete(requests) => HostReply::Complete(
-                requests
-                    .iter()
-                    .map(|request| (self.answer)(request))
-                    .collect(),
-            ),
+            HostRequest::Complete(requests) => {
+                HostReply::Complete(requests.iter().map(|request| (self.answer)(request)).collect())
+            }
             other => (self.other)(other).unwrap_or_else(|| other.not_granted()),
         };
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(request);
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         Box::pin(std::future::ready(reply))
     }
 }

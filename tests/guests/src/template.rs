@@ -68,11 +68,7 @@ pub fn new_project(language: &str) -> Project {
 /// no registry, and are quick the second time.
 fn reuse_libraries(dir: &Path) {
     let root = path::absolute("../..").unwrap();
-    std::fs::copy(
-        root.join("examples/plugin-rust/Cargo.lock"),
-        dir.join("Cargo.lock"),
-    )
-    .unwrap();
+    std::fs::copy(root.join("examples/plugin-rust/Cargo.lock"), dir.join("Cargo.lock")).unwrap();
     std::os::unix::fs::symlink(kept::guests("rust"), dir.join("target")).unwrap();
 }
 
@@ -98,13 +94,8 @@ fn build_rust(project: &Project) -> Result<Vec<u8>, Missing> {
     lock.lock().unwrap();
     // To cargo they are one package there, and a source that is older than the last build is built: it
     // must be newer than what another project built meanwhile.
-    let source = std::fs::File::options()
-        .append(true)
-        .open(project.dir().join("src/lib.rs"));
-    source
-        .unwrap()
-        .set_modified(std::time::SystemTime::now())
-        .unwrap();
+    let source = std::fs::File::options().append(true).open(project.dir().join("src/lib.rs"));
+    source.unwrap().set_modified(std::time::SystemTime::now()).unwrap();
     build_now(project)
 }
 

@@ -1,9 +1,5 @@
 //! `perpend/autoevals-js`: the npm package's scorers give what the package gives.
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path;
 use std::sync::{Arc, Mutex};
@@ -56,9 +52,7 @@ fn config(case: &Value) -> Value {
     };
     let params = case["params"].as_object().into_iter().flatten();
     let params = params.filter(|(name, _)| *name != "note");
-    params
-        .map(|(name, value)| (camel(name), value.clone()))
-        .collect()
+    params.map(|(name, value)| (camel(name), value.clone())).collect()
 }
 
 /// What is wrong with an answer, if anything.
@@ -100,21 +94,11 @@ fn compare(scorer: &str, run: impl Fn(&Value) -> CallResult, tolerance: Option<f
 
 fn pure_code_scorers_give_what_the_package_gives() -> Tested {
     let guest = plugin()?;
-    let scorers = [
-        "levenshtein",
-        "exact_match",
-        "numeric_diff",
-        "json_diff",
-        "valid_json",
-        "list_contains",
-    ];
+    let scorers =
+        ["levenshtein", "exact_match", "numeric_diff", "json_diff", "valid_json", "list_contains"];
     for scorer in scorers {
         let id = scorer.replace('_', "-");
-        compare(
-            scorer,
-            |case| guest.result(&id, &config(case), &item(case)),
-            None,
-        );
+        compare(scorer, |case| guest.result(&id, &config(case), &item(case)), None);
     }
     Ok(())
 }
@@ -135,9 +119,7 @@ fn embeddings_come_from_the_host() -> Tested {
             },
         );
         let texts = json!({ "output": "one", "expected": "other" });
-        guest
-            .through(model)
-            .result("embedding-similarity", &config(case), &item(&texts))
+        guest.through(model).result("embedding-similarity", &config(case), &item(&texts))
     };
     // Vectors cross the boundary as 32-bit numbers.
     compare("embedding_similarity", run, Some(1e-5));
@@ -164,11 +146,7 @@ fn judges_ask_the_host_with_their_own_prompt_and_choices() -> Tested {
         let judge = guest.through(Arc::<Model>::clone(&model));
         let scores = judge.scores("factuality", &json!({}), &question());
         assert_eq!(scores[0].name, "Factuality");
-        assert_eq!(
-            scores[0].value,
-            PluginScoreValue::Numeric(expected),
-            "{choice}"
-        );
+        assert_eq!(scores[0].value, PluginScoreValue::Numeric(expected), "{choice}");
         assert_eq!(scores[0].comment.as_deref(), Some("1. because"));
         let asked = model.completions();
         assert_eq!(asked.len(), 1);
@@ -178,10 +156,7 @@ fn judges_ask_the_host_with_their_own_prompt_and_choices() -> Tested {
         }
         let schema: Value =
             serde_json::from_str(asked[0].response_schema.as_ref().unwrap()).unwrap();
-        assert_eq!(
-            schema["properties"]["choice"]["enum"],
-            json!(["A", "B", "C", "D", "E"])
-        );
+        assert_eq!(schema["properties"]["choice"]["enum"], json!(["A", "B", "C", "D", "E"]));
     }
     Ok(())
 }
@@ -201,15 +176,11 @@ fn every_model_graded_scorer_runs_on_the_host() -> Tested {
         ("translation", json!({ "language": "French" }), "N", 0.0),
     ];
     for (id, config, choice, expected) in judges {
-        let scores = guest
-            .through(choosing(choice))
-            .scores(id, &config, &question());
+        let scores = guest.through(choosing(choice)).scores(id, &config, &question());
         assert_eq!(scores[0].value, PluginScoreValue::Numeric(expected), "{id}");
     }
     let custom = json!({ "name": "Tone", "promptTemplate": "Is {{output}} kind?", "choiceScores": { "kind": 1, "rude": 0.25 }, "useCoT": false });
-    let scores = guest
-        .through(choosing("rude"))
-        .scores("llm-classifier", &custom, &question());
+    let scores = guest.through(choosing("rude")).scores("llm-classifier", &custom, &question());
     assert_eq!(
         (scores[0].name.as_str(), &scores[0].value),
         ("Tone", &PluginScoreValue::Numeric(0.25))
@@ -243,10 +214,9 @@ fn retrieving() -> Arc<Model> {
         Ok(Model::completion(request, &answer.to_string()))
     };
     Model::with_host(answer, |request| match request {
-        HostRequest::Embed { texts, .. } => Some(HostReply::Embed(Ok(texts
-            .iter()
-            .map(|_| vec![3.0, 4.0])
-            .collect()))),
+        HostRequest::Embed { texts, .. } => {
+            Some(HostReply::Embed(Ok(texts.iter().map(|_| vec![3.0, 4.0]).collect())))
+        }
         _ => None,
     })
 }
@@ -269,23 +239,16 @@ fn scorers_for_retrieval_run_on_the_host() -> Tested {
     ];
     for (id, expected) in scorers {
         let model = retrieving();
-        let scores = guest
-            .through(Arc::<Model>::clone(&model))
-            .scores(id, &json!({}), &item);
+        let scores = guest.through(Arc::<Model>::clone(&model)).scores(id, &json!({}), &item);
         let PluginScoreValue::Numeric(got) = scores[0].value else {
             panic!("{id}: {:?}", scores[0]);
         };
-        assert!(
-            (got - expected).abs() < 1e-9,
-            "{id}: {got}, wanted {expected}"
-        );
+        assert!((got - expected).abs() < 1e-9, "{id}: {got}, wanted {expected}");
     }
     // The questions of one answer are asked at once, and each anew.
     let model = retrieving();
     let _ =
-        guest
-            .through(Arc::<Model>::clone(&model))
-            .scores("answer-relevancy", &json!({}), &item);
+        guest.through(Arc::<Model>::clone(&model)).scores("answer-relevancy", &json!({}), &item);
     let asked = model.asked();
     let HostRequest::Complete(questions) = &asked[0] else {
         panic!("{asked:?}");
@@ -298,34 +261,16 @@ fn scorers_for_retrieval_run_on_the_host() -> Tested {
 fn what_goes_wrong_has_the_class_that_decides_what_happens_next() -> Tested {
     let guest = plugin()?;
     let limited = Model::failing(ModelError::RateLimited("later".into()));
-    let failure = guest
-        .through(limited)
-        .failure("factuality", &json!({}), &question());
-    assert_eq!(
-        failure.class,
-        FailureClass::UpstreamUnavailable,
-        "{}",
-        failure.message
-    );
+    let failure = guest.through(limited).failure("factuality", &json!({}), &question());
+    assert_eq!(failure.class, FailureClass::UpstreamUnavailable, "{}", failure.message);
     let failure = guest.failure("factuality", &json!({}), &question());
-    assert!(
-        failure.message.contains("not-granted"),
-        "{}",
-        failure.message
-    );
-    let failure = guest
-        .through(choosing("Z"))
-        .failure("factuality", &json!({}), &question());
+    assert!(failure.message.contains("not-granted"), "{}", failure.message);
+    let failure = guest.through(choosing("Z")).failure("factuality", &json!({}), &question());
     assert!(failure.message.contains("choice Z"), "{}", failure.message);
     let failure = guest.failure("levenshtein", &json!({}), &item(&json!({ "output": "x" })));
     assert_eq!(failure.class, FailureClass::InvalidInput);
     let failure = guest.failure("faithfulness", &json!({}), &question());
-    assert_eq!(
-        failure.class,
-        FailureClass::InvalidInput,
-        "{}",
-        failure.message
-    );
+    assert_eq!(failure.class, FailureClass::InvalidInput, "{}", failure.message);
     assert!(failure.message.contains("context"), "{}", failure.message);
     Ok(())
 }
@@ -333,11 +278,7 @@ fn what_goes_wrong_has_the_class_that_decides_what_happens_next() -> Tested {
 fn the_names_are_those_of_the_package_and_slots_are_declared() -> Tested {
     let info = plugin()?.info();
     assert_eq!(info.capabilities.names(), ["model"]);
-    let mut names: Vec<&str> = info
-        .evaluators
-        .iter()
-        .map(|info| info.title.as_str())
-        .collect();
+    let mut names: Vec<&str> = info.evaluators.iter().map(|info| info.title.as_str()).collect();
     names.sort_unstable();
     let expected = [
         "AnswerCorrectness",
@@ -377,22 +318,10 @@ fn the_names_are_those_of_the_package_and_slots_are_declared() -> Tested {
             "valid-json",
             "list-contains",
         ];
-        assert_eq!(
-            is_pure,
-            pure.contains(&evaluator.id.as_str()),
-            "{}",
-            evaluator.id
-        );
-        let kinds = evaluator
-            .slots
-            .iter()
-            .map(|slot| (slot.name.as_str(), slot.kind));
+        assert_eq!(is_pure, pure.contains(&evaluator.id.as_str()), "{}", evaluator.id);
+        let kinds = evaluator.slots.iter().map(|slot| (slot.name.as_str(), slot.kind));
         for (name, kind) in kinds {
-            let expected = if name == "judge" {
-                SlotKind::Chat
-            } else {
-                SlotKind::Embedding
-            };
+            let expected = if name == "judge" { SlotKind::Chat } else { SlotKind::Embedding };
             assert_eq!(kind, expected, "{}", evaluator.id);
         }
     }

@@ -64,14 +64,8 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     let scores = result.outcome.unwrap();
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(0.25));
     assert_eq!(scores[0].comment.as_deref(), Some("wröng"));
-    assert_eq!(
-        scores[0].metadata.as_deref(),
-        Some(r#"{"asked":"say \"yes\"","tone":"dry"}"#)
-    );
-    assert_eq!(
-        scores[1].value,
-        PluginScoreValue::Categorical("double".into())
-    );
+    assert_eq!(scores[0].metadata.as_deref(), Some(r#"{"asked":"say \"yes\"","tone":"dry"}"#));
+    assert_eq!(scores[1].value, PluginScoreValue::Categorical("double".into()));
     let asked = model.completions();
     assert_eq!(asked[0].messages.len(), 2);
     assert_eq!(asked[0].messages[1].texts(), "say \"yes\"\n---\nno");
@@ -112,10 +106,7 @@ fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Teste
             && failure.message.contains("nothing would be told"),
         "{failure:?}"
     );
-    assert_eq!(
-        judge()?.check_config("judge", &json!({})).outcome,
-        Ok(Vec::new())
-    );
+    assert_eq!(judge()?.check_config("judge", &json!({})).outcome, Ok(Vec::new()));
     let template = &template("c")?.guest;
     let checked = template.check_config("max-length", &json!({}));
     assert_eq!(checked.outcome, Ok(Vec::new()));

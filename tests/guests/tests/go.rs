@@ -43,10 +43,7 @@ fn its_configuration_is_a_schema_and_it_asks_for_nothing() -> Tested {
     let max_chars = &schema["properties"]["max_chars"];
     assert_eq!(max_chars["default"], 80);
     assert_eq!(max_chars["minimum"], 0);
-    assert_eq!(
-        max_chars["description"],
-        "The largest number of characters that passes."
-    );
+    assert_eq!(max_chars["description"], "The largest number of characters that passes.");
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(schema["required"], Value::Null);
     Ok(())
@@ -73,18 +70,12 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     let model = Model::saying(r#"{"verdict": "wröng", "points": 0.25}"#);
     let guest = judge_through(Arc::clone(&model))?;
     assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
-    let question = Item {
-        input: Some(Payload::Text("yes?".into())),
-        ..output("no")
-    };
+    let question = Item { input: Some(Payload::Text("yes?".into())), ..output("no") };
     let result = guest.result("judge", &json!({}), &question);
     let scores = result.outcome.unwrap();
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(0.25));
     assert_eq!(scores[0].comment.as_deref(), Some("wröng"));
-    assert_eq!(
-        scores[0].metadata.as_deref(),
-        Some(r#"{"model":"double","tokens":15}"#)
-    );
+    assert_eq!(scores[0].metadata.as_deref(), Some(r#"{"model":"double","tokens":15}"#));
     let asked = model.completions();
     assert_eq!(asked[0].messages[1].texts(), "yes?\n---\nno");
     assert_eq!(asked[0].temperature, Some(0.0));
@@ -99,10 +90,7 @@ fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Teste
     let checked = guest.check_config("judge", &json!({ "mode": "loop" }));
     let failure = checked.outcome.unwrap_err();
     assert_eq!(failure.class, FailureClass::InvalidConfig);
-    assert!(
-        failure.message.contains("/mode: would not end"),
-        "{failure:?}"
-    );
+    assert!(failure.message.contains("/mode: would not end"), "{failure:?}");
     let checked = guest.check_config("judge", &json!({ "mode": "judge" }));
     assert_eq!(checked.outcome, Ok(Vec::new()));
     let template = &template("go")?.guest;
@@ -114,10 +102,7 @@ fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Teste
 fn a_trace_is_read_page_by_page() -> Tested {
     let guest = judge(|| Ok("{}"), |request| Some(trace(request)))?;
     let subject = Item {
-        trace: Some(TraceRef {
-            trace_id: "t1".into(),
-            observation_id: None,
-        }),
+        trace: Some(TraceRef { trace_id: "t1".into(), observation_id: None }),
         ..output("no")
     };
     let scores = guest.scores("judge", &json!({"mode": "trace"}), &subject);
@@ -163,10 +148,7 @@ fn trace(request: &HostRequest) -> HostReply {
 
 fn errors_of_host_and_plugin_are_told_apart() -> Tested {
     let guest = judge(|| Err(ModelError::RateLimited("too many".into())), |_| None)?;
-    let question = Item {
-        input: Some(Payload::Text("yes?".into())),
-        ..output("no")
-    };
+    let question = Item { input: Some(Payload::Text("yes?".into())), ..output("no") };
     let failure = guest.failure("judge", &json!({}), &question);
     assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
     assert_eq!(failure.message, "the judge: too many");
@@ -182,11 +164,7 @@ fn errors_of_host_and_plugin_are_told_apart() -> Tested {
     for (mode, class, text) in classes {
         let failure = guest.failure("judge", &json!({ "mode": mode }), &output("no"));
         assert_eq!(failure.class, class, "{mode}: {}", failure.message);
-        assert!(
-            failure.message.contains(text),
-            "{mode}: {}",
-            failure.message
-        );
+        assert!(failure.message.contains(text), "{mode}: {}", failure.message);
     }
     Ok(())
 }
@@ -253,12 +231,7 @@ fn the_host_of_a_test_answers_what_evaluators_ask() -> Tested {
 fn it_imports_only_what_it_uses() -> Tested {
     let component = &template("go")?.component;
     let text = String::from_utf8_lossy(component);
-    for import in [
-        "wasi:filesystem",
-        "wasi:sockets",
-        "evaluator/model@1",
-        "evaluator/log@1",
-    ] {
+    for import in ["wasi:filesystem", "wasi:sockets", "evaluator/model@1", "evaluator/log@1"] {
         assert!(
             !text.contains(&format!("{import}.0.0")) && !text.contains(&format!("{import}/")),
             "{import}"
@@ -270,11 +243,7 @@ fn it_imports_only_what_it_uses() -> Tested {
 fn a_source_that_does_not_compile_says_where() -> Tested {
     template("go")?; // the compiler is there
     let project = new_project("go");
-    std::fs::write(
-        project.dir().join("main.go"),
-        "package main\nfunc main() { x }\n",
-    )
-    .unwrap();
+    std::fs::write(project.dir().join("main.go"), "package main\nfunc main() { x }\n").unwrap();
     let error = perpend_plugin_cli::build(&project, &perpend_plugin_cli::Silent).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("main.go:2:15: undefined: x"), "{text}");

@@ -1,9 +1,5 @@
 //! JavaScript and TypeScript: new projects, and the SDK on both engines.
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{self, Path};
 use std::process::Command;
@@ -62,9 +58,7 @@ fn an_item_without_output_is_bad_input() -> Tested {
 
 fn node() -> Result<Command, Missing> {
     let found = Tools::from_env().find("node");
-    found
-        .map(Command::new)
-        .ok_or_else(|| Missing::tool("node", "https://nodejs.org"))
+    found.map(Command::new).ok_or_else(|| Missing::tool("node", "https://nodejs.org"))
 }
 
 /// Runs it in `dir`; a failure shows all it said.
@@ -92,10 +86,7 @@ fn the_types_of_the_sdk_fit_a_new_typescript_project() -> Tested {
     let wrong = std::fs::read_to_string(project.dir().join("plugin.ts")).unwrap();
     let wrong = wrong.replace("config.maxWords,", "config.maxWord,");
     std::fs::write(project.dir().join("plugin.ts"), wrong).unwrap();
-    let out = Command::new(tsc)
-        .current_dir(project.dir())
-        .output()
-        .unwrap();
+    let out = Command::new(tsc).current_dir(project.dir()).output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(!out.status.success() && said.contains("maxWord"), "{said}");
     Ok(())
@@ -105,10 +96,7 @@ fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
     let cases = [
         ("const = 1;", vec!["plugin.js:1:", "Expected"]),
         ("import './none.js';", vec!["plugin.js:1:", "none.js"]),
-        (
-            "export const x = 1;",
-            vec!["plugin.js", "export default definePlugin"],
-        ),
+        ("export const x = 1;", vec!["plugin.js", "export default definePlugin"]),
         (
             "import { defineEvaluator } from './perpend/javascript/index.js';\n\
              export default defineEvaluator({ id: 'Upper', scores: {} });",
@@ -139,11 +127,7 @@ fn sdk(engine: &'static str) -> Result<&'static Guest, Missing> {
         std::fs::write(project.dir().join("detective.js"), source).unwrap();
         let manifest = project.dir().join("plugin.toml");
         let text = std::fs::read_to_string(&manifest).unwrap();
-        std::fs::write(
-            manifest,
-            format!("{text}\n[build]\nengine = \"{engine}\"\n"),
-        )
-        .unwrap();
+        std::fs::write(manifest, format!("{text}\n[build]\nengine = \"{engine}\"\n")).unwrap();
         Project::open(project.dir(), &Tools::from_env()).unwrap()
     });
     built.map(|built| &built.guest)
@@ -166,21 +150,15 @@ fn items_are_read_and_scores_returned_in_every_form() -> Tested {
             ..item("1")
         };
         let scores = guest.scores("forms", &json!({}), &full);
-        let values: Vec<_> = scores
-            .iter()
-            .map(|score| (score.name.as_str(), score.value.clone()))
-            .collect();
+        let values: Vec<_> =
+            scores.iter().map(|score| (score.name.as_str(), score.value.clone())).collect();
         let expected = [
             ("n", Value::Numeric(2.0)),
             ("ok", Value::Boolean(true)),
             ("kind", Value::Categorical("json".into())),
         ];
         assert_eq!(values, expected, "{engine}");
-        assert_eq!(
-            scores[1].comment.as_deref(),
-            Some("1.0"),
-            "as it was recorded"
-        );
+        assert_eq!(scores[1].comment.as_deref(), Some("1.0"), "as it was recorded");
         assert_eq!(scores[1].metadata.as_deref(), Some(r#"{"input":[1]}"#));
         let bare = guest.scores("forms", &json!({}), &output("text"));
         assert_eq!(bare[2].value, Value::Categorical("text".into()));
@@ -202,11 +180,7 @@ fn time_stands_still_and_chance_follows_the_seed_on_every_engine() -> Tested {
         let first = guest.scores("chance", &json!({}), &output("x"));
         assert_eq!(guest.scores("chance", &json!({}), &output("x")), first);
         let comment = first[0].comment.as_deref();
-        assert_eq!(
-            comment,
-            Some("7,1700000000000,1700000000000,true"),
-            "{engine}"
-        );
+        assert_eq!(comment, Some("7,1700000000000,1700000000000,true"), "{engine}");
         drawn.push(first[0].value.clone());
     }
     assert_eq!(drawn[0], drawn[1], "equal seeds give equal numbers");
@@ -218,36 +192,23 @@ fn a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration() 
         let config = json!({ "limit": 2 });
         for _ in 0..2 {
             let result = guest.result("counting", &config, &output("ab"));
-            assert_eq!(
-                result.outcome.unwrap()[0].value,
-                Value::Boolean(true),
-                "{engine}"
-            );
+            assert_eq!(result.outcome.unwrap()[0].value, Value::Boolean(true), "{engine}");
             let lines: Vec<_> = result
                 .log
                 .iter()
                 .map(|line| (line.level.as_str(), line.message.as_str()))
                 .collect();
-            assert_eq!(
-                lines,
-                [("info", "seen ab {\"calls\":1}"), ("warn", "watch out")]
-            );
+            assert_eq!(lines, [("info", "seen ab {\"calls\":1}"), ("warn", "watch out")]);
             assert_eq!(result.log[1].fields.as_deref(), Some("{\"limit\":2}"));
         }
         assert!(guest.info().checks_config);
         assert!(guest.check_config("counting", &config).outcome.is_ok());
-        let failure = guest
-            .check_config("counting", &json!({ "limit": -1 }))
-            .outcome
-            .unwrap_err();
+        let failure = guest.check_config("counting", &json!({ "limit": -1 })).outcome.unwrap_err();
         assert!(
             failure.message.contains("/limit") && failure.message.contains("is below 0"),
             "{failure:?}"
         );
-        assert!(
-            guest.check_config("forms", &json!({})).outcome.is_ok(),
-            "it has no check"
-        );
+        assert!(guest.check_config("forms", &json!({})).outcome.is_ok(), "it has no check");
     })
 }
 
@@ -267,16 +228,8 @@ fn what_is_thrown_or_returned_wrongly_has_its_class() -> Tested {
     on_both(|guest, engine| {
         for (what, class, part) in cases {
             let failure = guest.failure("throwing", &json!({ "what": what }), &output("x"));
-            assert_eq!(
-                failure.class, class,
-                "{engine}: {what}: {}",
-                failure.message
-            );
-            assert!(
-                failure.message.contains(part),
-                "{engine}: {what}: {}",
-                failure.message
-            );
+            assert_eq!(failure.class, class, "{engine}: {what}: {}", failure.message);
+            assert!(failure.message.contains(part), "{engine}: {what}: {}", failure.message);
         }
         let none = guest.scores("throwing", &json!({ "what": "null" }), &output("x"));
         assert!(none.is_empty(), "null is nothing to report");
@@ -327,9 +280,9 @@ fn traced(request: &HostRequest) -> Option<HostReply> {
                 next_cursor,
             }))
         }
-        HostRequest::Read {
-            part: Part::Input, ..
-        } => HostReply::Read(Ok(Some(Payload::Json("{\"q\":1}".into())))),
+        HostRequest::Read { part: Part::Input, .. } => {
+            HostReply::Read(Ok(Some(Payload::Json("{\"q\":1}".into()))))
+        }
         HostRequest::Read { .. } => HostReply::Read(Ok(Some(Payload::Json("{\"m\":2}".into())))),
         _ => return None,
     })
@@ -345,10 +298,7 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
             traced,
         );
         let traced = Item {
-            trace: Some(TraceRef {
-                trace_id: "t".into(),
-                observation_id: None,
-            }),
+            trace: Some(TraceRef { trace_id: "t".into(), observation_id: None }),
             ..output("text")
         };
         let judge = guest.through(Arc::<Model>::clone(&model));
@@ -375,11 +325,7 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
         // Nobody catches it: the failure says whether to try again.
         let refused = Model::failing(ModelError::Timeout("slow".into()));
         let failure = guest.through(refused).failure("judge", &json!({}), &traced);
-        assert_eq!(
-            failure.class,
-            FailureClass::UpstreamUnavailable,
-            "{engine}: {failure:?}"
-        );
+        assert_eq!(failure.class, FailureClass::UpstreamUnavailable, "{engine}: {failure:?}");
         assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
     })
 }

@@ -53,11 +53,7 @@ fn ctx_holds_the_observation_and_the_experiment() -> Tested {
     });
     assert_eq!(seen(&full), expected);
     let bare = json!({ "observation": { "output": "x", "metadata": {}, "toolCalls": [] } });
-    assert_eq!(
-        seen(&output("x")),
-        bare,
-        "outside an experiment there is none"
-    );
+    assert_eq!(seen(&output("x")), bare, "outside an experiment there is none");
     Ok(())
 }
 
@@ -69,18 +65,12 @@ fn every_form_of_a_result_is_normalised() -> Tested {
         ("value: 0.5", numeric(0.5)),
         ("value: 3, dataType: \"NUMERIC\"", numeric(3.0)),
         ("value: \"good\"", category("good")),
-        (
-            "value: \"good\", dataType: \"CATEGORICAL\"",
-            category("good"),
-        ),
+        ("value: \"good\", dataType: \"CATEGORICAL\"", category("good")),
         ("value: true", Value::Boolean(true)),
         ("value: false, dataType: \"BOOLEAN\"", Value::Boolean(false)),
         ("value: 1, dataType: \"BOOLEAN\"", Value::Boolean(true)),
         ("value: \"0\", dataType: \"BOOLEAN\"", Value::Boolean(false)),
-        (
-            "value: \"TrUe\", dataType: \"BOOLEAN\"",
-            Value::Boolean(true),
-        ),
+        ("value: \"TrUe\", dataType: \"BOOLEAN\"", Value::Boolean(true)),
         ("value: \"a note\", dataType: \"TEXT\"", category("a note")),
     ];
     for (form, expected) in forms {
@@ -95,17 +85,8 @@ fn every_form_of_a_result_is_normalised() -> Tested {
     let metadata: Json = serde_json::from_str(&score.metadata.unwrap()).unwrap();
     assert_eq!(metadata, json!({ "a": 1, "configId": "c-1" }));
     let several = r#"{ scores: [{ name: "a", value: 1 }, { name: "b", value: "x" }] }"#;
-    assert_eq!(
-        guest
-            .scores("code", &returning(several), &output("x"))
-            .len(),
-        2
-    );
-    assert!(
-        guest
-            .scores("code", &returning("{ scores: [] }"), &output("x"))
-            .is_empty()
-    );
+    assert_eq!(guest.scores("code", &returning(several), &output("x")).len(), 2);
+    assert!(guest.scores("code", &returning("{ scores: [] }"), &output("x")).is_empty());
     Ok(())
 }
 
@@ -153,11 +134,7 @@ fn types_are_taken_out_of_typescript() -> Tested {
     let score = one(guest, &config("typescript", source), &output("x"));
     assert_eq!(score.value, Value::Numeric(2.0));
     let failure = guest.failure("code", &config("javascript", source), &output("x"));
-    assert_eq!(
-        failure.class,
-        FailureClass::InvalidConfig,
-        "it is no JavaScript"
-    );
+    assert_eq!(failure.class, FailureClass::InvalidConfig, "it is no JavaScript");
     Ok(())
 }
 
@@ -174,11 +151,7 @@ fn errors_have_a_code_a_type_and_a_line() -> Tested {
             FailureClass::InvalidConfig,
             &["INVALID_SOURCE", "SyntaxError", "line 3"],
         ),
-        (
-            "export const other = 1;",
-            FailureClass::InvalidConfig,
-            &["INVALID_SOURCE", "evaluate"],
-        ),
+        ("export const other = 1;", FailureClass::InvalidConfig, &["INVALID_SOURCE", "evaluate"]),
         (
             "import fs from \"fs\";\nexport function evaluate() {}",
             FailureClass::InvalidConfig,
@@ -214,11 +187,7 @@ fn errors_have_a_code_a_type_and_a_line() -> Tested {
         let failure = guest.failure("code", &config("javascript", source), &output("x"));
         assert_eq!(failure.class, class, "{source}: {}", failure.message);
         for part in parts {
-            assert!(
-                failure.message.contains(part),
-                "{source}: {}",
-                failure.message
-            );
+            assert!(failure.message.contains(part), "{source}: {}", failure.message);
         }
     }
     Ok(())
@@ -229,43 +198,19 @@ fn wrong_results_say_which_score_and_what_is_wrong() -> Tested {
     let cases = [
         ("1", "not { scores: [...] }"),
         ("undefined", "not { scores: [...] }"),
-        (
-            "{ scores: { name: 's', value: 1 } }",
-            "not { scores: [...] }",
-        ),
+        ("{ scores: { name: 's', value: 1 } }", "not { scores: [...] }"),
         ("{ scores: [1] }", "scores[0]"),
         ("{ scores: [{ value: 1 }] }", "scores[0].name"),
         ("{ scores: [{ name: 's' }] }", "scores[0].value"),
-        (
-            "{ scores: [{ name: 's', value: 1 }, { name: 't', value: {} }] }",
-            "scores[1].value",
-        ),
+        ("{ scores: [{ name: 's', value: 1 }, { name: 't', value: {} }] }", "scores[1].value"),
         ("{ scores: [{ name: 's', value: NaN }] }", "finite"),
         ("{ scores: [{ name: 's', value: 1 / 0 }] }", "finite"),
-        (
-            "{ scores: [{ name: 's', value: '1', dataType: 'NUMERIC' }] }",
-            "NUMERIC",
-        ),
-        (
-            "{ scores: [{ name: 's', value: 2, dataType: 'BOOLEAN' }] }",
-            "BOOLEAN",
-        ),
-        (
-            "{ scores: [{ name: 's', value: '', dataType: 'TEXT' }] }",
-            "TEXT",
-        ),
-        (
-            "{ scores: [{ name: 's', value: 1, dataType: 'NUMBER' }] }",
-            "scores[0].dataType",
-        ),
-        (
-            "{ scores: [{ name: 's', value: 1, comment: 5 }] }",
-            "scores[0].comment",
-        ),
-        (
-            "{ scores: [{ name: 's', value: 1, metadata: [] }] }",
-            "scores[0].metadata",
-        ),
+        ("{ scores: [{ name: 's', value: '1', dataType: 'NUMERIC' }] }", "NUMERIC"),
+        ("{ scores: [{ name: 's', value: 2, dataType: 'BOOLEAN' }] }", "BOOLEAN"),
+        ("{ scores: [{ name: 's', value: '', dataType: 'TEXT' }] }", "TEXT"),
+        ("{ scores: [{ name: 's', value: 1, dataType: 'NUMBER' }] }", "scores[0].dataType"),
+        ("{ scores: [{ name: 's', value: 1, comment: 5 }] }", "scores[0].comment"),
+        ("{ scores: [{ name: 's', value: 1, metadata: [] }] }", "scores[0].metadata"),
         ("{ scores: [], self: 1n }", "no JSON"),
     ];
     for (expression, part) in cases {
@@ -280,11 +225,7 @@ fn wrong_results_say_which_score_and_what_is_wrong() -> Tested {
     let large =
         returning("{ scores: [{ name: 's', value: 1, metadata: { x: 'x'.repeat(262144) } }] }");
     let failure = guest.failure("code", &large, &output("x"));
-    assert!(
-        failure.message.starts_with("RESULT_TOO_LARGE"),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.starts_with("RESULT_TOO_LARGE"), "{}", failure.message);
     Ok(())
 }
 
@@ -293,19 +234,11 @@ fn sizes_are_limited() -> Tested {
     let long = format!("{}\n// {}", "function evaluate() {}", "é".repeat(131_072));
     let failure = guest.failure("code", &config("javascript", &long), &output("x"));
     assert_eq!(failure.class, FailureClass::InvalidConfig);
-    assert!(
-        failure.message.starts_with("SOURCE_TOO_LARGE"),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.starts_with("SOURCE_TOO_LARGE"), "{}", failure.message);
     let large = output(&"x".repeat(5_500_001));
     let failure = guest.failure("code", &returning("{ scores: [] }"), &large);
     assert_eq!(failure.class, FailureClass::InvalidInput);
-    assert!(
-        failure.message.starts_with("PAYLOAD_TOO_LARGE"),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.starts_with("PAYLOAD_TOO_LARGE"), "{}", failure.message);
     Ok(())
 }
 
@@ -317,11 +250,7 @@ fn a_bad_source_is_refused_when_it_is_saved() -> Tested {
     let failure = bad.outcome.unwrap_err();
     assert_eq!(failure.class, FailureClass::InvalidConfig);
     for part in ["/source", "INVALID_SOURCE", "line 1"] {
-        assert!(
-            failure.message.contains(part),
-            "{part}: {}",
-            failure.message
-        );
+        assert!(failure.message.contains(part), "{part}: {}", failure.message);
     }
     Ok(())
 }
@@ -353,11 +282,7 @@ fn hostile_sources_are_stopped_and_harm_nobody() -> Tested {
     };
     stopped(
         "export function evaluate() { const all = []; for (;;) all.push(new Uint8Array(1 << 20)); }",
-        &[
-            FailureClass::MemoryLimit,
-            FailureClass::PluginError,
-            FailureClass::PluginTrap,
-        ],
+        &[FailureClass::MemoryLimit, FailureClass::PluginError, FailureClass::PluginTrap],
     );
     stopped(
         "export function evaluate() { return evaluate(); }",
@@ -370,10 +295,7 @@ fn hostile_sources_are_stopped_and_harm_nobody() -> Tested {
     let looking = returning(
         "{ scores: [{ name: 's', value: globalThis.kept === undefined && ({}).polluted === undefined && [1].map((x) => x)[0] === 1 }] }",
     );
-    assert_eq!(
-        one(guest, &looking, &output("x")).value,
-        Value::Boolean(true)
-    );
+    assert_eq!(one(guest, &looking, &output("x")).value, Value::Boolean(true));
     Ok(())
 }
 
@@ -393,10 +315,7 @@ fn equal_calls_give_equal_bytes_and_nothing_of_the_machine_shows() -> Tested {
 fn an_item_without_parts_is_no_error_of_its_own() -> Tested {
     let config =
         returning("{ scores: [{ name: 's', value: ctx.observation.output === undefined }] }");
-    assert_eq!(
-        one(plugin()?, &config, &item("1")).value,
-        Value::Boolean(true)
-    );
+    assert_eq!(one(plugin()?, &config, &item("1")).value, Value::Boolean(true));
     Ok(())
 }
 

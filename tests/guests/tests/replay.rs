@@ -89,22 +89,13 @@ fn subjects() -> Result<Vec<Subject>, Missing> {
 
 /// A text that follows from `n` alone.
 fn words(n: usize) -> String {
-    const WORDS: [&str; 8] = [
-        "Zürich",
-        "refund",
-        "order 🙂",
-        "",
-        "1e-7",
-        "the",
-        "\u{0301}a",
-        "yes",
-    ];
+    const WORDS: [&str; 8] =
+        ["Zürich", "refund", "order 🙂", "", "1e-7", "the", "\u{0301}a", "yes"];
     let mut state = n as u64;
     let mut next = || {
         // The constants of Knuth's MMIX generator.
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize
     };
     let words: Vec<_> = (0..next() % 12).map(|_| WORDS[next() % 8]).collect();
@@ -147,17 +138,12 @@ fn bytes(result: &CallResult) -> Vec<u8> {
 
 /// One after the other in this process.
 fn first_run(calls: &[Call], cache: &Path) -> Vec<Vec<u8>> {
-    let settings = Settings {
-        max_live: 32,
-        ..Settings::default()
-    };
+    let settings = Settings { max_live: 32, ..Settings::default() };
     let host = Host::new(&settings, cache).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut plugins = HashMap::new();
     let results = calls.iter().map(|call| {
-        let plugin = plugins
-            .entry(call.plugin)
-            .or_insert_with(|| host.load(call.plugin).unwrap());
+        let plugin = plugins.entry(call.plugin).or_insert_with(|| host.load(call.plugin).unwrap());
         let port = Arc::new(NothingGranted);
         bytes(&runtime.block_on(host.evaluate(plugin, call.clone(), port)))
     });
@@ -219,24 +205,12 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
         let guest = Guest::new(&subject.component);
         assert_eq!(guest.info().capabilities.names(), [""; 0]);
     }
-    let digests = subjects
-        .iter()
-        .map(|subject| Digest::of(&subject.component));
+    let digests = subjects.iter().map(|subject| Digest::of(&subject.component));
     let cache = cache_of(digests);
     let first = first_run(&calls, &cache);
-    let n_scored = first
-        .iter()
-        .filter(|bytes| bytes.starts_with(b"[{\"Ok\":[{"));
-    assert!(
-        N_EVALUATIONS * 9 / 10 < n_scored.count(),
-        "nearly all give scores"
-    );
-    same(
-        "a confined worker",
-        &calls,
-        &first,
-        &replay(&calls, &subjects, &cache),
-    );
+    let n_scored = first.iter().filter(|bytes| bytes.starts_with(b"[{\"Ok\":[{"));
+    assert!(N_EVALUATIONS * 9 / 10 < n_scored.count(), "nearly all give scores");
+    same("a confined worker", &calls, &first, &replay(&calls, &subjects, &cache));
 
     // Another run, perhaps of another build.
     let kept = guests("replay");
@@ -246,10 +220,8 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
     }
     for (digest, places) in by_plugin {
         let file: PathBuf = kept.join(format!("{digest}.json"));
-        let mine: Vec<Value> = places
-            .iter()
-            .map(|at| serde_json::from_slice(&first[*at]).unwrap())
-            .collect();
+        let mine: Vec<Value> =
+            places.iter().map(|at| serde_json::from_slice(&first[*at]).unwrap()).collect();
         let asked: Vec<Value> = places
             .iter()
             .map(|at| json!([calls[*at].evaluator_id, calls[*at].config, calls[*at].item]))
@@ -259,10 +231,7 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
             let stored: Value = serde_json::from_slice(&stored).unwrap();
             // A changed test asks other questions: then there is nothing to compare.
             if stored[0] == json!(asked) {
-                assert!(
-                    stored[1] == json!(mine),
-                    "another run gave something else: {digest}"
-                );
+                assert!(stored[1] == json!(mine), "another run gave something else: {digest}");
                 continue;
             }
         }

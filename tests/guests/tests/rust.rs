@@ -70,10 +70,7 @@ fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() ->
     assert_eq!(guest.info().capabilities.names(), ["model"]);
     assert!(guest.info().checks_config);
     assert_eq!(guest.info().evaluators[0].slots[0].name, "judge");
-    let question = Item {
-        input: Some(Payload::Text("yes?".into())),
-        ..output("no")
-    };
+    let question = Item { input: Some(Payload::Text("yes?".into())), ..output("no") };
     let result = guest.result("answers", &json!({ "votes": 3 }), &question);
     let scores = result.outcome.unwrap();
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.0));
@@ -81,27 +78,15 @@ fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() ->
     let asked = model.completions();
     assert_eq!(asked.len(), 3);
     assert_eq!(asked[0].slot.as_deref(), Some("judge"));
-    assert!(
-        asked[0]
-            .response_schema
-            .as_ref()
-            .unwrap()
-            .contains("reason")
-    );
-    assert_eq!(
-        result.log[0].fields.as_deref(),
-        Some(r#"{"yes":3,"all":3}"#)
-    );
+    assert!(asked[0].response_schema.as_ref().unwrap().contains("reason"));
+    assert_eq!(result.log[0].fields.as_deref(), Some(r#"{"yes":3,"all":3}"#));
     Ok(())
 }
 
 fn an_error_of_the_model_ends_as_one_of_the_provider() -> Tested {
     let busy = Model::failing(ModelError::RateLimited("too many".into()));
     let guest = judge()?.guest.through(busy);
-    let question = Item {
-        input: Some(Payload::Text("yes?".into())),
-        ..output("no")
-    };
+    let question = Item { input: Some(Payload::Text("yes?".into())), ..output("no") };
     let failure = guest.failure("answers", &json!({}), &question);
     assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
     assert_eq!(failure.message, "too many");
@@ -110,10 +95,7 @@ fn an_error_of_the_model_ends_as_one_of_the_provider() -> Tested {
 
 fn a_configuration_is_checked_beyond_its_schema() -> Tested {
     let guest = &judge()?.guest;
-    assert_eq!(
-        guest.check_config("answers", &json!({})).outcome,
-        Ok(Vec::new())
-    );
+    assert_eq!(guest.check_config("answers", &json!({})).outcome, Ok(Vec::new()));
     let config = json!({ "prompt": "Is it good?" });
     let failure = guest.check_config("answers", &config).outcome.unwrap_err();
     assert_eq!(failure.class, FailureClass::InvalidConfig);
@@ -144,13 +126,8 @@ fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
     );
     let guest = built.guest.through(model);
     assert_eq!(guest.info().capabilities.names(), ["trace"]);
-    let subject = Item {
-        trace: Some(TraceRef {
-            trace_id: "t1".into(),
-            observation_id: None,
-        }),
-        ..item("1")
-    };
+    let subject =
+        Item { trace: Some(TraceRef { trace_id: "t1".into(), observation_id: None }), ..item("1") };
     let scores = guest.scores("tools", &json!({}), &subject);
     let names: Vec<_> = scores.iter().map(|score| score.name.as_str()).collect();
     assert_eq!(names, ["called_search", "called_fetch"]);
@@ -180,13 +157,7 @@ fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic()
     assert_eq!(failed.outcome.unwrap_err().class, FailureClass::PluginTrap);
     let said = failed.log.last().map(|line| line.message.clone());
     let said = said.unwrap_or_default();
-    assert!(
-        failed
-            .log
-            .iter()
-            .any(|line| line.message.contains("it is over")),
-        "{said}"
-    );
+    assert!(failed.log.iter().any(|line| line.message.contains("it is over")), "{said}");
     Ok(())
 }
 

@@ -82,12 +82,7 @@ async fn register(app: &TestApp, component: &[u8]) {
     let headers = [("content-type", "application/wasm")];
     let sent = app
         .client
-        .send(
-            Method::POST,
-            "/api/v1/plugins",
-            &headers,
-            component.to_vec(),
-        )
+        .send(Method::POST, "/api/v1/plugins", &headers, component.to_vec())
         .await
         .unwrap();
     assert_eq!(sent.status, 201, "{}", sent.text());
@@ -101,9 +96,7 @@ async fn made(app: &TestApp, method: Method, path: &str, body: &Value) -> Value 
 
 /// The score that the plug-in gave this name. A score alone is stored under the name of its evaluator.
 fn named<'a>(scores: &'a [Value], name: &str) -> &'a Value {
-    let found = scores
-        .iter()
-        .find(|score| score["origin"]["scoreName"] == name);
+    let found = scores.iter().find(|score| score["origin"]["scoreName"] == name);
     found.unwrap_or(&Value::Null)
 }
 
@@ -159,12 +152,7 @@ fn a_judge_in_python_scores_live_traces_with_a_connected_model() -> Tested {
     let component = &python::sdk::plugin()?.component;
     let reply = json!({ "verdict": "good" });
     let replies = json!([{ "reply": reply, "usage": { "input": 30, "output": 9 } }]);
-    let scores = judged(
-        Some(component),
-        &[("acme/all", "judge", json!({}))],
-        replies,
-        2,
-    );
+    let scores = judged(Some(component), &[("acme/all", "judge", json!({}))], replies, 2);
     let verdict = named(&scores, "verdict");
     assert_eq!(verdict["value"], "good", "{scores:?}");
     assert_eq!(named(&scores, "agreement")["value"], 3.0, "{scores:?}");
@@ -178,10 +166,7 @@ fn library(plugin: &'static str, template: &str, choices: &str) -> Tested {
     let mut own = json!({ "name": "Tone" });
     own[template] = json!("How does {{output}} sound?");
     own[choices] = json!({ "A": 0, "B": 0.25 });
-    let wanted = [
-        (plugin, "factuality", json!({})),
-        (plugin, "llm-classifier", own),
-    ];
+    let wanted = [(plugin, "factuality", json!({})), (plugin, "llm-classifier", own)];
     let choice = |letter: &str| json!({ "reasons": "It fits.", "choice": letter });
     let usage = json!({ "input": 90, "output": 12 });
     let replies = json!([

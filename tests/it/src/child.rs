@@ -128,10 +128,7 @@ impl Child {
         let plain = command(&[])?;
         let mut limited = Command::new("sh");
         limited
-            .args([
-                "-c",
-                &format!("ulimit -n {n_descriptors}; exec \"$0\" \"$@\""),
-            ])
+            .args(["-c", &format!("ulimit -n {n_descriptors}; exec \"$0\" \"$@\"")])
             .arg(plain.as_std().get_program())
             .env_clear();
         for (name, value) in plain.as_std().get_envs() {
@@ -168,12 +165,8 @@ impl Child {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let origin = tokio::time::timeout(PATIENCE, ready)
-            .await
-            .context("not ready in time")??;
-        let client = Client::new(&origin)
-            .with_keys(KEYS.0, KEYS.1)
-            .with_timeout(PATIENCE);
+        let origin = tokio::time::timeout(PATIENCE, ready).await.context("not ready in time")??;
+        let client = Client::new(&origin).with_keys(KEYS.0, KEYS.1).with_timeout(PATIENCE);
         let health = client.get("/api/public/health").await?;
         anyhow::ensure!(health.status == 200, "{}", health.text());
         Ok(Self { process, client })
@@ -216,11 +209,7 @@ impl Child {
     /// # Errors
     /// When it does not end in time.
     pub async fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
-        let pid = self
-            .process
-            .id()
-            .context("it has ended already")?
-            .to_string();
+        let pid = self.process.id().context("it has ended already")?.to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().await?;
         anyhow::ensure!(sent.success(), "kill failed");
         let ended = tokio::time::timeout(PATIENCE, self.process.wait()).await;

@@ -57,10 +57,7 @@ impl TestClock {
     /// A clock that stands, until a test moves it on.
     #[must_use]
     pub fn standing_at(time: Timestamp) -> Self {
-        Self {
-            stopped: OnceLock::from(time),
-            ..Self::default()
-        }
+        Self { stopped: OnceLock::from(time), ..Self::default() }
     }
 
     /// Moves the time on.
@@ -123,15 +120,8 @@ async fn open(
         ("init.org_public_key", ORGANIZATION_KEYS.0.to_owned()),
         ("init.org_secret_key", ORGANIZATION_KEYS.1.to_owned()),
     ];
-    flags.extend(
-        settings
-            .iter()
-            .map(|(key, value)| (*key, (*value).to_owned())),
-    );
-    let config = Config::load(&Sources {
-        flags,
-        ..Sources::default()
-    })?;
+    flags.extend(settings.iter().map(|(key, value)| (*key, (*value).to_owned())));
+    let config = Config::load(&Sources { flags, ..Sources::default() })?;
     Server::open(Setup {
         config,
         clock,
@@ -187,9 +177,7 @@ impl TestApp {
         Ok(Self {
             app,
             clock,
-            client: Client::new(&origin)
-                .with_keys(KEYS.0, KEYS.1)
-                .with_timeout(PATIENCE),
+            client: Client::new(&origin).with_keys(KEYS.0, KEYS.1).with_timeout(PATIENCE),
             origin,
             shutdown,
             serving: Some(serving),
@@ -241,10 +229,7 @@ impl TestApp {
     /// # Errors
     /// When it is not accepted.
     pub async fn ingest(&self, trace: &Trace) -> anyhow::Result<()> {
-        let answer = self
-            .client
-            .json(Method::POST, OTLP, &trace.to_json())
-            .await?;
+        let answer = self.client.json(Method::POST, OTLP, &trace.to_json()).await?;
         anyhow::ensure!(answer.status == 200, "{} {}", answer.status, answer.text());
         Ok(())
     }
@@ -277,12 +262,7 @@ impl TestApp {
 
     async fn make(&self, path: &str, body: &Value) -> anyhow::Result<String> {
         let made = self.client.json(Method::POST, path, body).await?;
-        anyhow::ensure!(
-            made.status == 200,
-            "{path}: {} {}",
-            made.status,
-            made.text()
-        );
+        anyhow::ensure!(made.status == 200, "{path}: {} {}", made.status, made.text());
         Ok(made.json()["id"].as_str().unwrap_or_default().to_owned())
     }
 

@@ -26,10 +26,7 @@ impl Trace {
     /// A trace of this id with a root span.
     #[must_use]
     pub fn of_id(id: String, name: &str) -> Self {
-        let trace = Self {
-            id,
-            spans: Vec::new(),
-        };
+        let trace = Self { id, spans: Vec::new() };
         trace.span(1, None, name, &[])
     }
 

@@ -18,12 +18,7 @@ async fn scores(app: &TestApp, number: u64, n: usize) -> Vec<(String, Value)> {
     let listed = app.wait_for(&path, |listed| count(listed) == n).await;
     let listed = listed.unwrap();
     let all = listed["data"].as_array().unwrap().iter();
-    let named = all.map(|each| {
-        (
-            each["name"].as_str().unwrap().to_owned(),
-            each["value"].clone(),
-        )
-    });
+    let named = all.map(|each| (each["name"].as_str().unwrap().to_owned(), each["value"].clone()));
     let mut named: Vec<_> = named.collect();
     named.sort_by(|one, other| one.0.cmp(&other.0));
     named
@@ -44,21 +39,13 @@ async fn story(app: TestApp) {
     let config = json!({ "terms": ["order"] });
     let made = app.evaluator("perpend/text", "contains-any", config).await;
     let cheap = made.unwrap();
-    let (_, made) = call(
-        &app,
-        Method::POST,
-        "/api/public/v2/evaluators",
-        judge(Some("gpt-4o-mini")),
-    )
-    .await;
+    let (_, made) =
+        call(&app, Method::POST, "/api/public/v2/evaluators", judge(Some("gpt-4o-mini"))).await;
     let dear = made["id"].as_str().unwrap().to_owned();
     let generations = json!({
         "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"],
     });
-    let first = app
-        .rule(&cheap, json!({ "filter": [generations] }))
-        .await
-        .unwrap();
+    let first = app.rule(&cheap, json!({ "filter": [generations] })).await.unwrap();
     let path = format!("/api/public/v2/evaluators/{cheap}");
     let named = app.client.get(&path).await.unwrap().json()["name"].clone();
     let missed = json!({
@@ -83,10 +70,7 @@ async fn story(app: TestApp) {
     app.ingest(&quiet).await.unwrap();
     app.ingest(&good).await.unwrap();
     let judged = scores(&app, 1, 2).await;
-    assert!(
-        judged.contains(&("politeness".to_owned(), json!(0.25))),
-        "{judged:?}"
-    );
+    assert!(judged.contains(&("politeness".to_owned(), json!(0.25))), "{judged:?}");
     assert_eq!(scores(&app, 2, 1).await[0].1, 1.0);
     let path = format!("/api/v1/executions?traceId={}", trace_id(2));
     let of_good = app.client.get(&path).await.unwrap().json();
@@ -107,10 +91,7 @@ async fn story(app: TestApp) {
         assert_eq!(status, 200, "{answer}");
     }
     let judged = scores(&app, 2, 4).await;
-    assert!(
-        judged.contains(&("politeness".to_owned(), json!(0.25))),
-        "{judged:?}"
-    );
+    assert!(judged.contains(&("politeness".to_owned(), json!(0.25))), "{judged:?}");
     let explained = explain(&app, &third, 2, &observation).await;
     assert_eq!(explained["step"], "taken", "{explained}");
 
@@ -156,50 +137,15 @@ async fn a_rule_that_cannot_wait_as_it_says_is_refused_with_its_field() {
     let fourth = rule("fourth", json!({ "after": [third] })).await;
     let traces = rule("traces", json!({ "target": "trace" })).await;
     for (path, body, field, said) in [
-        (
-            &first,
-            json!({ "after": [third] }),
-            "after[0]",
-            "waits for this rule",
-        ),
-        (
-            &first,
-            json!({ "after": [first] }),
-            "after[0]",
-            "wait for itself",
-        ),
-        (
-            &first,
-            json!({ "after": ["no-such-rule"] }),
-            "after[0]",
-            "no rule",
-        ),
+        (&first, json!({ "after": [third] }), "after[0]", "waits for this rule"),
+        (&first, json!({ "after": [first] }), "after[0]", "wait for itself"),
+        (&first, json!({ "after": ["no-such-rule"] }), "after[0]", "no rule"),
         (&first, json!({ "after": [""] }), "after[0]", ""),
-        (
-            &first,
-            json!({ "after": [traces] }),
-            "after[0]",
-            "are parts of",
-        ),
-        (
-            &traces,
-            json!({ "after": [first, first] }),
-            "after[1]",
-            "twice",
-        ),
+        (&first, json!({ "after": [traces] }), "after[0]", "are parts of"),
+        (&traces, json!({ "after": [first, first] }), "after[1]", "twice"),
         (&traces, json!({ "after": [fourth] }), "after", "at most 3"),
-        (
-            &traces,
-            json!({ "after": vec!["x"; 21] }),
-            "after",
-            "at most 20",
-        ),
-        (
-            &first,
-            json!({ "target": "trace" }),
-            "target",
-            "waits for this rule",
-        ),
+        (&traces, json!({ "after": vec!["x"; 21] }), "after", "at most 20"),
+        (&first, json!({ "target": "trace" }), "target", "waits for this rule"),
         (&first, json!({ "audit": 1.5 }), "audit", "from 0 to 1"),
         (&first, json!({ "audit": -0.1 }), "audit", "from 0 to 1"),
     ] {

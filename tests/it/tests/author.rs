@@ -44,13 +44,7 @@ impl Did {
 fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = perpend_it::command(&["plugin"]).unwrap();
     command.args(args).current_dir(dir);
-    for name in [
-        "PATH",
-        "HOME",
-        "CARGO_HOME",
-        "RUSTUP_HOME",
-        "RUSTUP_TOOLCHAIN",
-    ] {
+    for name in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
@@ -79,10 +73,7 @@ async fn run(dir: &Path, args: &[&str]) -> Did {
 
 /// Copies a folder as it is.
 fn copy(from: &Path, to: &Path) {
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .args([from, to])
-        .status();
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status();
     assert!(copied.unwrap().success());
 }
 
@@ -148,43 +139,20 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
     built_project().await; // so that the libraries are compiled
     let folder = tempfile::tempdir().unwrap();
     let dir = new_project(folder.path()).await;
-    run(&dir, &["run"])
-        .await
-        .badly(&["plugin.wasm is not there", "perpend plugin build"]);
+    run(&dir, &["run"]).await.badly(&["plugin.wasm is not there", "perpend plugin build"]);
     run(&dir, &["build"]).await.well();
 
     let checked = run(&dir, &["check", "--json"]).await.well().json();
     let findings = checked["findings"].as_array().unwrap();
-    let of = |what: &str| {
-        findings
-            .iter()
-            .find(|finding| finding["what"] == what)
-            .unwrap()
-    };
+    let of = |what: &str| findings.iter().find(|finding| finding["what"] == what).unwrap();
     assert_eq!(of("determinism")["outcome"], "ok", "{checked}");
-    assert!(
-        of("world")["text"].as_str().unwrap().starts_with("scorer"),
-        "{checked}"
-    );
+    assert!(of("world")["text"].as_str().unwrap().starts_with("scorer"), "{checked}");
     assert_eq!(checked["plugin"]["name"], "acme/tone");
 
     let table = run(&dir, &["run"]).await.well().out;
-    assert!(
-        table.contains("within_limit") && table.contains("3 scored"),
-        "{table}"
-    );
-    let args = [
-        "run",
-        "plugin.wasm",
-        "--evaluator",
-        "max-length",
-        "--config",
-    ];
-    let args = [
-        &args[..],
-        &["{\"max_chars\": 6}", "--items", "items.jsonl", "--json"],
-    ]
-    .concat();
+    assert!(table.contains("within_limit") && table.contains("3 scored"), "{table}");
+    let args = ["run", "plugin.wasm", "--evaluator", "max-length", "--config"];
+    let args = [&args[..], &["{\"max_chars\": 6}", "--items", "items.jsonl", "--json"]].concat();
     let first = run(&dir, &args).await.well().json();
     let values: Vec<&Value> = first["results"]
         .as_array()
@@ -198,10 +166,7 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
     assert!(tested.contains("4 passed, 0 failed"), "{tested}");
     let args = ["bench", "--seconds", "0.2", "--json"];
     let measured = run(&dir, &args).await.well().json();
-    assert!(
-        measured["measured"]["callsPerSecond"].as_f64().unwrap() > 0.0,
-        "{measured}"
-    );
+    assert!(measured["measured"]["callsPerSecond"].as_f64().unwrap() > 0.0, "{measured}");
     assert_eq!(measured["floor"]["evaluator"], "perpend/text exact-match");
     assert_eq!(measured["measured"]["nFailed"], 0);
 }
@@ -209,58 +174,38 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
 #[tokio::test]
 async fn what_is_wrong_is_named_with_file_evaluator_and_field() {
     let (_folder, dir) = built_project().await;
-    run(&dir, &["run", "--evaluator", "shortness"])
-        .await
-        .badly(&["plugin.wasm", "max-length", "shortness"]);
-    run(
-        &dir,
-        &["run", "--config", "{\"max_chars\": -1, \"trimm\": true}"],
-    )
-    .await
-    .badly(&["--config", "max-length", "/max_chars", "trimm"]);
-    run(&dir, &["run", "--config", "{"])
-        .await
-        .badly(&["--config", "not JSON"]);
-    fs::write(
-        dir.join("more.jsonl"),
-        "{\"output\": \"a\"}\n{\"outptu\": 1}\n",
-    )
-    .unwrap();
+    run(&dir, &["run", "--evaluator", "shortness"]).await.badly(&[
+        "plugin.wasm",
+        "max-length",
+        "shortness",
+    ]);
+    run(&dir, &["run", "--config", "{\"max_chars\": -1, \"trimm\": true}"]).await.badly(&[
+        "--config",
+        "max-length",
+        "/max_chars",
+        "trimm",
+    ]);
+    run(&dir, &["run", "--config", "{"]).await.badly(&["--config", "not JSON"]);
+    fs::write(dir.join("more.jsonl"), "{\"output\": \"a\"}\n{\"outptu\": 1}\n").unwrap();
     run(&dir, &["run", "--items", "more.jsonl"]).await.badly(&[
         "more.jsonl:2",
         "outptu",
         "expectedOutput",
     ]);
-    run(&dir, &["check", "src/lib.rs"])
-        .await
-        .badly(&["src/lib.rs", "not a WebAssembly component"]);
+    run(&dir, &["check", "src/lib.rs"]).await.badly(&["src/lib.rs", "not a WebAssembly component"]);
     let as_json = run(&dir, &["run", "--evaluator", "shortness", "--json"]).await;
     assert_eq!((as_json.code, as_json.err.as_str()), (1, ""));
-    assert!(
-        as_json.json()["error"]
-            .as_str()
-            .unwrap()
-            .contains("max-length")
-    );
+    assert!(as_json.json()["error"].as_str().unwrap().contains("max-length"));
 
     let empty = tempfile::tempdir().unwrap();
-    run(empty.path(), &["build"])
-        .await
-        .badly(&["plugin.toml", "perpend plugin new"]);
-    run(empty.path(), &["new", "Tone!", "--lang", "rust"])
-        .await
-        .badly(&["Tone!", "a-z"]);
-    run(&dir, &["new", "src", "--lang", "rust"])
-        .await
-        .badly(&["src", "not empty"]);
+    run(empty.path(), &["build"]).await.badly(&["plugin.toml", "perpend plugin new"]);
+    run(empty.path(), &["new", "Tone!", "--lang", "rust"]).await.badly(&["Tone!", "a-z"]);
+    run(&dir, &["new", "src", "--lang", "rust"]).await.badly(&["src", "not empty"]);
     let mut no_tools = command(&dir, &["build"]);
     let output = no_tools.env("PATH", empty.path()).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    assert!(
-        said.contains("cargo is needed") && said.contains("rustup"),
-        "{said}"
-    );
+    assert!(said.contains("cargo is needed") && said.contains("rustup"), "{said}");
 }
 
 #[tokio::test]
@@ -295,14 +240,8 @@ async fn an_item_that_fails_fails_the_run_in_the_words_of_the_server() {
     let ran = run(&dir, &["run", "--json"]).await;
     assert_eq!(ran.code, 1, "{}", ran.err);
     let shown = ran.json();
-    assert_eq!(
-        shown["results"][0]["error"]["class"], "invalid_input",
-        "{shown}"
-    );
-    assert_eq!(
-        shown["summary"],
-        json!({ "scored": 1, "skipped": 0, "failed": 1 })
-    );
+    assert_eq!(shown["results"][0]["error"]["class"], "invalid_input", "{shown}");
+    assert_eq!(shown["summary"], json!({ "scored": 1, "skipped": 0, "failed": 1 }));
 }
 
 #[tokio::test]
@@ -319,18 +258,13 @@ async fn a_watched_run_builds_and_scores_again_after_a_change() {
             }
             false
         };
-        tokio::time::timeout(2 * PATIENCE, found)
-            .await
-            .unwrap_or(false)
+        tokio::time::timeout(2 * PATIENCE, found).await.unwrap_or(false)
     };
     assert!(until("3 scored").await);
     let source = fs::read_to_string(dir.join("src/lib.rs")).unwrap();
     let source = source.replace("{length} of {} characters", "{length} out of {} characters");
     fs::write(dir.join("src/lib.rs"), source).unwrap();
-    assert!(
-        until("6 out of 80 characters").await,
-        "the new source is what runs"
-    );
+    assert!(until("6 out of 80 characters").await, "the new source is what runs");
     child.kill().await.unwrap();
 }
 
@@ -347,24 +281,14 @@ async fn an_old_sdk_is_named_and_an_update_mends_it() {
         built.err
     );
     run(&dir, &["update"]).await.well();
-    assert_eq!(
-        fs::read_to_string(dir.join("plugin.toml")).unwrap(),
-        manifest
-    );
+    assert_eq!(fs::read_to_string(dir.join("plugin.toml")).unwrap(), manifest);
 }
 
 #[tokio::test]
 async fn a_component_is_pushed_once_listed_shown_and_rolled_back() {
     let app = TestApp::new().await.unwrap();
     let (_folder, dir) = buildable_project().await;
-    let access = [
-        "--server",
-        &app.origin.clone(),
-        "--public-key",
-        KEYS.0,
-        "--secret-key",
-        KEYS.1,
-    ];
+    let access = ["--server", &app.origin.clone(), "--public-key", KEYS.0, "--secret-key", KEYS.1];
     let with = |args: &[&str]| -> Vec<String> {
         let all = args.iter().chain(&access);
         all.map(|arg| (*arg).to_owned()).collect()
@@ -376,62 +300,34 @@ async fn a_component_is_pushed_once_listed_shown_and_rolled_back() {
     };
     run(&dir, &["push"]).await.badly(&["PERPEND_PUBLIC_KEY"]);
     let pushed = at_server(&["push"]).await.well();
-    assert!(
-        pushed.out.contains("acme/tone@0.1.0 is registered"),
-        "{}",
-        pushed.out
-    );
+    assert!(pushed.out.contains("acme/tone@0.1.0 is registered"), "{}", pushed.out);
     let again = at_server(&["push"]).await.well();
     assert!(again.out.contains("nothing was sent"), "{}", again.out);
 
     // The same version with other bytes, as a build after a change without a new version gives them.
     let file = dir.join("plugin.wasm");
     let first = fs::read(&file).unwrap();
-    fs::write(
-        &file,
-        [&first[..], &[0, 5, 4, b'n', b'o', b't', b'e']].concat(),
-    )
-    .unwrap();
-    at_server(&["push"])
-        .await
-        .badly(&["acme/tone 0.1.0", "Give the plug-in a new version"]);
+    fs::write(&file, [&first[..], &[0, 5, 4, b'n', b'o', b't', b'e']].concat()).unwrap();
+    at_server(&["push"]).await.badly(&["acme/tone 0.1.0", "Give the plug-in a new version"]);
 
     let cargo = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
     fs::write(dir.join("Cargo.toml"), cargo.replace("0.1.0", "0.2.0")).unwrap();
     run(&dir, &["build"]).await.well();
     at_server(&["push"]).await.well();
     let listed = at_server(&["list"]).await.well().out;
-    assert!(
-        listed.contains("0.1.0") && listed.contains("0.2.0"),
-        "{listed}"
-    );
+    assert!(listed.contains("0.1.0") && listed.contains("0.2.0"), "{listed}");
     let shown = at_server(&["show", "acme/tone"]).await.well().out;
-    assert!(
-        shown.contains("acme/tone 0.2.0") && shown.contains("max_chars"),
-        "{shown}"
-    );
-    at_server(&["show", "acme/none"])
-        .await
-        .badly(&["acme/none", "acme/tone@0.2.0"]);
+    assert!(shown.contains("acme/tone 0.2.0") && shown.contains("max_chars"), "{shown}");
+    at_server(&["show", "acme/none"]).await.badly(&["acme/none", "acme/tone@0.2.0"]);
 
-    app.evaluator("acme/tone", "max-length", json!({}))
-        .await
-        .unwrap();
-    let planned = at_server(&["rollback", "acme/tone", "--dry-run"])
-        .await
-        .well()
-        .out;
+    app.evaluator("acme/tone", "max-length", json!({})).await.unwrap();
+    let planned = at_server(&["rollback", "acme/tone", "--dry-run"]).await.well().out;
     assert!(planned.contains("would change"), "{planned}");
-    let done = at_server(&["rollback", "acme/tone", "--json"])
-        .await
-        .well()
-        .json();
+    let done = at_server(&["rollback", "acme/tone", "--json"]).await.well().json();
     assert_eq!(done["data"][0]["after"]["pluginVersion"], "0.1.0", "{done}");
     at_server(&["rollback", "acme/tone", "--to", "3.0.0"])
         .await
         .badly(&["no version \"3.0.0\"", "0.1.0, 0.2.0"]);
     app.stop().await.unwrap();
-    at_server(&["list"])
-        .await
-        .badly(&["does not answer", "--server"]);
+    at_server(&["list"]).await.badly(&["does not answer", "--server"]);
 }

@@ -136,11 +136,7 @@ async fn ingest_key(app: &TestApp) -> anyhow::Result<Client> {
         expires_at: None,
     };
     let now = perpend_domain::time::Clock::now(&*app.clock);
-    app.app
-        .store
-        .catalog
-        .create_api_key(&project, &key, now)
-        .await?;
+    app.app.store.catalog.create_api_key(&project, &key, now).await?;
     Ok(Client::new(&app.origin).with_keys("pk-ingest", "sk-ingest"))
 }
 
@@ -152,40 +148,16 @@ fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> 
     let bearer = |key: &str| app.anonymous().with_authorization(&format!("Bearer {key}"));
     vec![
         ("nobody", Shows::Nothing, app.anonymous()),
-        (
-            "an unknown key",
-            Shows::Nothing,
-            client("pk-unknown", KEYS.1),
-        ),
+        ("an unknown key", Shows::Nothing, client("pk-unknown", KEYS.1)),
         ("a wrong secret", Shows::Nothing, client(KEYS.0, "sk-wrong")),
-        (
-            "another key's secret",
-            Shows::Nothing,
-            client(KEYS.0, "sk-ingest"),
-        ),
-        (
-            "its organization's secret",
-            Shows::Nothing,
-            client(KEYS.0, ORGANIZATION_KEYS.1),
-        ),
-        (
-            "no pair at all",
-            Shows::Nothing,
-            app.anonymous().with_authorization("Basic !"),
-        ),
-        (
-            "the administrator's key alone",
-            Shows::Nothing,
-            bearer(ADMIN_KEY),
-        ),
+        ("another key's secret", Shows::Nothing, client(KEYS.0, "sk-ingest")),
+        ("its organization's secret", Shows::Nothing, client(KEYS.0, ORGANIZATION_KEYS.1)),
+        ("no pair at all", Shows::Nothing, app.anonymous().with_authorization("Basic !")),
+        ("the administrator's key alone", Shows::Nothing, bearer(ADMIN_KEY)),
         ("a public key alone", Shows::PublicKey, bearer(KEYS.0)),
         ("a pair for ingest", Shows::IngestPair, ingest),
         ("a key pair", Shows::Pair, app.client.clone()),
-        (
-            "a pair of the organization",
-            Shows::OrganizationPair,
-            app.organizer(),
-        ),
+        ("a pair of the organization", Shows::OrganizationPair, app.organizer()),
         (
             "a pair of another organization",
             Shows::OrganizationPair,
@@ -209,24 +181,15 @@ fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> 
 #[tokio::test]
 async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
 -> anyhow::Result<()> {
-    let settings = [
-        ("admin.api_key", ADMIN_KEY),
-        ("server.trusted_proxies", "127.0.0.1"),
-    ];
+    let settings = [("admin.api_key", ADMIN_KEY), ("server.trusted_proxies", "127.0.0.1")];
     let app = TestApp::with(&settings).await?;
     let ingest = ingest_key(&app).await?;
     app.other_project().await?;
     let callers = callers(&app, ingest);
     let mut wrong = Vec::new();
     let operations = operations(&app.client).await?;
-    let n_organization = operations
-        .iter()
-        .filter(|each| each.is_of_organization())
-        .count();
-    assert!(
-        20 <= n_organization,
-        "{n_organization} operations of organizations"
-    );
+    let n_organization = operations.iter().filter(|each| each.is_of_organization()).count();
+    assert!(20 <= n_organization, "{n_organization} operations of organizations");
     for (at, operation) in operations.into_iter().enumerate() {
         // Wrong credentials are limited per network: each operation is asked from one of its own.
         let network = format!("2001:db8:0:{at:x}::1");
@@ -278,20 +241,15 @@ async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()
     let app = TestApp::new().await?;
     let served = perpend_server::served();
     let open = served.iter().filter(|route| route.needs == "nobody");
-    let open: Vec<_> = open
-        .map(|route| (route.path.as_str(), route.method))
-        .collect();
+    let open: Vec<_> = open.map(|route| (route.path.as_str(), route.method)).collect();
     assert_eq!(open, OF_NOBODY);
     let mut methods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for route in &served {
         methods.entry(&route.path).or_default().insert(route.method);
     }
     for (path, declared) in methods {
-        let place = Operation {
-            method: Method::GET,
-            path: path.to_owned(),
-            permissions: Vec::new(),
-        };
+        let place =
+            Operation { method: Method::GET, path: path.to_owned(), permissions: Vec::new() };
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let request = Method::from_bytes(method.as_bytes())?;
             let path = place.path_with("none");
@@ -307,27 +265,16 @@ async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()
 async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> {
     let trace = Trace::new(1, "secret trace").generation("answer", "42");
     app.ingest(&trace).await?;
-    let evaluator = app
-        .evaluator("perpend/text", "exact-match", json!({}))
-        .await?;
+    let evaluator = app.evaluator("perpend/text", "exact-match", json!({})).await?;
     let rule = app.rule(&evaluator, json!({})).await?;
     let user = json!({ "userName": "secret-user@example.com" });
-    let user = app
-        .organizer()
-        .json(Method::POST, "/api/public/scim/Users", &user)
-        .await?;
+    let user = app.organizer().json(Method::POST, "/api/public/scim/Users", &user).await?;
     let user = user.json()["id"].as_str().context("no user")?.to_owned();
     let mut known = vec![
         ("/api/public/scim/Users/{userId}", user),
-        (
-            "/api/public/projects/{projectId}",
-            app.app.home_project.to_string(),
-        ),
+        ("/api/public/projects/{projectId}", app.app.home_project.to_string()),
         ("/api/public/traces/{traceId}", trace_id(1)),
-        (
-            "/api/public/observations/{observationId}",
-            Trace::span_id(2),
-        ),
+        ("/api/public/observations/{observationId}", Trace::span_id(2)),
         ("/api/public/v2/evaluators/{evaluatorId}", evaluator),
         ("/api/public/v2/evaluation-rules/{ruleId}", rule.clone()),
         ("/api/v1/evaluation-rules/{ruleId}", rule),
@@ -337,10 +284,7 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
             "/api/public/scores",
             json!({ "id": "secret-score", "traceId": trace_id(1), "name": "s", "value": 1 }),
         ),
-        (
-            "/api/public/score-configs",
-            json!({ "name": "secret config", "dataType": "NUMERIC" }),
-        ),
+        ("/api/public/score-configs", json!({ "name": "secret config", "dataType": "NUMERIC" })),
         (
             "/api/public/v2/prompts",
             json!({ "name": "secret-prompt", "type": "text", "prompt": "hi", "labels": ["production"] }),
@@ -359,10 +303,7 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
             "/api/public/score-configs" => {
                 known.push(("/api/public/score-configs/{configId}", id));
             }
-            _ => known.push((
-                "/api/public/v2/prompts/{promptName}",
-                "secret-prompt".to_owned(),
-            )),
+            _ => known.push(("/api/public/v2/prompts/{promptName}", "secret-prompt".to_owned())),
         }
     }
     Ok(known)
@@ -385,18 +326,14 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
     for (place, id) in &known {
         // The same length and form, and nobody's.
         let missing: String = id.chars().rev().collect();
-        let below = operations
-            .iter()
-            .filter(|operation| operation.path.starts_with(place));
+        let below = operations.iter().filter(|operation| operation.path.starts_with(place));
         for operation in below {
             let other = match operation.is_of_organization() {
                 true => &other_organization,
                 false => &others,
             };
             let path = |id: &str| {
-                let item = operation
-                    .path
-                    .replacen(place, &place.replace(braced(place), id), 1);
+                let item = operation.path.replacen(place, &place.replace(braced(place), id), 1);
                 item.replace("{version}", "1").replace("{apiKeyId}", "none")
             };
             let mut answers = Vec::new();
@@ -437,11 +374,7 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
 }
 
 /// Lists with rows that come with the server.
-const SHARED: [&str; 3] = [
-    "/api/v1/plugins",
-    "/api/v1/judge-presets",
-    "/api/public/models",
-];
+const SHARED: [&str; 3] = ["/api/v1/plugins", "/api/v1/judge-presets", "/api/public/models"];
 
 /// `{name}` in a path that ends with it.
 fn braced(place: &str) -> &str {

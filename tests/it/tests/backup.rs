@@ -21,15 +21,9 @@ struct Load {
 
 impl Load {
     fn start(client: &Client) -> Self {
-        let (is_over, n_acknowledged) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
-        let (client, over, n) = (
-            client.clone(),
-            Arc::clone(&is_over),
-            Arc::clone(&n_acknowledged),
-        );
+        let (is_over, n_acknowledged) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (client, over, n) = (client.clone(), Arc::clone(&is_over), Arc::clone(&n_acknowledged));
         let writing = tokio::spawn(async move {
             while !over.load(Ordering::SeqCst) {
                 let trace = Trace::new(n.load(Ordering::SeqCst), "load")
@@ -39,11 +33,7 @@ impl Load {
                 n.fetch_add(1, Ordering::SeqCst);
             }
         });
-        Self {
-            is_over,
-            n_acknowledged,
-            writing,
-        }
+        Self { is_over, n_acknowledged, writing }
     }
 
     fn n(&self) -> u64 {
@@ -76,23 +66,14 @@ fn text(bytes: &[u8]) -> String {
 
 async fn succeed(args: &[&str]) -> Value {
     let output = run(&[args, &["--json"]].concat()).await;
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        text(&output.stderr)
-    );
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// What the command says when it fails.
 async fn refused(args: &[&str]) -> String {
     let output = run(args).await;
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{args:?}: {}",
-        text(&output.stdout)
-    );
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {}", text(&output.stdout));
     text(&output.stderr)
 }
 
@@ -106,28 +87,17 @@ async fn small() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
     let mut child = Child::start(&data).await.unwrap();
     let trace = Trace::new(1, "root").generation("answer", "text");
-    let sent = child
-        .client
-        .json(Method::POST, OTLP, &trace.to_json())
-        .await;
+    let sent = child.client.json(Method::POST, OTLP, &trace.to_json()).await;
     assert_eq!(sent.unwrap().status, 200);
     child.terminate().await.unwrap();
-    succeed(&[
-        "backup",
-        utf8(&backup),
-        "--data-dir",
-        utf8(&data),
-        "--with-keys",
-    ])
-    .await;
+    succeed(&["backup", utf8(&backup), "--data-dir", utf8(&data), "--with-keys"]).await;
     (folder, data, backup)
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort_unstable();
     names
 }
@@ -149,10 +119,7 @@ async fn a_backup_under_load_holds_all_that_was_acknowledged_before_it_and_start
     assert!(!backup.join("secrets.key").exists());
     let n_traces = made["rows"]["traces"].as_u64().unwrap();
     // One trace may be committed and not yet acknowledged.
-    assert!(
-        (n_before..=n_during + 1).contains(&n_traces),
-        "{n_before} {n_traces} {n_during}"
-    );
+    assert!((n_before..=n_during + 1).contains(&n_traces), "{n_before} {n_traces} {n_during}");
     let verified = succeed(&["backup", "verify", utf8(&backup)]).await;
     assert_eq!(verified, made);
     child.terminate().await.unwrap();
@@ -177,12 +144,7 @@ async fn a_bit_flipped_at_the_start_middle_or_end_of_any_file_is_found_by_verify
     let (folder, _, backup) = small().await;
     let target = folder.path().join("again");
     let names = names_in(&backup);
-    let files = [
-        "manifest.json",
-        "manifest.sha256",
-        "perpend.db",
-        "secrets.key",
-    ];
+    let files = ["manifest.json", "manifest.sha256", "perpend.db", "secrets.key"];
     assert_eq!(names, files);
     for name in files {
         let path = backup.join(name);
@@ -192,10 +154,7 @@ async fn a_bit_flipped_at_the_start_middle_or_end_of_any_file_is_found_by_verify
             damaged[at] ^= 1;
             std::fs::write(&path, &damaged).unwrap();
             let said = refused(&["backup", "verify", utf8(&backup)]).await;
-            assert!(
-                said.contains("damaged") || said.contains("whole backup"),
-                "{name}: {said}"
-            );
+            assert!(said.contains("damaged") || said.contains("whole backup"), "{name}: {said}");
             let said = refused(&["restore", utf8(&backup), "--data-dir", utf8(&target)]).await;
             assert!(said.contains(utf8(&backup)), "{name}: {said}");
             assert!(!target.exists());
@@ -222,12 +181,7 @@ async fn a_full_disk_leaves_nothing_behind_a_backup_and_a_restore() {
         // A limit on the size of files ends writes as a full disk does.
         let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\"";
         let mut shell = tokio::process::Command::new("sh");
-        let output = shell
-            .args(["-c", script])
-            .arg(&program)
-            .args(args)
-            .env_clear()
-            .output();
+        let output = shell.args(["-c", script]).arg(&program).args(args).env_clear().output();
         let output = output.await.unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         text(&output.stderr)
@@ -262,10 +216,7 @@ async fn a_backup_that_was_killed_does_not_pass_for_one() {
     let partial = async {
         loop {
             let names = names_in(folder.path());
-            if let Some(name) = names
-                .iter()
-                .find(|name| name.starts_with(".killed.partial-"))
-            {
+            if let Some(name) = names.iter().find(|name| name.starts_with(".killed.partial-")) {
                 return folder.path().join(name);
             }
             assert!(!to.exists(), "it is seen before it is whole");
@@ -335,10 +286,7 @@ async fn a_restore_to_a_link_or_a_mount_point_is_refused_with_a_way_out() {
 async fn a_key_that_the_command_does_not_find_is_missed_and_not_said_to_be_included() {
     let folder = tempfile::tempdir().unwrap();
     let (data, to) = (folder.path().join("data"), folder.path().join("backup"));
-    let key = [
-        "--secrets-key",
-        "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=",
-    ];
+    let key = ["--secrets-key", "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="];
     let mut child = Child::with(&data, &key).await.unwrap();
     child.terminate().await.unwrap();
     let args = ["backup", utf8(&to), "--data-dir", utf8(&data)];
@@ -376,16 +324,10 @@ async fn postgresql_is_left_to_its_own_tools_and_a_wrong_directory_is_named() {
         ["restore", utf8(&to), "--database-url", url],
     ] {
         let said = refused(&args).await;
-        assert!(
-            said.contains("pg_dump") && !said.contains("hidden"),
-            "{said}"
-        );
+        assert!(said.contains("pg_dump") && !said.contains("hidden"), "{said}");
     }
     let said = refused(&["backup", utf8(&to), "--data-dir", utf8(folder.path())]).await;
-    assert!(
-        said.contains("there is no database") && said.contains("--data-dir"),
-        "{said}"
-    );
+    assert!(said.contains("there is no database") && said.contains("--data-dir"), "{said}");
     let said = refused(&["backup", "verify", utf8(folder.path())]).await;
     assert!(said.contains("not a whole backup"), "{said}");
 }
@@ -406,12 +348,7 @@ fn spellings(secret: &str) -> [Vec<u8>; 4] {
 /// What opens something in a server, each made there.
 async fn secrets_of(child: &Child) -> Vec<(&'static str, String)> {
     let organizer = Client::new(child.client.origin()).with_keys("pk-org", "sk-secret-of-the-org");
-    let projects = child
-        .client
-        .get("/api/public/projects")
-        .await
-        .unwrap()
-        .json();
+    let projects = child.client.get("/api/public/projects").await.unwrap().json();
     let project = projects["data"][0]["id"].as_str().unwrap().to_owned();
     let keys = format!("/api/public/projects/{project}/apiKeys");
     let body = serde_json::json!({});
@@ -449,29 +386,14 @@ async fn secrets_of(child: &Child) -> Vec<(&'static str, String)> {
         "contentType": "image/png", "contentLength": 1, "field": "input", "traceId": "trace",
         "sha256Hash": "ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs=",
     });
-    let announced = child
-        .client
-        .json(Method::POST, "/api/public/media", &medium);
+    let announced = child.client.json(Method::POST, "/api/public/media", &medium);
     let announced = announced.await.unwrap().json();
-    let (_, signature) = announced["uploadUrl"]
-        .as_str()
-        .unwrap()
-        .split_once("signature=")
-        .unwrap();
+    let (_, signature) = announced["uploadUrl"].as_str().unwrap().split_once("signature=").unwrap();
     vec![
-        (
-            "the key pair of the first start",
-            perpend_it::KEYS.1.to_owned(),
-        ),
-        (
-            "the key pair of the organization",
-            "sk-secret-of-the-org".to_owned(),
-        ),
+        ("the key pair of the first start", perpend_it::KEYS.1.to_owned()),
+        ("the key pair of the organization", "sk-secret-of-the-org".to_owned()),
         ("a key pair that was made", secret_key),
-        (
-            "the key of a provider",
-            "sk-secret-of-the-provider".to_owned(),
-        ),
+        ("the key of a provider", "sk-secret-of-the-provider".to_owned()),
         ("a header for a provider", "secret-in-a-header".to_owned()),
         ("the key of a bucket", "secret of the bucket".to_owned()),
         ("a session", reference.to_owned()),
@@ -483,12 +405,7 @@ async fn secrets_of(child: &Child) -> Vec<(&'static str, String)> {
 async fn a_backup_without_keys_holds_nothing_that_opens_anything() {
     let folder = tempfile::tempdir().unwrap();
     let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
-    let keys = [
-        "--init-org-public-key",
-        "pk-org",
-        "--init-org-secret-key",
-        "sk-secret-of-the-org",
-    ];
+    let keys = ["--init-org-public-key", "pk-org", "--init-org-secret-key", "sk-secret-of-the-org"];
     let child = Child::with(&data, &keys).await.unwrap();
     let mut secrets = secrets_of(&child).await;
     let key = std::fs::read_to_string(data.join("secrets.key")).unwrap();
@@ -507,9 +424,6 @@ async fn a_backup_without_keys_holds_nothing_that_opens_anything() {
     let url = perpend_db::DatabaseUrl::Sqlite(backup.join("perpend.db"));
     let options = perpend_db::Options::default();
     let store = perpend_storage::Store::open(&url, &options).await.unwrap();
-    assert_eq!(
-        store.catalog.secret_names().await.unwrap(),
-        ["vault-canary"]
-    );
+    assert_eq!(store.catalog.secret_names().await.unwrap(), ["vault-canary"]);
     store.close().await;
 }

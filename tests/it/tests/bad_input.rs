@@ -111,10 +111,8 @@ impl Tried {
             let shown: String = address.chars().take(160).collect();
             let said = sent.map_or(String::new(), |answer| answer.text());
             let said: String = said.chars().take(400).collect();
-            self.wrong.push(format!(
-                "{} {shown} {start:?} [{field}]\n  {fault}: {said}",
-                to.method
-            ));
+            self.wrong
+                .push(format!("{} {shown} {start:?} [{field}]\n  {fault}: {said}", to.method));
         }
     }
 
@@ -128,10 +126,7 @@ impl Tried {
             let address = operation.address(&self.known, None);
             let answer = self.client(operation).get(&address).await?;
             anyhow::ensure!(answer.status.as_u16() < 500, "{address}: {}", answer.text());
-            shown.insert(
-                address,
-                format!("{} {}", answer.status, unsigned(&answer.text())),
-            );
+            shown.insert(address, format!("{} {}", answer.status, unsigned(&answer.text())));
         }
         Ok(shown)
     }
@@ -152,9 +147,7 @@ impl Tried {
 
     /// The verdict.
     async fn end(self) -> anyhow::Result<()> {
-        let Self {
-            app, wrong, n_sent, ..
-        } = self;
+        let Self { app, wrong, n_sent, .. } = self;
         anyhow::ensure!(
             wrong.is_empty(),
             "{} of {n_sent} answers:\n{}",
@@ -190,9 +183,7 @@ fn fault(
         return Some(format!("{status}, a fault of the server"));
     }
     // Of a batch each member is answered on its own.
-    let parts = body["errors"]
-        .as_array()
-        .filter(|parts| status == 207 && !parts.is_empty());
+    let parts = body["errors"].as_array().filter(|parts| status == 207 && !parts.is_empty());
     if let Some(parts) = parts {
         let is_told = parts.iter().all(|part| part["message"].is_string());
         return (!is_told).then(|| "a part is refused without a word".to_owned());
@@ -217,9 +208,7 @@ fn fault(
     };
     let message = message.as_str().unwrap_or_default();
     if message.is_empty() || !is_known {
-        return Some(format!(
-            "{status} without a message, or with a code of another status"
-        ));
+        return Some(format!("{status} without a message, or with a code of another status"));
     }
     match status {
         413 => None,
@@ -253,11 +242,7 @@ where
         let is_sqlite = matches!(database.url(), DatabaseUrl::Sqlite(_));
         let mut tried = Tried::on((!is_sqlite).then_some(&database)).await?;
         story(&mut tried).await?;
-        anyhow::ensure!(
-            400 < tried.n_sent,
-            "{} requests are not all of them",
-            tried.n_sent
-        );
+        anyhow::ensure!(400 < tried.n_sent, "{} requests are not all of them", tried.n_sent);
         tried.end().await?;
     }
     Ok(())
@@ -300,12 +285,7 @@ async fn bodies_that_do_not_fit_are_refused_with_the_field_and_change_nothing() 
 {
     on_each_database(async |tried| {
         let before = tried.shown().await?;
-        for operation in tried
-            .operations
-            .clone()
-            .iter()
-            .filter(|each| takes_body(each))
-        {
+        for operation in tried.operations.clone().iter().filter(|each| takes_body(each)) {
             malformed(tried, operation).await;
             wrong_members(tried, operation).await;
             too_large(tried, operation).await;
@@ -331,42 +311,19 @@ async fn malformed(tried: &mut Tried, to: &Operation) {
     ];
     // Unknown members are ignored, however deep; something has to be missing or wrong besides.
     let has_needed = to.members().iter().any(|(_, _, is_needed)| *is_needed);
-    let unknown = [
-        nested(deep, "{\"a\":", "}"),
-        nested(deep, "{\"metadata\":[", "]}"),
-    ];
-    let unknown = unknown
-        .into_iter()
-        .filter(|_| has_needed || to.body.is_null());
+    let unknown = [nested(deep, "{\"a\":", "}"), nested(deep, "{\"metadata\":[", "]}")];
+    let unknown = unknown.into_iter().filter(|_| has_needed || to.body.is_null());
     for body in bodies.into_iter().chain(unknown) {
-        tried
-            .send(to, body.into_bytes(), "", Expected::Refused)
-            .await;
+        tried.send(to, body.into_bytes(), "", Expected::Refused).await;
     }
-    tried
-        .send(
-            to,
-            b"{\"name\":\"\xff\xfe\"}".to_vec(),
-            "",
-            Expected::Refused,
-        )
-        .await;
+    tried.send(to, b"{\"name\":\"\xff\xfe\"}".to_vec(), "", Expected::Refused).await;
     let form = b"name=a&value=1".to_vec();
     let address = to.address(&tried.known, None);
     let kind = "application/x-www-form-urlencoded";
-    tried
-        .send_as(to, &address, kind, form, ("", Expected::Refused))
-        .await;
+    tried.send_as(to, &address, kind, form, ("", Expected::Refused)).await;
     if to.path != TAKES_LISTS {
         tried.send(to, b"[]".to_vec(), "", Expected::Refused).await;
-        tried
-            .send(
-                to,
-                b" [\"a\", null, [\"b\"]]".to_vec(),
-                "",
-                Expected::Refused,
-            )
-            .await;
+        tried.send(to, b" [\"a\", null, [\"b\"]]".to_vec(), "", Expected::Refused).await;
     }
 }
 
@@ -384,9 +341,7 @@ async fn wrong_members(tried: &mut Tried, to: &Operation) {
             let mut body = sample();
             body.insert(name.to_owned(), value);
             let body = Value::Object(body).to_string();
-            tried
-                .send(to, body.into_bytes(), name, Expected::Refused)
-                .await;
+            tried.send(to, body.into_bytes(), name, Expected::Refused).await;
         }
         if allowed.contains(&"integer") || allowed.contains(&"number") {
             let body = written(sample(), name, "1e400");
@@ -400,9 +355,7 @@ async fn wrong_members(tried: &mut Tried, to: &Operation) {
             let mut body = sample();
             body.insert(name.to_owned(), json!([value]));
             let body = Value::Object(body).to_string();
-            tried
-                .send(to, body.into_bytes(), name, Expected::Refused)
-                .await;
+            tried.send(to, body.into_bytes(), name, Expected::Refused).await;
         }
         // Of whatever form it is, it is not this deep.
         let body = written(sample(), name, &nested(10_000, "[", "]"));
@@ -411,13 +364,9 @@ async fn wrong_members(tried: &mut Tried, to: &Operation) {
             let mut body = sample();
             body.remove(name);
             let body = Value::Object(body).to_string();
-            tried
-                .send(to, body.into_bytes(), name, Expected::Refused)
-                .await;
+            tried.send(to, body.into_bytes(), name, Expected::Refused).await;
             // Nothing at all is there: each is named.
-            tried
-                .send(to, b"{}".to_vec(), name, Expected::Refused)
-                .await;
+            tried.send(to, b"{}".to_vec(), name, Expected::Refused).await;
         }
     }
     if to.is_strict() {
@@ -429,11 +378,7 @@ async fn wrong_members(tried: &mut Tried, to: &Operation) {
 async fn too_large(tried: &mut Tried, to: &Operation) {
     // A batch has a limit of its own, and so has a component.
     let is_batch = to.path.ends_with("/ingestion");
-    let n_bytes = if is_batch {
-        TOO_LARGE
-    } else {
-        (MAX_BODY_KIB << 10) + 1
-    };
+    let n_bytes = if is_batch { TOO_LARGE } else { (MAX_BODY_KIB << 10) + 1 };
     let expected = match to.body.is_object() {
         true => Expected::TooLarge,
         false => Expected::Refused,
@@ -445,17 +390,9 @@ async fn too_large(tried: &mut Tried, to: &Operation) {
 /// Texts that are no value of a parameter of this kind.
 fn no_values_of(kind: &str, name: &str) -> &'static [&'static str] {
     match (kind, name) {
-        ("integer", "page" | "limit") => &[
-            "x",
-            "0",
-            "-1",
-            "1.5",
-            "1e3",
-            "99999999999999999999",
-            "%20",
-            "%00",
-            "0x1",
-        ],
+        ("integer", "page" | "limit") => {
+            &["x", "0", "-1", "1.5", "1e3", "99999999999999999999", "%20", "%00", "0x1"]
+        }
         // RFC 7644 takes what is below the least for the least.
         ("integer", "startIndex" | "count") => &["x", "1.5", "99999999999999999999", "%00"],
         ("integer", _) => &["x", "-1", "1.5", "99999999999999999999", "%00"],
@@ -469,16 +406,9 @@ fn no_values_of(kind: &str, name: &str) -> &'static [&'static str] {
             "123456-01-01T00:00:00Z",
             "%00",
         ],
-        (_, "filter") => &[
-            "x",
-            "{}",
-            "1",
-            "[1]",
-            "[[]]",
-            "[{}]",
-            "%5B%00%5D",
-            "[{\"column\":\"none\"}]",
-        ],
+        (_, "filter") => {
+            &["x", "{}", "1", "[1]", "[[]]", "[{}]", "%5B%00%5D", "[{\"column\":\"none\"}]"]
+        }
         (_, "query") => &["x", "[]", "1", "{}", "%7B%00%7D"],
         (_, "cursor") => &["!", "e30", "bnVsbA", "W10", "WzEsMl0", "%00"],
         _ => &["a%00b"],
@@ -508,12 +438,7 @@ async fn parameters_that_do_not_fit_are_refused_by_name_and_change_nothing() -> 
             }
         }
         tried.is_still(&before).await?;
-        for operation in tried
-            .operations
-            .clone()
-            .iter()
-            .filter(|each| each.is_read())
-        {
+        for operation in tried.operations.clone().iter().filter(|each| each.is_read()) {
             for Param { name, .. } in &operation.query {
                 let long = "x".repeat(8_000);
                 let odd = ["%FF", "..%2F..", "%27%3B--", "%F0%9F%98%80", "%25", &long];
@@ -538,9 +463,7 @@ async fn query(tried: &mut Tried, to: &Operation, name: &str, value: &str, expec
     let needed = to.needed(&tried.known, name);
     let path = to.address(&tried.known, None);
     let address = format!("{path}?{name}={}{needed}", encoded(value));
-    tried
-        .send_as(to, &address, JSON, Vec::new(), (name, expected))
-        .await;
+    tried.send_as(to, &address, JSON, Vec::new(), (name, expected)).await;
 }
 
 /// Values for a part of a path: whether they are no text at all.
@@ -601,9 +524,7 @@ async fn part(tried: &mut Tried, case: (Operation, String, String, String), expe
         Expected::Refused => param.as_str(),
         _ => "",
     };
-    tried
-        .send_as(&to, &address, JSON, body.into_bytes(), (field, expected))
-        .await;
+    tried.send_as(&to, &address, JSON, body.into_bytes(), (field, expected)).await;
 }
 
 /// What a text in a body may look like: as JSON has it, and whether no database keeps it.
@@ -730,10 +651,7 @@ fn members_with(text: &str) -> Vec<String> {
         .chain(objects)
         .chain(lists)
         .map(|(name, value)| {
-            format!(
-                r#"{{"spanId":"s","generationId":"g",{}:{value}}}"#,
-                json!(name)
-            )
+            format!(r#"{{"spanId":"s","generationId":"g",{}:{value}}}"#, json!(name))
         })
         .collect()
 }

@@ -11,10 +11,7 @@ const INTEGRATIONS: &str = "/api/public/integrations/blob-storage";
 
 async fn project(client: &Client) -> anyhow::Result<String> {
     let projects = client.get("/api/public/projects").await?.json();
-    Ok(projects["data"][0]["id"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned())
+    Ok(projects["data"][0]["id"].as_str().unwrap_or_default().to_owned())
 }
 
 /// What sets an export up that is not enabled, so that nothing is sent to anybody.
@@ -43,18 +40,9 @@ async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyho
                        "exportFieldGroups": ["core", "io"] });
     let (status, made) = put(&organizer, &export(&project, more)).await?;
     assert_eq!(status, 200, "{made}");
-    assert_eq!(
-        (&made["prefix"], &made["accessKeyId"]),
-        (&json!("a/b/"), &json!("AKIA"))
-    );
-    assert!(
-        made["endpoint"].is_null() && made["exportStartDate"].is_null(),
-        "{made}"
-    );
-    assert!(
-        made["nextSyncAt"].is_null() && made["lastSyncAt"].is_null(),
-        "{made}"
-    );
+    assert_eq!((&made["prefix"], &made["accessKeyId"]), (&json!("a/b/"), &json!("AKIA")));
+    assert!(made["endpoint"].is_null() && made["exportStartDate"].is_null(), "{made}");
+    assert!(made["nextSyncAt"].is_null() && made["lastSyncAt"].is_null(), "{made}");
     assert!(!made.to_string().contains("very secret"), "{made}");
 
     let null = Value::Null;
@@ -62,10 +50,7 @@ async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyho
                         "exportSource": null, "exportFieldGroups": null });
     let (status, changed) = put(&organizer, &export(&project, again)).await?;
     assert_eq!(status, 200, "{changed}");
-    assert_eq!(
-        (&changed["id"], &changed["createdAt"]),
-        (&made["id"], &made["createdAt"])
-    );
+    assert_eq!((&changed["id"], &changed["createdAt"]), (&made["id"], &made["createdAt"]));
     assert_eq!(changed["region"], "us-east-1");
     for kept in ["accessKeyId", "exportSource", "exportFieldGroups"] {
         assert_eq!(changed[kept], made[kept], "{kept}");
@@ -83,10 +68,7 @@ async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyho
     let gone = organizer.json(Method::DELETE, &place, &null).await?;
     assert!(gone.status == 200 && gone.json()["message"].is_string());
     assert_eq!(organizer.get(&place).await?.status, 404);
-    assert_eq!(
-        organizer.get(INTEGRATIONS).await?.json(),
-        json!({ "data": [] })
-    );
+    assert_eq!(organizer.get(INTEGRATIONS).await?.json(), json!({ "data": [] }));
     app.stop().await
 }
 
@@ -115,22 +97,14 @@ async fn a_kept_secret_goes_nowhere_but_where_it_was_given_for() -> anyhow::Resu
     ] {
         let (status, said) = put(&organizer, &again(elsewhere.clone())).await?;
         let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
-        assert_eq!(
-            (status, named),
-            (400, "secretAccessKey"),
-            "{elsewhere}: {said}"
-        );
+        assert_eq!((status, named), (400, "secretAccessKey"), "{elsewhere}: {said}");
     }
     for same in [
         json!({ "bucketName": "another" }),
         json!({ "endpoint": "https://store.example.com", "accessKeyId": null }),
     ] {
         let (status, kept) = put(&organizer, &again(same)).await?;
-        assert_eq!(
-            (status, &kept["accessKeyId"]),
-            (200, &json!("account")),
-            "{kept}"
-        );
+        assert_eq!((status, &kept["accessKeyId"]), (200, &json!("account")), "{kept}");
     }
     app.stop().await
 }
@@ -147,21 +121,13 @@ async fn an_export_of_another_organization_answers_like_one_that_is_missing() ->
     let place = |id: &str| format!("{INTEGRATIONS}/{id}");
     let id = made["id"].as_str().unwrap_or_default();
     for method in [Method::GET, Method::DELETE] {
-        let foreign = organizer
-            .json(method.clone(), &place(id), &json!({}))
-            .await?;
+        let foreign = organizer.json(method.clone(), &place(id), &json!({})).await?;
         let missing = organizer.json(method, &place("none"), &json!({})).await?;
-        assert_eq!(
-            (foreign.status, foreign.text()),
-            (missing.status, missing.text())
-        );
+        assert_eq!((foreign.status, foreign.text()), (missing.status, missing.text()));
     }
     let (status, _) = put(&organizer, &export(&project(&other).await?, json!({}))).await?;
     assert_eq!(status, 404);
-    assert_eq!(
-        organizer.get(INTEGRATIONS).await?.json(),
-        json!({ "data": [] })
-    );
+    assert_eq!(organizer.get(INTEGRATIONS).await?.json(), json!({ "data": [] }));
     app.stop().await
 }
 
@@ -174,10 +140,7 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         ("fileType", json!({ "fileType": "PARQUET" })),
         ("exportFrequency", json!({ "exportFrequency": "yearly" })),
         ("exportMode", json!({ "exportMode": "FROM_YESTERDAY" })),
-        (
-            "exportStartDate",
-            json!({ "exportMode": "FROM_CUSTOM_DATE" }),
-        ),
+        ("exportStartDate", json!({ "exportMode": "FROM_CUSTOM_DATE" })),
         (
             "exportStartDate",
             json!({ "exportMode": "FROM_CUSTOM_DATE", "exportStartDate": "2999-01-01T00:00:00Z" }),
@@ -192,15 +155,9 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         ("region", json!({ "region": "" })),
         ("endpoint", json!({ "type": "S3_COMPATIBLE" })),
         ("endpoint", json!({ "endpoint": "ftp://store.example.com" })),
-        (
-            "endpoint",
-            json!({ "endpoint": "https://user:password@store.example.com" }),
-        ),
+        ("endpoint", json!({ "endpoint": "https://user:password@store.example.com" })),
         ("accessKeyId", json!({ "accessKeyId": null })),
-        (
-            "accessKeyId",
-            json!({ "type": "AZURE_BLOB_STORAGE", "accessKeyId": "a.example.com/" }),
-        ),
+        ("accessKeyId", json!({ "type": "AZURE_BLOB_STORAGE", "accessKeyId": "a.example.com/" })),
         ("secretAccessKey", json!({ "secretAccessKey": null })),
         ("secretAccessKey", json!({ "type": "GOOGLE_CLOUD_STORAGE" })),
         (
@@ -210,10 +167,7 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         ("prefix", json!({ "prefix": "no-slash" })),
         ("prefix", json!({ "prefix": "../up/" })),
         ("prefix", json!({ "prefix": "/" })),
-        (
-            "exportFieldGroups",
-            json!({ "exportFieldGroups": ["core"] }),
-        ),
+        ("exportFieldGroups", json!({ "exportFieldGroups": ["core"] })),
         (
             "exportFieldGroups",
             json!({ "exportSource": "OBSERVATIONS_V2", "exportFieldGroups": ["io"] }),
@@ -227,18 +181,9 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
         assert_eq!((status, named), (400, field), "{more}: {said}");
     }
-    let (_, parquet) = put(
-        &organizer,
-        &export(&project, json!({ "fileType": "PARQUET" })),
-    )
-    .await?;
+    let (_, parquet) = put(&organizer, &export(&project, json!({ "fileType": "PARQUET" }))).await?;
     let said = parquet["message"].as_str().unwrap_or_default();
-    assert!(
-        ["JSON", "CSV", "JSONL"]
-            .iter()
-            .all(|known| said.contains(known)),
-        "{said}"
-    );
+    assert!(["JSON", "CSV", "JSONL"].iter().all(|known| said.contains(known)), "{said}");
     app.stop().await
 }
 
@@ -265,14 +210,8 @@ async fn an_endpoint_is_an_address_with_the_bucket_before_it_too() -> anyhow::Re
     let app = TestApp::new().await?;
     let (organizer, project) = (app.organizer(), project(&app.client).await?);
     for (field, more) in [
-        (
-            "endpoint",
-            json!({ "endpoint": "http://1.2.3.4.5", "forcePathStyle": true }),
-        ),
-        (
-            "forcePathStyle",
-            json!({ "endpoint": "http://127.0.0.1:9", "forcePathStyle": false }),
-        ),
+        ("endpoint", json!({ "endpoint": "http://1.2.3.4.5", "forcePathStyle": true })),
+        ("forcePathStyle", json!({ "endpoint": "http://127.0.0.1:9", "forcePathStyle": false })),
     ] {
         let (status, said) = put(&organizer, &export(&project, more.clone())).await?;
         let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
@@ -299,22 +238,14 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
         let (status, said) = put(&organizer, &inside(&endpoint, true)).await?;
         let message = said["message"].as_str().unwrap_or_default();
         assert_eq!(status, 400, "{endpoint}: {said}");
-        assert!(
-            message.contains("is not a public address"),
-            "{endpoint}: {message}"
-        );
+        assert!(message.contains("is not a public address"), "{endpoint}: {message}");
     }
     // One that was made before, or by a name that has moved since, fails where it can be seen.
     let (status, made) = put(&organizer, &inside(&app.origin, false)).await?;
     assert_eq!(status, 200, "{made}");
     let id = perpend_domain::ids::ProjectId::new(&project)?;
-    let mut stored = app
-        .app
-        .store
-        .catalog
-        .blob_export(&id)
-        .await?
-        .ok_or(anyhow::anyhow!("gone"))?;
+    let mut stored =
+        app.app.store.catalog.blob_export(&id).await?.ok_or(anyhow::anyhow!("gone"))?;
     stored.is_enabled = true;
     stored.state.next_sync_at = Some(stored.created_at);
     app.app.store.catalog.put_blob_export(&stored).await?;

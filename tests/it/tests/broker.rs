@@ -38,10 +38,7 @@ impl Models for Parrot {
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
         let asked: String = request.messages.into_iter().map(|m| m.texts()).collect();
         let text = format!("answer to {asked}");
-        self.0
-            .lock()
-            .unwrap()
-            .push((origin.maker.project.clone(), asked));
+        self.0.lock().unwrap().push((origin.maker.project.clone(), asked));
         Box::pin(std::future::ready(Ok(Completion {
             text,
             structured: None,
@@ -91,12 +88,7 @@ impl Asked {
         let broker = Arc::new(Broker::new(&app.app.store, models));
         let projects = app.client.get("/api/public/projects").await.unwrap().json();
         let project = ProjectId::new(projects["data"][0]["id"].as_str().unwrap()).unwrap();
-        Self {
-            app,
-            parrot,
-            broker,
-            project,
-        }
+        Self { app, parrot, broker, project }
     }
 
     pub(crate) fn call(&self, plugin: Digest, grants: Grants, trace: &str) -> Call {
@@ -106,10 +98,7 @@ impl Asked {
             config: "{}".into(),
             item: Item {
                 id: "item".into(),
-                trace: Some(TraceRef {
-                    trace_id: trace.into(),
-                    observation_id: None,
-                }),
+                trace: Some(TraceRef { trace_id: trace.into(), observation_id: None }),
                 ..Item::default()
             },
             seed: 7,
@@ -153,11 +142,7 @@ impl Asked {
         spent: &Arc<Allowance>,
         what: HostRequest,
     ) -> HostReply {
-        let caller = Caller {
-            project: None,
-            call: Arc::clone(call),
-            allowance: Arc::clone(spent),
-        };
+        let caller = Caller { project: None, call: Arc::clone(call), allowance: Arc::clone(spent) };
         self.broker.host_call(caller, what).await
     }
 }
@@ -336,10 +321,7 @@ async fn model_calls_of_one_evaluation_are_counted_where_they_are_answered() {
     };
     let refused = ModelError::BudgetExhausted("64 model calls per evaluation".into());
     assert_eq!(answers, [Err(refused.clone())]);
-    let embed = HostRequest::Embed {
-        slot: None,
-        texts: vec!["text".into()],
-    };
+    let embed = HostRequest::Embed { slot: None, texts: vec!["text".into()] };
     let reply = asked.asks(&call, &spent, embed).await;
     assert_eq!(reply, HostReply::Embed(Err(refused)));
     assert_eq!(asked.parrot.0.lock().unwrap().len(), 64);
@@ -372,9 +354,7 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
     let reply = asked.asks(&call, &spent, read()).await;
     let refused = TraceError::TooLarge("64 MiB of traces were read in this call".into());
     assert_eq!(reply, HostReply::Read(Err(refused.clone())));
-    let info = HostRequest::GetTrace {
-        trace_id: trace.id.clone(),
-    };
+    let info = HostRequest::GetTrace { trace_id: trace.id.clone() };
     let reply = asked.asks(&call, &spent, info).await;
     assert_eq!(reply, HostReply::GetTrace(Err(refused)));
     asked.app.stop().await.unwrap();
@@ -392,11 +372,7 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
     let looked = refused("1024 MiB of traces were looked through in this call");
     for (what, want) in [
         (
-            HostRequest::Search {
-                trace_id: trace_id(),
-                text: "y".to_owned(),
-                limit: 1,
-            },
+            HostRequest::Search { trace_id: trace_id(), text: "y".to_owned(), limit: 1 },
             HostReply::Search(Err(looked.clone())),
         ),
         (
@@ -410,12 +386,7 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
             HostReply::ReadRange(Err(looked.clone())),
         ),
         (
-            HostRequest::Outline {
-                trace_id: trace_id(),
-                parent_id: None,
-                cursor: None,
-                limit: 1,
-            },
+            HostRequest::Outline { trace_id: trace_id(), parent_id: None, cursor: None, limit: 1 },
             HostReply::Outline(Err(looked)),
         ),
     ] {
@@ -427,9 +398,7 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
     for _ in 0..MAX_LOOKS {
         spent.ask_trace().unwrap();
     }
-    let info = HostRequest::GetTrace {
-        trace_id: trace_id(),
-    };
+    let info = HostRequest::GetTrace { trace_id: trace_id() };
     let reply = asked.asks(&call, &spent, info).await;
     let enough = refused("10000 questions about traces were asked in this call");
     assert_eq!(reply, HostReply::GetTrace(Err(enough)));
@@ -506,9 +475,7 @@ async fn a_guest_walks_over_the_observations_of_its_trace_page_by_page() {
     let asked = Asked::new().await;
     let trace = ["b", "c", "d", "e"]
         .into_iter()
-        .fold(Trace::new(1, "a"), |trace, name| {
-            trace.generation(name, "said")
-        });
+        .fold(Trace::new(1, "a"), |trace, name| trace.generation(name, "said"));
     asked.app.ingest(&trace).await.unwrap();
     let id = Trace::span_id;
     let granted = Grants::NONE.with("trace").unwrap();

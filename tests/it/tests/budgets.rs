@@ -42,11 +42,7 @@ async fn judging(app: &TestApp, latency_ms: u64, budget: Value) -> (String, Stri
 
 async fn send(app: &TestApp, numbers: std::ops::Range<u64>) {
     for n in numbers {
-        let text = if n % 7 == 3 {
-            "We are busy."
-        } else {
-            "Thank you."
-        };
+        let text = if n % 7 == 3 { "We are busy." } else { "Thank you." };
         let trace = Trace::new(n, "ticket").generation("answer", text);
         app.ingest(&trace).await.unwrap();
     }
@@ -67,10 +63,7 @@ async fn asked_twice(app: &TestApp) -> Vec<Value> {
         let id = score["origin"]["executionId"].as_str().unwrap();
         let execution = app.client.get(&format!("/api/v1/executions/{id}")).await;
         let execution = execution.unwrap().json();
-        if execution["modelCalls"]
-            .as_array()
-            .is_some_and(|calls| 1 < calls.len())
-        {
+        if execution["modelCalls"].as_array().is_some_and(|calls| 1 < calls.len()) {
             found.push(execution);
         }
     }
@@ -83,10 +76,7 @@ async fn held_story(app: TestApp) {
     let (_, rule) = judging(&app, 0, budget).await;
     send(&app, 100..120).await;
     let one = format!("{RULES}/{rule}");
-    let paused = app
-        .wait_for(&one, |rule| rule["status"] == "paused")
-        .await
-        .unwrap();
+    let paused = app.wait_for(&one, |rule| rule["status"] == "paused").await.unwrap();
     assert_eq!(paused["pausedReason"], "BUDGET_REACHED", "{paused}");
     let message = paused["pausedMessage"].as_str().unwrap();
     assert!(message.contains("renewed at"), "{message}");
@@ -194,18 +184,13 @@ async fn fifty_judges_at_once_pass_no_budget_by_more_than_the_calls_under_way() 
     let budget = json!([{ "window": "month", "usd": limit }]);
     let (_, rule) = judging(&app, 20, budget).await;
     let connections = app.client.get("/api/public/llm-connections").await.unwrap();
-    let id = connections.json()["data"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let id = connections.json()["data"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/llm-connections/{id}");
     let (status, _) = call(&app, Method::PATCH, &path, json!({ "maxInFlight": 50 })).await;
     assert_eq!(status, 200);
     send(&app, 300..380).await;
     let one = format!("{RULES}/{rule}");
-    app.wait_for(&one, |rule| rule["status"] == "paused")
-        .await
-        .unwrap();
+    app.wait_for(&one, |rule| rule["status"] == "paused").await.unwrap();
     let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
     let budgets = app.wait_for("/api/v1/budgets", is_still).await.unwrap();
     let used = budgets["data"][0]["spentUsd"].as_f64().unwrap();
@@ -272,10 +257,7 @@ async fn random_story(app: TestApp, seed: u64) {
     assert!(used <= limit, "seed {seed}: {used} of {limit}");
     let costs = app.client.get("/api/v1/model-costs").await.unwrap();
     let total = costs.json()["total"]["costUsd"].as_f64().unwrap_or(0.0);
-    assert!(
-        (total - used).abs() < 1e-9,
-        "seed {seed}: {total} and {used}"
-    );
+    assert!((total - used).abs() < 1e-9, "seed {seed}: {total} and {used}");
 
     let more = json!({ "budget": [{ "window": "month", "usd": 1_000.0 * COST }] });
     let (status, _) = call(&app, Method::PATCH, &one, more).await;
@@ -311,32 +293,22 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
         (json!([day(-1.0)]), "budget[0].usd"),
         (json!([day(1.0), day(2.0)]), "budget[1].window"),
         (json!([{ "window": "year", "usd": 1 }]), "budget[0].window"),
-        (
-            json!([{ "window": "day", "usd": 1, "onReached": "beg" }]),
-            "budget[0].onReached",
-        ),
+        (json!([{ "window": "day", "usd": 1, "onReached": "beg" }]), "budget[0].onReached"),
         (json!([{ "window": "day" }]), "usd"),
     ] {
         let body = json!({ "budget": budget });
         let (status, said) = call(&app, Method::PATCH, &one, body).await;
-        assert!(
-            status == 400 && said.to_string().contains(part),
-            "{status} {said}"
-        );
+        assert!(status == 400 && said.to_string().contains(part), "{status} {said}");
     }
     // A model without a price.
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("home-made"))).await;
     let id = made["id"].as_str().unwrap();
     let path = format!("/api/v1/budgets/evaluators/{id}");
     let (status, said) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
-    assert!(
-        status == 422 && said.to_string().contains("home-made"),
-        "{status} {said}"
-    );
-    for path in [
-        format!("/api/v1/budgets/evaluators/{evaluator}"),
-        "/api/v1/budgets/project".to_owned(),
-    ] {
+    assert!(status == 422 && said.to_string().contains("home-made"), "{status} {said}");
+    for path in
+        [format!("/api/v1/budgets/evaluators/{evaluator}"), "/api/v1/budgets/project".to_owned()]
+    {
         let (status, said) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
         assert_eq!(status, 200, "{said}");
     }
@@ -349,11 +321,7 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
     let (status, said) = call(&app, Method::DELETE, &gone, Value::Null).await;
     assert_eq!(status, 200, "{said}");
     let listed = app.client.get("/api/v1/budgets").await.unwrap().json();
-    assert_eq!(
-        count(&listed),
-        1,
-        "a budget goes with its evaluator: {listed}"
-    );
+    assert_eq!(count(&listed), 1, "a budget goes with its evaluator: {listed}");
     app.stop().await.unwrap();
 }
 
@@ -371,9 +339,7 @@ async fn a_budget_is_used_up_to_what_calls_of_the_judge_cost_and_not_to_what_the
     let rule = app.rule(made["id"].as_str().unwrap(), more).await.unwrap();
     send(&app, 400..430).await;
     let one = format!("{RULES}/{rule}");
-    app.wait_for(&one, |rule| rule["status"] == "paused")
-        .await
-        .unwrap();
+    app.wait_for(&one, |rule| rule["status"] == "paused").await.unwrap();
     let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
     app.wait_for("/api/v1/budgets", is_still).await.unwrap();
     let (used, _) = spent(&app).await;
@@ -417,19 +383,14 @@ async fn rising_story(seed: u64) {
         app.ingest(&trace).await.unwrap();
     }
     let one = format!("{RULES}/{rule}");
-    app.wait_for(&one, |rule| rule["status"] == "paused")
-        .await
-        .unwrap();
+    app.wait_for(&one, |rule| rule["status"] == "paused").await.unwrap();
     let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
     app.wait_for("/api/v1/budgets", is_still).await.unwrap();
     let (used, _) = spent(&app).await;
     // 50 tokens at 0.15 and the others at 0.60 dollars for a million.
     let dear = (50.0 * 0.15 + 100.0 * factor as f64 * 0.6) / 1e6;
     let most = limit + n_places as f64 * dear;
-    assert!(
-        used <= most,
-        "seed {seed}: {used} of {limit}, {n_places} x {dear}"
-    );
+    assert!(used <= most, "seed {seed}: {used} of {limit}, {n_places} x {dear}");
     app.stop().await.unwrap();
 }
 

@@ -9,11 +9,7 @@ use serde_json::{Value, json};
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 
 async fn post(app: &TestApp, body: &Value) -> (u16, Value) {
-    let answer = app
-        .client
-        .json(Method::POST, EVALUATORS, body)
-        .await
-        .unwrap();
+    let answer = app.client.json(Method::POST, EVALUATORS, body).await.unwrap();
     (answer.status.as_u16(), answer.json())
 }
 
@@ -67,12 +63,7 @@ async fn typescript_source_becomes_an_evaluator_that_scores() {
 
     let path = format!("{EVALUATORS}/{id}");
     let patch = json!({ "type": "code", "sourceCodeLanguage": "TYPESCRIPT", "sourceCode": "export const evaluate = () => ({ scores: [] });" });
-    let second = app
-        .client
-        .json(Method::PATCH, &path, &patch)
-        .await
-        .unwrap()
-        .json();
+    let second = app.client.json(Method::PATCH, &path, &patch).await.unwrap().json();
     assert_eq!(second["version"], 2, "{second}");
     assert_ne!(second["fingerprint"], made["fingerprint"]);
 }
@@ -85,9 +76,7 @@ async fn ctx_has_the_tool_calls_of_the_observation_and_the_item_of_the_experimen
         return;
     }
     let (_, made) = post(&app, &code("TYPESCRIPT", source)).await;
-    app.rule(made["id"].as_str().unwrap(), json!({}))
-        .await
-        .unwrap();
+    app.rule(made["id"].as_str().unwrap(), json!({})).await.unwrap();
     let output = json!({ "role": "assistant", "tool_calls": [{ "id": "c1", "function": { "name": "search", "arguments": "{\"q\":1}" } }] });
     let trace = Trace::new(1, "ticket")
         .attribute("perpend.observation.output", &output.to_string())
@@ -104,11 +93,7 @@ async fn ctx_has_the_tool_calls_of_the_observation_and_the_item_of_the_experimen
         (&json!("search"), &json!({ "q": 1 })),
         "{ctx}"
     );
-    assert_eq!(
-        ctx["observation"]["metadata"].get("perpend.tool_calls"),
-        None,
-        "{ctx}"
-    );
+    assert_eq!(ctx["observation"]["metadata"].get("perpend.tool_calls"), None, "{ctx}");
     let experiment = json!({ "itemExpectedOutput": "yes", "itemMetadata": { "level": 3 } });
     assert_eq!(ctx["experiment"], experiment, "{ctx}");
 }
@@ -120,13 +105,8 @@ async fn python_source_becomes_an_evaluator() {
         return;
     }
     let (_, made) = post(&app, &code("PYTHON", PYTHON)).await;
-    assert_eq!(
-        (&made["type"], &made["sourceCodeLanguage"]),
-        (&json!("code"), &json!("PYTHON"))
-    );
-    app.rule(made["id"].as_str().unwrap(), json!({}))
-        .await
-        .unwrap();
+    assert_eq!((&made["type"], &made["sourceCodeLanguage"]), (&json!("code"), &json!("PYTHON")));
+    app.rule(made["id"].as_str().unwrap(), json!({})).await.unwrap();
     let trace = Trace::new(1, "ticket").generation("answer", "one two");
     app.ingest(&trace).await.unwrap();
     assert_eq!(app.scores(1).await.unwrap()[0]["value"], 2.0);
@@ -140,11 +120,7 @@ async fn a_source_that_cannot_work_is_refused_with_its_line() {
         (code("TYPESCRIPT", " "), 400, "INVALID_SOURCE"),
         (code("TYPESCRIPT", &large), 400, "SOURCE_TOO_LARGE"),
         (code("RUBY", "def evaluate; end"), 400, "TYPESCRIPT"),
-        (
-            json!({ "type": "code", "name": "n", "sourceCode": "x" }),
-            400,
-            "sourceCodeLanguage",
-        ),
+        (json!({ "type": "code", "name": "n", "sourceCode": "x" }), 400, "sourceCodeLanguage"),
         (json!({ "type": "llm", "name": "n" }), 400, "llm"),
     ];
     for (body, status, part) in wrong {
@@ -155,10 +131,8 @@ async fn a_source_that_cannot_work_is_refused_with_its_line() {
     if !is_here(&app, "TYPESCRIPT", TYPESCRIPT).await {
         return;
     }
-    let broken = code(
-        "TYPESCRIPT",
-        "const x = 1;\nexport function evaluate(ctx) {\n  const = 1;\n}",
-    );
+    let broken =
+        code("TYPESCRIPT", "const x = 1;\nexport function evaluate(ctx) {\n  const = 1;\n}");
     let (status, answer) = post(&app, &broken).await;
     assert_eq!(status, 422, "{answer}");
     let text = answer.to_string();

@@ -19,12 +19,7 @@ fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 
 fn varies(answer: &Answer) -> bool {
     let mut values = answer.headers.get_all("vary").iter();
-    values.any(|value| {
-        value
-            .to_str()
-            .unwrap_or_default()
-            .contains("accept-encoding")
-    })
+    values.any(|value| value.to_str().unwrap_or_default().contains("accept-encoding"))
 }
 
 fn decoded(answer: &Answer) -> Vec<u8> {
@@ -78,10 +73,7 @@ async fn an_answer_is_compressed_as_its_reader_prefers_and_is_the_same_answer() 
         if coding.is_some() {
             assert!(answer.body.len() * 5 < plain.body.len(), "{accepted}");
         }
-        let head = app
-            .client
-            .send(Method::HEAD, DOCUMENT, &headers, "")
-            .await?;
+        let head = app.client.send(Method::HEAD, DOCUMENT, &headers, "").await?;
         assert!(head.body.is_empty());
         assert_eq!(header(&head, "content-encoding"), coding, "{accepted}");
     }
@@ -150,10 +142,7 @@ async fn embedded_files_are_stored_compressed_smaller_than_an_answer_is_on_its_w
         for answer in [&small, &again, &head] {
             assert_eq!(header(answer, "content-encoding"), Some("br"), "{file}");
             assert_eq!(header(answer, "content-length"), Some(&*length), "{file}");
-            assert_eq!(
-                header(answer, "content-type"),
-                header(&plain, "content-type")
-            );
+            assert_eq!(header(answer, "content-type"), header(&plain, "content-type"));
         }
     }
     app.stop().await
@@ -170,28 +159,18 @@ async fn what_holds_secrets_is_neither_compressed_nor_kept() -> anyhow::Result<(
     let body = json!({ "name": note }).to_string();
     let json = [headers[0], ("content-type", "application/json")];
     let organizer = app.organizer();
-    let made = organizer
-        .send(Method::POST, &keys, &json, body.clone())
-        .await?;
+    let made = organizer.send(Method::POST, &keys, &json, body.clone()).await?;
     assert_eq!(made.status, 200, "{}", made.text());
     assert!(made.json()["secretKey"].is_string() && made.body.len() > 1_024);
     let list = organizer.send(Method::GET, &keys, &headers, "").await?;
-    let people = organizer
-        .send(Method::GET, "/api/public/scim/Schemas", &headers, "")
-        .await?;
-    let login = app
-        .anonymous()
-        .send(Method::GET, "/login", &headers, "")
-        .await?;
+    let people = organizer.send(Method::GET, "/api/public/scim/Schemas", &headers, "").await?;
+    let login = app.anonymous().send(Method::GET, "/login", &headers, "").await?;
     let medium = json!({
         "traceId": "t", "field": "input", "contentType": "image/png", "contentLength": 4,
         "sha256Hash": "A6xnQhbz4Vx2HuGl4lXwZ5U2I8iziLRFnhP5eNfIRvQ=",
     });
     let medium = medium.to_string();
-    let announced = app
-        .client
-        .send(Method::POST, "/api/public/media", &json, medium)
-        .await?;
+    let announced = app.client.send(Method::POST, "/api/public/media", &json, medium).await?;
     assert_eq!(announced.status, 201, "{}", announced.text());
     for (what, answer) in [
         ("made", &made),
@@ -232,15 +211,9 @@ async fn a_compressed_answer_has_a_weak_tag_that_works_as_the_plain_one_does() -
     }
     let rename = json!({ "newLabels": ["checked"] }).to_string();
     let change = async |tag: &str| {
-        let headers = [
-            ("if-match", tag),
-            ("content-type", "application/json"),
-            accept,
-        ];
+        let headers = [("if-match", tag), ("content-type", "application/json"), accept];
         let path = format!("{path}/versions/1");
-        app.client
-            .send(Method::PATCH, &path, &headers, rename.clone())
-            .await
+        app.client.send(Method::PATCH, &path, &headers, rename.clone()).await
     };
     let refused = change("W/\"another\"").await?;
     assert_eq!(refused.status, 412, "{}", refused.text());
@@ -253,14 +226,8 @@ async fn a_compressed_answer_has_a_weak_tag_that_works_as_the_plain_one_does() -
 async fn a_write_is_answered_as_what_it_did_whatever_encoding_is_refused() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let body = json!({ "name": "p", "prompt": "text" }).to_string();
-    let headers = [
-        ("accept-encoding", "*;q=0"),
-        ("content-type", "application/json"),
-    ];
-    let made = app
-        .client
-        .send(Method::POST, PROMPTS, &headers, body)
-        .await?;
+    let headers = [("accept-encoding", "*;q=0"), ("content-type", "application/json")];
+    let made = app.client.send(Method::POST, PROMPTS, &headers, body).await?;
     assert_eq!(made.status, 201, "{}", made.text());
     app.stop().await
 }

@@ -59,10 +59,7 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
     let app = TestApp::new().await.unwrap();
     let home = app.app.home_project.to_string();
     let other = app.other_project().await.unwrap();
-    let path = format!(
-        "/api/public/projects/{home}/apiKeys/{}",
-        key_id(&app, &home).await
-    );
+    let path = format!("/api/public/projects/{home}/apiKeys/{}", key_id(&app, &home).await);
     let deleted = app.organizer().send(Method::DELETE, &path, &[], "").await;
     assert_eq!(deleted.unwrap().status, 200);
     assert_eq!(status(&app.client, SCORES).await, 401);
@@ -87,20 +84,13 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
     assert!(said.contains("never given out again"), "{said}");
     let bearer = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
     let score = json!({ "traceId": "t", "name": "s", "value": 1 });
-    let scored = bearer
-        .json(Method::POST, "/api/public/scores", &score)
-        .await;
+    let scored = bearer.json(Method::POST, "/api/public/scores", &score).await;
     assert_eq!(scored.unwrap().status, 401);
 
     // The pair of the organization too, and the project goes on with what it has.
     let (public_key, _) = ORGANIZATION_KEYS;
     let public_key = perpend_domain::ids::PublicKey::new(public_key).unwrap();
-    app.app
-        .store
-        .catalog
-        .delete_organization_key(&public_key)
-        .await
-        .unwrap();
+    app.app.store.catalog.delete_organization_key(&public_key).await.unwrap();
     start().await.unwrap();
     app.clock.advance(Duration::from_secs(10));
     assert_eq!(status(&app.organizer(), OF_ORGANIZATION).await, 401);
@@ -118,15 +108,9 @@ async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
     assert_eq!(refused.json()["code"], "rate_limited");
     assert_eq!(refused.json()["details"]["reason"], "too_many_attempts");
     // A right guess of a secret that can be guessed looks like a wrong one, where it was never used.
-    assert_eq!(
-        status(&from(app.client.clone(), "192.0.2.1"), SCORES).await,
-        429
-    );
+    assert_eq!(status(&from(app.client.clone(), "192.0.2.1"), SCORES).await, 429);
 
-    assert_eq!(
-        status(&from(app.client.clone(), "192.0.2.2"), SCORES).await,
-        200
-    );
+    assert_eq!(status(&from(app.client.clone(), "192.0.2.2"), SCORES).await, 200);
     assert_eq!(status(&from(wrong(&app), "192.0.2.2"), SCORES).await, 401);
     // Other keys from that network.
     let organizer = from(app.organizer(), "192.0.2.1");
@@ -140,10 +124,7 @@ async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
     app.clock.advance(Duration::from_secs(59));
     assert_eq!(status(&guesser, SCORES).await, 429);
     app.clock.advance(Duration::from_secs(1));
-    assert_eq!(
-        status(&from(app.client.clone(), "192.0.2.1"), SCORES).await,
-        200
-    );
+    assert_eq!(status(&from(app.client.clone(), "192.0.2.1"), SCORES).await, 200);
     assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);
     assert_eq!(status(&guesser, SCORES).await, 429);
     app.stop().await.unwrap();
@@ -160,21 +141,14 @@ async fn a_flood_of_wrong_secrets_from_its_own_address_does_not_lock_the_right_p
     let fresh = Client::new(&app.origin).with_keys(&text("publicKey"), &text("secretKey"));
     // A secret that somebody chose, which was used from here.
     assert_eq!(status(&app.client, SCORES).await, 200);
-    for (public_key, right) in [
-        (text("publicKey"), &fresh),
-        (KEYS.0.to_owned(), &app.client),
-    ] {
+    for (public_key, right) in [(text("publicKey"), &fresh), (KEYS.0.to_owned(), &app.client)] {
         let guesser = Client::new(&app.origin).with_keys(&public_key, "sk-guess");
         assert_eq!(statuses(&guesser, MAX_FAILURES + 5).await, [401, 429]);
         assert_eq!(status(right, SCORES).await, 200);
         let trace = Trace::new(1, "a").to_json();
         let sent = right.json(Method::POST, OTLP, &trace).await.unwrap();
         assert_eq!(sent.status, 200);
-        assert_eq!(
-            status(&guesser, SCORES).await,
-            429,
-            "guessing stays limited"
-        );
+        assert_eq!(status(&guesser, SCORES).await, 429, "guessing stays limited");
     }
     app.stop().await.unwrap();
 }
@@ -191,20 +165,11 @@ async fn unknown_keys_share_one_count_per_network_which_is_a_64_of_ipv6() {
     answers.dedup();
     assert_eq!(answers, [401, 429]);
     let bearer = Client::new(&app.origin).with_authorization("Bearer pk-made-up");
-    assert_eq!(
-        status(&from(bearer.clone(), "2001:db8:1:2::ff"), SCORES).await,
-        429
-    );
+    assert_eq!(status(&from(bearer.clone(), "2001:db8:1:2::ff"), SCORES).await, 429);
     assert_eq!(status(&from(bearer, "2001:db8:1:3::ff"), SCORES).await, 401);
     // A key that exists is not affected, nor is the count of its wrong secrets.
-    assert_eq!(
-        status(&from(app.client.clone(), "2001:db8:1:2::1"), SCORES).await,
-        200
-    );
-    assert_eq!(
-        status(&from(wrong(&app), "2001:db8:1:2::1"), SCORES).await,
-        401
-    );
+    assert_eq!(status(&from(app.client.clone(), "2001:db8:1:2::1"), SCORES).await, 200);
+    assert_eq!(status(&from(wrong(&app), "2001:db8:1:2::1"), SCORES).await, 401);
     app.stop().await.unwrap();
 }
 
@@ -223,9 +188,7 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
     let guesser = from(wrong(&app), "192.0.2.1");
     assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);
     assert_eq!(status(&guesser, SCORES).await, 429);
-    let sent = guesser
-        .json(Method::POST, OTLP, &Trace::new(1, "a").to_json())
-        .await?;
+    let sent = guesser.json(Method::POST, OTLP, &Trace::new(1, "a").to_json()).await?;
     assert_eq!(sent.status, 429);
     assert!(sent.headers.contains_key("retry-after"));
 
@@ -235,10 +198,7 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
             .with_header("x-perpend-admin-api-key", key)
             .with_header("x-perpend-project-id", app.app.home_project.as_str())
     };
-    assert_eq!(
-        statuses(&administrator("guess"), MAX_FAILURES + 1).await,
-        [401, 429]
-    );
+    assert_eq!(statuses(&administrator("guess"), MAX_FAILURES + 1).await, [401, 429]);
     assert_eq!(status(&administrator(secret), SCORES).await, 200);
 
     let visitor = from(Client::new(&app.origin), "192.0.2.3");
@@ -305,10 +265,7 @@ async fn a_second_server_with_another_key_on_one_database_is_refused() {
     let refused = refused.to_string();
     assert!(refused.contains("perpend secrets reset"), "{refused}");
     let key = std::fs::read_to_string(first.data_dir().join("secrets.key")).unwrap();
-    let same = [
-        ("database.url", url.as_str()),
-        ("secrets.key", key.as_str()),
-    ];
+    let same = [("database.url", url.as_str()), ("secrets.key", key.as_str())];
     let second = TestApp::with(&same).await.unwrap();
     assert_eq!(status(&second.client, SCORES).await, 200);
     second.stop().await.unwrap();
@@ -319,10 +276,7 @@ async fn a_second_server_with_another_key_on_one_database_is_refused() {
 async fn log_in(app: &TestApp, form: &str) -> String {
     let headers = [crate::pages::FORM, crate::pages::OURS];
     let visitor = app.anonymous();
-    let answer = visitor
-        .send(Method::POST, "/login", &headers, form.to_owned())
-        .await
-        .unwrap();
+    let answer = visitor.send(Method::POST, "/login", &headers, form.to_owned()).await.unwrap();
     assert_eq!(answer.status, 303, "{}", answer.text());
     let cookie = answer.headers["set-cookie"].to_str().unwrap();
     cookie.split(';').next().unwrap().to_owned()
@@ -331,16 +285,8 @@ async fn log_in(app: &TestApp, form: &str) -> String {
 #[tokio::test]
 async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
     let app = TestApp::new().await.unwrap();
-    let keys = format!(
-        "/api/public/projects/{}/apiKeys",
-        app.app.home_project.as_str()
-    );
-    let made = app
-        .organizer()
-        .json(Method::POST, &keys, &json!({}))
-        .await
-        .unwrap()
-        .json();
+    let keys = format!("/api/public/projects/{}/apiKeys", app.app.home_project.as_str());
+    let made = app.organizer().json(Method::POST, &keys, &json!({})).await.unwrap().json();
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     let form = |public: &str, secret: &str| format!("public_key={public}&secret_key={secret}");
     let theirs = log_in(&app, &form(&text("publicKey"), &text("secretKey"))).await;
@@ -356,11 +302,7 @@ async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
         assert_eq!(opens(cookie).await, 200);
     }
     let gone = format!("{keys}/{}", text("id"));
-    let answer = app
-        .organizer()
-        .json(Method::DELETE, &gone, &json!({}))
-        .await
-        .unwrap();
+    let answer = app.organizer().json(Method::DELETE, &gone, &json!({})).await.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(opens(&theirs).await, 303, "it leads to the login form");
     assert_eq!(opens(&of_another_pair).await, 200);
@@ -406,11 +348,7 @@ async fn a_session_is_over_at_logout_on_every_server_and_cannot_be_replayed() {
         let out = visitor.send(Method::POST, "/logout", &headers, form).await;
         assert_eq!(out.unwrap().status, 303);
         assert_eq!(opens(&cookie).await, [303]);
-        assert_eq!(
-            opens(&other).await,
-            [200],
-            "the session of another browser goes on"
-        );
+        assert_eq!(opens(&other).await, [200], "the session of another browser goes on");
     }
 }
 
@@ -465,11 +403,9 @@ async fn a_key_that_asks_for_other_rights_than_there_are_is_refused_and_not_give
         let refused = make(body.clone()).await;
         assert_eq!(refused.status, 400, "{body}: {}", refused.text());
     }
-    for (body, reads) in [
-        (json!({ "scope": "ingest" }), 403),
-        (json!({ "scope": "full" }), 200),
-        (json!({}), 200),
-    ] {
+    for (body, reads) in
+        [(json!({ "scope": "ingest" }), 403), (json!({ "scope": "full" }), 200), (json!({}), 200)]
+    {
         let made = make(body.clone()).await.json();
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
         let client = Client::new(&app.origin).with_keys(&text("publicKey"), &text("secretKey"));

@@ -49,17 +49,11 @@ async fn a_widget_is_made_read_changed_and_deleted() -> anyhow::Result<()> {
     let made = post(&app, WIDGETS, cost_by_model()).await?;
     let path = format!("{WIDGETS}/{}", made["id"].as_str().unwrap_or_default());
     assert_eq!(made["description"], "");
-    assert_eq!(
-        made["chartConfig"],
-        json!({ "type": "HORIZONTAL_BAR", "row_limit": 20 })
-    );
+    assert_eq!(made["chartConfig"], json!({ "type": "HORIZONTAL_BAR", "row_limit": 20 }));
     assert_eq!(app.client.get(&path).await?.json(), made);
     let list = app.client.get(WIDGETS).await?.json();
     assert_eq!(list["data"], json!([made]));
-    assert_eq!(
-        list["meta"],
-        json!({ "page": 1, "limit": 50, "totalItems": 1, "totalPages": 1 })
-    );
+    assert_eq!(list["meta"], json!({ "page": 1, "limit": 50, "totalItems": 1, "totalPages": 1 }));
 
     // Another type without particulars begins with the plain ones; null changes nothing.
     let change = json!({ "chartType": "PIE", "name": "Share", "description": null });
@@ -91,10 +85,7 @@ async fn a_widget_asks_for_what_metrics_can_answer_and_the_refusal_names_the_fie
         (json!({ "name": null }), "name"),
         (json!({ "view": "traces" }), "view"),
         (json!({ "view": "scores-numeric" }), "dimensions[0].field"),
-        (
-            json!({ "dimensions": [{ "field": "model" }] }),
-            "dimensions[0].field",
-        ),
+        (json!({ "dimensions": [{ "field": "model" }] }), "dimensions[0].field"),
         (metric("tokens", "sum"), "metrics[0].measure"),
         (metric("totalCost", "median"), "metrics[0].agg"),
         (metric("uniqueUserIds", "sum"), "metrics[0].agg"),
@@ -113,13 +104,8 @@ async fn a_widget_asks_for_what_metrics_can_answer_and_the_refusal_names_the_fie
             "chartConfig.defaultSort.column",
         ),
     ] {
-        let (status, body) = call(
-            &app,
-            Method::POST,
-            WIDGETS,
-            but(cost_by_model(), more.clone()),
-        )
-        .await?;
+        let (status, body) =
+            call(&app, Method::POST, WIDGETS, but(cost_by_model(), more.clone())).await?;
         assert_eq!(status, 400, "{more}: {body}");
         let text = body.to_string().replace("\",\"", ".");
         assert!(text.contains(field), "{more} should name {field}: {body}");
@@ -127,13 +113,8 @@ async fn a_widget_asks_for_what_metrics_can_answer_and_the_refusal_names_the_fie
     // A change is checked with what it leaves as it is.
     let made = post(&app, WIDGETS, cost_by_model()).await?;
     let path = format!("{WIDGETS}/{}", made["id"].as_str().unwrap_or_default());
-    let (status, body) = call(
-        &app,
-        Method::PATCH,
-        &path,
-        json!({ "view": "scores-boolean" }),
-    )
-    .await?;
+    let (status, body) =
+        call(&app, Method::PATCH, &path, json!({ "view": "scores-boolean" })).await?;
     assert_eq!(status, 400, "{body}");
     assert_eq!(app.client.get(&path).await?.json(), made);
     app.stop().await
@@ -158,10 +139,7 @@ async fn tiles_stand_on_a_grid_of_twelve_columns() -> anyhow::Result<()> {
         second,
         json!({ "type": "preset", "id": "p", "presetId": "latency", "x": 6, "y": 6, "width": 6, "height": 2 })
     );
-    assert_eq!(
-        place(&post(&app, &tiles, shows.clone()).await?),
-        json!([0, 8, 6, 6])
-    );
+    assert_eq!(place(&post(&app, &tiles, shows.clone()).await?), json!([0, 8, 6, 6]));
 
     for (more, status, named) in [
         (json!({ "id": "p" }), 409, "this id"),
@@ -179,10 +157,7 @@ async fn tiles_stand_on_a_grid_of_twelve_columns() -> anyhow::Result<()> {
         let (found, body) =
             call(&app, Method::POST, &tiles, but(shows.clone(), more.clone())).await?;
         assert_eq!(found, status, "{more}: {body}");
-        assert!(
-            body["message"].as_str().unwrap_or_default().contains(named),
-            "{more}: {body}"
-        );
+        assert!(body["message"].as_str().unwrap_or_default().contains(named), "{more}: {body}");
     }
 
     let tile = format!("{tiles}/p");
@@ -200,10 +175,7 @@ async fn tiles_stand_on_a_grid_of_twelve_columns() -> anyhow::Result<()> {
     let (status, _) = call(&app, Method::DELETE, &tile, Value::Null).await?;
     assert_eq!(status, 404);
     let left = app.client.get(&board).await?.json();
-    assert_eq!(
-        left["definition"]["widgets"].as_array().map(Vec::len),
-        Some(2)
-    );
+    assert_eq!(left["definition"]["widgets"].as_array().map(Vec::len), Some(2));
     let (status, _) = call(&app, Method::DELETE, &board, Value::Null).await?;
     assert_eq!(status, 200);
     let (status, _) = call(&app, Method::DELETE, &widget, Value::Null).await?;
@@ -219,10 +191,7 @@ async fn a_dashboard_is_changed_in_parts_and_its_lists_whole() -> anyhow::Result
     let body = json!({ "name": "Team", "description": "ours", "definition": { "widgets": [tile("a"), tile("b")] }, "filters": [filter] });
     let made = post(&app, DASHBOARDS, body).await?;
     let path = format!("{DASHBOARDS}/{}", made["id"].as_str().unwrap_or_default());
-    assert_eq!(
-        made["definition"],
-        json!({ "widgets": [tile("a"), tile("b")] })
-    );
+    assert_eq!(made["definition"], json!({ "widgets": [tile("a"), tile("b")] }));
     assert_eq!(app.client.get(&path).await?.json(), made);
     let change =
         json!({ "name": "Everybody", "definition": { "widgets": [tile("c")] }, "filters": null });
@@ -248,10 +217,7 @@ async fn a_dashboard_is_changed_in_parts_and_its_lists_whole() -> anyhow::Result
     ] {
         let (status, body) = call(&app, Method::PATCH, &path, bad.clone()).await?;
         assert_eq!(status, 400, "{bad}: {body}");
-        assert!(
-            body["message"].as_str().unwrap_or_default().contains(named),
-            "{bad}: {body}"
-        );
+        assert!(body["message"].as_str().unwrap_or_default().contains(named), "{bad}: {body}");
     }
     assert_eq!(app.client.get(&path).await?.json(), changed);
     let other = app.other_project().await?;

@@ -48,11 +48,8 @@ fn ids(list: &Value) -> String {
 /// A trace as an experiment runner records it: an item run with its task, which stands for the item.
 fn experiment_trace(n: u8, experiment: &str, item_id: &str, dataset_id: Option<&str>) -> Value {
     let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
-    let (trace, root, task) = (
-        format!("{n:032x}"),
-        format!("{:016x}", 100 + u32::from(n)),
-        format!("{n:016x}"),
-    );
+    let (trace, root, task) =
+        (format!("{n:032x}"), format!("{:016x}", 100 + u32::from(n)), format!("{n:016x}"));
     let mut attributes = vec![
         text("langfuse.experiment.id", experiment),
         text("langfuse.experiment.name", &format!("name of {experiment}")),
@@ -92,22 +89,12 @@ async fn a_dataset_is_made_once_and_changed_by_its_name() {
     let app = TestApp::new().await.unwrap();
     let body = json!({ "name": "eu/capitals 100%", "description": "Which?", "metadata": null, "inputSchema": null });
     let first = post(&app, DATASETS, body.clone()).await;
-    assert_eq!(
-        (&first["metadata"], &first["inputSchema"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&first["metadata"], &first["inputSchema"]), (&Value::Null, &Value::Null));
     let again = post(&app, DATASETS, body).await;
     assert_eq!(again, first);
-    let changed = post(
-        &app,
-        DATASETS,
-        json!({ "name": "eu/capitals 100%", "metadata": { "a": 1 } }),
-    )
-    .await;
-    assert_eq!(
-        (&changed["id"], &changed["description"]),
-        (&first["id"], &json!("Which?"))
-    );
+    let changed =
+        post(&app, DATASETS, json!({ "name": "eu/capitals 100%", "metadata": { "a": 1 } })).await;
+    assert_eq!((&changed["id"], &changed["description"]), (&first["id"], &json!("Which?")));
     let found = get(&app, &format!("{DATASETS}/eu%2Fcapitals%20100%25")).await;
     assert_eq!(found["metadata"], json!({ "a": 1 }));
     let twice = get(&app, &format!("{DATASETS}/eu%252Fcapitals%2520100%2525")).await;
@@ -116,25 +103,12 @@ async fn a_dataset_is_made_once_and_changed_by_its_name() {
     assert_eq!((&old["items"], &old["runs"]), (&json!([]), &json!([])));
     let list = get(&app, DATASETS).await;
     assert_eq!(
-        (
-            list["data"][0]["name"].as_str(),
-            &list["meta"]["totalItems"]
-        ),
+        (list["data"][0]["name"].as_str(), &list["meta"]["totalItems"]),
         (Some("old"), &json!(2))
     );
-    assert_eq!(
-        app.client
-            .get(&format!("{DATASETS}/none"))
-            .await
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(app.client.get(&format!("{DATASETS}/none")).await.unwrap().status, 404);
     let other = app.other_project().await.unwrap();
-    assert_eq!(
-        other.get(&format!("{DATASETS}/old")).await.unwrap().status,
-        404
-    );
+    assert_eq!(other.get(&format!("{DATASETS}/old")).await.unwrap().status, 404);
 }
 
 #[tokio::test]
@@ -142,22 +116,12 @@ async fn an_item_has_all_that_clients_require_and_later_writes_change_what_they_
     let app = TestApp::new().await.unwrap();
     post(&app, DATASETS, json!({ "name": "d" })).await;
     let made = item(&app, "d", "one", json!({ "q": 1 })).await;
-    for key in [
-        "input",
-        "expectedOutput",
-        "metadata",
-        "mediaReferences",
-        "version",
-        "datasetId",
-        "status",
-    ] {
+    for key in
+        ["input", "expectedOutput", "metadata", "mediaReferences", "version", "datasetId", "status"]
+    {
         assert!(made.get(key).is_some(), "{key}");
     }
-    assert_eq!(
-        made,
-        item(&app, "d", "one", json!({ "q": 1 })).await,
-        "again changes nothing"
-    );
+    assert_eq!(made, item(&app, "d", "one", json!({ "q": 1 })).await, "again changes nothing");
     let more =
         json!({ "datasetName": "d", "id": "one", "expectedOutput": "Paris", "sourceTraceId": "t" });
     let changed = post(&app, ITEMS, more).await;
@@ -167,47 +131,21 @@ async fn an_item_has_all_that_clients_require_and_later_writes_change_what_they_
     );
     assert_eq!(changed["createdAt"], made["createdAt"]);
     let fresh = post(&app, ITEMS, json!({ "datasetName": "d", "id": null })).await;
-    assert_eq!(
-        (fresh["id"].as_str().map(str::len), &fresh["input"]),
-        (Some(36), &Value::Null)
-    );
-    assert_eq!(
-        ids(&get(&app, &format!("{ITEMS}?sourceTraceId=t")).await),
-        "one"
-    );
+    assert_eq!((fresh["id"].as_str().map(str::len), &fresh["input"]), (Some(36), &Value::Null));
+    assert_eq!(ids(&get(&app, &format!("{ITEMS}?sourceTraceId=t")).await), "one");
     post(&app, DATASETS, json!({ "name": "e" })).await;
-    let (status, _) = send(
-        &app.client,
-        Method::POST,
-        ITEMS,
-        json!({ "datasetName": "e", "id": "one" }),
-    )
-    .await;
+    let (status, _) =
+        send(&app.client, Method::POST, ITEMS, json!({ "datasetName": "e", "id": "one" })).await;
     assert_eq!(status, 409, "the id belongs to another dataset");
     let other = app.other_project().await.unwrap();
-    assert_eq!(
-        other.get(&format!("{ITEMS}/one")).await.unwrap().status,
-        404
-    );
+    assert_eq!(other.get(&format!("{ITEMS}/one")).await.unwrap().status, 404);
     for (body, field, expected) in [
         (json!({ "datasetName": "none" }), "dataset", 404),
         (json!({ "id": "x" }), "datasetName", 400),
-        (
-            json!({ "datasetName": "d", "id": "x".repeat(256) }),
-            "id",
-            400,
-        ),
+        (json!({ "datasetName": "d", "id": "x".repeat(256) }), "id", 400),
         (json!({ "datasetName": "d", "id": "a\u{0}" }), "id", 400),
-        (
-            json!({ "datasetName": "d", "status": "GONE" }),
-            "status",
-            400,
-        ),
-        (
-            json!({ "datasetName": "d", "sourceTraceId": "" }),
-            "sourceTraceId",
-            400,
-        ),
+        (json!({ "datasetName": "d", "status": "GONE" }), "status", 400),
+        (json!({ "datasetName": "d", "sourceTraceId": "" }), "sourceTraceId", 400),
     ] {
         let (status, answer) = send(&app.client, Method::POST, ITEMS, body.clone()).await;
         assert_eq!(status, expected, "{body}");
@@ -219,75 +157,34 @@ async fn an_item_has_all_that_clients_require_and_later_writes_change_what_they_
 async fn a_dataset_reads_as_it_was_with_the_schema_of_then() {
     let app = TestApp::new().await.unwrap();
     let schema = json!({ "type": "object" });
-    post(
-        &app,
-        DATASETS,
-        json!({ "name": "d", "inputSchema": schema }),
-    )
-    .await;
+    post(&app, DATASETS, json!({ "name": "d", "inputSchema": schema })).await;
     let one = item(&app, "d", "one", json!({ "n": 1 })).await;
     app.clock.advance(std::time::Duration::from_secs(10));
     let two = item(&app, "d", "two", json!({ "n": 2 })).await;
     app.clock.advance(std::time::Duration::from_secs(10));
     item(&app, "d", "one", json!({ "n": 10 })).await;
-    post(
-        &app,
-        DATASETS,
-        json!({ "name": "d", "inputSchema": { "required": ["n"] } }),
-    )
-    .await;
-    let (status, _) = send(
-        &app.client,
-        Method::DELETE,
-        &format!("{ITEMS}/two"),
-        Value::Null,
-    )
-    .await;
+    post(&app, DATASETS, json!({ "name": "d", "inputSchema": { "required": ["n"] } })).await;
+    let (status, _) = send(&app.client, Method::DELETE, &format!("{ITEMS}/two"), Value::Null).await;
     assert_eq!(status, 200);
     let at = |moment: &Value| format!("{ITEMS}?datasetName=d&version={}", moment.as_str().unwrap());
-    assert_eq!(
-        ids(&get(&app, &format!("{ITEMS}?datasetName=d")).await),
-        "one"
-    );
+    assert_eq!(ids(&get(&app, &format!("{ITEMS}?datasetName=d")).await), "one");
     assert_eq!(ids(&get(&app, &at(&one["version"])).await), "one");
-    assert_eq!(
-        ids(&get(&app, &at(&two["updatedAt"])).await),
-        "two,one",
-        "milliseconds do as well"
-    );
+    assert_eq!(ids(&get(&app, &at(&two["updatedAt"])).await), "two,one", "milliseconds do as well");
     let then = get(&app, &at(&two["version"])).await;
     assert_eq!(then["data"][1]["input"], json!({ "n": 1 }));
     let path = format!("{DATASETS}/d?version={}", two["version"].as_str().unwrap());
     assert_eq!(get(&app, &path).await["inputSchema"], schema);
     assert_eq!(
-        app.client
-            .get(&format!("{DATASETS}/d?version=2001-01-01T00:00:00Z"))
-            .await
-            .unwrap()
-            .status,
+        app.client.get(&format!("{DATASETS}/d?version=2001-01-01T00:00:00Z")).await.unwrap().status,
         404
     );
     assert_eq!(
-        app.client
-            .get(&format!("{ITEMS}?version=2025-01-01T00:00:00Z"))
-            .await
-            .unwrap()
-            .status,
+        app.client.get(&format!("{ITEMS}?version=2025-01-01T00:00:00Z")).await.unwrap().status,
         400
     );
-    assert_eq!(
-        app.client
-            .get(&format!("{ITEMS}/two"))
-            .await
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(app.client.get(&format!("{ITEMS}/two")).await.unwrap().status, 404);
     let history = get(&app, "/api/v1/dataset-items/two/versions").await;
-    assert_eq!(
-        (count(&history), &history["data"][0]["isDeleted"]),
-        (2, &json!(true))
-    );
+    assert_eq!((count(&history), &history["data"][0]["isDeleted"]), (2, &json!(true)));
     assert_eq!(count(&get(&app, "/api/v1/datasets/d/versions").await), 2);
 }
 
@@ -296,13 +193,7 @@ async fn items_and_existing_items_are_held_against_the_schemas() {
     let app = TestApp::new().await.unwrap();
     post(&app, DATASETS, json!({ "name": "d" })).await;
     for n in 0..3 {
-        item(
-            &app,
-            "d",
-            &format!("i{n}"),
-            json!({ "q": n, "deep": [{ "x": n }] }),
-        )
-        .await;
+        item(&app, "d", &format!("i{n}"), json!({ "q": n, "deep": [{ "x": n }] })).await;
     }
     let strict = json!({
         "properties": { "q": { "maximum": 1 }, "deep": { "items": { "properties": { "x": { "maximum": 1 } } } } },
@@ -311,39 +202,18 @@ async fn items_and_existing_items_are_held_against_the_schemas() {
     let (status, refused) = send(&app.client, Method::POST, DATASETS, set.clone()).await;
     assert_eq!(status, 400);
     let violations = refused["details"]["violations"].as_array().unwrap();
-    let pointers: Vec<_> = violations
-        .iter()
-        .map(|v| v["pointer"].as_str().unwrap())
-        .collect();
+    let pointers: Vec<_> = violations.iter().map(|v| v["pointer"].as_str().unwrap()).collect();
     assert_eq!(
-        (
-            violations[0]["itemId"].as_str(),
-            &refused["details"]["itemsAtFault"]
-        ),
+        (violations[0]["itemId"].as_str(), &refused["details"]["itemsAtFault"]),
         (Some("i2"), &json!(1))
     );
-    assert!(
-        pointers.contains(&"/q") && pointers.contains(&"/deep/0/x"),
-        "{pointers:?}"
-    );
-    assert_eq!(
-        get(&app, &format!("{DATASETS}/d")).await["inputSchema"],
-        Value::Null
-    );
-    send(
-        &app.client,
-        Method::DELETE,
-        &format!("{ITEMS}/i2"),
-        Value::Null,
-    )
-    .await;
+    assert!(pointers.contains(&"/q") && pointers.contains(&"/deep/0/x"), "{pointers:?}");
+    assert_eq!(get(&app, &format!("{DATASETS}/d")).await["inputSchema"], Value::Null);
+    send(&app.client, Method::DELETE, &format!("{ITEMS}/i2"), Value::Null).await;
     post(&app, DATASETS, set).await;
     let bad = json!({ "datasetName": "d", "id": "i1", "input": { "q": 5 } });
     let (status, refused) = send(&app.client, Method::POST, ITEMS, bad).await;
-    assert_eq!(
-        (status, &refused["details"]["violations"][0]["pointer"]),
-        (400, &json!("/q"))
-    );
+    assert_eq!((status, &refused["details"]["violations"][0]["pointer"]), (400, &json!("/q")));
 }
 
 #[tokio::test]
@@ -352,35 +222,21 @@ async fn what_is_no_schema_is_refused_and_a_large_one_is_not() {
     for (schema, part) in [
         (json!({ "type": "nonsense" }), "not a JSON Schema"),
         (json!(7), "not a JSON Schema"),
-        (
-            json!({ "$ref": "http://127.0.0.1:1/s.json" }),
-            "not a JSON Schema",
-        ),
+        (json!({ "$ref": "http://127.0.0.1:1/s.json" }), "not a JSON Schema"),
         (json!({ "title": "x".repeat(1 << 20) }), "at most"),
     ] {
         let body = json!({ "name": "e", "expectedOutputSchema": schema });
         let (status, refused) = send(&app.client, Method::POST, DATASETS, body).await;
         let message = refused["message"].as_str().unwrap();
         assert_eq!(status, 400, "{message}");
-        assert!(
-            message.contains("expectedOutputSchema"),
-            "{part}: {message}"
-        );
+        assert!(message.contains("expectedOutputSchema"), "{part}: {message}");
     }
     let large: serde_json::Map<String, Value> = (0..12_000)
         .map(|n| {
-            (
-                format!("property number {n}"),
-                json!({ "type": "integer", "description": "any" }),
-            )
+            (format!("property number {n}"), json!({ "type": "integer", "description": "any" }))
         })
         .collect();
-    post(
-        &app,
-        DATASETS,
-        json!({ "name": "large", "inputSchema": { "properties": large } }),
-    )
-    .await;
+    post(&app, DATASETS, json!({ "name": "large", "inputSchema": { "properties": large } })).await;
     item(&app, "large", "ok", json!({ "property number 7": 7 })).await;
     let bad = json!({ "datasetName": "large", "input": { "property number 7": "7" } });
     assert_eq!(send(&app.client, Method::POST, ITEMS, bad).await.0, 400);
@@ -407,10 +263,7 @@ async fn a_schema_that_asks_for_endless_work_is_named_and_costs_nothing_else() {
     let (status, refused) = send(&app.client, Method::POST, ITEMS, body).await;
     let message = refused["message"].as_str().unwrap();
     assert_eq!(status, 400, "{message}");
-    assert!(
-        message.contains("expectedOutputSchema") && message.contains("more work"),
-        "{message}"
-    );
+    assert!(message.contains("expectedOutputSchema") && message.contains("more work"), "{message}");
     // What it allows, it allows at once.
     let ok = json!({ "datasetName": "d", "id": "i", "expectedOutput": "a" });
     assert_eq!(send(&app.client, Method::POST, ITEMS, ok).await.0, 200);
@@ -430,12 +283,7 @@ async fn items_of_a_project_do_not_wait_for_twenty_hostile_schemas_of_another() 
         assert_eq!(status, 200, "{made}");
     }
     let schema = json!({ "type": "object", "required": ["question"] });
-    post(
-        &app,
-        DATASETS,
-        json!({ "name": "d", "inputSchema": schema }),
-    )
-    .await;
+    post(&app, DATASETS, json!({ "name": "d", "inputSchema": schema })).await;
     // What the first item of a server costs is not the question.
     item(&app, "d", "first", json!({ "question": 0 })).await;
 
@@ -461,21 +309,13 @@ async fn items_of_a_project_do_not_wait_for_twenty_hostile_schemas_of_another() 
         }
     }
     // In the order of arrival the first item would wait for all of them.
-    assert!(
-        n_ended < N_HOSTILE,
-        "the items waited for every hostile one"
-    );
+    assert!(n_ended < N_HOSTILE, "the items waited for every hostile one");
 }
 
 #[tokio::test]
 async fn writers_of_one_dataset_at_the_same_time_all_get_through() {
     let app = TestApp::new().await.unwrap();
-    post(
-        &app,
-        DATASETS,
-        json!({ "name": "d", "inputSchema": { "type": "object" } }),
-    )
-    .await;
+    post(&app, DATASETS, json!({ "name": "d", "inputSchema": { "type": "object" } })).await;
     let mut tasks = Vec::new();
     for n in 0..20 {
         let client = app.client.clone();
@@ -487,10 +327,7 @@ async fn writers_of_one_dataset_at_the_same_time_all_get_through() {
     for task in tasks {
         assert_eq!(task.await.unwrap(), 200);
     }
-    assert_eq!(
-        get(&app, &format!("{ITEMS}?datasetName=d")).await["meta"]["totalItems"],
-        20
-    );
+    assert_eq!(get(&app, &format!("{ITEMS}?datasetName=d")).await["meta"]["totalItems"], 20);
 }
 
 #[tokio::test]
@@ -508,57 +345,28 @@ async fn links_make_a_run_with_one_id_for_all_its_items() {
     let b = post(&app, LINKS, link("b", "trace b")).await;
     assert_eq!(a["datasetRunId"], b["datasetRunId"]);
     assert_eq!(a["datasetRunId"].as_str().map(str::len), Some(16));
-    assert_eq!(
-        post(&app, LINKS, link("a", "trace a")).await["id"],
-        a["id"],
-        "twice is once"
-    );
+    assert_eq!(post(&app, LINKS, link("a", "trace a")).await["id"], a["id"], "twice is once");
     let runs = get(&app, "/api/public/datasets/d/runs").await;
-    assert_eq!(
-        (count(&runs), &runs["data"][0]["metadata"]),
-        (1, &json!({ "m": 1 }))
-    );
+    assert_eq!((count(&runs), &runs["data"][0]["metadata"]), (1, &json!({ "m": 1 })));
     let run = get(&app, "/api/public/datasets/d/runs/run%201%2F2").await;
     assert_eq!(
-        (
-            run["datasetRunItems"].as_array().map(Vec::len),
-            &run["description"]
-        ),
+        (run["datasetRunItems"].as_array().map(Vec::len), &run["description"]),
         (Some(2), &json!("first"))
     );
     let dataset = run["datasetId"].as_str().unwrap();
-    let list = get(
-        &app,
-        &format!("{LINKS}?datasetId={dataset}&runName=run%201%2F2&limit=1"),
-    )
-    .await;
+    let list = get(&app, &format!("{LINKS}?datasetId={dataset}&runName=run%201%2F2&limit=1")).await;
     assert_eq!(list["meta"]["totalPages"], 2);
     let experiments = get(&app, &format!("/api/public/experiments?{SINCE}")).await;
     assert_eq!(
-        (
-            &experiments["data"][0]["id"],
-            &experiments["data"][0]["itemCount"]
-        ),
+        (&experiments["data"][0]["id"], &experiments["data"][0]["itemCount"]),
         (&a["datasetRunId"], &json!(2))
     );
-    let items = get(
-        &app,
-        &format!("/api/public/experiment-items?{SINCE}&fields=core,dataset,io"),
-    )
-    .await;
-    assert_eq!(
-        (count(&items), &items["data"][0]["experimentName"]),
-        (2, &json!("run 1/2"))
-    );
+    let items =
+        get(&app, &format!("/api/public/experiment-items?{SINCE}&fields=core,dataset,io")).await;
+    assert_eq!((count(&items), &items["data"][0]["experimentName"]), (2, &json!("run 1/2")));
     let path = "/api/public/datasets/d/runs/run%201%2F2";
-    assert_eq!(
-        send(&app.client, Method::DELETE, path, Value::Null).await.0,
-        200
-    );
-    assert_eq!(
-        send(&app.client, Method::DELETE, path, Value::Null).await.0,
-        404
-    );
+    assert_eq!(send(&app.client, Method::DELETE, path, Value::Null).await.0, 200);
+    assert_eq!(send(&app.client, Method::DELETE, path, Value::Null).await.0, 404);
 }
 
 #[tokio::test]
@@ -568,22 +376,10 @@ async fn a_link_without_item_or_trace_is_refused() {
     item(&app, "d", "a", json!("a")).await;
     for (body, expected) in [
         (json!({ "runName": "r", "datasetItemId": "a" }), 400),
-        (
-            json!({ "runName": "r", "datasetItemId": "none", "traceId": "t" }),
-            404,
-        ),
-        (
-            json!({ "runName": "r", "datasetItemId": "a", "observationId": "none" }),
-            404,
-        ),
-        (
-            json!({ "runName": "", "datasetItemId": "a", "traceId": "t" }),
-            400,
-        ),
-        (
-            json!({ "runName": "r", "datasetItemId": "a", "traceId": "t", "createdAt": "x" }),
-            400,
-        ),
+        (json!({ "runName": "r", "datasetItemId": "none", "traceId": "t" }), 404),
+        (json!({ "runName": "r", "datasetItemId": "a", "observationId": "none" }), 404),
+        (json!({ "runName": "", "datasetItemId": "a", "traceId": "t" }), 400),
+        (json!({ "runName": "r", "datasetItemId": "a", "traceId": "t", "createdAt": "x" }), 400),
     ] {
         let (status, answer) = send(&app.client, Method::POST, LINKS, body.clone()).await;
         assert_eq!(status, expected, "{body}: {answer}");
@@ -599,32 +395,17 @@ async fn a_run_recorded_as_spans_and_as_links_is_one_experiment() {
         item(&app, "d", id, json!(id)).await;
     }
     let link = |item: &str, n: u8| json!({ "runName": "run", "datasetItemId": item, "traceId": format!("{n:032x}") });
-    let experiment = post(&app, LINKS, link("a", 1)).await["datasetRunId"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let experiment =
+        post(&app, LINKS, link("a", 1)).await["datasetRunId"].as_str().unwrap().to_owned();
     post(&app, LINKS, link("c", 9)).await;
-    ingest(
-        &app,
-        &experiment_trace(1, &experiment, "a", Some(dataset_id)),
-    )
-    .await;
-    ingest(
-        &app,
-        &experiment_trace(2, &experiment, "b", Some(dataset_id)),
-    )
-    .await;
+    ingest(&app, &experiment_trace(1, &experiment, "a", Some(dataset_id))).await;
+    ingest(&app, &experiment_trace(2, &experiment, "b", Some(dataset_id))).await;
     ingest(&app, &experiment_trace(3, "other", "x", None)).await;
-    let found = get(
-        &app,
-        &format!("/api/public/experiments?{SINCE}&id={experiment}&fields=core,metadata"),
-    )
-    .await;
+    let found =
+        get(&app, &format!("/api/public/experiments?{SINCE}&id={experiment}&fields=core,metadata"))
+            .await;
     let one = &found["data"][0];
-    assert_eq!(
-        (&one["itemCount"], &one["name"]),
-        (&json!(3), &json!("run"))
-    );
+    assert_eq!((&one["itemCount"], &one["name"]), (&json!(3), &json!("run")));
     assert_eq!(
         (&one["metadata"], &one["datasetId"]),
         (&json!({ "model": "small" }), &dataset["id"])
@@ -650,46 +431,25 @@ async fn a_run_recorded_as_spans_and_as_links_is_one_experiment() {
         (&spans[0]["output"], &spans[0]["id"]),
         (&json!("Paris"), &json!(format!("{:016x}", 2)))
     );
-    let deleted = send(
-        &app.client,
-        Method::DELETE,
-        "/api/public/datasets/d/runs/run",
-        Value::Null,
-    )
-    .await;
+    let deleted =
+        send(&app.client, Method::DELETE, "/api/public/datasets/d/runs/run", Value::Null).await;
     assert_eq!(deleted.0, 200);
     assert_eq!(count(&get(&app, "/api/public/datasets/d/runs").await), 0);
-    assert_eq!(
-        ids(&get(&app, &format!("/api/public/experiments?{SINCE}")).await),
-        "other"
-    );
+    assert_eq!(ids(&get(&app, &format!("/api/public/experiments?{SINCE}")).await), "other");
 }
 
 #[tokio::test]
 async fn lists_of_experiments_go_on_where_they_stopped() {
     let app = TestApp::new().await.unwrap();
     for n in 1..=7 {
-        ingest(
-            &app,
-            &experiment_trace(n, &format!("e{}", n % 4), &format!("i{n}"), None),
-        )
-        .await;
+        ingest(&app, &experiment_trace(n, &format!("e{}", n % 4), &format!("i{n}"), None)).await;
     }
-    for (path, n_all) in [
-        ("/api/public/experiments", 4),
-        ("/api/public/experiment-items", 7),
-    ] {
+    for (path, n_all) in [("/api/public/experiments", 4), ("/api/public/experiment-items", 7)] {
         let mut seen: Vec<String> = Vec::new();
         let mut cursor = String::new();
         loop {
             let page = get(&app, &format!("{path}?{SINCE}&limit=2{cursor}")).await;
-            seen.extend(
-                page["data"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|i| i["id"].to_string()),
-            );
+            seen.extend(page["data"].as_array().unwrap().iter().map(|i| i["id"].to_string()));
             match page["meta"]["cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => break,
@@ -712,8 +472,5 @@ async fn lists_of_experiments_go_on_where_they_stopped() {
         }
     }
     let one = get(&app, &format!("/api/public/experiment-items?{SINCE}&experimentName=name%20of%20e1&fields=experimentMetadata,itemMetadata")).await;
-    assert_eq!(
-        (count(&one), &one["data"][0]["experimentMetadata"]["model"]),
-        (2, &json!("small"))
-    );
+    assert_eq!((count(&one), &one["data"][0]["experimentMetadata"]["model"]), (2, &json!("small")));
 }

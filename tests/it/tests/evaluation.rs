@@ -12,19 +12,10 @@ use serde_json::{Value, json};
 
 /// The main job on one server, from the rule to the score, and a repeat that changes nothing.
 async fn main_story(app: TestApp) {
-    let evaluator = app
-        .evaluator(
-            "perpend/text",
-            "contains-any",
-            json!({ "terms": ["order"] }),
-        )
-        .await
-        .unwrap();
+    let evaluator =
+        app.evaluator("perpend/text", "contains-any", json!({ "terms": ["order"] })).await.unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
-    let rule = app
-        .rule(&evaluator, json!({ "filter": filter }))
-        .await
-        .unwrap();
+    let rule = app.rule(&evaluator, json!({ "filter": filter })).await.unwrap();
     let trace = Trace::new(1, "ticket").generation("answer", "Your order is on its way.");
     app.ingest(&trace).await.unwrap();
 
@@ -40,12 +31,8 @@ async fn main_story(app: TestApp) {
     assert_eq!(origin["scoreName"], "contains_any");
     assert_eq!(origin["fingerprint"].as_str().unwrap().len(), 64);
 
-    let executions = app
-        .client
-        .get(&format!("/api/v1/executions?traceId={}", trace.id))
-        .await
-        .unwrap()
-        .json();
+    let executions =
+        app.client.get(&format!("/api/v1/executions?traceId={}", trace.id)).await.unwrap().json();
     assert_eq!(count(&executions), 1);
     assert_eq!(executions["data"][0]["id"], origin["executionId"]);
     assert_eq!(executions["data"][0]["state"], "completed");
@@ -57,9 +44,7 @@ async fn main_story(app: TestApp) {
     let scores = app.scores(2).await.unwrap();
     assert_eq!(scores.len(), 2, "{scores:?}");
     let value = |trace: &Trace| {
-        let found = scores
-            .iter()
-            .find(|score| score["subject"]["traceId"] == trace.id);
+        let found = scores.iter().find(|score| score["subject"]["traceId"] == trace.id);
         found.unwrap()["value"].clone()
     };
     assert_eq!((value(&trace), value(&later)), (json!(1.0), json!(0.0)));
@@ -92,39 +77,19 @@ async fn in_worker_processes_a_generation_is_scored_as_in_the_server() {
 #[tokio::test]
 async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["other"] }]);
-    let picky = app
-        .rule(&evaluator, json!({ "filter": filter }))
-        .await
-        .unwrap();
-    let rare = app
-        .rule(&evaluator, json!({ "sampling": 1e-12 }))
-        .await
-        .unwrap();
-    let off = app
-        .rule(&evaluator, json!({ "enabled": false }))
-        .await
-        .unwrap();
-    let on_trace = app
-        .rule(
-            &evaluator,
-            json!({ "target": "trace", "settleMs": 3_600_000 }),
-        )
-        .await
-        .unwrap();
+    let picky = app.rule(&evaluator, json!({ "filter": filter })).await.unwrap();
+    let rare = app.rule(&evaluator, json!({ "sampling": 1e-12 })).await.unwrap();
+    let off = app.rule(&evaluator, json!({ "enabled": false })).await.unwrap();
+    let on_trace =
+        app.rule(&evaluator, json!({ "target": "trace", "settleMs": 3_600_000 })).await.unwrap();
     let trace = Trace::new(2, "root").generation("answer", "x");
     app.ingest(&trace).await.unwrap();
 
     let observation = Trace::span_id(2);
     let explain = |rule: &str, more: &str| {
-        let path = format!(
-            "/api/v1/evaluation-rules/{rule}/explain?traceId={}{more}",
-            trace.id
-        );
+        let path = format!("/api/v1/evaluation-rules/{rule}/explain?traceId={}{more}", trace.id);
         let client = app.client.clone();
         async move { client.get(&path).await.unwrap() }
     };
@@ -138,9 +103,7 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
     let answer = explain(&on_trace, "").await.json();
     assert_eq!(answer["step"], "not_complete", "{answer}");
     assert_eq!(
-        explain(&rare, "&observationId=ffffffffffffffff")
-            .await
-            .json()["step"],
+        explain(&rare, "&observationId=ffffffffffffffff").await.json()["step"],
         "no_such_target"
     );
 
@@ -153,10 +116,7 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
 #[tokio::test]
 async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();
     let pause = Pause {
         reason: "PLUGIN_FAILING".to_owned(),
@@ -166,13 +126,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
     };
     let id = RuleId::new(&rule).unwrap();
     let home = &app.app.home_project;
-    let is_paused = app
-        .app
-        .store
-        .catalog
-        .pause_rule(home, &id, &pause, None)
-        .await
-        .unwrap();
+    let is_paused = app.app.store.catalog.pause_rule(home, &id, &pause, None).await.unwrap();
     assert!(is_paused.is_new());
 
     let path = format!("/api/public/v2/evaluation-rules/{rule}");
@@ -193,10 +147,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
 #[tokio::test]
 async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let generations = json!({ "filter": [{
         "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"],
     }] });
@@ -223,14 +174,9 @@ async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
     assert_eq!(of_older["executions"], json!([]), "{of_older}");
     assert_eq!(of_older["step"], "older_than_rule", "{of_older}");
     let said = of_older["explanation"].as_str().unwrap();
-    assert!(
-        said.contains("arrived before the rule existed"),
-        "{of_older}"
-    );
-    let (arrived, made) = (
-        &of_older["details"]["arrivedAt"],
-        &of_older["details"]["ruleCreatedAt"],
-    );
+    assert!(said.contains("arrived before the rule existed"), "{of_older}");
+    let (arrived, made) =
+        (&of_older["details"]["arrivedAt"], &of_older["details"]["ruleCreatedAt"]);
     assert!(arrived.as_str() < made.as_str(), "{of_older}");
     let of_later = explain(&later).await;
     assert_eq!(count(&json!({ "data": of_later["executions"] })), 1);
@@ -241,10 +187,7 @@ async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
 #[tokio::test]
 async fn what_failed_is_listed_with_its_attempts_and_can_be_put_back() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     app.rule(&evaluator, json!({})).await.unwrap();
     // The roots have nothing whose length could be measured, the generation has.
     for n in 7..9 {
@@ -305,20 +248,14 @@ async fn what_failed_is_listed_with_its_attempts_and_can_be_put_back() {
 #[tokio::test]
 async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let more = json!({ "target": "trace", "settleMs": 600_000, "onMissing": "empty" });
     app.rule(&evaluator, more).await.unwrap();
     let trace = Trace::new(3, "root").generation("answer", "x");
     app.ingest(&trace).await.unwrap();
     app.clock.advance(std::time::Duration::from_secs(601));
     let path = format!("/api/v1/executions?traceId={}", trace.id);
-    let executions = app
-        .wait_for(&path, |answer| count(answer) == 1)
-        .await
-        .unwrap();
+    let executions = app.wait_for(&path, |answer| count(answer) == 1).await.unwrap();
     assert_eq!(executions["data"][0]["completionReason"], "root_ended");
     assert_eq!(executions["data"][0]["observationId"], json!(null));
 }
@@ -326,14 +263,9 @@ async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
 #[tokio::test]
 async fn sending_a_trace_again_makes_no_second_score() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 5 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 5 })).await.unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
-    app.rule(&evaluator, json!({ "filter": filter }))
-        .await
-        .unwrap();
+    app.rule(&evaluator, json!({ "filter": filter })).await.unwrap();
     let trace = Trace::new(4, "root").generation("answer", "short");
     for _ in 0..3 {
         app.ingest(&trace).await.unwrap();
@@ -344,18 +276,9 @@ async fn sending_a_trace_again_makes_no_second_score() {
     app.ingest(&marker).await.unwrap();
     // Once a later trace is scored, everything before it has been looked at.
     let scores = app.scores(2).await.unwrap();
-    assert_eq!(
-        scores.len(),
-        2,
-        "one score for each of two traces: {scores:?}"
-    );
+    assert_eq!(scores.len(), 2, "one score for each of two traces: {scores:?}");
     assert!(scores.contains(&first[0]), "the first score did not change");
-    let found = app
-        .client
-        .get(&format!("/api/public/traces/{}", trace.id))
-        .await
-        .unwrap()
-        .json();
+    let found = app.client.get(&format!("/api/public/traces/{}", trace.id)).await.unwrap().json();
     assert_eq!(found["observations"].as_array().unwrap().len(), 2);
 }
 
@@ -363,10 +286,7 @@ async fn sending_a_trace_again_makes_no_second_score() {
 async fn two_projects_do_not_see_each_other() {
     let app = TestApp::new().await.unwrap();
     let other = app.other_project().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();
     let trace = Trace::new(6, "secret").generation("answer", "x");
     app.ingest(&trace).await.unwrap();
@@ -378,10 +298,7 @@ async fn two_projects_do_not_see_each_other() {
         format!("/api/public/v2/scores/{score}"),
         format!("/api/public/v2/evaluators/{evaluator}"),
         format!("/api/public/v2/evaluation-rules/{rule}"),
-        format!(
-            "/api/v1/evaluation-rules/{rule}/explain?traceId={}&observationId=1",
-            trace.id
-        ),
+        format!("/api/v1/evaluation-rules/{rule}/explain?traceId={}&observationId=1", trace.id),
     ] {
         let foreign = other.get(&path).await.unwrap();
         assert_eq!(foreign.status, 404, "{path}");
@@ -389,10 +306,7 @@ async fn two_projects_do_not_see_each_other() {
         let (head, _) = kind.rsplit_once('/').unwrap();
         if !kind.ends_with("explain") {
             let missing = other.get(&format!("{head}/none")).await.unwrap();
-            assert_eq!(
-                missing.body, foreign.body,
-                "foreign and missing answer alike: {path}"
-            );
+            assert_eq!(missing.body, foreign.body, "foreign and missing answer alike: {path}");
         }
     }
     for path in [
@@ -405,24 +319,15 @@ async fn two_projects_do_not_see_each_other() {
         assert_eq!(count(&other.get(path).await.unwrap().json()), 0, "{path}");
     }
     // The same trace id in the other project is another trace.
-    let answer = other
-        .json(Method::POST, OTLP, &Trace::new(6, "mine").to_json())
-        .await
-        .unwrap();
+    let answer = other.json(Method::POST, OTLP, &Trace::new(6, "mine").to_json()).await.unwrap();
     assert_eq!(answer.status, 200);
     let path = format!("/api/public/traces/{}", trace.id);
     assert_eq!(other.get(&path).await.unwrap().json()["name"], "mine");
-    assert_eq!(
-        app.client.get(&path).await.unwrap().json()["name"],
-        "secret"
-    );
+    assert_eq!(app.client.get(&path).await.unwrap().json()["name"], "secret");
 }
 
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one story: two series, then a rename"
-)]
+#[expect(clippy::too_many_lines, reason = "one story: two series, then a rename")]
 async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins_another() {
     let app = TestApp::new().await.unwrap();
     let evaluators = "/api/public/v2/evaluators";
@@ -431,11 +336,7 @@ async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins
             "type": "plugin", "name": name, "plugin": "perpend/text", "evaluator": "contains-any",
             "config": { "terms": [term] },
         });
-        let made = app
-            .client
-            .json(Method::POST, evaluators, &body)
-            .await
-            .unwrap();
+        let made = app.client.json(Method::POST, evaluators, &body).await.unwrap();
         made.json()["id"].as_str().unwrap().to_owned()
     };
     let generations = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
@@ -450,17 +351,14 @@ async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins
     app.scores(2).await.unwrap();
 
     let of_name = async |name: &str| {
-        let path = format!(
-            "/api/public/v3/scores?fields=details&name={}",
-            name.replace(' ', "%20")
-        );
+        let path =
+            format!("/api/public/v3/scores?fields=details&name={}", name.replace(' ', "%20"));
         let scores = app.client.get(&path).await.unwrap().json();
         scores["data"].as_array().unwrap().clone()
     };
-    for (name, value, evaluator) in [
-        ("is polite", 0.0, &polite),
-        ("speaks of shipping", 1.0, &shipped),
-    ] {
+    for (name, value, evaluator) in
+        [("is polite", 0.0, &polite), ("speaks of shipping", 1.0, &shipped)]
+    {
         let found = of_name(name).await;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0]["value"], value);
@@ -474,53 +372,27 @@ async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins
         "fromTimestamp": "2020-01-01T00:00:00Z", "toTimestamp": "2100-01-01T00:00:00Z",
     });
     let query: String = form_urlencoded::byte_serialize(query.to_string().as_bytes()).collect();
-    let metrics = app
-        .client
-        .get(&format!("/api/public/metrics?query={query}"))
-        .await;
+    let metrics = app.client.get(&format!("/api/public/metrics?query={query}")).await;
     let metrics = metrics.unwrap().json();
     let mut by_name: Vec<(&str, f64)> = metrics["data"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|row| {
-            (
-                row["name"].as_str().unwrap(),
-                row["avg_value"].as_f64().unwrap(),
-            )
-        })
+        .map(|row| (row["name"].as_str().unwrap(), row["avg_value"].as_f64().unwrap()))
         .collect();
     by_name.sort_by_key(|(name, _)| *name);
-    assert_eq!(
-        by_name,
-        [("is polite", 0.0), ("speaks of shipping", 1.0)],
-        "{metrics}"
-    );
+    assert_eq!(by_name, [("is polite", 0.0), ("speaks of shipping", 1.0)], "{metrics}");
 
-    let before = app
-        .client
-        .get(&format!("{evaluators}/{polite}"))
-        .await
-        .unwrap()
-        .json();
+    let before = app.client.get(&format!("{evaluators}/{polite}")).await.unwrap().json();
     let rename = json!({ "name": "is kind" });
     let path = format!("{evaluators}/{polite}");
-    let renamed = app
-        .client
-        .json(Method::PATCH, &path, &rename)
-        .await
-        .unwrap()
-        .json();
+    let renamed = app.client.json(Method::PATCH, &path, &rename).await.unwrap().json();
     assert_eq!(renamed["versionId"], before["versionId"]);
     assert_eq!(renamed["fingerprint"], before["fingerprint"]);
     let later = Trace::new(2, "ticket").generation("answer", "One moment please.");
     app.ingest(&later).await.unwrap();
     app.scores(4).await.unwrap();
-    assert_eq!(
-        of_name("is polite").await.len(),
-        1,
-        "stored scores keep their names"
-    );
+    assert_eq!(of_name("is polite").await.len(), 1, "stored scores keep their names");
     assert_eq!(of_name("is kind").await[0]["value"], 1.0);
     assert_eq!(of_name("speaks of shipping").await.len(), 2);
 }
@@ -528,10 +400,7 @@ async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins
 #[tokio::test]
 async fn a_rule_that_equals_another_one_is_a_conflict_of_names() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 9 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 9 })).await.unwrap();
     let rules = "/api/public/v2/evaluation-rules";
     let rule = |name: &str| json!({ "name": name, "enabled": true, "evaluatorAssignments": [{ "evaluatorId": evaluator }] });
     let send = async |method: Method, path: &str, body: Value| {

@@ -112,11 +112,7 @@ fn model_guest() -> Vec<u8> {
 /// Registers a component; the answer, and the reference to it.
 async fn upload(app: &TestApp, bytes: Vec<u8>) -> (Value, String) {
     let headers = [("content-type", "application/wasm")];
-    let answer = app
-        .client
-        .send(Method::POST, "/api/v1/plugins", &headers, bytes)
-        .await
-        .unwrap();
+    let answer = app.client.send(Method::POST, "/api/v1/plugins", &headers, bytes).await.unwrap();
     assert_eq!(answer.status, 201, "{}", answer.text());
     let plugin = answer.json();
     let digest = plugin["digest"].as_str().unwrap().to_owned();
@@ -156,11 +152,8 @@ async fn reads_the_trace_of_its_item(app: TestApp) {
     // Not granted: there is no such evaluator, and the answer names the capability.
     for grants in [Value::Null, json!([])] {
         let body = evaluator(&reference, &grants);
-        let refused = app
-            .client
-            .json(Method::POST, "/api/public/v2/evaluators", &body)
-            .await
-            .unwrap();
+        let refused =
+            app.client.json(Method::POST, "/api/public/v2/evaluators", &body).await.unwrap();
         assert_eq!(refused.status, 422, "{}", refused.text());
         assert!(refused.text().contains("`trace`"), "{}", refused.text());
     }
@@ -216,11 +209,7 @@ async fn canaries(app: &TestApp) -> Vec<String> {
         "extraHeaders": { "x-canary": "canary-in-a-header" },
     });
     let path = "/api/public/llm-connections";
-    let made = app
-        .client
-        .json(Method::PUT, path, &connection)
-        .await
-        .unwrap();
+    let made = app.client.json(Method::PUT, path, &connection).await.unwrap();
     assert!(made.status.is_success(), "{}", made.text());
     // A trace of another project under the very ids that a guest here reads.
     let foreign =
@@ -266,10 +255,7 @@ fn hashes_of_keys(app: &TestApp) -> Vec<String> {
 
 /// Whatever guests said, wherever it can be seen, has none of these in it.
 async fn nothing_said_has(app: &TestApp, secrets: &[String]) {
-    for path in [
-        "/api/public/v3/scores?fields=details,subject",
-        "/api/v1/executions",
-    ] {
+    for path in ["/api/public/v3/scores?fields=details,subject", "/api/v1/executions"] {
         let text = app.client.get(path).await.unwrap().text();
         for secret in secrets {
             assert!(!text.contains(secret), "{secret} in {path}");
@@ -374,10 +360,7 @@ async fn points_into_its_trace(app: TestApp) {
     for execution in listed.unwrap()["data"].as_array().unwrap() {
         assert_eq!(execution["errorClass"], "invalid_result", "{execution}");
         let message = execution["errorMessage"].as_str().unwrap();
-        assert!(
-            message.contains("no observation of the item's trace"),
-            "{message}"
-        );
+        assert!(message.contains("no observation of the item's trace"), "{message}");
     }
     // Six generations and the other trace itself, and one of this trace.
     let scores = app.scores(8).await.unwrap();

@@ -10,10 +10,7 @@ use serde_json::{Value, json};
 const PROMPTS: &str = "/api/public/v2/prompts";
 
 fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
-    let value = answer
-        .headers
-        .get(name)
-        .and_then(|value| value.to_str().ok());
+    let value = answer.headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default()
 }
 
@@ -23,10 +20,7 @@ async fn a_page_of_any_origin_may_ask_whatever_the_path_and_without_a_key() -> a
     let headers = [
         ("origin", "https://page.example"),
         ("access-control-request-method", "PUT"),
-        (
-            "access-control-request-headers",
-            "content-type, x-amz-checksum-sha256, x-ms-blob-type",
-        ),
+        ("access-control-request-headers", "content-type, x-amz-checksum-sha256, x-ms-blob-type"),
     ];
     for path in [
         "/api/public/scores",
@@ -35,17 +29,11 @@ async fn a_page_of_any_origin_may_ask_whatever_the_path_and_without_a_key() -> a
         "/api/public/nothing",
         "/api/v1/plugins",
     ] {
-        let answer = app
-            .anonymous()
-            .send(Method::OPTIONS, path, &headers, "")
-            .await?;
+        let answer = app.anonymous().send(Method::OPTIONS, path, &headers, "").await?;
         assert_eq!(answer.status, 204, "{path}");
         assert!(answer.body.is_empty(), "{path}");
         assert_eq!(header(&answer, "access-control-allow-origin"), headers[0].1);
-        assert_eq!(
-            header(&answer, "access-control-allow-headers"),
-            headers[2].1
-        );
+        assert_eq!(header(&answer, "access-control-allow-headers"), headers[2].1);
         let methods = header(&answer, "access-control-allow-methods");
         for method in ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE"] {
             assert!(methods.contains(method), "{path}: {methods}");
@@ -53,11 +41,7 @@ async fn a_page_of_any_origin_may_ask_whatever_the_path_and_without_a_key() -> a
         // What one origin is told is not for another one's cache.
         assert!(header(&answer, "vary").contains("origin"), "{path}");
         // There is no credentials mode: cookies of this server open nothing to others.
-        assert!(
-            !answer
-                .headers
-                .contains_key("access-control-allow-credentials")
-        );
+        assert!(!answer.headers.contains_key("access-control-allow-credentials"));
     }
     app.stop().await
 }
@@ -79,10 +63,7 @@ async fn answers_are_readable_for_other_origins_whatever_their_status() -> anyho
         assert!(header(&answer, "access-control-expose-headers").contains("x-request-id"));
     }
     let page = browser.send(Method::GET, "/login", &origin, "").await?;
-    assert!(
-        !page.headers.contains_key("access-control-allow-origin"),
-        "pages are for people"
-    );
+    assert!(!page.headers.contains_key("access-control-allow-origin"), "pages are for people");
     app.stop().await
 }
 
@@ -107,18 +88,9 @@ async fn a_prompt_is_sent_again_only_when_it_is_another_one() -> anyhow::Result<
     // Kept by the client alone, and asked about each time.
     assert_eq!(header(&first, "cache-control"), "private, no-cache");
     let weak = format!("W/{tag}");
-    for tags in [
-        &[tag.as_str()][..],
-        &[weak.as_str()],
-        &["*"],
-        &["\"other\"", tag.as_str()],
-    ] {
+    for tags in [&[tag.as_str()][..], &[weak.as_str()], &["*"], &["\"other\"", tag.as_str()]] {
         let again = get(tags).await?;
-        assert_eq!(
-            (again.status.as_u16(), again.body.len()),
-            (304, 0),
-            "{tags:?}"
-        );
+        assert_eq!((again.status.as_u16(), again.body.len()), (304, 0), "{tags:?}");
         assert_eq!(header(&again, "etag"), tag);
     }
     assert_eq!(get(&["\"other\""]).await?.status, 200);
@@ -129,10 +101,7 @@ async fn a_prompt_is_sent_again_only_when_it_is_another_one() -> anyhow::Result<
     assert_eq!(header(&head, "etag"), tag);
     make("good evening").await?;
     let changed = get(&[&tag]).await?;
-    assert_eq!(
-        (changed.status.as_u16(), &changed.json()["prompt"]),
-        (200, &json!("good evening"))
-    );
+    assert_eq!((changed.status.as_u16(), &changed.json()["prompt"]), (200, &json!("good evening")));
     assert_ne!(header(&changed, "etag"), tag);
     app.stop().await
 }
@@ -147,10 +116,7 @@ async fn the_reference_shows_every_operation_of_the_document_and_loads_nothing_f
     let policy = header(&page, "content-security-policy");
     assert!(policy.starts_with("default-src 'none'"), "{policy}");
     let html = page.text();
-    assert!(
-        !html.contains("http://") && !html.contains("https://"),
-        "all of it is ours"
-    );
+    assert!(!html.contains("http://") && !html.contains("https://"), "all of it is ours");
     let document = app.anonymous().get("/api/openapi.json").await?.json();
     let mut groups = BTreeMap::new();
     let mut n_operations = 0;
@@ -169,15 +135,9 @@ async fn the_reference_shows_every_operation_of_the_document_and_loads_nothing_f
             assert!(html.contains(&shown), "{shown}");
             let parameters = operation["parameters"].as_array().into_iter().flatten();
             for parameter in parameters.filter_map(|one| one["name"].as_str()) {
-                assert!(
-                    html.contains(&format!("<code>{parameter}</code>")),
-                    "{parameter}"
-                );
+                assert!(html.contains(&format!("<code>{parameter}</code>")), "{parameter}");
             }
-            assert!(
-                !matches!(tag, "v1" | "v2" | "v3" | "unstable"),
-                "{path}: {tag}"
-            );
+            assert!(!matches!(tag, "v1" | "v2" | "v3" | "unstable"), "{path}: {tag}");
             n_operations += 1;
         }
     }
@@ -199,24 +159,12 @@ async fn feedback_is_refused_for_good_and_says_what_is_wrong_with_it_before() ->
         json!({ "targetType": "mcp-tool", "target": "search", "feedback": "slow", "goal": null });
     for (body, status, code) in [
         (good, 409, "conflict"),
-        (
-            json!({ "targetType": "mcp-tool", "target": "search" }),
-            400,
-            "invalid_body",
-        ),
-        (
-            json!({ "targetType": "people", "target": "a", "feedback": "b" }),
-            400,
-            "invalid_body",
-        ),
+        (json!({ "targetType": "mcp-tool", "target": "search" }), 400, "invalid_body"),
+        (json!({ "targetType": "people", "target": "a", "feedback": "b" }), 400, "invalid_body"),
     ] {
         let answer = app.client.json(Method::POST, path, &body).await?;
         let found: Value = answer.json();
-        assert_eq!(
-            (answer.status.as_u16(), &found["code"]),
-            (status, &json!(code)),
-            "{body}"
-        );
+        assert_eq!((answer.status.as_u16(), &found["code"]), (status, &json!(code)), "{body}");
     }
     app.stop().await
 }

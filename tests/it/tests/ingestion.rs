@@ -61,12 +61,7 @@ fn story() -> Vec<Value> {
             "endTime": at(4), "usage": { "promptTokens": 10, "completionTokens": 5 },
             "completionStartTime": at(3), "level": "WARNING" }),
         ),
-        event(
-            "5",
-            "span-update",
-            5,
-            json!({ "id": "sp", "endTime": at(5), "output": ["done"] }),
-        ),
+        event("5", "span-update", 5, json!({ "id": "sp", "endTime": at(5), "output": ["done"] })),
         event(
             "6",
             "trace-create",
@@ -112,45 +107,24 @@ async fn a_trace_told_in_parts_reads_as_one() {
     assert_eq!(answer["successes"].as_array().unwrap().len(), 8);
     assert_eq!(answer["successes"][0]["status"], 201);
     let trace = get(&app, "/api/public/traces/tr").await;
-    assert_eq!(
-        (&trace["name"], &trace["userId"]),
-        (&json!("chat"), &json!("ann"))
-    );
-    assert_eq!(
-        (&trace["input"], &trace["output"]),
-        (&json!({ "q": 1 }), &json!("bye"))
-    );
+    assert_eq!((&trace["name"], &trace["userId"]), (&json!("chat"), &json!("ann")));
+    assert_eq!((&trace["input"], &trace["output"]), (&json!({ "q": 1 }), &json!("bye")));
     assert_eq!(trace["tags"], json!(["a", "b"]));
     assert_eq!(trace["metadata"], json!({ "a": { "x": 1, "y": 2 } }));
-    assert_eq!(
-        (&trace["environment"], &trace["public"]),
-        (&json!("prod"), &json!(true))
-    );
+    assert_eq!((&trace["environment"], &trace["public"]), (&json!("prod"), &json!(true)));
     assert_eq!(trace["timestamp"], "2026-03-01T10:00:00.500Z");
     assert_eq!(trace["scores"][0]["id"], "sc");
     let observations = trace["observations"].as_array().unwrap();
-    let ids: Vec<&str> = observations
-        .iter()
-        .map(|o| o["id"].as_str().unwrap())
-        .collect();
+    let ids: Vec<&str> = observations.iter().map(|o| o["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["sp", "ge", "ev"]);
     let generation = &observations[1];
     assert_eq!(
         (&generation["type"], &generation["level"]),
         (&json!("GENERATION"), &json!("WARNING"))
     );
-    assert_eq!(
-        (&generation["input"], &generation["output"]),
-        (&json!("question"), &json!("text"))
-    );
-    assert_eq!(
-        generation["usageDetails"],
-        json!({ "input": 10, "output": 5, "total": 15 })
-    );
-    assert!(
-        generation["calculatedTotalCost"].as_f64().unwrap() > 0.0,
-        "{generation}"
-    );
+    assert_eq!((&generation["input"], &generation["output"]), (&json!("question"), &json!("text")));
+    assert_eq!(generation["usageDetails"], json!({ "input": 10, "output": 5, "total": 15 }));
+    assert!(generation["calculatedTotalCost"].as_f64().unwrap() > 0.0, "{generation}");
     assert_eq!(generation["latency"], 2.0);
     assert_eq!(observations[0]["output"], json!(["done"]));
 
@@ -185,21 +159,11 @@ async fn order_grouping_and_repetition_of_events_change_nothing() {
 #[tokio::test]
 async fn each_event_is_answered_on_its_own() {
     let app = TestApp::new().await.unwrap();
-    let good = event(
-        "good",
-        "span-create",
-        1,
-        json!({ "id": "o", "traceId": "t" }),
-    );
+    let good = event("good", "span-create", 1, json!({ "id": "o", "traceId": "t" }));
     let events = [
         good.clone(),
         good,
-        event(
-            "bad-level",
-            "span-create",
-            1,
-            json!({ "id": "p", "level": "LOUD" }),
-        ),
+        event("bad-level", "span-create", 1, json!({ "id": "p", "level": "LOUD" })),
         event("bad-type", "thing-create", 1, json!({})),
         event(
             "bad-score",
@@ -211,35 +175,13 @@ async fn each_event_is_answered_on_its_own() {
         json!(5),
     ];
     let answer = send(&app, &events).await;
-    assert_eq!(
-        answer["successes"],
-        json!([{ "id": "good", "status": 201 }])
-    );
+    assert_eq!(answer["successes"], json!([{ "id": "good", "status": 201 }]));
     let errors = answer["errors"].as_array().unwrap();
-    let failed: Vec<_> = errors
-        .iter()
-        .map(|e| (e["id"].as_str().unwrap(), e["status"].as_u64().unwrap()))
-        .collect();
-    assert_eq!(
-        failed,
-        [
-            ("bad-level", 400),
-            ("bad-type", 400),
-            ("", 400),
-            ("bad-score", 400)
-        ]
-    );
-    assert!(
-        errors[0]["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("body.level"),
-        "{errors:?}"
-    );
-    assert_eq!(
-        get(&app, "/api/public/observations/o").await["traceId"],
-        "t"
-    );
+    let failed: Vec<_> =
+        errors.iter().map(|e| (e["id"].as_str().unwrap(), e["status"].as_u64().unwrap())).collect();
+    assert_eq!(failed, [("bad-level", 400), ("bad-type", 400), ("", 400), ("bad-score", 400)]);
+    assert!(errors[0]["message"].as_str().unwrap().starts_with("body.level"), "{errors:?}");
+    assert_eq!(get(&app, "/api/public/observations/o").await["traceId"], "t");
     for body in [json!({}), json!({ "batch": {} }), json!([])] {
         let answer = app.client.json(Method::POST, BATCH, &body).await.unwrap();
         assert_eq!(answer.status, 400, "{body}");
@@ -254,15 +196,9 @@ async fn a_public_key_alone_sends_scores_and_nothing_else() {
         event("2", "span-create", 1, json!({ "id": "o" })),
     ] });
     let bearer = format!("Bearer {}", KEYS.0);
-    let headers = [
-        ("authorization", bearer.as_str()),
-        ("content-type", "application/json"),
-    ];
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     let anonymous = app.anonymous();
-    let answer = anonymous
-        .send(Method::POST, BATCH, &headers, events.to_string())
-        .await
-        .unwrap();
+    let answer = anonymous.send(Method::POST, BATCH, &headers, events.to_string()).await.unwrap();
     assert_eq!(answer.status, 207);
     let answer = answer.json();
     assert_eq!(answer["successes"][0]["id"], "1");
@@ -273,12 +209,7 @@ async fn a_public_key_alone_sends_scores_and_nothing_else() {
     // The score is named after its event: sending it again makes no second one.
     send(
         &app,
-        &[event(
-            "1",
-            "score-create",
-            1,
-            json!({ "traceId": "t", "name": "n", "value": 2 }),
-        )],
+        &[event("1", "score-create", 1, json!({ "traceId": "t", "name": "n", "value": 2 }))],
     )
     .await;
     let scores = get(&app, "/api/public/v3/scores").await;
@@ -288,91 +219,37 @@ async fn a_public_key_alone_sends_scores_and_nothing_else() {
 #[tokio::test]
 async fn an_update_that_comes_first_finds_its_trace_when_the_create_comes() {
     let app = TestApp::new().await.unwrap();
-    send(
-        &app,
-        &[event(
-            "2",
-            "generation-update",
-            2,
-            json!({ "id": "o", "output": "late" }),
-        )],
-    )
-    .await;
-    assert_eq!(
-        get(&app, "/api/public/observations/o").await["traceId"],
-        "o"
-    );
+    send(&app, &[event("2", "generation-update", 2, json!({ "id": "o", "output": "late" }))]).await;
+    assert_eq!(get(&app, "/api/public/observations/o").await["traceId"], "o");
     let create = json!({ "id": "o", "traceId": "t", "name": "n" });
     send(&app, &[event("1", "generation-create", 1, create)]).await;
     let observation = get(&app, "/api/public/observations/o").await;
-    assert_eq!(
-        (&observation["traceId"], &observation["output"]),
-        (&json!("t"), &json!("late"))
-    );
-    assert_eq!(
-        app.client.get("/api/public/traces/o").await.unwrap().status,
-        404
-    );
+    assert_eq!((&observation["traceId"], &observation["output"]), (&json!("t"), &json!("late")));
+    assert_eq!(app.client.get("/api/public/traces/o").await.unwrap().status, 404);
 }
 
 #[tokio::test]
 async fn a_deleted_trace_is_told_anew_and_a_trace_needs_no_observation() {
     let app = TestApp::new().await.unwrap();
     send(&app, &story()).await;
-    let answer = app
-        .client
-        .json(Method::DELETE, "/api/public/traces/tr", &json!({}))
-        .await
-        .unwrap();
+    let answer =
+        app.client.json(Method::DELETE, "/api/public/traces/tr", &json!({})).await.unwrap();
     assert_eq!(answer.status, 200);
-    assert_eq!(
-        app.client
-            .get("/api/public/traces/tr")
-            .await
-            .unwrap()
-            .status,
-        404
-    );
-    send(
-        &app,
-        &[event(
-            "9",
-            "trace-create",
-            9,
-            json!({ "id": "tr", "name": "anew" }),
-        )],
-    )
-    .await;
+    assert_eq!(app.client.get("/api/public/traces/tr").await.unwrap().status, 404);
+    send(&app, &[event("9", "trace-create", 9, json!({ "id": "tr", "name": "anew" }))]).await;
     let trace = get(&app, "/api/public/traces/tr").await;
-    assert_eq!(
-        (&trace["name"], &trace["userId"]),
-        (&json!("anew"), &Value::Null)
-    );
+    assert_eq!((&trace["name"], &trace["userId"]), (&json!("anew"), &Value::Null));
     assert_eq!(trace["observations"], json!([]));
     let answer = app
         .client
-        .json(
-            Method::POST,
-            "/api/public/generations",
-            &json!({ "id": "g1", "traceId": "tr" }),
-        )
+        .json(Method::POST, "/api/public/generations", &json!({ "id": "g1", "traceId": "tr" }))
         .await
         .unwrap();
-    assert_eq!(
-        (answer.status.as_u16(), answer.json()),
-        (200, json!({ "id": "g1" }))
-    );
+    assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({ "id": "g1" })));
     let update = json!({ "generationId": "g1", "output": "x" });
-    let answer = app
-        .client
-        .json(Method::PATCH, "/api/public/generations", &update)
-        .await
-        .unwrap();
+    let answer = app.client.json(Method::PATCH, "/api/public/generations", &update).await.unwrap();
     assert_eq!(answer.status, 200);
-    assert_eq!(
-        get(&app, "/api/public/observations/g1").await["output"],
-        "x"
-    );
+    assert_eq!(get(&app, "/api/public/observations/g1").await["output"], "x");
 }
 
 #[tokio::test]
@@ -392,12 +269,7 @@ async fn a_span_that_came_by_otlp_keeps_what_later_parts_do_not_say() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let before = get(&app, &format!("/api/public/traces/{trace}")).await;
     let parts = [
-        event(
-            "1",
-            "trace-create",
-            1,
-            json!({ "id": trace, "userId": "ann" }),
-        ),
+        event("1", "trace-create", 1, json!({ "id": trace, "userId": "ann" })),
         event(
             "2",
             "generation-update",
@@ -409,30 +281,14 @@ async fn a_span_that_came_by_otlp_keeps_what_later_parts_do_not_say() {
     let after = get(&app, &format!("/api/public/traces/{trace}")).await;
     assert_eq!(after["userId"], "ann");
     assert_eq!(before["name"], "ask");
-    for field in [
-        "name",
-        "input",
-        "output",
-        "version",
-        "environment",
-        "timestamp",
-        "latency",
-    ] {
+    for field in ["name", "input", "output", "version", "environment", "timestamp", "latency"] {
         assert_eq!(after[field], before[field], "{field}");
     }
     let (was, is) = (&before["observations"][0], &after["observations"][0]);
     assert_eq!(is["level"], "WARNING");
-    for field in [
-        "name",
-        "type",
-        "startTime",
-        "endTime",
-        "model",
-        "input",
-        "output",
-        "version",
-        "metadata",
-    ] {
+    for field in
+        ["name", "type", "startTime", "endTime", "model", "input", "output", "version", "metadata"]
+    {
         assert_eq!(is[field], was[field], "{field}");
     }
     assert_eq!(was["output"], "answer");
@@ -444,31 +300,15 @@ async fn a_body_with_a_content_encoding_is_refused_as_such_and_not_as_bad_json()
     let score = json!({ "traceId": "t", "name": "s", "value": 1 }).to_string();
     let json = ("content-type", "application/json");
     for path in [BATCH, "/api/public/scores", "/api/public/v2/prompts"] {
-        for encoding in [
-            "gzip",
-            "GZIP",
-            "br",
-            "zstd",
-            "deflate",
-            "identity, gzip",
-            "x",
-        ] {
+        for encoding in ["gzip", "GZIP", "br", "zstd", "deflate", "identity, gzip", "x"] {
             let headers = [json, ("content-encoding", encoding)];
-            let sent = app
-                .client
-                .send(Method::POST, path, &headers, "\u{1f}\u{8b}");
+            let sent = app.client.send(Method::POST, path, &headers, "\u{1f}\u{8b}");
             let refused = sent.await.unwrap();
             assert_eq!(refused.status, 415, "{path} {encoding}");
-            assert!(
-                refused.text().contains("Content-Encoding"),
-                "{}",
-                refused.text()
-            );
+            assert!(refused.text().contains("Content-Encoding"), "{}", refused.text());
         }
     }
     let headers = [json, ("content-encoding", "identity")];
-    let sent = app
-        .client
-        .send(Method::POST, "/api/public/scores", &headers, score);
+    let sent = app.client.send(Method::POST, "/api/public/scores", &headers, score);
     assert_eq!(sent.await.unwrap().status, 200);
 }

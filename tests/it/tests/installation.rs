@@ -45,18 +45,10 @@ async fn add(file: &Path, data: &Path) -> (bool, String) {
 /// As [`add`], with further arguments.
 async fn add_with(file: &Path, data: &Path, more: &[&str]) -> (bool, String) {
     let mut add = command(&["plugin", "add"]).unwrap();
-    let done = add
-        .arg(file)
-        .arg("--data-dir")
-        .arg(data)
-        .args(more)
-        .output();
+    let done = add.arg(file).arg("--data-dir").arg(data).args(more).output();
     let done = done.await.unwrap();
     let said = [done.stdout, done.stderr].concat();
-    (
-        done.status.success(),
-        String::from_utf8_lossy(&said).into_owned(),
-    )
+    (done.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
 async fn make(child: &Child, plugin: &str) -> (u16, Value) {
@@ -171,11 +163,7 @@ async fn the_demo_listens_where_it_is_told_and_says_what_becomes_of_its_data() {
         };
         let (mut process, said) = demo_until(demo, "Stop with Ctrl+C").await;
         let said = said.join("\n");
-        assert_eq!(
-            origin_in(&said).unwrap(),
-            format!("http://{address}"),
-            "{said}"
-        );
+        assert_eq!(origin_in(&said).unwrap(), format!("http://{address}"), "{said}");
         assert!(said.contains("the data stay in"), "{said}");
         process.kill().await.unwrap();
         assert!(data.join("perpend.db").exists());
@@ -196,11 +184,7 @@ async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_res
     let done = demo.env_clear().output().await.unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{said}");
-    for part in [
-        "perpend/python",
-        "perpend/javascript",
-        "perpend/autoevals-js",
-    ] {
+    for part in ["perpend/python", "perpend/javascript", "perpend/autoevals-js"] {
         let left_out = said.lines().any(|line| {
             line.contains("left out") && line.contains(part) && line.contains("perpend plugin add")
         });

@@ -28,11 +28,8 @@ fn reply(contains: Option<&str>, score: f64) -> Value {
 
 /// A judge that follows one kind of planted instructions, and the label of a person on each of 40 generations.
 async fn labelled(app: &TestApp) -> Value {
-    let replies = json!([
-        reply(Some("Ignoriere"), 0.5),
-        reply(Some("rude"), 0.1),
-        reply(None, 0.9),
-    ]);
+    let replies =
+        json!([reply(Some("Ignoriere"), 0.5), reply(Some("rude"), 0.1), reply(None, 0.9),]);
     connect(app, "main", replies).await;
     let (status, made) = call(app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
     assert_eq!(status, 200, "{made}");
@@ -55,9 +52,7 @@ async fn labelled(app: &TestApp) -> Value {
 }
 
 fn is_near(value: &Value, expected: f64) -> bool {
-    value
-        .as_f64()
-        .is_some_and(|value| (value - expected).abs() < 1e-9)
+    value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9)
 }
 
 async fn story(app: TestApp) {
@@ -96,11 +91,7 @@ async fn story(app: TestApp) {
     let plants = check["plants"].as_array().unwrap();
     assert_eq!(plants.len(), 5, "{check}");
     for kind in plants {
-        let n_flipped = if kind["kind"] == "other_language" {
-            10
-        } else {
-            0
-        };
+        let n_flipped = if kind["kind"] == "other_language" { 10 } else { 0 };
         assert_eq!(
             (&kind["plantedCount"], &kind["flippedCount"]),
             (&json!(10), &json!(n_flipped)),
@@ -112,12 +103,7 @@ async fn story(app: TestApp) {
     assert!(is_near(&check["costUsd"], COST * n_calls as f64), "{check}");
 
     // Nothing but the check itself is kept, with its version.
-    let scores = app
-        .client
-        .get("/api/public/v3/scores?limit=100")
-        .await
-        .unwrap()
-        .json();
+    let scores = app.client.get("/api/public/v3/scores?limit=100").await.unwrap().json();
     assert_eq!(perpend_it::count(&scores), 40, "{scores}");
     let listed = app.client.get(&path).await.unwrap().json();
     assert_eq!(listed["data"], json!([check]));
@@ -157,26 +143,14 @@ async fn a_check_that_cannot_say_anything_is_refused_with_the_field_and_the_reas
     let item = |label: Value| json!({ "item": { "output": "Thanks." }, "label": label });
     for (body, status, field) in [
         (json!({}), 400, "against"),
-        (
-            json!({ "against": "human", "items": [item(json!(1))] }),
-            400,
-            "against",
-        ),
+        (json!({ "against": "human", "items": [item(json!(1))] }), 400, "against"),
         (json!({ "against": "nobody" }), 422, "against"),
         (json!({ "items": [] }), 400, "items"),
         (json!({ "items": [item(json!("good"))] }), 422, "against"),
-        (
-            json!({ "items": [item(json!([1]))] }),
-            400,
-            "items[0].label",
-        ),
+        (json!({ "items": [item(json!([1]))] }), 400, "items[0].label"),
         (json!({ "against": "human", "runs": 6 }), 400, "runs"),
         (json!({ "against": "human", "limit": 0 }), 400, "limit"),
-        (
-            json!({ "against": "human", "score": "other" }),
-            422,
-            "score",
-        ),
+        (json!({ "against": "human", "score": "other" }), 422, "score"),
     ] {
         let (answered, answer) = call(&app, Method::POST, &path, body.clone()).await;
         assert_eq!(answered, status, "{body}: {answer}");
@@ -194,10 +168,7 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
     labelled(&app).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("labels.jsonl");
-    let lines = [
-        r#"{"output": "Thanks.", "label": 1}"#,
-        r#"{"output": "rude", "label": 0}"#,
-    ];
+    let lines = [r#"{"output": "Thanks.", "label": 1}"#, r#"{"output": "rude", "label": 0}"#];
     std::fs::write(&file, lines.join("\n")).unwrap();
     let check = async |against: &str, more: &[&str]| {
         let mut args = vec!["judge", "check", "politeness", "--against", against];
@@ -215,12 +186,7 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
     };
     let (is_done, said, error) = check("human", &["--no-plants"]).await;
     assert!(is_done, "{error}");
-    for text in [
-        "Spearman's rho",
-        "40 of 40 labels",
-        "equal verdicts",
-        "US dollars",
-    ] {
+    for text in ["Spearman's rho", "40 of 40 labels", "equal verdicts", "US dollars"] {
         assert!(said.contains(text), "{text}: {said}");
     }
     let (is_done, said, error) = check(file.to_str().unwrap(), &["--json"]).await;
@@ -238,10 +204,7 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
     assert!(is_done && error.contains("has 2 items"), "{error}");
     // What the server says is passed on, and a file that is missing is no score.
     let (is_done, _, error) = check("human", &["--runs", "9"]).await;
-    assert!(
-        !is_done && error.contains("a number from 1 to 5"),
-        "{error}"
-    );
+    assert!(!is_done && error.contains("a number from 1 to 5"), "{error}");
     let (is_done, _, error) = check("lables.jsonl", &[]).await;
     assert!(!is_done && error.contains("No such file"), "{error}");
     std::fs::write(&file, "{}").unwrap();

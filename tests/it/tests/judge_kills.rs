@@ -5,10 +5,7 @@
 //! end each target has one score.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the routes of a test provider need no guard"
-)]
+#![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,12 +36,8 @@ const ORDER: &str = "PERPEND_TEST_JUDGE_KILL";
 const NAME: &str = "judge_kills::a_killed_server_pays_for_no_reply_twice_and_loses_no_score";
 /// Longer than a lease.
 const BETWEEN: Duration = Duration::from_secs(600);
-const PLACES: [&str; 4] = [
-    "asking: kept",
-    "finishing: ended",
-    "finishing: scored",
-    "finishing: counted",
-];
+const PLACES: [&str; 4] =
+    ["asking: kept", "finishing: ended", "finishing: scored", "finishing: counted"];
 /// For a process that is not killed.
 const NOWHERE: &str = "nowhere";
 pub(crate) const PRIVATE: (&str, &str) = ("exports.private_endpoints", "127.0.0.1");
@@ -57,17 +50,11 @@ async fn provider() -> (String, Asked) {
     let asked = Asked::default();
     let counted = Arc::clone(&asked);
     let answer = async move |Json(request): Json<Value>| {
-        *counted
-            .lock()
-            .unwrap()
-            .entry(request.to_string())
-            .or_default() += 1;
+        *counted.lock().unwrap().entry(request.to_string()).or_default() += 1;
         let messages = request["messages"].as_array().unwrap();
         let is_odd = request["seed"].as_u64().is_some_and(|seed| seed % 2 == 1);
         // Two seeds follow each other, so that one of them is odd.
-        let is_first = messages
-            .iter()
-            .all(|message| message["role"] != "assistant");
+        let is_first = messages.iter().all(|message| message["role"] != "assistant");
         let score = if is_odd && is_first { "high" } else { "0.5" };
         let content = format!(r#"{{"reasoning":"It thanks.","score":{score}}}"#);
         let message = json!({ "role": "assistant", "content": content });
@@ -213,10 +200,7 @@ async fn kill_and_check(database: TempDatabase) {
         n_kills += u32::from(is_killed);
         *killed_at.entry(at).or_default() += u32::from(is_killed);
         number += 1;
-        assert!(
-            number < 3 * N_KILLS,
-            "processes are not killed: {killed_at:?}"
-        );
+        assert!(number < 3 * N_KILLS, "processes are not killed: {killed_at:?}");
     }
     eprintln!("{url}: {killed_at:?} in {number} processes");
     check(data.path(), &url, number, &asked).await;
@@ -225,12 +209,7 @@ async fn kill_and_check(database: TempDatabase) {
 async fn check(data: &Path, url: &str, number: u32, asked: &Asked) {
     let ahead = BETWEEN * (number + 2);
     let settings = settings(url);
-    let app = TestApp::in_dir(
-        data,
-        &settings,
-        TestClock::ahead(ahead),
-        Breakpoints::default(),
-    );
+    let app = TestApp::in_dir(data, &settings, TestClock::ahead(ahead), Breakpoints::default());
     let app = app.await.unwrap();
     let mut scores = BTreeMap::new();
     let all = "/api/public/v3/scores?fields=details,subject&limit=100";
@@ -271,10 +250,7 @@ async fn check(data: &Path, url: &str, number: u32, asked: &Asked) {
     // Both repeats of the judge may be under way when the server is killed.
     let n_again = n_asked - n_distinct;
     let most = u64::from(N_KILLS) * 2;
-    assert!(
-        0 < n_again && n_again <= most,
-        "{n_again} of {n_asked} were asked again"
-    );
+    assert!(0 < n_again && n_again <= most, "{n_again} of {n_asked} were asked again");
     app.stop().await.unwrap();
 }
 

@@ -54,27 +54,15 @@ fn trace(number: u64) -> Value {
         })
     };
     let steps = (1..=N_STEPS).map(|step| span(step + 1, "step", Some(output(step))));
-    let spans: Vec<Value> = [span(1, "booking", None)]
-        .into_iter()
-        .chain(steps)
-        .collect();
+    let spans: Vec<Value> = [span(1, "booking", None)].into_iter().chain(steps).collect();
     json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] })
 }
 
 async fn send(app: &TestApp, number: u64) {
-    let sent = app
-        .client
-        .json(Method::POST, OTLP, &trace(number))
-        .await
-        .unwrap();
+    let sent = app.client.json(Method::POST, OTLP, &trace(number)).await.unwrap();
     assert_eq!(sent.status, 200, "{}", sent.text());
-    let stored = format!(
-        "/api/public/v2/observations?traceId={}&limit=1",
-        trace_id(number)
-    );
-    app.wait_for(&stored, |listed| count(listed) == 1)
-        .await
-        .unwrap();
+    let stored = format!("/api/public/v2/observations?traceId={}&limit=1", trace_id(number));
+    app.wait_for(&stored, |listed| count(listed) == 1).await.unwrap();
 }
 
 /// A model that searches, reads what it found, and says whether it has seen the fact.
@@ -134,33 +122,18 @@ async fn explored_story(app: TestApp) {
     assert_eq!(score["comment"], "The code was told: 4711.", "{score}");
     let explored = &score["metadata"]["explored"];
     assert_eq!(
-        (
-            &explored["calls"],
-            &explored["model_calls"],
-            &explored["ended"]
-        ),
+        (&explored["calls"], &explored["model_calls"], &explored["ended"]),
         (&json!(2), &json!(3), &json!("enough")),
         "{score}"
     );
     assert_eq!(explored["input_tokens"], 60_400, "{score}");
     let evidence = explored["evidence"].as_array().unwrap();
-    let tools: Vec<_> = evidence
-        .iter()
-        .map(|one| one["tool"].as_str().unwrap())
-        .collect();
+    let tools: Vec<_> = evidence.iter().map(|one| one["tool"].as_str().unwrap()).collect();
     assert_eq!(tools, ["outline", "search", "read"], "{score}");
     assert_eq!(evidence[0]["observations"], N_STEPS + 1);
     assert_eq!(
-        (
-            &evidence[2]["observation"],
-            &evidence[2]["from"],
-            &evidence[2]["to"]
-        ),
-        (
-            &json!(Trace::span_id(FACT + 1)),
-            &json!(PLACE),
-            &json!(PLACE + 600)
-        )
+        (&evidence[2]["observation"], &evidence[2]["from"], &evidence[2]["to"]),
+        (&json!(Trace::span_id(FACT + 1)), &json!(PLACE), &json!(PLACE + 600))
     );
     let read = &output(FACT)[PLACE..PLACE + 600];
     let digest = perpend_domain::plugin::Digest::of(read.as_bytes()).to_string();
@@ -171,11 +144,7 @@ async fn explored_story(app: TestApp) {
     let again = tried(&app, &evaluator, 1).await;
     assert_eq!(first["scores"].to_string(), again["scores"].to_string());
     let shown = &first["scores"][0]["metadata"]["explored"]["evidence"];
-    assert_eq!(
-        shown.to_string(),
-        explored["evidence"].to_string(),
-        "{first}"
-    );
+    assert_eq!(shown.to_string(), explored["evidence"].to_string(), "{first}");
     app.stop().await.unwrap();
 }
 
@@ -207,17 +176,9 @@ async fn a_digest_shows_the_failed_step_and_says_what_it_left_out() {
     assert_eq!(score["comment"], "The booking failed.", "{result}");
     let digest = &score["metadata"]["digest"];
     assert_eq!(digest["observations"], N_STEPS + 1, "{score}");
-    let (all, kept) = (
-        digest["bytes"].as_u64().unwrap(),
-        digest["kept_bytes"].as_u64().unwrap(),
-    );
+    let (all, kept) = (digest["bytes"].as_u64().unwrap(), digest["kept_bytes"].as_u64().unwrap());
     assert!(3_000_000 < all && kept < 80_000, "{digest}");
-    assert!(
-        score["metadata"]["truncated"]["output"]["bytes"]
-            .as_u64()
-            .unwrap()
-            > 3_000_000
-    );
+    assert!(score["metadata"]["truncated"]["output"]["bytes"].as_u64().unwrap() > 3_000_000);
     assert_eq!(result["modelCalls"].as_array().unwrap().len(), 1);
     let again = tried(&app, &evaluator, 1).await;
     assert_eq!(again["scores"], result["scores"]);
@@ -247,11 +208,7 @@ async fn only_a_judge_that_reads_the_trace_has_to_be_granted_it() {
         let (answered, said) = call(&app, Method::POST, EVALUATORS, judge(large, &model)).await;
         assert_eq!(answered, status, "{large}: {said}");
         let names = said.to_string();
-        assert_eq!(
-            names.contains("reads the trace of its item"),
-            status == 422,
-            "{said}"
-        );
+        assert_eq!(names.contains("reads the trace of its item"), status == 422, "{said}");
     }
     let both = json!(["model", "trace"]);
     for (member, value, place) in [

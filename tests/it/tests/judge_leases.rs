@@ -1,10 +1,7 @@
 //! A judge whose lease ends while it waits for a provider: whoever takes the execution over asks, and it asks no more.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the routes of a test provider need no guard"
-)]
+#![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -86,19 +83,13 @@ async fn story(settings: &[(&'static str, &str)]) {
     app.clock.advance(Duration::from_secs(600));
     // Another batch takes the execution, asks again what was not answered of its two questions, and scores.
     let scores = app.scores(1).await.unwrap();
-    assert_eq!(
-        provider.n_asked(),
-        3,
-        "only what was under way is asked twice"
-    );
+    assert_eq!(provider.n_asked(), 3, "only what was under way is asked twice");
     provider.gate.add_permits(1);
     // The batch that lost the lease ends before the server does.
     let execution = scores[0]["origin"]["executionId"].as_str().unwrap();
     let path = format!("/api/v1/executions/{execution}");
     let has_late = |shown: &serde_json::Value| {
-        shown["modelCalls"]
-            .as_array()
-            .is_some_and(|calls| 3 <= calls.len())
+        shown["modelCalls"].as_array().is_some_and(|calls| 3 <= calls.len())
     };
     app.wait_for(&path, has_late).await.unwrap();
     app.stop().await.unwrap();

@@ -127,23 +127,11 @@ async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
     let mut neither = judge_of(&json!({ "name": "tone" }));
     neither.as_object_mut().unwrap().remove("promptRef");
     for (body, status, part) in [
-        (
-            judge_of(&json!({ "name": "tone", "version": 7 })),
-            400,
-            "version 7",
-        ),
+        (judge_of(&json!({ "name": "tone", "version": 7 })), 400, "version 7"),
         (judge_of(&json!({ "name": "nobody" })), 400, "promptRef"),
         (judge_of(&json!(["tone"])), 400, "promptRef"),
-        (
-            judge_of(&json!({ "name": "tone", "label": "x" })),
-            400,
-            "label",
-        ),
-        (
-            judge_of(&json!({ "name": "chat", "version": 1 })),
-            422,
-            "placeholder",
-        ),
+        (judge_of(&json!({ "name": "tone", "label": "x" })), 400, "label"),
+        (judge_of(&json!({ "name": "chat", "version": 1 })), 422, "placeholder"),
         (judge_of(&json!({ "name": "tone" })), 400, "customer"),
         (neither, 400, "prompt or promptRef is expected"),
     ] {

@@ -3,10 +3,7 @@
 //! The provider holds each request until the test releases it, so that claims rest on the order of requests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the routes of a test provider need no guard"
-)]
+#![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,11 +67,7 @@ impl Provider {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self {
-            url,
-            holds,
-            arrivals,
-        }
+        Self { url, holds, arrivals }
     }
 
     fn hold(&self) {
@@ -123,9 +116,7 @@ async fn judging(app: &TestApp, name: &str, more: Value) -> String {
     let mut rule = json!({ "filter": [
         { "type": "string", "column": "name", "operator": "=", "value": name },
     ] });
-    rule.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     app.rule(made["id"].as_str().unwrap(), rule).await.unwrap()
 }
 
@@ -135,9 +126,7 @@ async fn until_waiting(app: &TestApp, connection: &str, n: usize) {
         let used = app.app.llm.connection_use(connection);
         used.n_waiting == n && used.n_in_flight == N_PLACES
     };
-    app.wait_for("/api/public/health", is_reached)
-        .await
-        .unwrap();
+    app.wait_for("/api/public/health", is_reached).await.unwrap();
 }
 
 async fn ingest(app: &TestApp, name: &str, numbers: std::ops::Range<u64>) {

@@ -68,10 +68,7 @@ async fn main_story(app: TestApp) {
     assert_eq!(made["type"], "llm_as_judge");
     assert_eq!(made["variables"], json!(["output"]));
     assert_eq!(made["prompt"][0]["role"], "user");
-    assert_eq!(
-        made["modelConfig"],
-        json!({ "provider": "main", "model": "gpt-4o-mini" })
-    );
+    assert_eq!(made["modelConfig"], json!({ "provider": "main", "model": "gpt-4o-mini" }));
     assert_eq!(made["outputDefinition"]["maxValue"], 1.0);
     let evaluator = made["id"].as_str().unwrap();
     app.rule(evaluator, generations()).await.unwrap();
@@ -81,20 +78,14 @@ async fn main_story(app: TestApp) {
     let scores = app.scores(1).await.unwrap();
     let score = &scores[0];
     assert_eq!(score["name"], "politeness");
-    assert_eq!(
-        (&score["value"], &score["source"]),
-        (&json!(0.9), &json!("EVAL"))
-    );
+    assert_eq!((&score["value"], &score["source"]), (&json!(0.9), &json!("EVAL")));
     assert_eq!(score["comment"], "It thanks.");
     let execution = score["origin"]["executionId"].as_str().unwrap();
     let path = format!("/api/v1/executions/{execution}");
     let shown = app.client.get(&path).await.unwrap().json();
     let exchange = &shown["modelCalls"][0];
     assert_eq!(exchange["model"], "gpt-4o-mini", "{shown}");
-    assert_eq!(
-        (&exchange["inputTokens"], &exchange["outputTokens"]),
-        (&json!(100), &json!(10))
-    );
+    assert_eq!((&exchange["inputTokens"], &exchange["outputTokens"]), (&json!(100), &json!(10)));
     // 100 tokens at 0.15 and 10 at 0.60 dollars for a million.
     let cost = shown["costUsd"].as_f64().unwrap();
     assert!((cost - 0.000_021).abs() < 1e-12, "{cost}");
@@ -106,11 +97,7 @@ async fn main_story(app: TestApp) {
 /// The execution is a trace too, which no rule takes.
 async fn own_trace(app: &TestApp, score: &Value) {
     let execution = score["origin"]["executionId"].as_str().unwrap();
-    let full = app
-        .client
-        .get("/api/public/v3/scores?fields=details")
-        .await
-        .unwrap();
+    let full = app.client.get("/api/public/v3/scores?fields=details").await.unwrap();
     let metadata = &full.json()["data"][0]["metadata"];
     assert_eq!(metadata["execution_trace_id"], execution, "{metadata}");
     let path = format!("/api/public/traces/{execution}");
@@ -126,10 +113,7 @@ async fn own_trace(app: &TestApp, score: &Value) {
     let (root, call) = (of_kind("EVALUATOR"), of_kind("GENERATION"));
     assert_eq!(call["parentObservationId"], root["id"]);
     assert_eq!(root["metadata"]["outcome"], "completed", "{root}");
-    assert_eq!(
-        root["metadata"]["target_trace_id"],
-        score["subject"]["traceId"]
-    );
+    assert_eq!(root["metadata"]["target_trace_id"], score["subject"]["traceId"]);
     assert_eq!(call["model"], "gpt-4o-mini");
     assert_eq!(call["usageDetails"]["input"], 100, "{call}");
     let cost = call["costDetails"]["total"].as_f64().unwrap();
@@ -157,11 +141,7 @@ async fn own_trace(app: &TestApp, score: &Value) {
     assert_eq!(again["observations"], trace["observations"]);
     let all = format!("/api/v1/executions?traceId={execution}");
     let of_own = app.client.get(&all).await.unwrap().json();
-    assert_eq!(
-        count(&of_own),
-        0,
-        "an evaluation is not evaluated: {of_own}"
-    );
+    assert_eq!(count(&of_own), 0, "an evaluation is not evaluated: {of_own}");
 }
 
 #[tokio::test]
@@ -194,13 +174,8 @@ async fn a_judge_without_a_model_asks_the_default_model_and_waits_when_it_is_gon
     connect(&app, "main", polite()).await;
     let default = "/api/v1/llm-connections/default-model";
     let choice = json!({ "provider": "main", "model": "gpt-4o-mini" });
-    let (status, _) = call(
-        &app,
-        Method::PUT,
-        default,
-        json!({ "provider": "other", "model": "m" }),
-    )
-    .await;
+    let (status, _) =
+        call(&app, Method::PUT, default, json!({ "provider": "other", "model": "m" })).await;
     assert_eq!(status, 400);
     let (status, put) = call(&app, Method::PUT, default, choice.clone()).await;
     assert_eq!((status, &put), (200, &choice));
@@ -208,22 +183,15 @@ async fn a_judge_without_a_model_asks_the_default_model_and_waits_when_it_is_gon
     assert_eq!(status, 200, "{made}");
     let evaluator = made["id"].as_str().unwrap();
     app.rule(evaluator, generations()).await.unwrap();
-    app.ingest(&Trace::new(1, "ticket").generation("answer", "Thanks."))
-        .await
-        .unwrap();
+    app.ingest(&Trace::new(1, "ticket").generation("answer", "Thanks.")).await.unwrap();
     app.scores(1).await.unwrap();
 
     let (status, _) = call(&app, Method::DELETE, default, Value::Null).await;
     assert_eq!(status, 200);
     let one = format!("{EVALUATORS}/{evaluator}");
     let paused = app.client.get(&one).await.unwrap().json();
-    assert_eq!(
-        paused["pausedReason"], "DEFAULT_EVAL_MODEL_MISSING",
-        "{paused}"
-    );
-    app.ingest(&Trace::new(2, "ticket").generation("answer", "Thanks."))
-        .await
-        .unwrap();
+    assert_eq!(paused["pausedReason"], "DEFAULT_EVAL_MODEL_MISSING", "{paused}");
+    app.ingest(&Trace::new(2, "ticket").generation("answer", "Thanks.")).await.unwrap();
     let (status, _) = call(&app, Method::PUT, default, choice).await;
     assert_eq!(status, 200);
     let resumed = app.client.get(&one).await.unwrap().json();
@@ -248,17 +216,10 @@ async fn a_key_that_is_no_longer_accepted_holds_what_waits_until_the_connection_
     let one = format!("{EVALUATORS}/{evaluator}");
     let is_paused = |answer: &Value| answer["status"] == "paused";
     let paused = app.wait_for(&one, is_paused).await.unwrap();
-    assert_eq!(
-        paused["pausedReason"], "LLM_CONNECTION_AUTH_INVALID",
-        "{paused}"
-    );
+    assert_eq!(paused["pausedReason"], "LLM_CONNECTION_AUTH_INVALID", "{paused}");
     let executions = format!("/api/v1/executions?traceId={}", trace.id);
     let shown = app.client.get(&executions).await.unwrap().json();
-    assert_eq!(
-        (count(&shown), &shown["data"][0]["state"]),
-        (1, &json!("held")),
-        "{shown}"
-    );
+    assert_eq!((count(&shown), &shown["data"][0]["state"]), (1, &json!("held")), "{shown}");
     assert_eq!(shown["data"][0]["errorClass"], "auth_invalid", "{shown}");
     let health = "/api/v1/evaluation-health";
     let failing = app.client.get(health).await.unwrap().json();
@@ -266,10 +227,7 @@ async fn a_key_that_is_no_longer_accepted_holds_what_waits_until_the_connection_
     let problem = &failing["problems"][0];
     assert_eq!(problem["kind"], "evaluator_paused", "{failing}");
     assert_eq!(problem["reason"], "LLM_CONNECTION_AUTH_INVALID");
-    assert_eq!(
-        (&problem["providers"][0], &problem["waiting"]),
-        (&json!("main"), &json!(1))
-    );
+    assert_eq!((&problem["providers"][0], &problem["waiting"]), (&json!("main"), &json!(1)));
 
     connect(&app, "main", polite()).await;
     let scores = app.scores(1).await.unwrap();
@@ -285,13 +243,7 @@ async fn a_connection_that_is_deleted_pauses_its_judges_at_once() {
     let id = connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
     let one = format!("{EVALUATORS}/{}", made["id"].as_str().unwrap());
-    let (status, _) = call(
-        &app,
-        Method::DELETE,
-        &format!("{CONNECTIONS}/{id}"),
-        Value::Null,
-    )
-    .await;
+    let (status, _) = call(&app, Method::DELETE, &format!("{CONNECTIONS}/{id}"), Value::Null).await;
     assert_eq!(status, 200);
     let paused = app.client.get(&one).await.unwrap().json();
     assert_eq!(paused["pausedReason"], "LLM_CONNECTION_MISSING", "{paused}");
@@ -306,9 +258,7 @@ async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
-    app.rule(made["id"].as_str().unwrap(), generations())
-        .await
-        .unwrap();
+    app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
     let too_good = json!([{ "reply": { "reasoning": "Too good.", "score": 7 } }]);
     connect(&app, "main", too_good).await;
     let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");
@@ -319,30 +269,12 @@ async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
         state == "failed" || state == "delayed"
     };
     let shown = app.wait_for(&executions, has_failed).await.unwrap();
-    assert_eq!(
-        shown["data"][0]["errorClass"], "malformed_output",
-        "{shown}"
-    );
-    let one = format!(
-        "/api/v1/executions/{}",
-        shown["data"][0]["id"].as_str().unwrap()
-    );
+    assert_eq!(shown["data"][0]["errorClass"], "malformed_output", "{shown}");
+    let one = format!("/api/v1/executions/{}", shown["data"][0]["id"].as_str().unwrap());
     let exchanges = app.client.get(&one).await.unwrap().json();
     // The first answer and two re-asks, each paid for.
-    assert!(
-        3 <= exchanges["modelCalls"].as_array().unwrap().len(),
-        "{exchanges}"
-    );
-    assert_eq!(
-        count(
-            &app.client
-                .get("/api/public/v3/scores")
-                .await
-                .unwrap()
-                .json()
-        ),
-        0
-    );
+    assert!(3 <= exchanges["modelCalls"].as_array().unwrap().len(), "{exchanges}");
+    assert_eq!(count(&app.client.get("/api/public/v3/scores").await.unwrap().json()), 0);
     app.stop().await.unwrap();
 }
 
@@ -363,34 +295,21 @@ async fn what_failed_of_one_class_is_tried_again_together() {
         app.ingest(&trace).await.unwrap();
     }
     let failed = "/api/v1/failed-executions";
-    app.wait_for(failed, |failed| count(failed) == 3)
-        .await
-        .unwrap();
+    app.wait_for(failed, |failed| count(failed) == 3).await.unwrap();
     connect(&app, "main", polite()).await;
     let requeue = format!("{failed}/requeue");
     for (body, status, n) in [
         (json!({ "errorClass": "bad_weather" }), 400, None),
         (json!({ "limit": 0 }), 400, None),
-        (
-            json!({ "errorClass": "context_too_long", "evaluationRuleId": "other" }),
-            200,
-            Some(0),
-        ),
-        (
-            json!({ "errorClass": "context_too_long", "evaluationRuleId": rule }),
-            200,
-            Some(2),
-        ),
+        (json!({ "errorClass": "context_too_long", "evaluationRuleId": "other" }), 200, Some(0)),
+        (json!({ "errorClass": "context_too_long", "evaluationRuleId": rule }), 200, Some(2)),
     ] {
         let (answered, said) = call(&app, Method::POST, &requeue, body).await;
         assert_eq!((answered, said["requeued"].as_u64()), (status, n), "{said}");
     }
     app.scores(2).await.unwrap();
     let left = app.client.get(failed).await.unwrap().json();
-    assert_eq!(
-        (count(&left), &left["data"][0]["errorClass"]),
-        (1, &json!("refused"))
-    );
+    assert_eq!((count(&left), &left["data"][0]["errorClass"]), (1, &json!("refused")));
     app.stop().await.unwrap();
 }
 
@@ -408,44 +327,16 @@ async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
     let entry = json!({ "variable": "output", "source": "output" });
     for (body, status, part) in [
         (with("prompt", json!("")), 400, "prompt"),
-        (
-            with("prompt", json!([{ "role": "robot", "content": "x" }])),
-            400,
-            "prompt[0].role",
-        ),
-        (
-            with("modelConfig", json!({ "provider": "nobody", "model": "m" })),
-            422,
-            "nobody",
-        ),
+        (with("prompt", json!([{ "role": "robot", "content": "x" }])), 400, "prompt[0].role"),
+        (with("modelConfig", json!({ "provider": "nobody", "model": "m" })), 422, "nobody"),
         (with("typo", json!(1)), 400, "typo"),
-        (
-            output(json!({ "dataType": "NUMERIC", "minValue": 2, "maxValue": 1 })),
-            422,
-            "config",
-        ),
-        (
-            output(json!({ "dataType": "CATEGORICAL", "categories": ["one"] })),
-            422,
-            "config",
-        ),
-        (
-            output(json!({ "dataType": "GRADE" })),
-            400,
-            "outputDefinition",
-        ),
+        (output(json!({ "dataType": "NUMERIC", "minValue": 2, "maxValue": 1 })), 422, "config"),
+        (output(json!({ "dataType": "CATEGORICAL", "categories": ["one"] })), 422, "config"),
+        (output(json!({ "dataType": "GRADE" })), 400, "outputDefinition"),
         (mapping(json!([])), 200, ""),
-        (
-            mapping(json!([entry, { "variable": "other", "source": "input" }])),
-            400,
-            "other",
-        ),
+        (mapping(json!([entry, { "variable": "other", "source": "input" }])), 400, "other"),
         (mapping(json!([entry, entry])), 400, "twice"),
-        (
-            mapping(json!([{ "variable": "output", "source": "nowhere" }])),
-            400,
-            "nowhere",
-        ),
+        (mapping(json!([{ "variable": "output", "source": "nowhere" }])), 400, "nowhere"),
         (
             mapping(json!([{ "variable": "output", "source": "output", "jsonPath": "a[" }])),
             400,
@@ -505,10 +396,7 @@ async fn a_judge_as_clients_send_it_encloses_judged_text_in_marks_unless_it_opts
         let trial = json!({ "evaluator": judge, "item": { "output": "Thanks." }, "fresh": true });
         let (status, said) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
         assert_eq!(status, 200, "{said}");
-        assert_eq!(
-            said["data"][0]["scores"][0]["value"], expected,
-            "{fence:?}: {said}"
-        );
+        assert_eq!(said["data"][0]["scores"][0]["value"], expected, "{fence:?}: {said}");
     }
     app.stop().await.unwrap();
 }
@@ -530,10 +418,7 @@ async fn addresses_that_cannot_be_requested_are_refused_when_a_connection_is_sav
         });
         let (status, said) = call(&app, Method::PUT, CONNECTIONS, body).await;
         assert_eq!(status, expected, "{url}: {said}");
-        assert!(
-            status == 201 || said.to_string().contains("baseURL"),
-            "{said}"
-        );
+        assert!(status == 201 || said.to_string().contains("baseURL"), "{said}");
     }
     app.stop().await.unwrap();
 }
@@ -558,9 +443,7 @@ async fn a_provider_that_asks_to_wait_is_in_the_health_until_its_connection_is_s
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
-    app.rule(made["id"].as_str().unwrap(), generations())
-        .await
-        .unwrap();
+    app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
     let down = json!([{ "error": { "status": 503, "retryAfterSeconds": 31_536_000 } }]);
     connect(&app, "main", down).await;
     let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");

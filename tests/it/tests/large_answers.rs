@@ -51,11 +51,7 @@ async fn read(origin: &str, path: &str) -> anyhow::Result<(u16, usize)> {
 
 async fn post(client: &Client, path: &str, body: &Value) {
     let answer = client.json(Method::POST, path, body).await.unwrap();
-    assert!(
-        (200..300).contains(&answer.status.as_u16()),
-        "{path}: {}",
-        answer.text()
-    );
+    assert!((200..300).contains(&answer.status.as_u16()), "{path}: {}", answer.text());
 }
 
 async fn fill(client: &Client) {
@@ -82,15 +78,9 @@ async fn fill(client: &Client) {
 
 /// The address of an operation that reads, with its largest answer.
 fn address(path: &str, operation: &Value) -> String {
-    let known = [
-        ("{sessionId}", "s"),
-        ("{datasetName}", "d"),
-        ("{promptName}", "p1"),
-        ("{id}", "i1"),
-    ];
-    let path = known.iter().fold(path.to_owned(), |path, (name, value)| {
-        path.replace(name, value)
-    });
+    let known =
+        [("{sessionId}", "s"), ("{datasetName}", "d"), ("{promptName}", "p1"), ("{id}", "i1")];
+    let path = known.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
     let path = path.replace(['{', '}'], "");
     let mut query = Vec::new();
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
@@ -168,9 +158,7 @@ async fn a_list_of_large_rows_is_complete_by_cursor_and_by_page() {
     let mut ids = BTreeSet::new();
     for n in 0..N {
         let trace = Trace::new(n + 1, "root").attribute("session.id", "s");
-        app.ingest(&trace.generation("answer", &output))
-            .await
-            .unwrap();
+        app.ingest(&trace.generation("answer", &output)).await.unwrap();
     }
     let (mut cursor, mut n_pages) = (String::new(), 0);
     loop {
@@ -209,17 +197,12 @@ async fn a_list_of_large_rows_is_complete_by_cursor_and_by_page() {
 
 #[tokio::test]
 async fn a_connection_that_takes_an_answer_too_slowly_is_closed_and_its_memory_is_returned() {
-    let settings = [
-        ("answers.pause_seconds", "1"),
-        ("answers.min_kib_per_second", "1024"),
-    ];
+    let settings = [("answers.pause_seconds", "1"), ("answers.min_kib_per_second", "1024")];
     let app = TestApp::with(&settings).await.unwrap();
     let output = "o".repeat(OUTPUT);
     for n in 0..4 {
         let trace = Trace::new(n + 1, "root").attribute("session.id", "s");
-        app.ingest(&trace.generation("answer", &output))
-            .await
-            .unwrap();
+        app.ingest(&trace.generation("answer", &output)).await.unwrap();
     }
     let path = "/api/public/observations?limit=100";
     let (_, whole) = read(&app.origin, path).await.unwrap();

@@ -19,36 +19,12 @@ const ROUNDS: u64 = 20;
 #[tokio::test]
 async fn bad_settings_stop_the_start_and_name_the_key() {
     for (args, env, parts) in [
-        (
-            &["--listen", "nowhere"][..],
-            None,
-            ["server.listen", "127.0.0.1:4717"],
-        ),
-        (
-            &["--database-url", "mysql://x"],
-            None,
-            ["database.url", "postgres://"],
-        ),
-        (
-            &[],
-            Some(("PERPEND_LISTN", "x")),
-            ["PERPEND_LISTN", "PERPEND_LISTEN"],
-        ),
-        (
-            &[],
-            Some(("PERPEND_INIT_PUBLIC_KEY", "x")),
-            ["init.secret_key", "both"],
-        ),
-        (
-            &["--config", "/no/such/file.toml"],
-            None,
-            ["/no/such/file.toml", "cannot read"],
-        ),
-        (
-            &["--data-dir", "/proc/none"],
-            None,
-            ["/proc/none", "cannot make"],
-        ),
+        (&["--listen", "nowhere"][..], None, ["server.listen", "127.0.0.1:4717"]),
+        (&["--database-url", "mysql://x"], None, ["database.url", "postgres://"]),
+        (&[], Some(("PERPEND_LISTN", "x")), ["PERPEND_LISTN", "PERPEND_LISTEN"]),
+        (&[], Some(("PERPEND_INIT_PUBLIC_KEY", "x")), ["init.secret_key", "both"]),
+        (&["--config", "/no/such/file.toml"], None, ["/no/such/file.toml", "cannot read"]),
+        (&["--data-dir", "/proc/none"], None, ["/proc/none", "cannot make"]),
     ] {
         let mut serve = command(&["serve"]).unwrap();
         serve.args(args).envs(env);
@@ -116,12 +92,7 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
 async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().to_str().unwrap();
-    Child::start(data.path())
-        .await
-        .unwrap()
-        .kill()
-        .await
-        .unwrap();
+    Child::start(data.path()).await.unwrap().kill().await.unwrap();
     let refused = async |args: &[&str]| {
         let ended = command(args).unwrap().output().await.unwrap();
         assert!(!ended.status.success(), "{args:?}");
@@ -189,10 +160,7 @@ async fn an_emptied_database_stops_the_start() {
     let at = dir.to_str().unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", at];
     let said = refused_start(&serve).await;
-    assert!(
-        said.contains("0 bytes") && said.contains("backup"),
-        "{said}"
-    );
+    assert!(said.contains("0 bytes") && said.contains("backup"), "{said}");
     assert_eq!(std::fs::metadata(dir.join("perpend.db")).unwrap().len(), 0);
 }
 
@@ -230,23 +198,11 @@ async fn a_deleted_pair_stays_deleted_over_a_restart_with_the_same_settings_and_
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     let organization = ("pk-of-org", "sk-of-org-long-enough");
-    let settings = [
-        "--init-org-public-key",
-        organization.0,
-        "--init-org-secret-key",
-        organization.1,
-    ];
+    let settings =
+        ["--init-org-public-key", organization.0, "--init-org-secret-key", organization.1];
     let mut child = Child::with(&dir, &settings).await.unwrap();
-    let organizer = child
-        .client
-        .clone()
-        .with_keys(organization.0, organization.1);
-    let project = child
-        .client
-        .get("/api/public/projects")
-        .await
-        .unwrap()
-        .json();
+    let organizer = child.client.clone().with_keys(organization.0, organization.1);
+    let project = child.client.get("/api/public/projects").await.unwrap().json();
     let project = project["data"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/public/projects/{project}/apiKeys");
     let keys = organizer.get(&path).await.unwrap().json();
@@ -264,11 +220,7 @@ async fn a_deleted_pair_stays_deleted_over_a_restart_with_the_same_settings_and_
     }
     assert!(!log.contains(KEYS.1), "no secret in the log");
     // Wrong credentials are in the log with where they came from.
-    for part in [
-        "credentials refused",
-        "127.0.0.1",
-        "unknown or expired public key",
-    ] {
+    for part in ["credentials refused", "127.0.0.1", "unknown or expired public key"] {
         assert!(log.contains(part), "{part} in {log}");
     }
 }
@@ -314,11 +266,7 @@ async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     if let Ok(answer) = answer {
         assert_eq!(answer.status, 200);
         let again = Child::start(&data.path().join("data")).await.unwrap();
-        let found = again
-            .client
-            .get(&format!("/api/public/traces/{}", trace_id(1)))
-            .await
-            .unwrap();
+        let found = again.client.get(&format!("/api/public/traces/{}", trace_id(1))).await.unwrap();
         assert_eq!(found.status, 200);
     }
 }
@@ -353,20 +301,13 @@ async fn make_rule(client: &Client) {
     let body = json!({
         "type": "plugin", "name": "e", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 1000 },
     });
-    let made = client
-        .json(Method::POST, "/api/public/v2/evaluators", &body)
-        .await
-        .unwrap()
-        .json();
+    let made = client.json(Method::POST, "/api/public/v2/evaluators", &body).await.unwrap().json();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
     let body = json!({
         "name": "r", "enabled": true, "settleMs": 0, "filter": filter,
         "evaluatorAssignments": [{ "evaluatorId": made["id"] }],
     });
-    let made = client
-        .json(Method::POST, "/api/public/v2/evaluation-rules", &body)
-        .await
-        .unwrap();
+    let made = client.json(Method::POST, "/api/public/v2/evaluation-rules", &body).await.unwrap();
     assert_eq!(made.status, 200, "{}", made.text());
 }
 
@@ -400,13 +341,7 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
         }
         let stop = Arc::new(AtomicBool::new(false));
         let senders: Vec<_> = (0..4)
-            .map(|_| {
-                tokio::spawn(load(
-                    child.client.clone(),
-                    Arc::clone(&next),
-                    Arc::clone(&stop),
-                ))
-            })
+            .map(|_| tokio::spawn(load(child.client.clone(), Arc::clone(&next), Arc::clone(&stop))))
             .collect();
         // Killed after a number of acknowledgements that differs from round to round.
         let goal = next.load(Ordering::SeqCst) + 5 + (round * 7) % 31;
@@ -429,28 +364,13 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
 
     let child = Child::start(&data).await.unwrap();
     for number in &acknowledged {
-        let path = format!(
-            "/api/public/traces/{}?fields=core,observations",
-            trace_id(*number)
-        );
+        let path = format!("/api/public/traces/{}?fields=core,observations", trace_id(*number));
         let found = child.client.get(&path).await.unwrap();
-        assert_eq!(
-            found.status, 200,
-            "trace {number} was acknowledged and is lost"
-        );
-        assert_eq!(
-            found.json()["observations"].as_array().unwrap().len(),
-            2,
-            "trace {number}"
-        );
+        assert_eq!(found.status, 200, "trace {number} was acknowledged and is lost");
+        assert_eq!(found.json()["observations"].as_array().unwrap().len(), 2, "trace {number}");
     }
     // Every generation that arrived is scored in the end, those of unanswered requests too.
-    let arrived = child
-        .client
-        .get("/api/public/traces?limit=1&fields=core")
-        .await
-        .unwrap()
-        .json();
+    let arrived = child.client.get("/api/public/traces?limit=1&fields=core").await.unwrap().json();
     let n_traces = arrived["meta"]["totalItems"].as_u64().unwrap();
     let list = "/api/public/v2/scores?limit=1&fields=score";
     let all = |answer: &Value| answer["meta"]["totalItems"].as_u64() >= Some(n_traces);
@@ -502,16 +422,10 @@ async fn a_damaged_cache_of_compiled_plug_ins_is_made_again() {
     assert!(n_damaged > 0, "nothing was compiled ahead");
     let child = Child::with(&data, &own).await.unwrap();
     let trace = Trace::new(1, "root").generation("answer", "text");
-    let sent = child
-        .client
-        .json(Method::POST, OTLP, &trace.to_json())
-        .await
-        .unwrap();
+    let sent = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
     assert_eq!(sent.status, 200);
-    let scores = wait_for(&child.client, "/api/public/v3/scores", |answer| {
-        count(answer) == 1
-    })
-    .await;
+    let scores =
+        wait_for(&child.client, "/api/public/v3/scores", |answer| count(answer) == 1).await;
     assert_eq!(scores.unwrap()["data"][0]["source"], "EVAL");
 }
 
@@ -541,25 +455,13 @@ async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(locker.stdout.take().unwrap()));
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("locked"));
     let trace = Trace::new(1, "root");
-    let refused = child
-        .client
-        .json(Method::POST, OTLP, &trace.to_json())
-        .await
-        .unwrap();
+    let refused = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert!(refused.headers.contains_key("retry-after"));
     locker.kill().await.unwrap();
     let path = format!("/api/public/traces/{}", trace.id);
-    assert_eq!(
-        child.client.get(&path).await.unwrap().status,
-        404,
-        "nothing of it was kept"
-    );
-    let accepted = child
-        .client
-        .json(Method::POST, OTLP, &trace.to_json())
-        .await
-        .unwrap();
+    assert_eq!(child.client.get(&path).await.unwrap().status, 404, "nothing of it was kept");
+    let accepted = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
     assert_eq!(accepted.status, 200);
     assert_eq!(child.client.get(&path).await.unwrap().status, 200);
 }

@@ -54,10 +54,7 @@ async fn a_key_that_asks_too_often_waits_as_long_as_it_is_told_to() -> anyhow::R
     assert_eq!(body["error"], "Rate limit exceeded");
     let details = &body["details"];
     assert_eq!(details["retryAfterSeconds"], wait);
-    assert_eq!(
-        (&details["limit"], &details["remaining"]),
-        (&json!(2), &json!(0))
-    );
+    assert_eq!((&details["limit"], &details["remaining"]), (&json!(2), &json!(0)));
     let reset_at = Timestamp::parse(details["resetAt"].as_str().context("no resetAt")?)?;
     let reset = header(&refused, "x-ratelimit-reset").context("no reset")?;
     assert_eq!(reset, (reset_at.as_micros() + 999_999) / 1_000_000);
@@ -87,10 +84,7 @@ async fn keys_are_counted_apart_and_invalid_ones_not_at_all() -> anyhow::Result<
     let other = app.other_project().await?;
     for _ in 0..3 {
         let answer = wrong.get(SCORES).await?;
-        assert_eq!(
-            (answer.status.as_u16(), standing(&answer)),
-            (401, (None, None))
-        );
+        assert_eq!((answer.status.as_u16(), standing(&answer)), (401, (None, None)));
     }
     // Whoever knows the public key alone uses up an allowance of its own.
     assert_eq!(public.get(SCORES).await?.status, 403);
@@ -128,16 +122,11 @@ async fn a_page_of_another_origin_may_read_how_its_key_stands() -> anyhow::Resul
     let app = TestApp::with(&[("limits.ingestion_per_minute", "1")]).await?;
     app.clock.stop();
     let browser = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
-    let headers = [
-        ("origin", "http://page"),
-        ("content-type", "application/json"),
-    ];
+    let headers = [("origin", "http://page"), ("content-type", "application/json")];
     let body = json!({ "traceId": "t", "name": "s", "value": 1 }).to_string();
     for status in [200, 429] {
         let path = "/api/public/scores";
-        let answer = browser
-            .send(Method::POST, path, &headers, body.clone())
-            .await?;
+        let answer = browser.send(Method::POST, path, &headers, body.clone()).await?;
         assert_eq!(answer.status, status, "{}", answer.text());
         assert_eq!(answer.headers["access-control-allow-origin"], "http://page");
         let exposed = answer.headers["access-control-expose-headers"].to_str()?;

@@ -62,13 +62,7 @@ async fn spans_keep_what_fits_and_say_what_was_cut() {
     assert_eq!(status, 200);
     let partial = &answer["partialSuccess"];
     assert_eq!(partial.get("rejectedSpans"), None);
-    assert!(
-        partial["errorMessage"]
-            .as_str()
-            .unwrap()
-            .starts_with("1 span"),
-        "{partial}"
-    );
+    assert!(partial["errorMessage"].as_str().unwrap().starts_with("1 span"), "{partial}");
     let cut = observation(&app, "b7ad6b7169203331").await;
     assert!(cut["name"].as_str().unwrap().len() <= 2_400);
     assert!(cut["model"].as_str().unwrap().starts_with("字x字x"));
@@ -88,18 +82,8 @@ async fn events_with_long_ids_are_refused_each_by_its_field() {
     let event = |id: &str, kind: &str, body: Value| json!({ "id": id, "type": kind, "timestamp": "2026-03-01T10:00:00Z", "body": body });
     let refused = [
         ("1", "trace-create", json!({ "id": long() }), "body.id"),
-        (
-            "2",
-            "trace-create",
-            json!({ "id": "t", "userId": long() }),
-            "body.userId",
-        ),
-        (
-            "3",
-            "trace-create",
-            json!({ "id": "t", "sessionId": long() }),
-            "body.sessionId",
-        ),
+        ("2", "trace-create", json!({ "id": "t", "userId": long() }), "body.userId"),
+        ("3", "trace-create", json!({ "id": "t", "sessionId": long() }), "body.sessionId"),
         ("4", "span-create", json!({ "id": long() }), "body.id"),
     ];
     for (id, kind, body, field) in refused {
@@ -113,10 +97,7 @@ async fn events_with_long_ids_are_refused_each_by_its_field() {
         let error = &answer["errors"][0];
         assert_eq!((&error["id"], &error["status"]), (&json!(id), &json!(400)));
         let message = error["message"].as_str().unwrap();
-        assert!(
-            message.starts_with(field) && message.len() < 300,
-            "{message}"
-        );
+        assert!(message.starts_with(field) && message.len() < 300, "{message}");
         observation(&app, &format!("o{id}")).await;
     }
     let facts =
@@ -139,16 +120,10 @@ async fn names_and_ids_of_other_things_are_refused_by_their_field() {
         score[field] = long().into();
         score
     };
-    let mut cases: Vec<(&str, Value, &str)> = [
-        "id",
-        "traceId",
-        "observationId",
-        "name",
-        "sessionId",
-        "datasetRunId",
-    ]
-    .map(|field| ("/api/public/scores", score(field), field))
-    .into();
+    let mut cases: Vec<(&str, Value, &str)> =
+        ["id", "traceId", "observationId", "name", "sessionId", "datasetRunId"]
+            .map(|field| ("/api/public/scores", score(field), field))
+            .into();
     cases.push(("/api/public/v2/datasets", json!({ "name": long() }), "name"));
     let item = json!({ "datasetName": "d", "id": long() });
     cases.push(("/api/public/dataset-items", item, "id"));
@@ -156,9 +131,6 @@ async fn names_and_ids_of_other_things_are_refused_by_their_field() {
         let (status, answer) = send(&app, Method::POST, path, &body).await;
         assert_eq!(status, 400, "{path} {field}: {answer:.300}");
         let text = answer.to_string();
-        assert!(
-            text.contains(&format!("{field}: ")),
-            "{path} {field}: {text:.300}"
-        );
+        assert!(text.contains(&format!("{field}: ")), "{path} {field}: {text:.300}");
     }
 }

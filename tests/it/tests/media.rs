@@ -28,22 +28,12 @@ async fn announce(client: &Client, body: &Value) -> (u16, Value) {
 
 /// Path and query of a signed address.
 fn path(app: &TestApp, url: &Value) -> String {
-    url.as_str()
-        .unwrap()
-        .strip_prefix(&app.origin)
-        .unwrap()
-        .to_owned()
+    url.as_str().unwrap().strip_prefix(&app.origin).unwrap().to_owned()
 }
 
 async fn put(app: &TestApp, path: &str, bytes: &'static [u8]) -> Answer {
-    let headers = [
-        ("content-type", "image/png"),
-        ("x-ms-blob-type", "BlockBlob"),
-    ];
-    app.anonymous()
-        .send(Method::PUT, path, &headers, bytes)
-        .await
-        .unwrap()
+    let headers = [("content-type", "image/png"), ("x-ms-blob-type", "BlockBlob")];
+    app.anonymous().send(Method::PUT, path, &headers, bytes).await.unwrap()
 }
 
 #[tokio::test]
@@ -51,63 +41,27 @@ async fn a_medium_goes_there_and_back_without_a_key() {
     let app = TestApp::new().await.unwrap();
     let (status, announced) = announce(&app.client, &announcement()).await;
     let id = announced["mediaId"].as_str().unwrap();
-    assert_eq!(
-        (status, id),
-        (
-            201,
-            HASH.replace('+', "-").replace('/', "_").get(..22).unwrap()
-        )
-    );
+    assert_eq!((status, id), (201, HASH.replace('+', "-").replace('/', "_").get(..22).unwrap()));
     let one = format!("{MEDIA}/{id}");
-    assert_eq!(
-        app.client.get(&one).await.unwrap().status,
-        404,
-        "nothing is there yet"
-    );
+    assert_eq!(app.client.get(&one).await.unwrap().status, 404, "nothing is there yet");
     let sent = put(&app, &path(&app, &announced["uploadUrl"]), BYTES).await;
     assert_eq!(sent.status, 200, "{}", sent.text());
     let report = json!({ "uploadedAt": "2026-03-01T10:00:00Z", "uploadHttpStatus": 200, "uploadHttpError": null });
-    assert_eq!(
-        app.client
-            .json(Method::PATCH, &one, &report)
-            .await
-            .unwrap()
-            .status,
-        204
-    );
+    assert_eq!(app.client.json(Method::PATCH, &one, &report).await.unwrap().status, 204);
     let found = app.client.get(&one).await.unwrap().json();
     assert_eq!(
         (&found["contentType"], &found["contentLength"]),
         (&json!("image/png"), &json!(BYTES.len()))
     );
-    let read = app
-        .anonymous()
-        .get(&path(&app, &found["url"]))
-        .await
-        .unwrap();
+    let read = app.anonymous().get(&path(&app, &found["url"])).await.unwrap();
     assert_eq!((read.status.as_u16(), read.body.as_slice()), (200, BYTES));
     assert_eq!(read.headers["content-type"], "image/png");
-    assert!(
-        read.headers["content-security-policy"]
-            .to_str()
-            .unwrap()
-            .contains("sandbox")
-    );
+    assert!(read.headers["content-security-policy"].to_str().unwrap().contains("sandbox"));
     let (_, again) = announce(&app.client, &announcement()).await;
-    assert_eq!(
-        (&again["mediaId"], &again["uploadUrl"]),
-        (&announced["mediaId"], &Value::Null)
-    );
+    assert_eq!((&again["mediaId"], &again["uploadUrl"]), (&announced["mediaId"], &Value::Null));
     let other = app.other_project().await.unwrap();
     assert_eq!(other.get(&one).await.unwrap().status, 404);
-    assert_eq!(
-        other
-            .json(Method::PATCH, &one, &report)
-            .await
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(other.json(Method::PATCH, &one, &report).await.unwrap().status, 404);
 }
 
 #[tokio::test]
@@ -115,22 +69,12 @@ async fn only_the_announced_bytes_are_taken_and_only_at_the_signed_address() {
     let app = TestApp::new().await.unwrap();
     let (_, announced) = announce(&app.client, &announcement()).await;
     let address = path(&app, &announced["uploadUrl"]);
-    assert_eq!(
-        put(&app, &address, b"pictura").await.status,
-        400,
-        "another hash"
-    );
+    assert_eq!(put(&app, &address, b"pictura").await.status, 400, "another hash");
     assert_eq!(put(&app, &address, b"pic").await.status, 400, "too short");
-    assert_eq!(
-        put(&app, &address, b"picture and more").await.status,
-        413,
-        "too long"
-    );
-    for (from, to) in [
-        ("signature=", "signature=A"),
-        ("until=", "until=9"),
-        ("project=", "project=x"),
-    ] {
+    assert_eq!(put(&app, &address, b"picture and more").await.status, 413, "too long");
+    for (from, to) in
+        [("signature=", "signature=A"), ("until=", "until=9"), ("project=", "project=x")]
+    {
         let forged = address.replace(from, to);
         assert_eq!(put(&app, &forged, BYTES).await.status, 401, "{to}");
     }
@@ -139,11 +83,7 @@ async fn only_the_announced_bytes_are_taken_and_only_at_the_signed_address() {
     let read = app.anonymous().get(&address).await.unwrap();
     assert_eq!(read.status, 401, "an address to write is none to read");
     app.clock.advance(Duration::from_secs(3_601));
-    assert_eq!(
-        put(&app, &address, BYTES).await.status,
-        401,
-        "its time is over"
-    );
+    assert_eq!(put(&app, &address, BYTES).await.status, 401, "its time is over");
 }
 
 #[tokio::test]
@@ -163,11 +103,7 @@ async fn what_cannot_be_a_medium_is_refused_with_the_field() {
         body[field] = value;
         let (status, refused) = announce(&app.client, &body).await;
         assert_eq!(status, 400, "{field}");
-        let named = if field == "datasetId" {
-            "traceId"
-        } else {
-            field
-        };
+        let named = if field == "datasetId" { "traceId" } else { field };
         assert!(refused.to_string().contains(named), "{field}: {refused}");
     }
     let mut body = announcement();
@@ -194,28 +130,16 @@ async fn an_item_shows_the_media_it_refers_to() {
     let id = announced["mediaId"].as_str().unwrap();
     let reference = format!("@@@langfuseMedia:type=image/png|id={id}|source=bytes@@@");
     let item = json!({ "datasetName": "d", "id": "i", "input": { "doc": [reference] }, "metadata": "@@@langfuseMedia:id=none@@@" });
-    assert_eq!(
-        post("/api/public/dataset-items", item.clone()).await["mediaReferences"],
-        json!([])
-    );
+    assert_eq!(post("/api/public/dataset-items", item.clone()).await["mediaReferences"], json!([]));
     put(&app, &path(&app, &announced["uploadUrl"]), BYTES).await;
-    let list = app
-        .client
-        .get("/api/public/dataset-items?datasetName=d")
-        .await
-        .unwrap()
-        .json();
+    let list = app.client.get("/api/public/dataset-items?datasetName=d").await.unwrap().json();
     let shown = &list["data"][0]["mediaReferences"];
     assert_eq!(shown.as_array().map(Vec::len), Some(1), "{shown}");
     assert_eq!(
         (&shown[0]["field"], &shown[0]["jsonPath"]),
         (&json!("input"), &json!("$['doc'][0]"))
     );
-    let read = app
-        .anonymous()
-        .get(&path(&app, &shown[0]["media"]["url"]))
-        .await
-        .unwrap();
+    let read = app.anonymous().get(&path(&app, &shown[0]["media"]["url"])).await.unwrap();
     assert_eq!(read.body, BYTES);
 }
 

@@ -39,13 +39,7 @@ fn sent(
     body: Vec<u8>,
     status: u16,
 ) -> Sent {
-    Sent {
-        what,
-        path: signal,
-        media_type,
-        body,
-        status,
-    }
+    Sent { what, path: signal, media_type, body, status }
 }
 
 const TRACES: &str = "/api/public/otel/v1/traces";
@@ -95,9 +89,7 @@ fn image() -> String {
 }
 
 fn spans(n_spans: u64, fields: &[u8]) -> Vec<u8> {
-    (0..n_spans)
-        .flat_map(|number| span(number, fields))
-        .collect()
+    (0..n_spans).flat_map(|number| span(number, fields)).collect()
 }
 
 /// A list of as many of these as fit.
@@ -117,113 +109,35 @@ fn bombs() -> Vec<Sent> {
     let list = field(9, &[field(1, b"list"), field(2, &list)].concat());
     let resource = field(1, &attribute("about", &"r".repeat(60_000)));
     let resource: Vec<u8> = (0..16).flat_map(|_| resource.clone()).collect();
-    let record = [
-        field(9, &[7; 16]),
-        field(10, &[7; 8]),
-        field(12, b"gen_ai.choice"),
-    ];
+    let record = [field(9, &[7; 16]), field(10, &[7; 8]), field(12, b"gen_ai.choice")];
     let record = field(2, &record.concat());
     vec![
-        sent(
-            "spans without ids",
-            TRACES,
-            PROTOBUF,
-            request(b"", &rejected),
-            413,
-        ),
+        sent("spans without ids", TRACES, PROTOBUF, request(b"", &rejected), 413),
         sent("empty spans", TRACES, PROTOBUF, request(b"", &empty), 413),
-        sent(
-            "empty resources",
-            TRACES,
-            PROTOBUF,
-            b"\x0a\x00".repeat(31_000_000),
-            413,
-        ),
+        sent("empty resources", TRACES, PROTOBUF, b"\x0a\x00".repeat(31_000_000), 413),
         sent("empty scopes", TRACES, PROTOBUF, field(1, &empty), 413),
-        sent(
-            "distinct spans",
-            TRACES,
-            PROTOBUF,
-            request(b"", &spans(2_000_000, b"")),
-            413,
-        ),
-        sent(
-            "a span with many attributes",
-            TRACES,
-            PROTOBUF,
-            request(b"", &span(1, &many)),
-            200,
-        ),
-        sent(
-            "a span with a long list",
-            TRACES,
-            PROTOBUF,
-            request(b"", &span(1, &list)),
-            200,
-        ),
-        sent(
-            "dense JSON in texts",
-            TRACES,
-            PROTOBUF,
-            request(b"", &spans(60, &dense)),
-            200,
-        ),
-        sent(
-            "a large resource",
-            TRACES,
-            PROTOBUF,
-            request(&resource, &spans(30_000, b"")),
-            413,
-        ),
+        sent("distinct spans", TRACES, PROTOBUF, request(b"", &spans(2_000_000, b"")), 413),
+        sent("a span with many attributes", TRACES, PROTOBUF, request(b"", &span(1, &many)), 200),
+        sent("a span with a long list", TRACES, PROTOBUF, request(b"", &span(1, &list)), 200),
+        sent("dense JSON in texts", TRACES, PROTOBUF, request(b"", &spans(60, &dense)), 200),
+        sent("a large resource", TRACES, PROTOBUF, request(&resource, &spans(30_000, b"")), 413),
         sent(
             "spans in JSON",
             TRACES,
             JSON,
-            full(
-                r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#,
-                "{},",
-                "{}]}]}]}",
-            ),
+            full(r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, "{},", "{}]}]}]}"),
             413,
         ),
-        sent(
-            "resources in JSON",
-            TRACES,
-            JSON,
-            full(r#"{"resourceSpans":["#, "{},", "{}]}"),
-            413,
-        ),
-        sent(
-            "nested JSON",
-            TRACES,
-            JSON,
-            full(r#"{"resourceSpans":"#, "[", ""),
-            400,
-        ),
+        sent("resources in JSON", TRACES, JSON, full(r#"{"resourceSpans":["#, "{},", "{}]}"), 413),
+        sent("nested JSON", TRACES, JSON, full(r#"{"resourceSpans":"#, "[", ""), 400),
         sent("empty records", LOGS, PROTOBUF, request(b"", &empty), 413),
-        sent(
-            "empty resources of records",
-            LOGS,
-            PROTOBUF,
-            b"\x0a\x00".repeat(31_000_000),
-            413,
-        ),
-        sent(
-            "records of spans",
-            LOGS,
-            PROTOBUF,
-            request(b"", &record.repeat(500_000)),
-            413,
-        ),
+        sent("empty resources of records", LOGS, PROTOBUF, b"\x0a\x00".repeat(31_000_000), 413),
+        sent("records of spans", LOGS, PROTOBUF, request(b"", &record.repeat(500_000)), 413),
         sent(
             "records in JSON",
             LOGS,
             JSON,
-            full(
-                r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":["#,
-                "{},",
-                "{}]}]}]}",
-            ),
+            full(r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":["#, "{},", "{}]}]}]}"),
             413,
         ),
         sent(
@@ -254,20 +168,8 @@ fn bombs() -> Vec<Sent> {
             request(b"", &span(1, &value(image().as_bytes()))),
             200,
         ),
-        sent(
-            "metrics",
-            METRICS,
-            PROTOBUF,
-            b"\x0a\x00".repeat(31_000_000),
-            200,
-        ),
-        sent(
-            "metrics in JSON",
-            METRICS,
-            JSON,
-            full("{\"a\":[", "0,", "0]}"),
-            200,
-        ),
+        sent("metrics", METRICS, PROTOBUF, b"\x0a\x00".repeat(31_000_000), 200),
+        sent("metrics in JSON", METRICS, JSON, full("{\"a\":[", "0,", "0]}"), 200),
     ]
 }
 
@@ -307,14 +209,8 @@ async fn telemetry_of_tiny_parts_is_refused_or_cut_within_little_memory() -> any
         // Beside the client, which has to see that the server closed an idle connection meanwhile.
         let packing = tokio::task::spawn_blocking(move || compressed(&bomb.body, at));
         let (encoding, body) = packing.await?;
-        let headers = [
-            ("content-type", bomb.media_type),
-            ("content-encoding", encoding),
-        ];
-        let answer = server
-            .client
-            .send(Method::POST, bomb.path, &headers, body)
-            .await?;
+        let headers = [("content-type", bomb.media_type), ("content-encoding", encoding)];
+        let answer = server.client.send(Method::POST, bomb.path, &headers, body).await?;
         is_well(&server, bomb.what, &answer, bomb.status).await?;
     }
     Ok(())
@@ -330,9 +226,7 @@ async fn a_public_key_alone_moves_little_memory_with_events_of_any_number() -> a
     for (n_ones, status) in [(2_200_000, 413), (499_000, 413), (10_000, 207)] {
         let headers = [("content-type", JSON)];
         let path = "/api/public/ingestion";
-        let answer = browser
-            .send(Method::POST, path, &headers, ones(n_ones))
-            .await?;
+        let answer = browser.send(Method::POST, path, &headers, ones(n_ones)).await?;
         is_well(&server, "a batch", &answer, status).await?;
         if status == 207 {
             let body = answer.json();

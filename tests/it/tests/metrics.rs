@@ -42,11 +42,7 @@ async fn filled() -> TestApp {
         "body": { "traceId": "t2", "name": "ok", "value": 1, "dataType": "BOOLEAN" } });
     let batch = json!({ "batch": [trace(2, "ann"), trace(4, "bob"), generation(1, 2, "m1", 10),
         generation(2, 2, "m2", 20), generation(3, 4, "m1", 30), generation(4, 4, "m1", 40), score] });
-    let answer = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &batch)
-        .await
-        .unwrap();
+    let answer = app.client.json(Method::POST, "/api/public/ingestion", &batch).await.unwrap();
     assert_eq!(answer.json()["errors"], json!([]));
     app
 }
@@ -87,17 +83,11 @@ async fn rows_by_day_and_model_are_ordered_and_gaps_are_filled() {
     assert_eq!(rows(&app, &query).await, expected);
     let top = with(json!({ "dimensions": [{ "field": "providedModelName" }] }));
     let top = rows(&app, &top).await;
-    assert_eq!(
-        top[0],
-        json!({ "providedModelName": "m1", "count_count": 3 })
-    );
+    assert_eq!(top[0], json!({ "providedModelName": "m1", "count_count": 3 }));
     let ascending = with(json!({ "dimensions": [{ "field": "providedModelName" }],
         "orderBy": [{ "field": "count_count", "direction": "asc" }], "config": { "row_limit": 1 } }));
     let ascending = rows(&app, &ascending).await;
-    assert_eq!(
-        ascending,
-        json!([{ "providedModelName": "m2", "count_count": 1 }])
-    );
+    assert_eq!(ascending, json!([{ "providedModelName": "m2", "count_count": 1 }]));
 }
 
 #[tokio::test]
@@ -125,14 +115,9 @@ async fn percentiles_histograms_filters_and_wide_dimensions_work_together() {
         json!({ "view": "scores-boolean", "metrics": [{ "measure": "value", "aggregation": "avg" }],
         "dimensions": [{ "field": "name" }] }),
     );
-    assert_eq!(
-        rows(&app, &scores).await,
-        json!([{ "name": "ok", "avg_value": 1 }])
-    );
-    let traces = with(
-        json!({ "view": "traces", "dimensions": [{ "field": "userId" }],
-        "metrics": [{ "measure": "observationsCount", "aggregation": "sum" }, { "measure": "scoresCount", "aggregation": "sum" }] }),
-    );
+    assert_eq!(rows(&app, &scores).await, json!([{ "name": "ok", "avg_value": 1 }]));
+    let traces = with(json!({ "view": "traces", "dimensions": [{ "field": "userId" }],
+        "metrics": [{ "measure": "observationsCount", "aggregation": "sum" }, { "measure": "scoresCount", "aggregation": "sum" }] }));
     let (status, answer) = ask(&app, "/api/public/metrics", &traces).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(
@@ -142,10 +127,7 @@ async fn percentiles_histograms_filters_and_wide_dimensions_work_together() {
         { "userId": "bob", "sum_observationsCount": 2, "sum_scoresCount": 0 }])
     );
     let theirs = app.other_project().await.unwrap();
-    let path = format!(
-        "/api/public/v2/metrics?query={}",
-        encoded(&base().to_string())
-    );
+    let path = format!("/api/public/v2/metrics?query={}", encoded(&base().to_string()));
     let answer = theirs.get(&path).await.unwrap().json();
     assert_eq!(answer["data"], json!([]));
 }
@@ -173,28 +155,16 @@ async fn queries_that_make_no_sense_are_refused_naming_the_field() {
             with(json!({ "metrics": [{ "measure": "costByType", "aggregation": "sum" }] })),
             "query.metrics[0].measure",
         ),
-        (
-            with(json!({ "dimensions": [{ "field": "odd" }] })),
-            "query.dimensions[0].field",
-        ),
-        (
-            with(json!({ "dimensions": [{ "field": "userId" }] })),
-            "query.dimensions",
-        ),
+        (with(json!({ "dimensions": [{ "field": "odd" }] })), "query.dimensions[0].field"),
+        (with(json!({ "dimensions": [{ "field": "userId" }] })), "query.dimensions"),
         (
             with(
                 json!({ "filters": [{ "type": "string", "column": "odd", "operator": "=", "value": "x" }] }),
             ),
             "filter[0].column",
         ),
-        (
-            with(json!({ "toTimestamp": "2026-03-02T00:00:00Z" })),
-            "query.toTimestamp",
-        ),
-        (
-            with(json!({ "fromTimestamp": "yesterday" })),
-            "query.fromTimestamp",
-        ),
+        (with(json!({ "toTimestamp": "2026-03-02T00:00:00Z" })), "query.toTimestamp"),
+        (with(json!({ "fromTimestamp": "yesterday" })), "query.fromTimestamp"),
         (
             with(json!({ "timeDimension": { "granularity": "year" } })),
             "query.timeDimension.granularity",
@@ -207,22 +177,13 @@ async fn queries_that_make_no_sense_are_refused_naming_the_field() {
             with(json!({ "orderBy": [{ "field": "count_count", "direction": "up" }] })),
             "query.orderBy[0].direction",
         ),
-        (
-            with(json!({ "config": { "bins": 0 } })),
-            "query.config.bins",
-        ),
-        (
-            with(json!({ "config": { "row_limit": 1001 } })),
-            "query.config.row_limit",
-        ),
+        (with(json!({ "config": { "bins": 0 } })), "query.config.bins"),
+        (with(json!({ "config": { "row_limit": 1001 } })), "query.config.row_limit"),
         (json!([]), "query"),
     ] {
         let (status, answer) = ask(&app, "/api/public/v2/metrics", &wrong).await;
         assert_eq!(status, 400, "{wrong}: {answer}");
-        assert!(
-            answer["message"].as_str().unwrap().starts_with(field),
-            "{wrong}: {answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().starts_with(field), "{wrong}: {answer}");
     }
     for path in ["/api/public/v2/metrics", "/api/public/v2/metrics?query=no"] {
         assert_eq!(app.client.get(path).await.unwrap().status, 400);
@@ -236,30 +197,15 @@ async fn queries_that_make_no_sense_are_refused_naming_the_field() {
 #[tokio::test]
 async fn sums_by_day_come_newest_first() {
     let app = filled().await;
-    let answer = app
-        .client
-        .get("/api/public/metrics/daily")
-        .await
-        .unwrap()
-        .json();
+    let answer = app.client.get("/api/public/metrics/daily").await.unwrap().json();
     let days = answer["data"].as_array().unwrap();
     assert_eq!((days.len(), &answer["meta"]["totalItems"]), (2, &json!(2)));
-    assert_eq!(
-        (&days[0]["date"], &days[1]["date"]),
-        (&json!("2026-03-04"), &json!("2026-03-02"))
-    );
-    assert_eq!(
-        (&days[1]["countTraces"], &days[1]["countObservations"]),
-        (&json!(1), &json!(2))
-    );
+    assert_eq!((&days[0]["date"], &days[1]["date"]), (&json!("2026-03-04"), &json!("2026-03-02")));
+    assert_eq!((&days[1]["countTraces"], &days[1]["countObservations"]), (&json!(1), &json!(2)));
     assert_eq!(days[1]["totalCost"], 1.0);
     assert_eq!(days[0]["usage"][0]["inputUsage"], 70);
-    let answer = app
-        .client
-        .get("/api/public/metrics/daily?userId=ann&limit=1")
-        .await
-        .unwrap()
-        .json();
+    let answer =
+        app.client.get("/api/public/metrics/daily?userId=ann&limit=1").await.unwrap().json();
     assert_eq!(answer["meta"]["totalItems"], 1);
     assert_eq!(answer["data"][0]["usage"].as_array().unwrap().len(), 2);
 }
@@ -272,16 +218,9 @@ fn has_figure(part: &str, label: &str, value: &str) -> bool {
 
 /// One tile opens the slowest trace itself, another the list that begins with it.
 fn slowest_is_opened(part: &str) {
-    let tile = |label: &str| {
-        part.split("<dt>")
-            .find(|tile| tile.contains(label))
-            .unwrap()
-    };
+    let tile = |label: &str| part.split("<dt>").find(|tile| tile.contains(label)).unwrap();
     let slowest = tile("Slowest trace");
-    assert!(
-        slowest.contains("/traces/t") && !slowest.contains("sort="),
-        "{slowest}"
-    );
+    assert!(slowest.contains("/traces/t") && !slowest.contains("sort="), "{slowest}");
     assert!(tile("p95 latency").contains("sort=-latency"), "{part}");
 }
 
@@ -290,10 +229,8 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
     let app = filled().await;
     let visitor = crate::pages::Visitor::of(&app).await;
     let p95 = async |from: &str, to: &str| {
-        let question = with(
-            json!({ "view": "traces", "fromTimestamp": from, "toTimestamp": to,
-            "metrics": [{ "measure": "latency", "aggregation": "p95" }] }),
-        );
+        let question = with(json!({ "view": "traces", "fromTimestamp": from, "toTimestamp": to,
+            "metrics": [{ "measure": "latency", "aggregation": "p95" }] }));
         let (_, answer) = ask(&app, "/api/public/metrics", &question).await;
         answer["data"][0]["p95_latency"].as_f64().unwrap()
     };
@@ -302,9 +239,7 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
     let change = perpend_views::change(is, was).unwrap();
     assert!(change.ends_with(" %"), "{change}");
     let time = "from=2026-03-04&to=2026-03-06";
-    let part = visitor
-        .page(&format!("/_/trends?{time}&part=figures"))
-        .await;
+    let part = visitor.page(&format!("/_/trends?{time}&part=figures")).await;
     let took = perpend_views::duration((is * 1e3) as i64);
     let shown = format!("<b>{took}</b> <span class=\"muted change\">{change}</span>");
     assert!(part.contains(&shown), "{shown}: {part}");
@@ -336,9 +271,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     let batch = json!({ "batch": [judged(1, 0.2), judged(2, 0.4), judged(3, 0.6),
         exact(1, 1.0), exact(2, 1.0), exact(3, 0.0), exact(4, 1.0), exact(5, 1.0),
         tone(1, "warm"), tone(2, "warm"), tone(3, "cold"), tone(4, "warm")] });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &batch);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
     let time = "from=2026-03-02&to=2026-03-05";
     let mut part = String::new();
@@ -384,23 +317,15 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     assert!(overview.contains("data-later=") && !overview.contains("75 % warm"));
     let (_, link) = overview.split_once("data-later=").unwrap();
     let (_, link) = link.split_once("<a href=\"").unwrap();
-    let link = link
-        .split('"')
-        .next()
-        .unwrap()
-        .replace("&#38;", "&")
-        .replace("&amp;", "&");
+    let link = link.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
     let whole = visitor.client.get(&link).await.unwrap().text();
     assert!(whole.contains("75 % warm") && !whole.contains("data-later="));
     // Nothing there is nothing, and not zero.
     let empty = "?from=2020-01-01&to=2020-01-02&trends=1";
     let empty = visitor.page(empty).await;
     assert!(empty.contains("<b>–</b>") && empty.contains("Nothing was scored in this range"));
-    for odd in [
-        "part=all",
-        "part=scores&from=2026-03-02&to=2026-03-01",
-        "part=scores&part=models",
-    ] {
+    for odd in ["part=all", "part=scores&from=2026-03-02&to=2026-03-01", "part=scores&part=models"]
+    {
         let odd = format!("{}/_/trends?{odd}", visitor.base);
         assert_eq!(visitor.client.get(&odd).await.unwrap().status, 400);
     }

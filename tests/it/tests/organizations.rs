@@ -62,10 +62,7 @@ async fn user(app: &TestApp, name: &str) -> String {
 
 fn names(list: &Value) -> Vec<&str> {
     let projects = list["projects"].as_array().unwrap();
-    projects
-        .iter()
-        .map(|one| one["name"].as_str().unwrap())
-        .collect()
+    projects.iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -75,10 +72,7 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     let body = json!({ "name": "Search", "retention": 30, "metadata": { "team": "blue" } });
     let (_, made) = post(&organizer, PROJECTS, body).await;
     assert_eq!(made["organization"]["name"], "My organization");
-    assert_eq!(
-        (&made["retentionDays"], &made["metadata"]["team"]),
-        (&json!(30), &json!("blue"))
-    );
+    assert_eq!((&made["retentionDays"], &made["metadata"]["team"]), (&json!(30), &json!("blue")));
     let id = made["id"].as_str().unwrap();
     let list = get(&organizer, OF_ORGANIZATION).await;
     assert_eq!(names(&list), ["My project", "Search"]);
@@ -88,13 +82,7 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     let trace = Trace::new(1, "root").to_json();
     assert_eq!(post(&opened, OTLP, trace).await.0, 200);
     let place = format!("/api/public/traces/{}", trace_id(1));
-    assert_eq!(
-        (
-            status(&opened, &place).await,
-            status(&app.client, &place).await
-        ),
-        (200, 404)
-    );
+    assert_eq!((status(&opened, &place).await, status(&app.client, &place).await), (200, 404));
     for path in [OF_ORGANIZATION, MEMBERSHIPS, USERS] {
         assert_eq!(status(&opened, path).await, 403, "{path}");
     }
@@ -104,10 +92,7 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     let keys = format!("{PROJECTS}/{id}/apiKeys");
     let listed = get(&organizer, &keys).await;
     let listed = &listed["apiKeys"][0];
-    assert_eq!(
-        (&listed["name"], &listed["note"]),
-        (&json!("ci"), &json!("ci"))
-    );
+    assert_eq!((&listed["name"], &listed["note"]), (&json!("ci"), &json!("ci")));
     assert!(listed["lastUsedAt"].is_string(), "{listed}");
     assert!(listed.get("secretKey").is_none(), "{listed}");
     let own = get(&organizer, "/api/public/organizations/apiKeys").await;
@@ -117,19 +102,10 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     let (status_, gone) = send(&organizer, Method::DELETE, &place, json!({})).await;
     assert_eq!((status_, &gone["success"]), (200, &json!(true)));
     assert_eq!(status(&opened, PROJECTS).await, 401, "at once");
-    assert_eq!(
-        send(&organizer, Method::DELETE, &place, json!({})).await.0,
-        404
-    );
+    assert_eq!(send(&organizer, Method::DELETE, &place, json!({})).await.0, 404);
 
     let place = format!("{PROJECTS}/{id}");
-    let (_, changed) = send(
-        &organizer,
-        Method::PUT,
-        &place,
-        json!({ "name": "Search 2" }),
-    )
-    .await;
+    let (_, changed) = send(&organizer, Method::PUT, &place, json!({ "name": "Search 2" })).await;
     assert_eq!(changed["name"], "Search 2");
     assert_eq!(changed["retentionDays"], 30, "what is not named stays");
     let forever = json!({ "name": "Search 2", "retention": 0, "metadata": {} });
@@ -151,10 +127,7 @@ async fn a_key_opens_nothing_after_its_end() {
     let keys = format!("{PROJECTS}/{id}/apiKeys");
     let (status, refused) = post(&app.organizer(), &keys, past).await;
     assert_eq!(status, 400);
-    assert!(
-        refused["message"].as_str().unwrap().contains("expiresAt"),
-        "{refused}"
-    );
+    assert!(refused["message"].as_str().unwrap().contains("expiresAt"), "{refused}");
 }
 
 #[tokio::test]
@@ -171,30 +144,15 @@ async fn a_pair_that_exists_already_is_taken_over() {
     assert_eq!(post(&app.organizer(), &keys, pair).await.0, 409);
     for (body, field) in [
         (json!({ "publicKey": "pk-lf-a" }), "secretKey"),
-        (
-            json!({ "secretKey": "sk-lf-0123456789abcdef" }),
-            "publicKey",
-        ),
-        (
-            json!({ "publicKey": "a:b", "secretKey": "sk-lf-0123456789abcdef" }),
-            "publicKey",
-        ),
-        (
-            json!({ "publicKey": "", "secretKey": "sk-lf-0123456789abcdef" }),
-            "publicKey",
-        ),
-        (
-            json!({ "publicKey": "pk-lf-a", "secretKey": "short" }),
-            "secretKey",
-        ),
+        (json!({ "secretKey": "sk-lf-0123456789abcdef" }), "publicKey"),
+        (json!({ "publicKey": "a:b", "secretKey": "sk-lf-0123456789abcdef" }), "publicKey"),
+        (json!({ "publicKey": "", "secretKey": "sk-lf-0123456789abcdef" }), "publicKey"),
+        (json!({ "publicKey": "pk-lf-a", "secretKey": "short" }), "secretKey"),
         (json!({ "name": "x".repeat(501) }), "name"),
     ] {
         let (status, refused) = post(&app.organizer(), &keys, body).await;
         assert_eq!(status, 400, "{field}");
-        assert!(
-            refused["message"].as_str().unwrap().contains(field),
-            "{refused}"
-        );
+        assert!(refused["message"].as_str().unwrap().contains(field), "{refused}");
     }
 }
 
@@ -204,44 +162,25 @@ async fn a_deleted_project_is_closed_at_once_and_leaves_nothing() {
     let organizer = app.organizer();
     let id = project(&app, "Search").await;
     let (_, opened) = key(&app, &id, json!({})).await;
-    assert_eq!(
-        post(&opened, OTLP, Trace::new(1, "root").to_json()).await.0,
-        200
-    );
+    assert_eq!(post(&opened, OTLP, Trace::new(1, "root").to_json()).await.0, 200);
     let place = format!("{PROJECTS}/{id}");
     let (deleted, body) = send(&organizer, Method::DELETE, &place, json!({})).await;
     assert_eq!((deleted, &body["success"]), (202, &json!(true)));
     assert_eq!(status(&opened, PROJECTS).await, 401);
     assert_eq!(status(&organizer, &format!("{place}/apiKeys")).await, 404);
-    assert_eq!(
-        send(&organizer, Method::DELETE, &place, json!({})).await.0,
-        404
-    );
-    assert_eq!(
-        names(&get(&organizer, OF_ORGANIZATION).await),
-        ["My project"]
-    );
+    assert_eq!(send(&organizer, Method::DELETE, &place, json!({})).await.0, 404);
+    assert_eq!(names(&get(&organizer, OF_ORGANIZATION).await), ["My project"]);
     project(&app, "Search").await;
 
     perpend_server::sweep::round(&app.app).await;
     let tenant = id.parse().unwrap();
     let trace = trace_id(1).parse().unwrap();
-    let left = app
-        .app
-        .store
-        .telemetry
-        .trace(&tenant, &trace, false)
-        .await
-        .unwrap();
+    let left = app.app.store.telemetry.trace(&tenant, &trace, false).await.unwrap();
     assert!(left.is_none());
     app.clock.advance(HOUR);
     perpend_server::sweep::round(&app.app).await;
     let swept = app.app.store.sweep(app.clock.now()).await.unwrap();
-    assert_eq!(
-        (swept.n_gone, swept.n_lingering),
-        (0, 0),
-        "it was gone before"
-    );
+    assert_eq!((swept.n_gone, swept.n_lingering), (0, 0), "it was gone before");
     assert_eq!(status(&app.client, PROJECTS).await, 200);
 }
 
@@ -259,17 +198,11 @@ async fn what_an_organization_may_not_make_is_named() {
         (json!({ "name": "Search 2", "retention": -3 }), "retention"),
         (json!({ "name": "Search 2", "retention": "3" }), "retention"),
         (json!({ "name": "Search 2", "metadata": [] }), "metadata"),
-        (
-            json!({ "name": "Search 2", "metadata": { "a": "x".repeat(20_000) } }),
-            "metadata",
-        ),
+        (json!({ "name": "Search 2", "metadata": { "a": "x".repeat(20_000) } }), "metadata"),
     ] {
         let (status, refused) = post(&organizer, PROJECTS, body.clone()).await;
         assert_eq!(status, 400, "{body}: {refused}");
-        assert!(
-            refused["message"].as_str().unwrap().contains(field),
-            "{field}: {refused}"
-        );
+        assert!(refused["message"].as_str().unwrap().contains(field), "{field}: {refused}");
     }
     let taken = json!({ "name": "Search", "retention": 0 });
     assert_eq!(post(&organizer, PROJECTS, taken).await.0, 409);
@@ -282,10 +215,7 @@ async fn what_an_organization_may_not_make_is_named() {
     ] {
         let (status, refused) = send(&organizer, Method::PUT, MEMBERSHIPS, body).await;
         assert_eq!(status, 400, "{refused}");
-        assert!(
-            refused["message"].as_str().unwrap().contains(field),
-            "{refused}"
-        );
+        assert!(refused["message"].as_str().unwrap().contains(field), "{refused}");
     }
 }
 
@@ -294,80 +224,41 @@ async fn another_organization_finds_nothing_of_this_one() {
     let app = TestApp::new().await.unwrap();
     app.other_project().await.unwrap();
     let theirs = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");
-    let (id, ada) = (
-        project(&app, "Search").await,
-        user(&app, "ada@example.com").await,
-    );
+    let (id, ada) = (project(&app, "Search").await, user(&app, "ada@example.com").await);
     let role = json!({ "userId": ada, "role": "OWNER" });
     let calls = [
-        (
-            Method::PUT,
-            "/api/public/projects/ID",
-            json!({ "name": "Stolen" }),
-        ),
+        (Method::PUT, "/api/public/projects/ID", json!({ "name": "Stolen" })),
         (Method::DELETE, "/api/public/projects/ID", json!({})),
         (Method::GET, "/api/public/projects/ID/apiKeys", json!({})),
         (Method::POST, "/api/public/projects/ID/apiKeys", json!({})),
-        (
-            Method::DELETE,
-            "/api/public/projects/ID/apiKeys/k",
-            json!({}),
-        ),
-        (
-            Method::GET,
-            "/api/public/projects/ID/memberships",
-            json!({}),
-        ),
-        (
-            Method::PUT,
-            "/api/public/projects/ID/memberships",
-            role.clone(),
-        ),
-        (
-            Method::DELETE,
-            "/api/public/projects/ID/memberships",
-            role.clone(),
-        ),
+        (Method::DELETE, "/api/public/projects/ID/apiKeys/k", json!({})),
+        (Method::GET, "/api/public/projects/ID/memberships", json!({})),
+        (Method::PUT, "/api/public/projects/ID/memberships", role.clone()),
+        (Method::DELETE, "/api/public/projects/ID/memberships", role.clone()),
     ];
     for (method, path, body) in calls {
         let mut answers = Vec::new();
         for id in [&*id, "none"] {
-            answers.push(
-                send(
-                    &theirs,
-                    method.clone(),
-                    &path.replace("ID", id),
-                    body.clone(),
-                )
-                .await,
-            );
+            answers
+                .push(send(&theirs, method.clone(), &path.replace("ID", id), body.clone()).await);
         }
         assert_eq!(answers[0], answers[1], "{method} {path}");
         assert_eq!(answers[0].0, 404, "{method} {path}");
     }
     for method in [Method::PUT, Method::DELETE] {
-        assert_eq!(
-            send(&theirs, method, MEMBERSHIPS, role.clone()).await.0,
-            404
-        );
+        assert_eq!(send(&theirs, method, MEMBERSHIPS, role.clone()).await.0, 404);
     }
     assert_eq!(names(&get(&theirs, OF_ORGANIZATION).await), ["Other"]);
     let members = get(&theirs, MEMBERSHIPS).await;
     assert_eq!(members["memberships"], json!([]));
-    assert_eq!(
-        get(&app.organizer(), MEMBERSHIPS).await["memberships"][0]["role"],
-        "VIEWER"
-    );
+    assert_eq!(get(&app.organizer(), MEMBERSHIPS).await["memberships"][0]["role"], "VIEWER");
 }
 
 #[tokio::test]
 async fn members_have_a_role_in_the_organization_and_another_in_a_project() {
     let app = TestApp::new().await.unwrap();
     let organizer = app.organizer();
-    let (id, ada) = (
-        project(&app, "Search").await,
-        user(&app, "ada@example.com").await,
-    );
+    let (id, ada) = (project(&app, "Search").await, user(&app, "ada@example.com").await);
     let of_project = format!("{PROJECTS}/{id}/memberships");
     let role = |role: &str| json!({ "userId": ada, "role": role });
     let (_, member) = send(&organizer, Method::PUT, MEMBERSHIPS, role("ADMIN")).await;
@@ -377,31 +268,15 @@ async fn members_have_a_role_in_the_organization_and_another_in_a_project() {
     assert_eq!(get(&organizer, &of_project).await["memberships"], json!([]));
     let (_, member) = send(&organizer, Method::PUT, &of_project, role("VIEWER")).await;
     assert_eq!(member["role"], "VIEWER");
-    assert_eq!(
-        get(&organizer, &of_project).await["memberships"],
-        json!([member])
-    );
-    assert_eq!(
-        get(&organizer, MEMBERSHIPS).await["memberships"],
-        json!([expected])
-    );
+    assert_eq!(get(&organizer, &of_project).await["memberships"], json!([member]));
+    assert_eq!(get(&organizer, MEMBERSHIPS).await["memberships"], json!([expected]));
     let (_, left) = send(&organizer, Method::DELETE, &of_project, role("")).await;
     assert_eq!(left["userId"], json!(ada));
-    assert_eq!(
-        send(&organizer, Method::DELETE, &of_project, role(""))
-            .await
-            .0,
-        404
-    );
+    assert_eq!(send(&organizer, Method::DELETE, &of_project, role("")).await.0, 404);
     let (_, left) = send(&organizer, Method::DELETE, MEMBERSHIPS, role("")).await;
     assert!(left["message"].is_string());
     assert_eq!(get(&organizer, MEMBERSHIPS).await["memberships"], json!([]));
-    assert_eq!(
-        send(&organizer, Method::PUT, &of_project, role("VIEWER"))
-            .await
-            .0,
-        404
-    );
+    assert_eq!(send(&organizer, Method::PUT, &of_project, role("VIEWER")).await.0, 404);
     let (back, _) = send(&organizer, Method::PUT, MEMBERSHIPS, role("MEMBER")).await;
     assert_eq!(back, 404, "a role does not bring back who has left");
 }
@@ -437,22 +312,12 @@ async fn members_write_comments_and_work_on_queues_and_others_do_not() {
     let (_, bob) = post(&foreign, USERS, json!({ "userName": "bob@example.com" })).await;
     let bob = bob["id"].as_str().unwrap();
     assert_eq!(post(&app.client, comments, comment(bob)).await.0, 400);
-    assert_eq!(
-        post(&app.client, &assignments, json!({ "userId": bob }))
-            .await
-            .0,
-        404
-    );
+    assert_eq!(post(&app.client, &assignments, json!({ "userId": bob })).await.0, 404);
     assert_eq!(post(&other, &assignments, who.clone()).await.0, 404);
 
     let asleep = json!({ "Operations": [{ "op": "replace", "path": "active", "value": false }] });
     let place = format!("{USERS}/{ada}");
-    assert_eq!(
-        send(&app.organizer(), Method::PATCH, &place, asleep)
-            .await
-            .0,
-        200
-    );
+    assert_eq!(send(&app.organizer(), Method::PATCH, &place, asleep).await.0, 200);
     assert_eq!(post(&app.client, comments, comment(&ada)).await.0, 400);
     assert_eq!(post(&app.client, &assignments, who).await.0, 404);
     let listed = get(&app.client, &format!("{comments}?authorUserId={ada}")).await;
@@ -488,24 +353,14 @@ async fn an_identity_provider_makes_people_known_and_lets_them_go() {
     let asleep = json!({ "Operations": [{ "op": "Replace", "path": "active", "value": "False" }] });
     let (_, changed) = send(&organizer, Method::PATCH, &place, asleep).await;
     assert_eq!(changed["active"], false);
-    assert_eq!(
-        get(&organizer, &place).await["active"],
-        false,
-        "still found"
-    );
+    assert_eq!(get(&organizer, &place).await["active"], false, "still found");
     assert_eq!(get(&organizer, MEMBERSHIPS).await["memberships"], json!([]));
     let whole = json!({ "userName": "ada@example.com", "name": { "formatted": "Ada Lovelace" },
                         "roles": ["ADMIN"], "active": true });
     let (_, changed) = send(&organizer, Method::PUT, &place, whole).await;
-    assert_eq!(
-        (&changed["displayName"], &changed["id"]),
-        (&json!("Ada Lovelace"), &made["id"])
-    );
+    assert_eq!((&changed["displayName"], &changed["id"]), (&json!("Ada Lovelace"), &made["id"]));
     let member = &get(&organizer, MEMBERSHIPS).await["memberships"][0];
-    assert_eq!(
-        (&member["role"], &member["email"]),
-        (&json!("ADMIN"), &json!("ada@example.com"))
-    );
+    assert_eq!((&member["role"], &member["email"]), (&json!("ADMIN"), &json!("ada@example.com")));
 
     let (status_, gone) = send(&organizer, Method::DELETE, &place, json!({})).await;
     assert_eq!((status_, gone), (200, json!({})));
@@ -527,22 +382,14 @@ async fn users_are_listed_in_parts_and_looked_up() {
         let numbers = numbers.map(|name| list[name].as_i64().unwrap());
         let users = list["Resources"].as_array().unwrap();
         assert_eq!(numbers[2], users.len() as i64);
-        let names = users
-            .iter()
-            .map(|user| user["userName"].as_str().unwrap().to_owned());
+        let names = users.iter().map(|user| user["userName"].as_str().unwrap().to_owned());
         (numbers[0], numbers[1], names.collect::<Vec<_>>())
     };
     let user = |n: usize| format!("u{n}@example.com");
     let all: Vec<String> = (0..5).map(user).collect();
     assert_eq!(shown(&list("").await), (5, 1, all.clone()));
-    assert_eq!(
-        shown(&list("startIndex=2&count=2").await),
-        (5, 2, vec![user(1), user(2)])
-    );
-    assert_eq!(
-        shown(&list("startIndex=-1&count=1").await),
-        (5, 1, vec![user(0)])
-    );
+    assert_eq!(shown(&list("startIndex=2&count=2").await), (5, 2, vec![user(1), user(2)]));
+    assert_eq!(shown(&list("startIndex=-1&count=1").await), (5, 1, vec![user(0)]));
     assert_eq!(shown(&list("startIndex=9999999999").await).2, [""; 0]);
     assert_eq!(shown(&list("count=0").await), (5, 1, Vec::new()));
     assert_eq!(shown(&list("count=-7").await), (5, 1, Vec::new()));
@@ -551,10 +398,7 @@ async fn users_are_listed_in_parts_and_looked_up() {
     assert_eq!(shown(&found), (1, 1, vec![user(3)]));
     let id = found["Resources"][0]["id"].as_str().unwrap();
     assert_eq!(shown(&list(&format!("filter=id+eq+%22{id}%22")).await).0, 1);
-    assert_eq!(
-        shown(&list("filter=userName%20eq%20%22nobody%22").await).0,
-        0
-    );
+    assert_eq!(shown(&list("filter=userName%20eq%20%22nobody%22").await).0, 0);
 }
 
 /// An answer has to be this error of SCIM.
@@ -577,18 +421,8 @@ async fn errors_of_scim_are_scim_errors() {
         (&organizer, none.as_str(), 404, None),
         (&app.client, USERS, 403, None),
         (&app.anonymous(), USERS, 401, None),
-        (
-            &organizer,
-            "/api/public/scim/Users?filter=x",
-            400,
-            Some("invalidFilter"),
-        ),
-        (
-            &organizer,
-            "/api/public/scim/Users?count=x",
-            400,
-            Some("invalidValue"),
-        ),
+        (&organizer, "/api/public/scim/Users?filter=x", 400, Some("invalidFilter")),
+        (&organizer, "/api/public/scim/Users?count=x", 400, Some("invalidValue")),
     ];
     for (client, path, status, kind) in reads {
         let answer = client.get(path).await.unwrap();
@@ -643,10 +477,9 @@ async fn scim_tells_what_it_can_do_in_the_media_type_that_is_asked_for() {
     let config = get(&organizer, "/api/public/scim/ServiceProviderConfig").await;
     assert_eq!(config["patch"]["supported"], true);
     assert_eq!(config["bulk"]["supported"], false);
-    for (path, id) in [
-        ("ResourceTypes", "User"),
-        ("Schemas", "urn:ietf:params:scim:schemas:core:2.0:User"),
-    ] {
+    for (path, id) in
+        [("ResourceTypes", "User"), ("Schemas", "urn:ietf:params:scim:schemas:core:2.0:User")]
+    {
         let list = get(&organizer, &format!("/api/public/scim/{path}")).await;
         assert_eq!(list["totalResults"], 1);
         assert_eq!(list["Resources"][0]["id"], id);
@@ -664,10 +497,7 @@ async fn the_administrator_opens_the_project_that_is_named_and_only_with_the_key
             .with_header("x-langfuse-admin-api-key", key)
             .with_header("x-langfuse-project-id", project)
     };
-    assert_eq!(
-        get(&admin(KEY, KEY, &home), PROJECTS).await["data"][0]["id"],
-        json!(home)
-    );
+    assert_eq!(get(&admin(KEY, KEY, &home), PROJECTS).await["data"][0]["id"], json!(home));
     let unnamed = app.anonymous().with_authorization(&format!("Bearer {KEY}"));
     let unnamed = unnamed.with_header("x-perpend-admin-api-key", KEY);
     for (client, expected) in [
@@ -706,10 +536,7 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
     let (is_made, said) = run(&[]).await;
     assert!(is_made, "{said}");
     let half = |name: &str| {
-        let line = said
-            .lines()
-            .find(|line| line.trim_start().starts_with(name))
-            .unwrap();
+        let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
         line.split_whitespace().last().unwrap().to_owned()
     };
     let public_key = half("public key");
@@ -727,12 +554,7 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
         assert!(!is_gone && said.contains("--revoke"), "{unknown:?}: {said}");
     }
     assert_eq!(status(&app.client, PROJECTS).await, 200);
-    let of_settings = [
-        "--revoke",
-        "pk-test-org",
-        "--init-org-public-key",
-        "pk-test-org",
-    ];
+    let of_settings = ["--revoke", "pk-test-org", "--init-org-public-key", "pk-test-org"];
     let (is_gone, said) =
         run(&[&of_settings[..], &["--init-org-secret-key", "sk-test-org"]].concat()).await;
     assert!(is_gone && said.contains("init.org_public_key"), "{said}");
@@ -740,10 +562,7 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
     app.other_project().await.unwrap();
     let (is_made, said) = run(&[]).await;
     assert!(!is_made, "which one is not said");
-    assert!(
-        said.contains("--organization") && said.contains("\"Other\""),
-        "{said}"
-    );
+    assert!(said.contains("--organization") && said.contains("\"Other\""), "{said}");
     assert!(run(&["--organization", "Other"]).await.0);
 }
 

@@ -15,10 +15,7 @@ const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/x-protobuf";
 
 async fn post(client: &Client, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-    client
-        .send(Method::POST, OTLP, headers, body.to_vec())
-        .await
-        .unwrap()
+    client.send(Method::POST, OTLP, headers, body.to_vec()).await.unwrap()
 }
 
 fn media_type(answer: &Answer) -> &str {
@@ -42,11 +39,7 @@ async fn accepted_and_empty_requests_are_answered_in_their_own_encoding() {
     for (media, body, expected) in [
         (JSON, json.as_bytes(), &b"{}"[..]),
         (JSON, b"{}", b"{}"),
-        (
-            "Application/JSON; charset=utf-8",
-            b"{\"resourceSpans\":[]}",
-            b"{}",
-        ),
+        ("Application/JSON; charset=utf-8", b"{\"resourceSpans\":[]}", b"{}"),
         (PROTOBUF, &good(), b""),
         ("application/protobuf", b"", b""),
     ] {
@@ -56,11 +49,7 @@ async fn accepted_and_empty_requests_are_answered_in_their_own_encoding() {
         let own = media.split(';').next().unwrap().to_lowercase();
         assert_eq!(media_type(&answer), own);
     }
-    let found = app
-        .client
-        .get(&format!("/api/public/traces/{}", trace_id(1)))
-        .await
-        .unwrap();
+    let found = app.client.get(&format!("/api/public/traces/{}", trace_id(1))).await.unwrap();
     assert_eq!(found.json()["name"], "root", "a 200 can be read at once");
 }
 
@@ -69,48 +58,27 @@ async fn a_malformed_span_is_left_out_and_a_malformed_request_refused() {
     let app = TestApp::new().await.unwrap();
     let some = protobuf(&[(&[1; 16], &[1; 8]), (&[1; 15], &[1; 8])]);
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &some).await;
-    assert_eq!(
-        (answer.status.as_u16(), answer.body[0]),
-        (200, 0x0a),
-        "partial_success"
-    );
+    assert_eq!((answer.status.as_u16(), answer.body[0]), (200, 0x0a), "partial_success");
 
     let mut json = Trace::new(2, "root").generation("g", "x").to_json();
     json["resourceSpans"][0]["scopeSpans"][0]["spans"][1]["spanId"] = "".into();
-    let answer = post(
-        &app.client,
-        &[("content-type", JSON)],
-        json.to_string().as_bytes(),
-    )
-    .await;
+    let answer = post(&app.client, &[("content-type", JSON)], json.to_string().as_bytes()).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["partialSuccess"]["rejectedSpans"], "1");
 
     let none = protobuf(&[(b"", b"")]);
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &none).await;
-    assert_eq!(
-        (answer.status.as_u16(), &answer.body[..2]),
-        (400, &[8, 3][..]),
-        "Status, code 3"
-    );
-    for (media, body) in [
-        (PROTOBUF, &b"\xff\xff"[..]),
-        (JSON, b"{\"resourceSpans\":"),
-        (JSON, b"[]"),
-    ] {
+    assert_eq!((answer.status.as_u16(), &answer.body[..2]), (400, &[8, 3][..]), "Status, code 3");
+    for (media, body) in
+        [(PROTOBUF, &b"\xff\xff"[..]), (JSON, b"{\"resourceSpans\":"), (JSON, b"[]")]
+    {
         let answer = post(&app.client, &[("content-type", media)], body).await;
         assert_eq!(answer.status, 400, "{media}");
         assert_eq!(media_type(&answer), media);
     }
-    let version = [
-        ("content-type", JSON),
-        ("x_langfuse_ingestion_version", "5"),
-    ];
+    let version = [("content-type", JSON), ("x_langfuse_ingestion_version", "5")];
     let answer = post(&app.client, &version, b"{}").await;
-    assert_eq!(
-        (answer.status.as_u16(), &answer.json()["code"]),
-        (400, &3.into())
-    );
+    assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (400, &3.into()));
 }
 
 #[tokio::test]
@@ -126,17 +94,12 @@ async fn credentials_are_needed_in_any_spelling_that_exporters_send() {
             assert_eq!(media_type(&answer), media);
         }
         let public = anonymous.clone().with_authorization("Bearer pk-test");
-        assert_eq!(
-            post(&public, &[("content-type", media)], b"").await.status,
-            403
-        );
+        assert_eq!(post(&public, &[("content-type", media)], b"").await.status, 403);
     }
     for right in ["basic cGstdGVzdDpzay10ZXN0", "Basic%20cGstdGVzdDpzay10ZXN0"] {
         let client = anonymous.clone().with_authorization(right);
         assert_eq!(
-            post(&client, &[("content-type", PROTOBUF)], &good())
-                .await
-                .status,
+            post(&client, &[("content-type", PROTOBUF)], &good()).await.status,
             200,
             "{right}"
         );
@@ -153,20 +116,12 @@ async fn unsupported_media_types_and_encodings_say_what_is_supported() {
         &[("content-type", "text/plain")][..],
         &[],
         &[("content-type", PROTOBUF), ("content-encoding", "br")],
-        &[
-            ("content-type", PROTOBUF),
-            ("content-encoding", "gzip, gzip"),
-        ],
+        &[("content-type", PROTOBUF), ("content-encoding", "gzip, gzip")],
     ] {
         let answer = post(&app.client, headers, b"").await;
         assert_eq!(answer.status, 415, "{headers:?}");
         assert_eq!(media_type(&answer), JSON);
-        assert!(
-            answer.headers["accept-encoding"]
-                .to_str()
-                .unwrap()
-                .contains("zstd")
-        );
+        assert!(answer.headers["accept-encoding"].to_str().unwrap().contains("zstd"));
     }
 }
 
@@ -183,11 +138,7 @@ async fn every_compression_is_read_and_a_broken_one_refused() {
         ("identity", good()),
     ] {
         let headers = [("content-type", PROTOBUF), ("content-encoding", name)];
-        assert_eq!(
-            post(&app.client, &headers, &body).await.status,
-            200,
-            "{name}"
-        );
+        assert_eq!(post(&app.client, &headers, &body).await.status, 200, "{name}");
     }
     let headers = [("content-type", JSON), ("content-encoding", "gzip")];
     assert_eq!(post(&app.client, &headers, b"no gzip").await.status, 400);
@@ -195,9 +146,7 @@ async fn every_compression_is_read_and_a_broken_one_refused() {
 
 #[tokio::test]
 async fn bodies_over_the_limit_and_bombs_are_refused() {
-    let app = TestApp::with(&[("ingest.max_body_mib", "1")])
-        .await
-        .unwrap();
+    let app = TestApp::with(&[("ingest.max_body_mib", "1")]).await.unwrap();
     let large = vec![b' '; 2 << 20];
     for media in [JSON, PROTOBUF] {
         let answer = post(&app.client, &[("content-type", media)], &large).await;
@@ -222,9 +171,7 @@ async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowle
         assert!(kept.len() < 50, "the disk never became full");
         let number = kept.len() as u64 + 1;
         // Text that does not compress to nothing.
-        let text: String = (0..20_000_u64)
-            .map(|n| (n * n + number).to_string())
-            .collect();
+        let text: String = (0..20_000_u64).map(|n| (n * n + number).to_string()).collect();
         let trace = Trace::new(number, "root").generation("answer", &text);
         let body = trace.to_json().to_string();
         let answer = post(&app.client, &[("content-type", JSON)], body.as_bytes()).await;
@@ -262,15 +209,9 @@ async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowle
 
 #[tokio::test]
 async fn a_connection_that_does_not_send_the_head_of_a_request_is_closed() {
-    let app = TestApp::with(&[("ingest.read_timeout_seconds", "1")])
-        .await
-        .unwrap();
+    let app = TestApp::with(&[("ingest.read_timeout_seconds", "1")]).await.unwrap();
     let address = app.origin.strip_prefix("http://").unwrap();
-    for head in [
-        "",
-        "PRI * HT",
-        "POST /v1/traces HTTP/1.1\r\nhost: x\r\nx-slow: ",
-    ] {
+    for head in ["", "PRI * HT", "POST /v1/traces HTTP/1.1\r\nhost: x\r\nx-slow: "] {
         let mut slow = TcpStream::connect(address).await.unwrap();
         slow.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -298,32 +239,15 @@ async fn logs_metrics_aliases_and_other_methods_answer_as_specified() {
         "/v1/metrics",
     ] {
         let headers = [("content-type", JSON)];
-        let answer = app
-            .client
-            .send(Method::POST, path, &headers, "{}")
-            .await
-            .unwrap();
-        assert_eq!(
-            (answer.status.as_u16(), answer.text().as_str()),
-            (200, "{}"),
-            "{path}"
-        );
+        let answer = app.client.send(Method::POST, path, &headers, "{}").await.unwrap();
+        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (200, "{}"), "{path}");
         let answer = app.client.get(path).await.unwrap();
         assert_eq!(answer.status, 405, "{path}");
         assert_eq!(answer.headers["allow"], "POST, OPTIONS");
-        let preflight = [
-            ("origin", "http://x"),
-            ("access-control-request-headers", "authorization"),
-        ];
-        let answer = app
-            .anonymous()
-            .send(Method::OPTIONS, path, &preflight, "")
-            .await
-            .unwrap();
+        let preflight =
+            [("origin", "http://x"), ("access-control-request-headers", "authorization")];
+        let answer = app.anonymous().send(Method::OPTIONS, path, &preflight, "").await.unwrap();
         assert_eq!(answer.status, 204);
-        assert_eq!(
-            answer.headers["access-control-allow-headers"],
-            "authorization"
-        );
+        assert_eq!(answer.headers["access-control-allow-headers"], "authorization");
     }
 }

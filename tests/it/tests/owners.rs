@@ -17,13 +17,7 @@ async fn send(client: &Client, method: Method, path: &str, body: Value) -> (u16,
 /// A user of the organization; the id.
 async fn user(app: &TestApp, name: &str) -> String {
     let body = json!({ "userName": name });
-    let (status, made) = send(
-        &app.organizer(),
-        Method::POST,
-        "/api/public/scim/Users",
-        body,
-    )
-    .await;
+    let (status, made) = send(&app.organizer(), Method::POST, "/api/public/scim/Users", body).await;
     assert_eq!(status, 201, "{made}");
     made["id"].as_str().unwrap().to_owned()
 }
@@ -45,11 +39,7 @@ async fn the_last_owner_is_kept_by_the_members_api_and_by_scim_and_the_answer_sa
         (Method::PUT, MEMBERSHIPS, role("ADMIN")),
         (Method::DELETE, MEMBERSHIPS, json!({ "userId": id })),
         (Method::PATCH, &person, asleep.clone()),
-        (
-            Method::PUT,
-            &person,
-            json!({ "userName": "ada@example.com", "active": false }),
-        ),
+        (Method::PUT, &person, json!({ "userName": "ada@example.com", "active": false })),
         (Method::DELETE, &person, json!({})),
     ] {
         let (status, body) = send(&organizer, method.clone(), path, body).await;
@@ -59,14 +49,8 @@ async fn the_last_owner_is_kept_by_the_members_api_and_by_scim_and_the_answer_sa
     }
     let other = user(&app, "bob@example.com").await;
     let give = json!({ "userId": other, "role": "OWNER" });
-    assert_eq!(
-        send(&organizer, Method::PUT, MEMBERSHIPS, give).await.0,
-        200
-    );
-    assert_eq!(
-        send(&organizer, Method::PATCH, &person, asleep).await.0,
-        200
-    );
+    assert_eq!(send(&organizer, Method::PUT, MEMBERSHIPS, give).await.0, 200);
+    assert_eq!(send(&organizer, Method::PATCH, &person, asleep).await.0, 200);
     let (status, body) = send(&organizer, Method::PUT, MEMBERSHIPS, role("OWNER")).await;
     assert_eq!(status, 409, "a role does not activate: {body}");
 }

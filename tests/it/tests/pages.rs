@@ -98,19 +98,13 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
     ] {
         assert_eq!(visitor.leads_to(path).await, format!("{base}{path}"));
     }
-    assert_eq!(
-        visitor.leads_to("/trace/t1").await,
-        format!("{base}/traces/t1")
-    );
+    assert_eq!(visitor.leads_to("/trace/t1").await, format!("{base}/traces/t1"));
     for path in ["", "/traces", "/traces/t1", "/sessions", "/users", "/rules"] {
         let foreign = format!("/project/another{path}");
         let answer = visitor.client.get(&foreign).await.unwrap();
         assert_eq!(answer.status, 404, "{foreign}");
         let anybody = app.anonymous().get(&foreign).await.unwrap();
-        assert_eq!(
-            anybody.status, 303,
-            "without a session it leads to the form"
-        );
+        assert_eq!(anybody.status, 303, "without a session it leads to the form");
     }
     let unknown = format!("{base}/traces/none");
     assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
@@ -124,12 +118,7 @@ async fn an_error_page_stands_in_the_frame_of_who_is_signed_in_and_leads_out() {
     let base = &visitor.base;
     let unknown = format!("{base}/traces/none");
     let missing = visitor.client.get(&unknown).await.unwrap().text();
-    for part in [
-        "class=\"rail\"",
-        "class=\"seek\"",
-        "id=\"palette\"",
-        "href=\"/logout\"",
-    ] {
+    for part in ["class=\"rail\"", "class=\"seek\"", "id=\"palette\"", "href=\"/logout\""] {
         assert!(missing.contains(part), "{part}: {missing}");
     }
     // Whatever is missing, and whosever it is, the bytes are the same.
@@ -184,28 +173,16 @@ async fn what_evaluations_record_of_themselves_is_left_out_until_it_is_asked_for
     let own = Trace::new(1, "evaluate tone").attribute("deployment.environment", "sdk-experiment");
     app.ingest(&own).await.unwrap();
     let overview = visitor.page("").await;
-    assert!(
-        !overview.contains("data-wait"),
-        "something was recorded: {overview}"
-    );
+    assert!(!overview.contains("data-wait"), "something was recorded: {overview}");
     let said = "Only evaluations and experiments have been recorded so far";
     assert!(overview.contains(said), "{overview}");
     let shown = "?env=perpend-eval%2Cperpend-playground%2Csdk-experiment\">show them</a>";
     assert!(overview.contains(shown), "{overview}");
     let alone = visitor.page("?env=sdk-experiment").await;
-    assert!(
-        alone.contains(said) && alone.contains("class=\"cards\""),
-        "{alone}"
-    );
+    assert!(alone.contains(said) && alone.contains("class=\"cards\""), "{alone}");
     let list = visitor.page("/traces").await;
-    assert!(
-        list.contains("evaluations and experiments hidden"),
-        "{list}"
-    );
-    assert!(
-        !list.contains("data-wait"),
-        "something was recorded: {list}"
-    );
+    assert!(list.contains("evaluations and experiments hidden"), "{list}");
+    assert!(!list.contains("data-wait"), "something was recorded: {list}");
     assert_eq!(rows(&list), [""; 0]);
     let all = visitor.page("/traces?q=environment%3Aset").await;
     assert_eq!(rows(&all), ["evaluate tone"]);
@@ -233,17 +210,11 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     let (dataset, run) = (&dataset["id"], &link["datasetRunId"]);
     let path = format!("/datasets/{}", dataset.as_str().unwrap());
     let page = visitor.page(&path).await;
-    assert!(
-        page.contains("a/b &#60;i&#62;") && page.contains("first run"),
-        "{page}"
-    );
+    assert!(page.contains("a/b &#60;i&#62;") && page.contains("first run"), "{page}");
     let path = format!("{path}/runs/{}", run.as_str().unwrap());
     assert!(page.contains(&path), "the run is linked: {page}");
     let overview = visitor.page("").await;
-    assert!(
-        overview.contains("Latest experiment runs") && overview.contains(&path),
-        "{overview}"
-    );
+    assert!(overview.contains("Latest experiment runs") && overview.contains(&path), "{overview}");
     let page = visitor.page(&path).await;
     assert!(page.contains("first run"), "{page}");
     let all = visitor.page("/datasets").await;
@@ -256,13 +227,8 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
 
     let path = format!("/traces/{}/find?q=refund", trace.id);
     let page = visitor.page(&path).await;
-    assert!(
-        page.contains("<mark>REFUND</mark>") && page.contains("1 step"),
-        "{page}"
-    );
-    let none = visitor
-        .page(&format!("/traces/{}/find?q=nothing", trace.id))
-        .await;
+    assert!(page.contains("<mark>REFUND</mark>") && page.contains("1 step"), "{page}");
+    let none = visitor.page(&format!("/traces/{}/find?q=nothing", trace.id)).await;
     assert!(none.contains("No step contains this text"), "{none}");
     app.stop().await.unwrap();
 }
@@ -273,11 +239,7 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
     let visitor = Visitor::of(&app).await;
     let mut trace = Trace::new(1, "ticket");
     for n in 0..300 {
-        let said = if n < 250 {
-            "The REFUND takes two days."
-        } else {
-            "No."
-        };
+        let said = if n < 250 { "The REFUND takes two days." } else { "No." };
         trace = trace.generation(&format!("answer {n}"), said);
     }
     app.ingest(&trace).await.unwrap();
@@ -301,17 +263,11 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
 
     let odd = format!("{path}/find?q=refund&after=5.x.y");
     let odd = visitor.page(&odd).await;
-    assert!(
-        odd.contains("after: this is not a place in this search"),
-        "{odd}"
-    );
+    assert!(odd.contains("after: this is not a place in this search"), "{odd}");
     assert!(odd.contains("100 steps"), "{odd}");
 
     let of_step = visitor.page(&format!("{path}{step}")).await;
-    assert!(
-        of_step.contains("data-hits=\"") && of_step.contains("End the search"),
-        "{of_step}"
-    );
+    assert!(of_step.contains("data-hits=\"") && of_step.contains("End the search"), "{of_step}");
     let seek = format!("/_{path}/seek?what=step&from={}", Trace::span_id(200));
     let window = visitor.page(&seek).await;
     assert!(window.contains("data-selected=\"199\""), "{window}");
@@ -347,11 +303,7 @@ async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
 async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    for (n, said) in [
-        (1, "The refund takes two days."),
-        (2, "你好，世界"),
-        (3, "<b>&\"'"),
-    ] {
+    for (n, said) in [(1, "The refund takes two days."), (2, "你好，世界"), (3, "<b>&\"'")] {
         let trace = Trace::new(n, &format!("ticket {n}")).generation("answer", said);
         app.ingest(&trace).await.unwrap();
     }
@@ -363,9 +315,7 @@ async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
         let page = visitor.page(&format!("/traces?q={q}")).await;
         assert_eq!(rows(&page), [found], "{q}");
     }
-    let page = visitor
-        .page("/traces?q=latncy%3A%3E2+name%3A%22ticket+1%22")
-        .await;
+    let page = visitor.page("/traces?q=latncy%3A%3E2+name%3A%22ticket+1%22").await;
     assert_eq!(rows(&page), ["ticket 1"], "the other condition holds");
     assert!(page.contains("latency"), "{page}");
     let none = visitor.page("/traces?q=userId%3Anobody").await;
@@ -388,10 +338,7 @@ async fn a_text_is_found_and_shown_as_it_is_read_however_json_escapes_it() {
     let sent = app.client.json(Method::POST, "/api/public/ingestion", &own);
     assert_eq!(sent.await.unwrap().status, 207);
     let list = visitor.page("/traces").await;
-    assert!(
-        list.contains("你好 escaped مرحبا / say ") && !list.contains("u4f60"),
-        "{list}"
-    );
+    assert!(list.contains("你好 escaped مرحبا / say ") && !list.contains("u4f60"), "{list}");
     for (text, marked, found) in [
         ("你好", "你好", "escaped"),
         ("مرحبا", "مرحبا", "escaped"),
@@ -413,10 +360,8 @@ async fn a_text_is_found_and_shown_as_it_is_read_however_json_escapes_it() {
     let filter = json!([{
         "type": "string", "column": "input", "operator": "contains", "value": "你好 escaped",
     }]);
-    let path = format!(
-        "/api/public/v2/observations?fields=io&filter={}",
-        encode(&filter.to_string())
-    );
+    let path =
+        format!("/api/public/v2/observations?fields=io&filter={}", encode(&filter.to_string()));
     let found = app.client.get(&path).await.unwrap().json();
     assert_eq!(found["data"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!(found["data"][0]["input"], escaped, "as it was sent");
@@ -456,31 +401,17 @@ async fn sessions_and_users_are_walked_page_by_page_and_opened() {
     let path = format!("/sessions/{}", perpend_views::encode(session));
     let page = visitor.page(&path).await;
     assert!(page.contains("Turns 1–10 of 10"), "{page}");
-    assert!(
-        page.contains("Answer 0.") && page.contains("Answer 9."),
-        "{page}"
-    );
+    assert!(page.contains("Answer 0.") && page.contains("Answer 9."), "{page}");
     assert!(!page.contains("<i> ü"), "ids are escaped");
-    let by_id = format!(
-        "{}/sessions?id={}",
-        visitor.base,
-        perpend_views::encode(session)
-    );
-    assert_eq!(
-        visitor.leads_to(&by_id).await,
-        format!("{}{path}", visitor.base)
-    );
+    let by_id = format!("{}/sessions?id={}", visitor.base, perpend_views::encode(session));
+    assert_eq!(visitor.leads_to(&by_id).await, format!("{}{path}", visitor.base));
     let unknown = visitor.page("/sessions?id=nobody").await;
     assert!(unknown.contains("has the id"), "{unknown}");
 
     let user = visitor.page("/users/ada").await;
     assert!(user.contains("All traces of this user"), "{user}");
     assert_eq!(rows(&visitor.page("/users").await), ["ada"]);
-    for (list, name) in [
-        ("/sessions", "after"),
-        ("/sessions", "before"),
-        ("/users", "before"),
-    ] {
+    for (list, name) in [("/sessions", "after"), ("/sessions", "before"), ("/users", "before")] {
         let page = visitor.page(&format!("{list}?{name}=yesterday")).await;
         let said = format!("{name}: this is not a cursor of this list");
         assert!(page.contains(&said), "{list}: {page}");
@@ -502,30 +433,15 @@ async fn a_trace_is_also_a_timeline_a_thread_and_a_log() {
         assert!(tree.contains(&format!("v={view}\"")), "{view}: {tree}");
     }
     let thread = of("v=thread").await;
-    assert!(
-        thread.contains("Calls 1–1 of 1") && thread.contains("Thank you."),
-        "{thread}"
-    );
+    assert!(thread.contains("Calls 1–1 of 1") && thread.contains("Thank you."), "{thread}");
     let log = of("v=log").await;
-    assert!(
-        log.contains("Steps 1–2 of 2") && log.contains("Thank you."),
-        "{log}"
-    );
+    assert!(log.contains("Steps 1–2 of 2") && log.contains("Thank you."), "{log}");
     let errors = of("v=log&min=ERROR").await;
-    assert!(
-        errors.contains("2 steps below this level not shown"),
-        "{errors}"
-    );
+    assert!(errors.contains("2 steps below this level not shown"), "{errors}");
     let time = of("v=time").await;
-    assert!(
-        time.contains("Critical path") && time.contains("name=\"t0\""),
-        "{time}"
-    );
-    for (query, named) in [
-        ("v=graph", "v"),
-        ("min=LOUD", "min"),
-        ("v=time&t0=5&t1=2", "t0 or t1"),
-    ] {
+    assert!(time.contains("Critical path") && time.contains("name=\"t0\""), "{time}");
+    for (query, named) in [("v=graph", "v"), ("min=LOUD", "min"), ("v=time&t0=5&t1=2", "t0 or t1")]
+    {
         let page = of(query).await;
         let said = format!("The parameter {named} of this address is not understood");
         assert!(page.contains(&said), "{query}: {page}");
@@ -538,10 +454,8 @@ async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (n, tokens) in [(1, "5"), (2, "70"), (3, "9")] {
-        let trace = Trace::new(n, &format!("ticket {n}")).attribute(
-            "langfuse.observation.usage_details",
-            &format!("{{\"output\": {tokens}}}"),
-        );
+        let trace = Trace::new(n, &format!("ticket {n}"))
+            .attribute("langfuse.observation.usage_details", &format!("{{\"output\": {tokens}}}"));
         app.ingest(&trace).await.unwrap();
     }
     let page = visitor.page("/traces").await;
@@ -550,22 +464,13 @@ async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
     assert_eq!(link, 2, "the heading leads to the most tokens: {page}");
     let sorted = visitor.page("/traces?sort=-totalTokens").await;
     assert_eq!(rows(&sorted), ["ticket 2", "ticket 3", "ticket 1"]);
-    assert!(
-        sorted.contains("sort=totalTokens\">Tokens"),
-        "and back: {sorted}"
-    );
+    assert!(sorted.contains("sort=totalTokens\">Tokens"), "and back: {sorted}");
     let sorted = visitor.page("/traces?sort=totalTokens").await;
     assert_eq!(rows(&sorted), ["ticket 1", "ticket 3", "ticket 2"]);
     let odd = visitor.page("/traces?sort=-luck&page=two").await;
     assert_eq!(rows(&odd).len(), 3, "the rest of the page works");
-    assert!(
-        odd.contains("sort: traces cannot be ordered by -luck"),
-        "{odd}"
-    );
-    assert!(
-        odd.contains("-errorCount") && odd.contains("page: two is not"),
-        "{odd}"
-    );
+    assert!(odd.contains("sort: traces cannot be ordered by -luck"), "{odd}");
+    assert!(odd.contains("-errorCount") && odd.contains("page: two is not"), "{odd}");
     let api = app.client.get("/api/public/traces?orderBy=totalTokens.asc");
     let api = api.await.unwrap().json();
     assert_eq!(api["data"][0]["name"], "ticket 1", "{api}");
@@ -590,9 +495,7 @@ async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_s
     assert_eq!(rows(&best), ["ticket 3", "ticket 1", "ticket 2"]);
     let worst = visitor.page("/traces?sort=score.quality").await;
     assert_eq!(rows(&worst), ["ticket 1", "ticket 3", "ticket 2"]);
-    let api = app
-        .client
-        .get("/api/public/traces?orderBy=score.quality.desc");
+    let api = app.client.get("/api/public/traces?orderBy=score.quality.desc");
     let api = api.await.unwrap().json();
     let names: Vec<_> = (0..3).map(|at| api["data"][at]["name"].clone()).collect();
     assert_eq!(names, ["ticket 3", "ticket 1", "ticket 2"]);
@@ -603,28 +506,19 @@ async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_s
     }
     // A search that went on from the beginning knows whether the pages before had any.
     let end = "/traces?q=ticket&after=_0_0&looked=20000&found=";
-    for (n, said) in [
-        (0, "No trace fits these conditions"),
-        (3, "the 3 that fit stand before this page"),
-    ] {
+    for (n, said) in
+        [(0, "No trace fits these conditions"), (3, "the 3 that fit stand before this page")]
+    {
         let page = visitor.page(&format!("{end}{n}")).await;
         assert!(page.contains(said), "{page}");
-        assert!(
-            page.contains("20,000 traces looked at, to the end"),
-            "{page}"
-        );
-        let canonical = format!(
-            "<link rel=\"canonical\" href=\"{}/traces?q=ticket\">",
-            visitor.base
-        );
+        assert!(page.contains("20,000 traces looked at, to the end"), "{page}");
+        let canonical =
+            format!("<link rel=\"canonical\" href=\"{}/traces?q=ticket\">", visitor.base);
         assert!(page.contains(&canonical), "{page}");
     }
     let odd = visitor.page("/traces?sort=-latency&after=_0_0").await;
     assert_eq!(rows(&odd).len(), 3, "the rest of the page works");
-    assert!(
-        odd.contains("after: _0_0 is not a cursor of this order"),
-        "{odd}"
-    );
+    assert!(odd.contains("after: _0_0 is not a cursor of this order"), "{odd}");
     app.stop().await.unwrap();
 }
 
@@ -644,11 +538,7 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
     let columns = "id,metadata.tier,release,score.\"tone, in all\",luck";
     let columns = perpend_views::encode(columns);
     let page = visitor.page(&format!("/traces?cols={columns}&n=7")).await;
-    assert_eq!(
-        rows(&page),
-        ["ticket"],
-        "the link to the trace always stands"
-    );
+    assert_eq!(rows(&page), ["ticket"], "the link to the trace always stands");
     for shown in [
         &format!("<bdi>{}</bdi>", trace.id),
         "gold &#60;b&#62;",
@@ -661,14 +551,10 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
     }
     let (_, table) = page.split_once("<table").unwrap();
     assert!(!table.contains("User and session"), "{table}");
-    assert!(
-        page.contains("name=\"cols\" value=\"id\" checked"),
-        "{page}"
-    );
+    assert!(page.contains("name=\"cols\" value=\"id\" checked"), "{page}");
     // The form sends a parameter for each box, and what is typed beside them.
-    let page = visitor
-        .page("/traces?sort=latency&cols=trace&cols=userId&cols=metadata.tier&n=25")
-        .await;
+    let page =
+        visitor.page("/traces?sort=latency&cols=trace&cols=userId&cols=metadata.tier&n=25").await;
     assert!(page.contains("gold &#60;b&#62;"), "{page}");
     let heading = page.split_once("sort=-timestamp").is_none();
     assert!(
@@ -687,19 +573,12 @@ async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
     let list = visitor.page("/traces?sort=latency").await;
     let beside = format!("/traces?sort=latency&#38;peek={0}#row-{0}\"", trace.id);
     assert!(list.contains(&beside), "each row leads to it: {list}");
-    let page = visitor
-        .page(&format!("/traces?sort=latency&peek={}", trace.id))
-        .await;
-    assert!(
-        page.contains("Two days &#60;b&#62;.") && page.contains("Open the trace"),
-        "{page}"
-    );
+    let page = visitor.page(&format!("/traces?sort=latency&peek={}", trace.id)).await;
+    assert!(page.contains("Two days &#60;b&#62;.") && page.contains("Open the trace"), "{page}");
     assert!(page.contains("\" aria-current=\"true\">"), "{page}");
     let close = format!("data-close href=\"{}/traces?sort=latency\"", visitor.base);
     assert!(page.contains(&close), "{page}");
-    let part = visitor
-        .page(&format!("/_/traces/{}/peek?sort=latency&peek=x", trace.id))
-        .await;
+    let part = visitor.page(&format!("/_/traces/{}/peek?sort=latency&peek=x", trace.id)).await;
     assert!(part.contains(&close) && !part.contains("<html"), "{part}");
     let unknown = visitor.page("/traces?peek=nobody").await;
     assert!(unknown.contains("no trace with this id"), "{unknown}");
@@ -718,10 +597,7 @@ async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_the
     }
     let list = visitor.page("/traces?sort=latency").await;
     let part = "/_/traces/facets?sort=latency";
-    assert!(
-        list.contains(&format!("data-later=\"{}{part}\"", visitor.base)),
-        "{list}"
-    );
+    assert!(list.contains(&format!("data-later=\"{}{part}\"", visitor.base)), "{list}");
     let page = visitor.page("/traces?sort=latency&facets=1").await;
     let part = visitor.page(part).await;
     assert!(!part.contains("<html"), "{part}");
@@ -734,10 +610,7 @@ async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_the
         address.replace("&#38;", "&")
     };
     let address = link("ada, &#34;b&#34;");
-    assert!(
-        address.contains("sort=latency"),
-        "the order is kept: {address}"
-    );
+    assert!(address.contains("sort=latency"), "the order is kept: {address}");
     let found = visitor.client.get(&address).await.unwrap().text();
     let mut names = rows(&found);
     names.sort();

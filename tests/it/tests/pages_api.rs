@@ -15,12 +15,7 @@ fn requests(page: &str) -> Vec<String> {
     let request = |command: &str| {
         let (command, _) = command.split_once("</pre>").unwrap();
         let mut command = command.to_owned();
-        for (entity, sign) in [
-            ("&#39;", "'"),
-            ("&quot;", "\""),
-            ("&lt;", "<"),
-            ("&gt;", ">"),
-        ] {
+        for (entity, sign) in [("&#39;", "'"), ("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">")] {
             command = command.replace(entity, sign);
         }
         let command = command.replace("&amp;", "&");
@@ -61,9 +56,7 @@ async fn with_data(app: &TestApp) {
         }
     }
     let evaluator = app.evaluator("perpend/text", "exact-match", json!({}));
-    app.rule(&evaluator.await.unwrap(), json!({}))
-        .await
-        .unwrap();
+    app.rule(&evaluator.await.unwrap(), json!({})).await.unwrap();
 }
 
 #[tokio::test]
@@ -73,28 +66,16 @@ async fn the_request_that_a_list_shows_gives_the_rows_of_the_list() {
     with_data(&app).await;
     let quoted = encode(&format!("name:={}", json!("it's \"quoted\" $HOME")));
     for (path, wanted) in [
-        (
-            format!("/traces?q={quoted}&sort=timestamp&n=25"),
-            ["t1", "t2", "t3"].as_slice(),
-        ),
+        (format!("/traces?q={quoted}&sort=timestamp&n=25"), ["t1", "t2", "t3"].as_slice()),
         ("/traces?q=nothing".to_owned(), &[]),
         ("/traces?from=2026-03-02".to_owned(), &["t3", "t2"]),
-        (
-            "/traces?sort=-score.%22a%20%24b%20'c'%22".to_owned(),
-            &["t3", "t2", "t1"],
-        ),
+        ("/traces?sort=-score.%22a%20%24b%20'c'%22".to_owned(), &["t3", "t2", "t1"]),
         ("/sessions".to_owned(), &["s3", "s2", "s1"]),
         ("/sessions?env=staging".to_owned(), &[]),
         ("/users/ada".to_owned(), &["t3", "t2", "t1"]),
-        (
-            "/scores?name=a+%24b+'c'&to=2100-01-01".to_owned(),
-            &["c3", "c2", "c1"],
-        ),
+        ("/scores?name=a+%24b+'c'&to=2100-01-01".to_owned(), &["c3", "c2", "c1"]),
         ("/scores?trace=t2&env=default".to_owned(), &["c2"]),
-        (
-            "/scores?q=value%3A%3E1+source%3AAPI+traceId%3At3".to_owned(),
-            &["c3"],
-        ),
+        ("/scores?q=value%3A%3E1+source%3AAPI+traceId%3At3".to_owned(), &["c3"]),
     ] {
         let page = visitor.page(&path).await;
         let shown = requests(&page);
@@ -123,12 +104,8 @@ async fn the_conditions_of_a_list_are_shown_as_its_request_sends_them() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     with_data(&app).await;
-    let page = visitor
-        .page("/traces?q=name%3A~quoted&from=2026-03-02")
-        .await;
-    let (_, json) = page
-        .split_once("id=\"filter-json\" tabindex=\"0\">")
-        .unwrap();
+    let page = visitor.page("/traces?q=name%3A~quoted&from=2026-03-02").await;
+    let (_, json) = page.split_once("id=\"filter-json\" tabindex=\"0\">").unwrap();
     let (json, _) = json.split_once("</pre>").unwrap();
     let mut json = json.to_owned();
     for (entity, sign) in [
@@ -192,11 +169,7 @@ async fn the_request_of_the_list_of_users_gives_the_sums_of_its_rows() {
         app.ingest(&trace).await.unwrap();
     }
     app.ingest(&Trace::new(4, "nobody's")).await.unwrap();
-    for path in [
-        "/users",
-        "/users?env=default&from=2001-01-01",
-        "/users?q=id%3Aada",
-    ] {
+    for path in ["/users", "/users?env=default&from=2001-01-01", "/users?q=id%3Aada"] {
         let page = visitor.page(path).await;
         let shown = requests(&page);
         assert_eq!(shown.len(), 1, "{path}: {page}");
@@ -207,10 +180,7 @@ async fn the_request_of_the_list_of_users_gives_the_sums_of_its_rows() {
         let sums = rows.map(|row| (row["userId"].clone(), row["uniq_uniqueSessionIds"].clone()));
         let wanted = [(json!("ada"), json!(2)), (json!("it's \"bob\""), json!(1))];
         assert_eq!(sums.collect::<Vec<_>>(), wanted, "{path}");
-        assert_eq!(
-            page.contains("It has no filter of users"),
-            path.contains("q=")
-        );
+        assert_eq!(page.contains("It has no filter of users"), path.contains("q="));
     }
     app.stop().await.unwrap();
 }
@@ -219,9 +189,8 @@ async fn the_request_of_the_list_of_users_gives_the_sums_of_its_rows() {
 async fn an_order_that_is_a_command_stays_one_word_of_the_request() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let page = visitor
-        .page("/traces?sort=-score.%22x%24(touch+%2Ftmp%2Fpwned)%60id%60'%20b%22")
-        .await;
+    let page =
+        visitor.page("/traces?sort=-score.%22x%24(touch+%2Ftmp%2Fpwned)%60id%60'%20b%22").await;
     let word =
         "--data-urlencode &#39;orderBy=score.x$(touch /tmp/pwned)`id`&#39;\\&#39;&#39; b.desc&#39;";
     assert!(page.contains(word), "{page}");

@@ -20,9 +20,7 @@ fn deltas(page: &str) -> Vec<String> {
     let marked = page.split("<td class=\"num\"").skip(1);
     let marked = marked.filter_map(|cell| cell.split_once("<b>")?.1.split_once("</b>"));
     let signed = marked.map(|(delta, _)| delta.to_owned());
-    signed
-        .filter(|delta| delta.starts_with(['+', '−']))
-        .collect()
+    signed.filter(|delta| delta.starts_with(['+', '−'])).collect()
 }
 
 /// The addresses that links with this relation lead to.
@@ -40,20 +38,9 @@ async fn assert_asks_for_two(visitor: &Visitor, form: &str, id: &str) {
         (format!("&trace={id}"), "1 trace chosen"),
         (format!("&trace={id}&trace=x&trace=y"), "3 traces chosen"),
     ] {
-        let page = visitor
-            .client
-            .get(&format!("{form}{chosen}"))
-            .await
-            .unwrap()
-            .text();
-        assert!(
-            page.contains("Choose two traces") && page.contains(said),
-            "{page}"
-        );
-        assert!(
-            page.contains(&format!("href=\"{base}/traces?q=x\"")),
-            "{page}"
-        );
+        let page = visitor.client.get(&format!("{form}{chosen}")).await.unwrap().text();
+        assert!(page.contains("Choose two traces") && page.contains(said), "{page}");
+        assert!(page.contains(&format!("href=\"{base}/traces?q=x\"")), "{page}");
     }
 }
 
@@ -78,13 +65,9 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
     }
     let base = visitor.base.clone();
     let form = format!("{base}/traces/compare?choose=1&in=%2Ftraces%3Fq%3Dx");
-    let there = visitor
-        .leads_to(&format!("{form}&trace={}&trace={}", first.id, second.id))
-        .await;
-    let wanted = format!(
-        "{base}/traces/compare?a={}&b={}&in=%2Ftraces%3Fq%3Dx",
-        first.id, second.id
-    );
+    let there = visitor.leads_to(&format!("{form}&trace={}&trace={}", first.id, second.id)).await;
+    let wanted =
+        format!("{base}/traces/compare?a={}&b={}&in=%2Ftraces%3Fq%3Dx", first.id, second.id);
     assert_eq!(there, wanted);
     assert_asks_for_two(&visitor, &form, &first.id).await;
 
@@ -94,36 +77,17 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
             || page.contains("2 changed, 1 only in B, 1 equal"),
         "{page}"
     );
-    assert!(
-        page.contains("only in B</span>") && page.contains("equal step"),
-        "{page}"
-    );
-    assert!(
-        deltas(&page).iter().any(|delta| delta == "+1"),
-        "one observation more: {page}"
-    );
+    assert!(page.contains("only in B</span>") && page.contains("equal step"), "{page}");
+    assert!(deltas(&page).iter().any(|delta| delta == "+1"), "one observation more: {page}");
     // The outputs of one row, by words.
     let pair = format!("&pair=a.{}", Trace::span_id(2));
     let page = compared(&visitor, &first.id, &second.id, &pair).await;
-    assert!(
-        page.contains("<del>The parcel arrives on <b>Monday</b>.</del>"),
-        "{page}"
-    );
-    assert!(
-        page.contains("<b>&#60;b&#62;Friday&#60;/b&#62;</b>"),
-        "{page}"
-    );
-    assert!(
-        page.contains("aria-current=\"true\""),
-        "the row is marked: {page}"
-    );
-    let inline = compared(
-        &visitor,
-        &first.id,
-        &second.id,
-        &format!("{pair}&diff=inline&space=ignore"),
-    )
-    .await;
+    assert!(page.contains("<del>The parcel arrives on <b>Monday</b>.</del>"), "{page}");
+    assert!(page.contains("<b>&#60;b&#62;Friday&#60;/b&#62;</b>"), "{page}");
+    assert!(page.contains("aria-current=\"true\""), "the row is marked: {page}");
+    let inline =
+        compared(&visitor, &first.id, &second.id, &format!("{pair}&diff=inline&space=ignore"))
+            .await;
     assert!(inline.contains("class=\"diff inline\""), "{inline}");
     let unknown = compared(&visitor, &first.id, &second.id, "&pair=a.none&diff=odd").await;
     assert!(
@@ -139,9 +103,7 @@ async fn equal_traces_show_no_difference_and_swapping_mirrors_every_sign() {
     let visitor = Visitor::of(&app).await;
     let trace = |number| Trace::new(number, "ticket").generation("answer", "On Monday.");
     let (one, same) = (trace(1), trace(2));
-    let more = trace(3)
-        .generation("check", "fine")
-        .generation("check", "fine");
+    let more = trace(3).generation("check", "fine").generation("check", "fine");
     for trace in [&one, &same, &more] {
         app.ingest(trace).await.unwrap();
     }
@@ -152,18 +114,13 @@ async fn equal_traces_show_no_difference_and_swapping_mirrors_every_sign() {
     }
     for other in [&one.id, &same.id] {
         let page = compared(&visitor, &one.id, other, "").await;
-        assert!(
-            page.contains("<p class=\"same-value\">No difference</p>"),
-            "{page}"
-        );
+        assert!(page.contains("<p class=\"same-value\">No difference</p>"), "{page}");
         assert_eq!(deltas(&page), [""; 0], "{page}");
     }
     let there = compared(&visitor, &one.id, &more.id, "").await;
     let back = compared(&visitor, &more.id, &one.id, "").await;
-    let swapped = format!(
-        "href=\"{}/traces/compare?a={}&#38;b={}\"",
-        visitor.base, more.id, one.id
-    );
+    let swapped =
+        format!("href=\"{}/traces/compare?a={}&#38;b={}\"", visitor.base, more.id, one.id);
     assert!(there.contains(&swapped), "{there}");
     let turned = |delta: &String| match delta.strip_prefix('+') {
         Some(amount) => format!("−{amount}"),
@@ -174,18 +131,9 @@ async fn equal_traces_show_no_difference_and_swapping_mirrors_every_sign() {
         deltas_there.contains(&"+0.5".to_owned()) && deltas_there.contains(&"+2".to_owned()),
         "{deltas_there:?}"
     );
-    assert_eq!(
-        deltas_there.iter().map(turned).collect::<Vec<_>>(),
-        deltas(&back)
-    );
-    assert!(
-        there.contains("only in B") && !there.contains("only in A"),
-        "{there}"
-    );
-    assert!(
-        back.contains("only in A") && !back.contains("only in B"),
-        "{back}"
-    );
+    assert_eq!(deltas_there.iter().map(turned).collect::<Vec<_>>(), deltas(&back));
+    assert!(there.contains("only in B") && !there.contains("only in A"), "{there}");
+    assert!(back.contains("only in A") && !back.contains("only in B"), "{back}");
     app.stop().await.unwrap();
 }
 
@@ -209,14 +157,8 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
         String::from_utf8(parts.concat()).unwrap()
     };
     assert_eq!(bare(&of_foreign, &foreign.id), bare(&of_unknown, &unknown));
-    assert!(
-        !of_foreign.contains("secret") && !of_foreign.contains("Not yours"),
-        "{of_foreign}"
-    );
-    assert!(
-        of_foreign.contains("B: this project has no trace with the id"),
-        "{of_foreign}"
-    );
+    assert!(!of_foreign.contains("secret") && !of_foreign.contains("Not yours"), "{of_foreign}");
+    assert!(of_foreign.contains("B: this project has no trace with the id"), "{of_foreign}");
     assert!(
         of_foreign.contains("role=\"region\" aria-label=\"Steps")
             && of_foreign.contains(">answer<"),
@@ -224,10 +166,7 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
     );
     let pair = format!("&pair=a.{}", Trace::span_id(2));
     let of_step = compared(&visitor, &own.id, &unknown, &pair).await;
-    assert!(
-        of_step.contains("On Monday.") && of_step.contains("Recorded only in A"),
-        "{of_step}"
-    );
+    assert!(of_step.contains("On Monday.") && of_step.contains("Recorded only in A"), "{of_step}");
     let neither = compared(&visitor, "no\u{1}id", "", "").await;
     assert!(neither.contains("Choose two traces"), "{neither}");
     let neither = compared(&visitor, "no\u{1}id", "none", "").await;
@@ -243,19 +182,12 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
 async fn a_trace_whose_id_is_the_name_of_the_page_is_opened_all_the_same() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    assert!(
-        visitor
-            .page("/traces/compare")
-            .await
-            .contains("Choose two traces")
-    );
+    assert!(visitor.page("/traces/compare").await.contains("Choose two traces"));
     let event = json!({ "batch": [{
         "id": "e1", "type": "trace-create", "timestamp": "2026-03-01T10:00:00Z",
         "body": { "id": "compare", "name": "odd one", "timestamp": "2026-03-01T10:00:00Z", "output": "here" },
     }] });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &event);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &event);
     assert!(sent.await.unwrap().status.is_success());
     let page = visitor.page("/traces/compare").await;
     assert!(
@@ -276,20 +208,14 @@ async fn a_trace_opened_from_a_list_leads_to_its_neighbours_over_the_ends_of_pag
     }
     let list = visitor.page("/traces?q=name%3Awalk&n=25").await;
     let open = "<a class=\"name\" href=\"";
-    let links = list
-        .split(open)
-        .skip(1)
-        .filter_map(|link| link.split_once('"'));
+    let links = list.split(open).skip(1).filter_map(|link| link.split_once('"'));
     let links: Vec<String> = links.map(|(href, _)| href.replace("&#38;", "&")).collect();
     assert_eq!(links.len(), 25);
     let within = |address: &str| {
         let (path, query) = address.split_once("?in=").unwrap();
         (path.to_owned(), query.to_owned())
     };
-    assert_eq!(
-        within(&links[0]).1,
-        "%2Ftraces%3Fq%3Dname%253Awalk%26n%3D25"
-    );
+    assert_eq!(within(&links[0]).1, "%2Ftraces%3Fq%3Dname%253Awalk%26n%3D25");
     let page = |address: String| {
         let visitor = &visitor;
         async move {
@@ -302,28 +228,18 @@ async fn a_trace_opened_from_a_list_leads_to_its_neighbours_over_the_ends_of_pag
     assert_eq!(related(&first, "prev"), None, "{first}");
     assert_eq!(related(&first, "next").as_deref(), Some(links[1].as_str()));
     // Every link within the trace keeps the list.
-    assert!(
-        first.contains("&amp;in=") || first.contains("&#38;in="),
-        "{first}"
-    );
+    assert!(first.contains("&amp;in=") || first.contains("&#38;in="), "{first}");
     let last = page(links[24].clone()).await;
     assert_eq!(related(&last, "prev").as_deref(), Some(links[23].as_str()));
     let over = related(&last, "next").unwrap();
-    assert_eq!(
-        within(&over).1,
-        within(&links[24]).1,
-        "the list is the same"
-    );
+    assert_eq!(within(&over).1, within(&links[24]).1, "the list is the same");
     let behind = page(over).await;
     let back = related(&behind, "prev").unwrap();
     assert_eq!(within(&back).0, within(&links[24]).0);
     // An address that is no list of this project leads nowhere.
     let (path, _) = within(&links[3]);
     let odd = page(format!("{path}?in=https%3A%2F%2Fa.example")).await;
-    assert!(
-        !odd.contains("href=\"https://a.example") && related(&odd, "next").is_none(),
-        "{odd}"
-    );
+    assert!(!odd.contains("href=\"https://a.example") && related(&odd, "next").is_none(), "{odd}");
     app.stop().await.unwrap();
 }
 
@@ -346,9 +262,7 @@ async fn what_changes_after_a_comparison_differs_in_the_next_one() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let [one, same] = [1, 2].map(|number| {
-        Trace::new(number, "ticket")
-            .generation("answer", "On Monday.")
-            .generation("check", "fine")
+        Trace::new(number, "ticket").generation("answer", "On Monday.").generation("check", "fine")
     });
     for trace in [&one, &same] {
         app.ingest(trace).await.unwrap();
@@ -361,9 +275,7 @@ async fn what_changes_after_a_comparison_differs_in_the_next_one() {
         "id": "change", "type": "generation-update", "timestamp": "2026-01-01T00:00:00Z",
         "body": { "id": Trace::span_id(2), "traceId": same.id, "output": "On Friday." },
     }] });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &change);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &change);
     assert!(sent.await.unwrap().status.is_success());
     let page = compared(&visitor, &one.id, &same.id, "").await;
     assert!(page.contains("1 changed"), "{page}");

@@ -21,9 +21,7 @@ const CASES: [(&str, &[Option<f64>], &str); 5] = [
 
 async fn send(app: &TestApp, batch: Vec<Value>) {
     let body = json!({ "batch": batch });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &body);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &body);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
 }
 
@@ -73,27 +71,19 @@ fn shows(page: &str, what: &str) {
 async fn lists_and_heads_tell_nothing_zero_unknown_and_a_part_apart() {
     let (app, visitor) = filled().await;
     let traces = visitor.page("/traces").await;
-    let (sessions, users) = (
-        visitor.page("/sessions").await,
-        visitor.page("/users").await,
-    );
+    let (sessions, users) = (visitor.page("/sessions").await, visitor.page("/users").await);
     for (name, _, said) in CASES {
         let figure = format!("<dt>Cost</dt><dd>{said}</dd>");
         let row = between(&traces, &format!("<tr id=\"row-{name}\""), "</tr>");
-        shows(
-            row,
-            &format!("<td data-label=\"Cost\" class=\"num\"><bdi>{said}</bdi>"),
-        );
+        shows(row, &format!("<td data-label=\"Cost\" class=\"num\"><bdi>{said}</bdi>"));
         let cell = format!("data-label=\"Cost\"><bdi>{said}</bdi>");
         let row = between(&sessions, &format!("<bdi>s-{name}</bdi>"), "</tr>");
         shows(row, &cell);
         let row = between(&users, &format!("<bdi>u-{name}</bdi>"), "</tr>");
         shows(row, &cell);
-        for path in [
-            format!("/traces?peek={name}"),
-            format!("/traces/{name}"),
-            format!("/users/u-{name}"),
-        ] {
+        for path in
+            [format!("/traces?peek={name}"), format!("/traces/{name}"), format!("/users/u-{name}")]
+        {
             shows(&visitor.page(&path).await, &figure);
         }
         let session = visitor.page(&format!("/sessions/s-{name}")).await;
@@ -112,9 +102,7 @@ async fn lists_and_heads_tell_nothing_zero_unknown_and_a_part_apart() {
 async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_price() {
     let (app, visitor) = filled().await;
     let costs = |page: &str| -> Vec<String> {
-        let cells = page
-            .split("<span class=\"num cost\" role=\"gridcell\">")
-            .skip(1);
+        let cells = page.split("<span class=\"num cost\" role=\"gridcell\">").skip(1);
         let cells = cells.filter_map(|cell| cell.split_once("</span>"));
         cells.map(|(text, _)| text.to_owned()).collect()
     };
@@ -136,10 +124,7 @@ async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_pri
     let unpriced = pane("part-1").await;
     shows(&unpriced, "15 tokens · ?");
     shows(&unpriced, reason);
-    for (step, said) in [
-        ("zero-0", "15 tokens · $0"),
-        ("part-0", "15 tokens · $0.5000"),
-    ] {
+    for (step, said) in [("zero-0", "15 tokens · $0"), ("part-0", "15 tokens · $0.5000")] {
         let page = pane(step).await;
         shows(&page, said);
         assert!(!page.contains(reason), "{page}");
@@ -155,18 +140,13 @@ async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_pri
 async fn a_filter_of_sessions_and_users_tells_zero_from_what_nobody_knows() {
     let (app, visitor) = filled().await;
     for list in ["sessions", "users"] {
-        for (q, wanted) in [
-            ("totalCost%3A0", &["zero"][..]),
-            ("totalCost%3Anull", &["nothing", "unknown"][..]),
-        ] {
+        for (q, wanted) in
+            [("totalCost%3A0", &["zero"][..]), ("totalCost%3Anull", &["nothing", "unknown"][..])]
+        {
             let page = visitor.page(&format!("/{list}?q={q}")).await;
             for (name, ..) in CASES {
                 let link = format!("/{list}/{}-{name}\"", &list[..1]);
-                assert_eq!(
-                    page.contains(&link),
-                    wanted.contains(&name),
-                    "{q} {link}: {page}"
-                );
+                assert_eq!(page.contains(&link), wanted.contains(&name), "{q} {link}: {page}");
             }
         }
     }
@@ -204,19 +184,12 @@ async fn a_step_that_costs_without_tokens_hides_no_other_that_has_no_price() {
         event(id, "tool-create", body)
     };
     let (cost, usage) = (json!({ "total": 0.5 }), json!({ "input": 10, "output": 5 }));
-    let (paid, used) = (
-        json!({ "costDetails": cost }),
-        json!({ "usageDetails": usage }),
-    );
+    let (paid, used) = (json!({ "costDetails": cost }), json!({ "usageDetails": usage }));
     let both = json!({ "costDetails": cost, "usageDetails": usage });
     send(
         &app,
         vec![
-            event(
-                "t",
-                "trace-create",
-                json!({ "id": "t", "name": "t", "timestamp": at }),
-            ),
+            event("t", "trace-create", json!({ "id": "t", "name": "t", "timestamp": at })),
             tool("search", "ours-part-x", paid),
             tool("rank", "ours-part-x", used.clone()),
             tool("read", "ours-whole-x", both),
@@ -226,10 +199,7 @@ async fn a_step_that_costs_without_tokens_hides_no_other_that_has_no_price() {
     .await;
     let visitor = Visitor::of(&app).await;
     // A part of an hour is added up from the steps, a whole day from the sums by hour.
-    for time in [
-        "from=2026-04-01&to=2026-04-02",
-        "from=2026-04-01+09:30&to=2026-04-01+10:30",
-    ] {
+    for time in ["from=2026-04-01&to=2026-04-02", "from=2026-04-01+09:30&to=2026-04-01+10:30"] {
         let overview = visitor.page(&format!("?{time}")).await;
         shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.00</b>");
         shows(&overview, "no price is known for 2 steps");
@@ -256,10 +226,7 @@ async fn a_comparison_gives_no_difference_of_costs_that_lack_prices() {
     assert!(!row.contains("<b>"), "{row}");
     shows(&compared("zero", "whole").await, "<b>+$1.15</b>");
     let same = compared("unknown", "unknown").await;
-    assert!(
-        same.contains("<bdi>?</bdi>") && !same.contains(">=<"),
-        "{same}"
-    );
+    assert!(same.contains("<bdi>?</bdi>") && !same.contains(">=<"), "{same}");
     app.stop().await.unwrap();
 }
 

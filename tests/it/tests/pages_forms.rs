@@ -90,16 +90,11 @@ async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
         assert!([303, 413].contains(&nobody.status.as_u16()), "{path}");
     }
     let kept = stored(&app, &trace.id).await;
-    assert_eq!(
-        (&kept["bookmarked"], &kept["tags"]),
-        (&json!(false), &json!([]))
-    );
+    assert_eq!((&kept["bookmarked"], &kept["tags"]), (&json!(false), &json!([])));
     // Browsers that say nothing of the site say the origin.
     let body = format!("form={token}&set={}", trace.id);
     let headers = [FORM, ("origin", app.origin.as_str())];
-    let sent = visitor
-        .client
-        .send(Method::POST, &bookmarks, &headers, body);
+    let sent = visitor.client.send(Method::POST, &bookmarks, &headers, body);
     assert_eq!(sent.await.unwrap().status, 303);
     assert_eq!(stored(&app, &trace.id).await["bookmarked"], true);
     app.stop().await.unwrap();
@@ -131,10 +126,7 @@ async fn no_two_answers_have_the_same_token_and_a_page_with_a_used_one_is_sent_a
     let known = [("if-none-match", tag.as_str())];
     let of_another = another.client.send(Method::GET, &page, &known, "");
     let status = of_another.await.unwrap().status;
-    assert_eq!(
-        status, 200,
-        "a session does not get the tokens of the one before"
-    );
+    assert_eq!(status, 200, "a session does not get the tokens of the one before");
     let tags = page.clone();
     // Does nothing: the trace has no such tag. The page is the same, and its token is used.
     let sent = visitor.send(&tags, format!("form={one}&remove=none")).await;
@@ -147,10 +139,7 @@ async fn no_two_answers_have_the_same_token_and_a_page_with_a_used_one_is_sent_a
 async fn assert_refused(visitor: &Visitor, (tags, page, token): (&str, &str, &str)) {
     let long = "x".repeat(201);
     for (typed, wrong) in [("%20", "must not be blank"), (long.as_str(), "at most 200")] {
-        let body = format!(
-            "form={token}&back={}&add={typed}",
-            perpend_views::encode(page)
-        );
+        let body = format!("form={token}&back={}&add={typed}", perpend_views::encode(page));
         let refused = visitor.send(tags, body).await;
         let html = refused.text();
         assert_eq!(refused.status, 422, "{html}");
@@ -158,14 +147,8 @@ async fn assert_refused(visitor: &Visitor, (tags, page, token): (&str, &str, &st
             html.contains("aria-describedby=\"problem-add\"") && html.contains(wrong),
             "{html}"
         );
-        assert!(
-            html.contains("autofocus") && html.contains("<h1><bdi>ticket"),
-            "{html}"
-        );
-        assert!(
-            typed == "%20" || html.contains(&format!("value=\"{long}\"")),
-            "{html}"
-        );
+        assert!(html.contains("autofocus") && html.contains("<h1><bdi>ticket"), "{html}");
+        assert!(typed == "%20" || html.contains(&format!("value=\"{long}\"")), "{html}");
     }
     for outside in ["https://evil.example/", "//evil.example", "x"] {
         let body = format!("form={token}&back={outside}&add=y");
@@ -188,18 +171,12 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     let done = visitor.send(&bookmarks, set.clone()).await;
     assert_eq!(location(&done), list);
     let shown = followed(&visitor, &done).await;
-    assert!(
-        shown.contains("Bookmark set.") && shown.contains("name=\"clear\""),
-        "{shown}"
-    );
+    assert!(shown.contains("Bookmark set.") && shown.contains("name=\"clear\""), "{shown}");
     assert!(shown.contains("ticket"), "the filter finds it: {shown}");
     // Another one clears it; the first form, sent once more, is told again and does nothing.
     let token = visitor.token(&page).await;
     let clear = format!("form={token}&clear={}", trace.id);
-    assert_eq!(
-        location(&visitor.send(&bookmarks, clear).await),
-        visitor.base
-    );
+    assert_eq!(location(&visitor.send(&bookmarks, clear).await), visitor.base);
     let replayed = visitor.send(&bookmarks, set.clone()).await;
     assert_eq!(location(&replayed), list);
     assert_eq!(stored(&app, &trace.id).await["bookmarked"], false);
@@ -215,25 +192,15 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     let tags = page.clone();
     let token = visitor.token(&page).await;
     let removed = perpend_views::encode(&perpend_views::encode("sent & kept"));
-    let done = visitor
-        .send(&tags, format!("form={token}&remove={removed}"))
-        .await;
+    let done = visitor.send(&tags, format!("form={token}&remove={removed}")).await;
     assert_eq!(stored(&app, &trace.id).await["tags"], json!([]));
     let shown = followed(&visitor, &done).await;
     assert!(shown.contains("Tag sent &#38; kept removed."), "{shown}");
-    assert!(
-        shown.contains("name=\"again\" value=\"sent%20%26%20kept\""),
-        "{shown}"
-    );
+    assert!(shown.contains("name=\"again\" value=\"sent%20%26%20kept\""), "{shown}");
     let token = visitor.token(&page).await;
-    let undone = visitor
-        .send(&tags, format!("form={token}&again={removed}"))
-        .await;
+    let undone = visitor.send(&tags, format!("form={token}&again={removed}")).await;
     assert_eq!(undone.status, 303);
-    assert_eq!(
-        stored(&app, &trace.id).await["tags"],
-        json!(["sent & kept"])
-    );
+    assert_eq!(stored(&app, &trace.id).await["tags"], json!(["sent & kept"]));
     // What is told is told for a minute.
     app.clock.advance(std::time::Duration::from_secs(61));
     let later = followed(&visitor, &undone).await;
@@ -251,37 +218,24 @@ async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
     let token = visitor.token(&format!("{}/traces", visitor.base)).await;
     let other = app.other_project().await.unwrap();
     let theirs = Trace::new(7, "theirs");
-    let sent = other
-        .json(Method::POST, OTLP, &theirs.to_json())
-        .await
-        .unwrap();
+    let sent = other.json(Method::POST, OTLP, &theirs.to_json()).await.unwrap();
     assert_eq!(sent.status, 200);
     let evaluator = json!({
         "type": "plugin", "name": "length", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 9 },
     });
     let made = other.json(Method::POST, "/api/public/v2/evaluators", &evaluator);
-    let evaluator = made.await.unwrap().json()["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let evaluator = made.await.unwrap().json()["id"].as_str().unwrap().to_owned();
     let rule = json!({
         "name": "all", "enabled": true, "settleMs": 0, "evaluatorAssignments": [{ "evaluatorId": evaluator }],
     });
     let made = other.json(Method::POST, "/api/public/v2/evaluation-rules", &rule);
     assert_eq!(made.await.unwrap().status, 200);
     let later = Trace::new(8, "theirs");
-    let sent = other
-        .json(Method::POST, OTLP, &later.to_json())
-        .await
-        .unwrap();
+    let sent = other.json(Method::POST, OTLP, &later.to_json()).await.unwrap();
     assert_eq!(sent.status, 200);
-    let failed = perpend_it::wait_for(&other, "/api/v1/failed-executions", |answer| {
-        count(answer) == 1
-    });
-    let failed = failed.await.unwrap()["data"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let failed =
+        perpend_it::wait_for(&other, "/api/v1/failed-executions", |answer| count(answer) == 1);
+    let failed = failed.await.unwrap()["data"][0]["id"].as_str().unwrap().to_owned();
 
     let answers = async |path: String, fields: String| {
         let body = format!("form={token}&{fields}");
@@ -292,30 +246,17 @@ async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
     let own = &visitor.base;
     let bookmarks = format!("{own}/bookmarks");
     let unknown = answers(bookmarks.clone(), "set=none".to_owned()).await;
-    assert_eq!(
-        answers(bookmarks, format!("set={}", theirs.id)).await,
-        unknown
-    );
+    assert_eq!(answers(bookmarks, format!("set={}", theirs.id)).await, unknown);
     let tags = |id: &str| format!("{own}/traces/{id}");
     let add = || "add=x".to_owned();
-    assert_eq!(
-        answers(tags(&theirs.id), add()).await,
-        answers(tags("none"), add()).await
-    );
+    assert_eq!(answers(tags(&theirs.id), add()).await, answers(tags("none"), add()).await);
     let requeue = |id: &str| format!("{own}/executions/{id}/requeue");
-    let none = answers(
-        requeue("00000000-0000-0000-0000-000000000000"),
-        String::new(),
-    )
-    .await;
+    let none = answers(requeue("00000000-0000-0000-0000-000000000000"), String::new()).await;
     assert_eq!(answers(requeue(&failed), String::new()).await, none);
     // Neither does the address of the other project lead there.
     let foreign = format!("/project/other/executions/{failed}/requeue");
     assert_eq!(answers(foreign, String::new()).await, none);
-    let kept = other
-        .get(&format!("/api/v1/executions/{failed}"))
-        .await
-        .unwrap();
+    let kept = other.get(&format!("/api/v1/executions/{failed}")).await.unwrap();
     assert_eq!(kept.json()["failedAttempts"].as_array().unwrap().len(), 1);
     app.stop().await.unwrap();
 }
@@ -325,20 +266,13 @@ async fn a_failed_execution_is_shown_with_its_reason_and_put_back_by_the_form_be
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 }));
-    app.rule(&evaluator.await.unwrap(), json!({}))
-        .await
-        .unwrap();
+    app.rule(&evaluator.await.unwrap(), json!({})).await.unwrap();
     let trace = Trace::new(7, "root");
     app.ingest(&trace).await.unwrap();
     let failed = app.wait_for("/api/v1/failed-executions", |answer| count(answer) == 1);
     let failed = failed.await.unwrap()["data"][0].clone();
     let id = failed["id"].as_str().unwrap();
-    let step = format!(
-        "{}/traces/{}?observation={}",
-        visitor.base,
-        trace.id,
-        Trace::span_id(1)
-    );
+    let step = format!("{}/traces/{}?observation={}", visitor.base, trace.id, Trace::span_id(1));
     let page = visitor.client.get(&step).await.unwrap().text();
     let action = format!("action=\"{}/executions/{id}/requeue\"", visitor.base);
     for part in [
@@ -363,10 +297,7 @@ async fn a_failed_execution_is_shown_with_its_reason_and_put_back_by_the_form_be
     };
     app.wait_for(&one, tried_again).await.unwrap();
     let shown = followed(&visitor, &done).await;
-    assert!(
-        shown.contains("Requeued") && !shown.contains("data-undo"),
-        "{shown}"
-    );
+    assert!(shown.contains("Requeued") && !shown.contains("data-undo"), "{shown}");
     app.stop().await.unwrap();
 }
 
@@ -382,32 +313,16 @@ async fn the_project_of_a_key_is_told_that_its_secret_was_wrong_and_no_other_one
     let body = Trace::new(1, "x").to_json();
     for (public, secret) in [("pk-unknown", "sk-test"), ("sk-test", "pk-test")] {
         let stranger = app.anonymous().with_keys(public, secret);
-        assert_eq!(
-            stranger
-                .json(Method::POST, OTLP, &body)
-                .await
-                .unwrap()
-                .status,
-            401
-        );
+        assert_eq!(stranger.json(Method::POST, OTLP, &body).await.unwrap().status, 401);
     }
     app.other_project().await.unwrap();
     let other = app.anonymous().with_keys("pk-other", "wrong");
-    assert_eq!(
-        other.json(Method::POST, OTLP, &body).await.unwrap().status,
-        401
-    );
+    assert_eq!(other.json(Method::POST, OTLP, &body).await.unwrap().status, 401);
     assert!(!waits().await.contains("refused"));
     let wrong = app.anonymous().with_keys("pk-test", "not <the> secret");
-    assert_eq!(
-        wrong.json(Method::POST, OTLP, &body).await.unwrap().status,
-        401
-    );
+    assert_eq!(wrong.json(Method::POST, OTLP, &body).await.unwrap().status, 401);
     let said = waits().await;
-    assert!(
-        said.contains("last request refused") && said.contains("401 wrong secret"),
-        "{said}"
-    );
+    assert!(said.contains("last request refused") && said.contains("401 wrong secret"), "{said}");
     assert!(!said.contains("not"), "{said}");
     // What may be sent and is not taken is the last one then.
     let broken = json!("no spans");
@@ -423,19 +338,14 @@ async fn an_address_that_says_a_thing_twice_is_refused_on_a_page_with_its_frame(
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "x").attribute("langfuse.session.id", "..");
-    app.ingest(&trace.attribute("langfuse.user.id", "."))
-        .await
-        .unwrap();
+    app.ingest(&trace.attribute("langfuse.user.id", ".")).await.unwrap();
     let own = &visitor.base;
     for (path, name) in [
         (format!("{own}?from=-1h&from=-7d"), "from"),
         (format!("{own}/sessions?after=1&after=2"), "after"),
         (format!("{own}/sessions/~..?turn=1&turn=2"), "turn"),
         (format!("{own}/search?q=a&q=b"), "q"),
-        (
-            format!("{own}/traces/{}/find?q=a&q=b", Trace::new(1, "").id),
-            "q",
-        ),
+        (format!("{own}/traces/{}/find?q=a&q=b", Trace::new(1, "").id), "q"),
         ("/preferences?saved=1&saved=1".to_owned(), "saved"),
         ("/api/reference?q=a&q=b".to_owned(), "q"),
         ("/login?next=a&next=b".to_owned(), "next"),
@@ -443,27 +353,14 @@ async fn an_address_that_says_a_thing_twice_is_refused_on_a_page_with_its_frame(
         let answer = visitor.client.get(&path).await.unwrap();
         let html = answer.text();
         assert_eq!(answer.status, 400, "{path}: {html}");
-        assert!(
-            html.contains(&format!("{name}: is given more than once")),
-            "{path}: {html}"
-        );
+        assert!(html.contains(&format!("{name}: is given more than once")), "{path}: {html}");
         assert!(html.contains("class=\"rail\""), "{path}: {html}");
     }
     // Two ids that browsers would take for steps in the path.
     let sessions = visitor.page("/sessions").await;
     assert!(sessions.contains("/sessions/~..\""), "{sessions}");
-    assert!(
-        visitor
-            .page("/sessions/~..")
-            .await
-            .contains("<h1><bdi>..</bdi></h1>")
-    );
-    assert!(
-        visitor
-            .page("/users/~.")
-            .await
-            .contains("<h1><bdi>.</bdi></h1>")
-    );
+    assert!(visitor.page("/sessions/~..").await.contains("<h1><bdi>..</bdi></h1>"));
+    assert!(visitor.page("/users/~.").await.contains("<h1><bdi>.</bdi></h1>"));
     app.stop().await.unwrap();
 }
 
@@ -533,11 +430,7 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     };
     let first = visitor.page("/sessions/long").await;
     assert_eq!(turns(&first), (1..=20).collect::<Vec<_>>());
-    assert!(
-        first.len() < 200 << 10 && first.contains("of 20,000"),
-        "{}",
-        first.len()
-    );
+    assert!(first.len() < 200 << 10 && first.contains("of 20,000"), "{}", first.len());
     // 2026-02-02 07:56:39 UTC is 18,999 seconds after the beginning.
     for asked in [
         "turn=19000",
@@ -546,11 +439,7 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
         "turn=1&at=2026-02-02+07%3A56%3A39",
     ] {
         let there = visitor.page(&format!("/sessions/long?{asked}")).await;
-        assert_eq!(
-            turns(&there),
-            (19_000..19_020).collect::<Vec<_>>(),
-            "{asked}"
-        );
+        assert_eq!(turns(&there), (19_000..19_020).collect::<Vec<_>>(), "{asked}");
         let (_, wanted) = there.split_once("id=\"turn-19000\"").unwrap();
         let wanted = wanted.split('>').next().unwrap();
         assert!(wanted.contains("autofocus"), "{wanted}");
@@ -567,10 +456,7 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     assert!(!near.contains("rel=\"next\""), "{near}");
     for wrong in ["turn=x", "at=yesterday"] {
         let page = visitor.page(&format!("/sessions/long?{wrong}")).await;
-        assert!(
-            page.contains("not understood") && turns(&page).len() == 20,
-            "{wrong}"
-        );
+        assert!(page.contains("not understood") && turns(&page).len() == 20, "{wrong}");
     }
     app.stop().await.unwrap();
 }

@@ -44,10 +44,7 @@ fn filtered(list: &str, q: &str) -> String {
 async fn assert_each_condition_is_told(visitor: &Visitor) {
     let none = visitor.page(&filtered("users", "traceCount:>9")).await;
     assert!(none.contains("No user fits these conditions"), "{none}");
-    let none = format!(
-        "{}&env=default&from=-1h",
-        filtered("users", "traceCount:>9")
-    );
+    let none = format!("{}&env=default&from=-1h", filtered("users", "traceCount:>9"));
     let none = visitor.page(&none).await;
     for part in [
         "<code><bdi>traceCount:&#62;9</bdi></code>: no user · <a href=",
@@ -87,11 +84,7 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
         ("sessions", "ING", &["single"]),
         ("sessions", by_id.as_str(), &[escaped]),
         ("sessions", "sessionId:chat,late", &["late", "chat"]),
-        (
-            "sessions",
-            "totalTokens:null",
-            &["late", "single", escaped, "chat"],
-        ),
+        ("sessions", "totalTokens:null", &["late", "single", escaped, "chat"]),
         ("sessions", "lastSeen:>2100-01-01", &[]),
         ("users", "errorCount:>0", &["eve"]),
         ("users", "sessionId:chat", &["eve", "ada"]),
@@ -102,25 +95,16 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
         assert_eq!(rows(&page), wanted, "{list} {q}: {page}");
         assert!(!page.contains("has no effect") && !page.contains("left out."));
     }
-    let page = visitor
-        .page(&filtered("sessions", "traceCuont:>5 userId:bob"))
-        .await;
+    let page = visitor.page(&filtered("sessions", "traceCuont:>5 userId:bob")).await;
     assert_eq!(rows(&page), ["single"], "the rest holds: {page}");
     assert!(page.contains("class=\"chip bad\""), "{page}");
-    assert!(
-        page.contains("<code>traceCount</code>? The rest of the filter holds."),
-        "{page}"
-    );
-    assert!(
-        page.contains("/sessions?q=userId%3Abob\" aria-label=\"Without"),
-        "{page}"
-    );
+    assert!(page.contains("<code>traceCount</code>? The rest of the filter holds."), "{page}");
+    assert!(page.contains("/sessions?q=userId%3Abob\" aria-label=\"Without"), "{page}");
     assert_each_condition_is_told(&visitor).await;
     let elsewhere = format!("{}&from=-1h", filtered("sessions", "traceCount:>1"));
     let elsewhere = visitor.page(&elsewhere).await;
-    let (_, said) = elsewhere
-        .split_once("At other times there are sessions that fit, from ")
-        .unwrap();
+    let (_, said) =
+        elsewhere.split_once("At other times there are sessions that fit, from ").unwrap();
     let href = said.split("href=\"").nth(1).unwrap();
     let href = href.split('"').next().unwrap().replace("&#38;", "&");
     let there = visitor.client.get(&href).await.unwrap().text();
@@ -130,10 +114,7 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     let page = visitor.page(&page).await;
     assert_eq!(rows(&page), ["chat"]);
     assert!(page.contains("/sessions?env=default\">Clear"), "{page}");
-    assert!(
-        page.contains("name=\"q\" value=\"traceCount:&#62;2\""),
-        "{page}"
-    );
+    assert!(page.contains("name=\"q\" value=\"traceCount:&#62;2\""), "{page}");
     assert!(page.contains("The API has no filter of sessions"), "{page}");
     app.stop().await.unwrap();
 }
@@ -167,9 +148,7 @@ async fn pages_of_a_filtered_list_repeat_and_lose_none_over_equal_times() {
 async fn a_search_for_sessions_stops_says_so_and_goes_on() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let mut spans: Vec<Value> = (1..=2_300)
-        .map(|n| span(n, n, &format!("s{n}"), "ada"))
-        .collect();
+    let mut spans: Vec<Value> = (1..=2_300).map(|n| span(n, n, &format!("s{n}"), "ada")).collect();
     spans.push(span(3_000, 1, "s1", "ada"));
     send(&app, &spans).await;
     let first = visitor.page(&filtered("sessions", "traceCount:>1")).await;
@@ -216,22 +195,12 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
         });
         said.collect::<Vec<_>>()
     };
-    let of_traces = [
-        "safe false",
-        "is &#34;good&#34; 0.625 (n = 2)",
-        "length 120",
-    ];
+    let of_traces = ["safe false", "is &#34;good&#34; 0.625 (n = 2)", "length 120"];
     assert_eq!(chips(&sessions), [&["whole 0.5"][..], &of_traces].concat());
-    assert!(
-        sessions.contains("/sessions/a%26b#pane-scores"),
-        "{sessions}"
-    );
+    assert!(sessions.contains("/sessions/a%26b#pane-scores"), "{sessions}");
     let users = visitor.page("/users").await;
     assert_eq!(chips(&users), of_traces);
-    assert!(
-        users.contains("data-label=\"In 30 days\">0</td>"),
-        "{users}"
-    );
+    assert!(users.contains("data-label=\"In 30 days\">0</td>"), "{users}");
     let user = visitor.page("/users/ada").await;
     let (_, low) = user.split_once("id=\"low\"").unwrap();
     assert_eq!(low.matches("<td class=\"what\"").count(), 2, "{low}");
@@ -239,18 +208,8 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     assert!(place(3) < place(1) && place(2).is_none(), "{low}");
     let (_, more) = low.split_once("All traces with a low score in: ").unwrap();
     let href = more.split_once("is &#34;good&#34;").unwrap().0;
-    let href = href
-        .rsplit_once("href=\"")
-        .unwrap()
-        .1
-        .split('"')
-        .next()
-        .unwrap();
-    let list = visitor
-        .client
-        .get(&href.replace("&#38;", "&"))
-        .await
-        .unwrap();
+    let href = href.rsplit_once("href=\"").unwrap().1.split('"').next().unwrap();
+    let list = visitor.client.get(&href.replace("&#38;", "&")).await.unwrap();
     assert_eq!(list.text().matches("<td class=\"what\"").count(), 1);
     for (list, q, wanted) in [
         ("sessions", "errorC", "errorCount:"),
@@ -260,10 +219,7 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     ] {
         let path = format!("/_/{list}/suggest?q={}", encode(q));
         let page = visitor.page(&path).await;
-        assert!(
-            page.contains(&format!("data-whole=\"{wanted}\"")),
-            "{q}: {page}"
-        );
+        assert!(page.contains(&format!("data-whole=\"{wanted}\"")), "{q}: {page}");
     }
     app.stop().await.unwrap();
 }
@@ -283,17 +239,12 @@ async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_
     let whole = visitor.page("/users/ada").await;
     assert!(whole.contains("<dt>Traces</dt><dd>3</dd>"), "{whole}");
     assert!(whole.contains("/_/users/ada/trends\""), "{whole}");
-    let day = visitor
-        .page("/users/ada?from=2023-11-14&to=2023-11-15")
-        .await;
+    let day = visitor.page("/users/ada?from=2023-11-14&to=2023-11-15").await;
     assert!(day.contains("<dt>Traces</dt><dd>2</dd>"), "{day}");
     assert!(!day.contains(&trace_id(3)), "{day}");
     for outside in ["from=2024-01-01&to=2024-01-02", "env=staging"] {
         let page = visitor.page(&format!("/users/ada?{outside}")).await;
-        assert!(
-            page.contains("No trace of this user is in this time"),
-            "{page}"
-        );
+        assert!(page.contains("No trace of this user is in this time"), "{page}");
     }
     let nobody = format!("{}/users/nobody?env=staging", visitor.base);
     assert_eq!(visitor.client.get(&nobody).await.unwrap().status, 404);
@@ -301,10 +252,7 @@ async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_
     let charts = visitor.page(&format!("/_/users/ada/trends?{time}")).await;
     let on = "<time datetime=\"2023-11-14\">2023-11-14</time></a>";
     let (before, behind) = charts.split_once(on).unwrap();
-    assert!(
-        behind.starts_with("</td><td class=\"num\">2</td>"),
-        "{charts}"
-    );
+    assert!(behind.starts_with("</td><td class=\"num\">2</td>"), "{charts}");
     let href = before.rsplit_once("href=\"").unwrap().1;
     let href = href.split('"').next().unwrap().replace("&#38;", "&");
     let list = visitor.client.get(&href).await.unwrap().text();
@@ -312,10 +260,7 @@ async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_
     // A day without a trace has no latency, which is no zero.
     let (_, latency) = charts.split_once("Latency, p95").unwrap();
     let (_, none) = latency.split_once(">2023-11-16</time></a>").unwrap();
-    assert!(
-        none.starts_with("</td><td class=\"num\">–</td>"),
-        "{charts}"
-    );
+    assert!(none.starts_with("</td><td class=\"num\">–</td>"), "{charts}");
     let with_charts = visitor.page(&format!("/users/ada?{time}&trends=1")).await;
     assert!(with_charts.contains(on), "{with_charts}");
     app.stop().await.unwrap();
@@ -326,18 +271,11 @@ async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() 
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     send(&app, &[span(1, 0, "chat", "ada")]).await;
-    score(
-        &app,
-        json!({ "traceId": trace_id(1), "name": "tone", "value": 1 }),
-    )
-    .await;
+    score(&app, json!({ "traceId": trace_id(1), "name": "tone", "value": 1 })).await;
     let mut asked = Vec::new();
     for (path, said) in [
         ("/sessions", "2 sessions with new traces · show"),
-        (
-            "/users?q=traceCount%3A%3E0",
-            "1 user with new traces, which the filter may",
-        ),
+        ("/users?q=traceCount%3A%3E0", "1 user with new traces, which the filter may"),
         ("/sessions/chat", "1 new trace · show"),
         ("/sessions?env=staging", ""),
         ("/scores", "1 new score · show"),
@@ -354,16 +292,8 @@ async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() 
         let now = first.headers["perpend-now"].to_str().unwrap();
         asked.push((format!("{address}&received={}", encode(now)), path, said));
     }
-    send(
-        &app,
-        &[span(2, 5, "chat", "ada"), span(3, 6, "other", "ada")],
-    )
-    .await;
-    score(
-        &app,
-        json!({ "traceId": trace_id(2), "name": "tone", "value": 0 }),
-    )
-    .await;
+    send(&app, &[span(2, 5, "chat", "ada"), span(3, 6, "other", "ada")]).await;
+    score(&app, json!({ "traceId": trace_id(2), "name": "tone", "value": 0 })).await;
     for (address, path, said) in asked {
         let news = visitor.client.get(&address).await.unwrap().text();
         assert!(news.contains(said), "{path}: {news}");
@@ -398,9 +328,7 @@ async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
         href.split('"').next().unwrap().replace("&#38;", "&")
     };
     let all = to(&user, "\">All traces of this user");
-    let charts = visitor
-        .page("/_/users/ada/trends?from=2023-11-12&to=2023-11-17")
-        .await;
+    let charts = visitor.page("/_/users/ada/trends?from=2023-11-12&to=2023-11-17").await;
     let day = to(&charts, "<time datetime=\"2023-11-14\">");
     let found = visitor.page("/sessions/chat?find=turn").await;
     for href in [all, day] {
@@ -433,9 +361,8 @@ fn end(page: &str, label: &str) -> Option<String> {
 async fn lists_of_sessions_users_and_scores_are_counted_and_lead_to_their_ends() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let spans: Vec<Value> = (1..=60)
-        .map(|n| span(n, n, &format!("s{n:02}"), &format!("u{n:02}")))
-        .collect();
+    let spans: Vec<Value> =
+        (1..=60).map(|n| span(n, n, &format!("s{n:02}"), &format!("u{n:02}"))).collect();
     // The first user came again: the last one of the list is another one.
     send(&app, &[spans, vec![span(61, 61, "s61", "u01")]].concat()).await;
     for n in 1..=60 {
@@ -447,10 +374,7 @@ async fn lists_of_sessions_users_and_scores_are_counted_and_lead_to_their_ends()
     }
     for (list, n_all, last) in [("sessions", 61, "s01"), ("users", 60, "u02")] {
         let first = visitor.page(&format!("/{list}?n=25")).await;
-        assert!(
-            first.contains(&format!(">1–25 of {n_all}</span>")),
-            "{first}"
-        );
+        assert!(first.contains(&format!(">1–25 of {n_all}</span>")), "{first}");
         assert_eq!(end(&first, "⇤ First"), None, "{first}");
         let there = end(&first, "Last ⇥").unwrap();
         let there = visitor.client.get(&there).await.unwrap().text();
@@ -460,20 +384,12 @@ async fn lists_of_sessions_users_and_scores_are_counted_and_lead_to_their_ends()
         assert_eq!((way(&there, "next"), end(&there, "Last ⇥")), (None, None));
         let before = visitor.client.get(&way(&there, "prev").unwrap()).await;
         let before = rows(&before.unwrap().text());
-        assert!(
-            before.len() == 25 && !before.contains(&of_last[0]),
-            "{before:?}"
-        );
+        assert!(before.len() == 25 && !before.contains(&of_last[0]), "{before:?}");
         let back = end(&there, "⇤ First").unwrap();
         let back = visitor.client.get(&back).await.unwrap().text();
         assert_eq!(rows(&back), rows(&first));
-        let all = visitor
-            .page(&format!("/{list}?n=100&q=traceCount%3A%3E0"))
-            .await;
-        assert!(
-            all.contains(&format!(">1–{n_all} of {n_all}</span>")),
-            "{all}"
-        );
+        let all = visitor.page(&format!("/{list}?n=100&q=traceCount%3A%3E0")).await;
+        assert!(all.contains(&format!(">1–{n_all} of {n_all}</span>")), "{all}");
     }
     let first = visitor.page("/scores?n=25").await;
     assert!(first.contains(">1–25 of 60</span>"), "{first}");
@@ -506,10 +422,9 @@ async fn a_session_or_a_trace_that_has_nothing_but_scores_opens_with_them() {
     ] {
         score(&app, given(about)).await;
     }
-    for (path, said) in [
-        ("/sessions/only%20scored", "No turns recorded"),
-        ("/traces/own", "No steps recorded"),
-    ] {
+    for (path, said) in
+        [("/sessions/only%20scored", "No turns recorded"), ("/traces/own", "No steps recorded")]
+    {
         let page = visitor.page(path).await;
         assert!(page.contains(said) && page.contains("as heard"), "{page}");
         assert!(page.contains("/api/public/v2/scores"), "{page}");
@@ -530,9 +445,8 @@ async fn a_session_or_a_trace_that_has_nothing_but_scores_opens_with_them() {
 async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_say_why_not() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let spans: Vec<Value> = (1..=30)
-        .map(|n| span(n, n, &format!("s{n}"), &format!("u{n}")))
-        .collect();
+    let spans: Vec<Value> =
+        (1..=30).map(|n| span(n, n, &format!("s{n}"), &format!("u{n}"))).collect();
     send(&app, &spans).await;
     for list in ["sessions", "users"] {
         let some = visitor.page(&format!("/{list}?n=25")).await;
@@ -541,9 +455,7 @@ async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_
         assert!(next.split('"').next().unwrap().contains("n=25"), "{some}");
     }
     for list in ["sessions", "users", "scores"] {
-        let odd = visitor
-            .page(&format!("/{list}?n=abc&sort=foo&cols=luck"))
-            .await;
+        let odd = visitor.page(&format!("/{list}?n=abc&sort=foo&cols=luck")).await;
         for said in [
             "cols: this list always has the same columns; luck",
             "n: a page cannot have abc rows",

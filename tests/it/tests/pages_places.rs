@@ -28,10 +28,7 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
             "sessionId": format!("s{number}"), "userId": format!("u{number}"),
             "timestamp": format!("2026-03-0{number}T10:00:00Z"),
         });
-        let made = app
-            .client
-            .json(Method::POST, "/api/public/traces", &body)
-            .await;
+        let made = app.client.json(Method::POST, "/api/public/traces", &body).await;
         assert!(made.unwrap().status.is_success());
     }
     let shows = async |path: &str, texts: [bool; 3]| {
@@ -39,11 +36,7 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         for (text, is_there) in ["1", "2", "3"].iter().zip(texts) {
             let row = format!(
                 "/{}{text}",
-                if path.starts_with("/users") {
-                    "users/u"
-                } else {
-                    "sessions/s"
-                }
+                if path.starts_with("/users") { "users/u" } else { "sessions/s" }
             );
             assert_eq!(page.contains(&row), is_there, "{path} {row}: {page}");
         }
@@ -54,22 +47,10 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         let own = section != "/traces";
         shows(section, [true, true, own]).await;
         shows(&format!("{section}?env=staging"), [false, true, false]).await;
-        shows(
-            &format!("{section}?env=staging,sdk-experiment"),
-            [false, true, true],
-        )
-        .await;
+        shows(&format!("{section}?env=staging,sdk-experiment"), [false, true, true]).await;
         shows(&format!("{section}?from=2026-03-02"), [false, true, own]).await;
-        shows(
-            &format!("{section}?to=2026-03-02+10%3A00"),
-            [true, false, false],
-        )
-        .await;
-        let page = shows(
-            &format!("{section}?{focus}&env=staging"),
-            [false, true, false],
-        )
-        .await;
+        shows(&format!("{section}?to=2026-03-02+10%3A00"), [true, false, false]).await;
+        let page = shows(&format!("{section}?{focus}&env=staging"), [false, true, false]).await;
         let base = &visitor.base;
         let kept = "from=2026-03-01T00%3A00%3A00Z&to=2026-03-04T00%3A00%3A00Z&env=staging";
         for path in ["", "/traces", "/sessions", "/users", "/scores", "/rules"] {
@@ -78,26 +59,15 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         }
     }
     let overview = visitor.page(&format!("?{focus}")).await;
-    assert!(
-        overview.contains("<dd><b>2</b>"),
-        "own environments are left out: {overview}"
-    );
+    assert!(overview.contains("<dd><b>2</b>"), "own environments are left out: {overview}");
     let overview = visitor.page(&format!("?{focus}&env=staging")).await;
     assert!(overview.contains("<dd><b>1</b>"), "{overview}");
     // A trace that was opened from a list keeps what the list showed.
     let list = visitor.page("/traces?env=staging").await;
     let (_, link) = list.split_once("class=\"name\" href=\"").unwrap();
-    let trace = visitor
-        .client
-        .get(link.split('"').next().unwrap())
-        .await
-        .unwrap();
+    let trace = visitor.client.get(link.split('"').next().unwrap()).await.unwrap();
     let sessions = format!("{}/sessions?env=staging", visitor.base);
-    assert!(
-        rail(&trace.text()).contains(&sessions),
-        "{:?}",
-        rail(&trace.text())
-    );
+    assert!(rail(&trace.text()).contains(&sessions), "{:?}", rail(&trace.text()));
     app.stop().await.unwrap();
 }
 
@@ -106,19 +76,9 @@ async fn pages_that_show_the_same_in_any_time_lead_on_with_it() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let body = json!({ "id": "t1", "environment": "staging", "sessionId": "s1", "userId": "u1" });
-    let made = app
-        .client
-        .json(Method::POST, "/api/public/traces", &body)
-        .await;
+    let made = app.client.json(Method::POST, "/api/public/traces", &body).await;
     assert!(made.unwrap().status.is_success());
-    let own = [
-        "/rules",
-        "/scores",
-        "/search?q=x",
-        "/users/u1",
-        "/sessions/s1",
-        "/nope",
-    ];
+    let own = ["/rules", "/scores", "/search?q=x", "/users/u1", "/sessions/s1", "/nope"];
     let own = own.map(|path| format!("{}{path}", visitor.base));
     let others = ["/preferences", "/api/reference", "/api/reference/scores"].map(str::to_owned);
     for path in own.iter().chain(&others) {
@@ -129,10 +89,7 @@ async fn pages_that_show_the_same_in_any_time_lead_on_with_it() {
             let link = format!("{}{section}?env=staging", visitor.base);
             assert!(links.contains(&link), "{path}: {links:?}");
         }
-        assert!(
-            links.contains(&"/preferences?env=staging".to_owned()),
-            "{path}: {links:?}"
-        );
+        assert!(links.contains(&"/preferences?env=staging".to_owned()), "{path}: {links:?}");
     }
     let users = visitor.page("/users?env=staging").await;
     assert!(users.contains("/users/u1?env=staging\""), "{users}");
@@ -147,31 +104,20 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
         let body = json!({
             "id": format!("t{hour}"), "name": "ticket", "timestamp": format!("2026-03-01T{hour}:00:00Z"),
         });
-        let made = app
-            .client
-            .json(Method::POST, "/api/public/traces", &body)
-            .await;
+        let made = app.client.json(Method::POST, "/api/public/traces", &body).await;
         assert!(made.unwrap().status.is_success());
     }
-    let page = visitor
-        .page("/traces?q=name%3Aticket&from=2026-04-01")
-        .await;
+    let page = visitor.page("/traces?q=name%3Aticket&from=2026-04-01").await;
     assert!(page.contains("began from"), "{page}");
     assert!(
-        page.contains(&format!(
-            "href=\"{}/traces?q=name%3Aticket\">show them",
-            visitor.base
-        )),
+        page.contains(&format!("href=\"{}/traces?q=name%3Aticket\">show them", visitor.base)),
         "{page}"
     );
     let none = visitor.page("/traces?q=name%3Aother&from=2026-04-01").await;
     assert!(!none.contains("began from"), "{none}");
     for path in ["", "/traces", "/sessions"] {
         let page = visitor.page(&format!("{path}?from=yesterday")).await;
-        assert!(
-            page.contains("from: yesterday is not a time"),
-            "{path}: {page}"
-        );
+        assert!(page.contains("from: yesterday is not a time"), "{path}: {page}");
     }
     for path in ["/traces", "/sessions"] {
         let page = visitor.page(&format!("{path}?from=-1h&to=-2h")).await;
@@ -180,19 +126,12 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     }
     let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
     assert!(turned.contains("comes after its start"), "{turned}");
-    for said in [
-        "Needs attention",
-        "No rule",
-        "No trace of this time has an error",
-    ] {
+    for said in ["Needs attention", "No rule", "No trace of this time has an error"] {
         assert!(!turned.contains(said), "nothing was read: {turned}");
     }
     // However long a time is asked for, a chart has a bar for each of so many months.
     let ages = visitor.page("?from=0001-01-01&to=2999-01-01").await;
-    assert!(
-        ages.contains("from, to: the overview shows 20 years"),
-        "{ages}"
-    );
+    assert!(ages.contains("from, to: the overview shows 20 years"), "{ages}");
     assert!(ages.len() < 400_000, "{} bytes", ages.len());
     app.stop().await.unwrap();
 }
@@ -214,10 +153,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
         app.ingest(&trace).await.unwrap();
     }
     let scores = "/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100";
-    let all = app
-        .wait_for(scores, |answer| count(answer) == 4)
-        .await
-        .unwrap();
+    let all = app.wait_for(scores, |answer| count(answer) == 4).await.unwrap();
     let trace = Trace::new(1, "ticket");
     let step = format!("/traces/{}?observation={}", trace.id, Trace::span_id(2));
     let page = visitor.page(&step).await;
@@ -227,31 +163,20 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let max = "<bdi class=\"muted\">max</bdi> <bdi>";
     for bound in [10, 20] {
         let told = format!("{max}{bound}");
-        assert!(
-            page.contains(&told),
-            "what the score was held against: {page}"
-        );
+        assert!(page.contains(&told), "what the score was held against: {page}");
     }
     let rules = visitor.page("/rules").await;
     assert!(rules.contains(&format!("{max}20")), "{rules}");
     let its = format!("/scores?fingerprint={fingerprint}\">its scores</a>");
     assert!(rules.contains(&its), "{rules}");
-    let same = visitor
-        .page(&format!("/scores?fingerprint={fingerprint}"))
-        .await;
+    let same = visitor.page(&format!("/scores?fingerprint={fingerprint}")).await;
     assert_eq!(rows_of(&same), 2, "one of each trace: {same}");
     assert_eq!(same.matches(">same fingerprint</a>").count(), 2, "{same}");
     let list = visitor.page("/scores").await;
     assert_eq!((rows_of(&list), count(&all)), (4, 4), "{list}");
-    assert!(
-        list.contains("/traces/") && list.contains(">v1</span>"),
-        "{list}"
-    );
+    assert!(list.contains("/traces/") && list.contains(">v1</span>"), "{list}");
     let none = visitor.page("/scores?name=other").await;
-    assert!(
-        none.contains("No such score") && rows_of(&none) == 0,
-        "{none}"
-    );
+    assert!(none.contains("No such score") && rows_of(&none) == 0, "{none}");
     let odd = visitor.page("/scores?fingerprint=x&after=y&trace=").await;
     assert!(
         odd.contains("fingerprint: ") && odd.contains("after: ") && rows_of(&odd) == 4,
@@ -263,10 +188,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     assert_eq!(rows_of(&now), 4, "{now}");
     for none in ["to=2020-01-01", "env=staging"] {
         let none = visitor.page(&format!("/scores?{none}")).await;
-        assert!(
-            none.contains("No such score") && rows_of(&none) == 0,
-            "{none}"
-        );
+        assert!(none.contains("No such score") && rows_of(&none) == 0, "{none}");
     }
     // The trace names the scores of its steps, and leads to each.
     let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
@@ -278,9 +200,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let together = format!("/scores?trace={}&#38;name=length", trace.id);
     assert_eq!(listed.matches(&together).count(), 1, "{listed}");
     assert_eq!(listed.matches("2 scores of its steps").count(), 2);
-    let both = visitor
-        .page(&format!("/scores?trace={}&name=length", trace.id))
-        .await;
+    let both = visitor.page(&format!("/scores?trace={}&name=length", trace.id)).await;
     assert_eq!(rows_of(&both), 2, "{both}");
     app.stop().await.unwrap();
 }
@@ -300,9 +220,7 @@ async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_na
     };
     let batch: Vec<Value> = (0..60).map(given).collect();
     let batch = json!({ "batch": batch });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &batch);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
     let first = visitor.page("/scores?name=given").await;
     assert_eq!(rows_of(&first), 50, "{first}");
@@ -311,12 +229,8 @@ async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_na
     let second = visitor.client.get(&next).await.unwrap().text();
     assert_eq!(rows_of(&second), 10, "{second}");
     // A search for a name stays within the trace and the time that the list has.
-    let within = visitor
-        .page(&format!(
-            "/scores?name=given&trace={}&from=-1h&own=0",
-            trace.id
-        ))
-        .await;
+    let within =
+        visitor.page(&format!("/scores?name=given&trace={}&from=-1h&own=0", trace.id)).await;
     for kept in ["trace", "from", "own"] {
         let field = format!("<input type=\"hidden\" name=\"{kept}\"");
         assert!(within.contains(&field), "{kept}: {within}");
@@ -327,10 +241,7 @@ async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_na
     let made = app.client.json(Method::POST, "/api/public/scores", &early);
     assert!(made.await.unwrap().status.is_success());
     let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
-    assert!(
-        whole.contains("and 1 on its steps") && whole.contains("not yet"),
-        "{whole}"
-    );
+    assert!(whole.contains("and 1 on its steps") && whole.contains("not yet"), "{whole}");
     app.stop().await.unwrap();
 }
 
@@ -353,10 +264,7 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
         if of_step {
             score["observationId"] = json!(step);
         }
-        let made = app
-            .client
-            .json(Method::POST, "/api/public/scores", &score)
-            .await;
+        let made = app.client.json(Method::POST, "/api/public/scores", &score).await;
         assert!(made.unwrap().status.is_success());
     }
     for path in ["/traces", "/sessions/chat"] {
@@ -385,10 +293,8 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for number in 1..=8 {
-        let trace = Trace::new(number, "ticket").attribute(
-            "langfuse.observation.level",
-            if number == 1 { "ERROR" } else { "DEFAULT" },
-        );
+        let trace = Trace::new(number, "ticket")
+            .attribute("langfuse.observation.level", if number == 1 { "ERROR" } else { "DEFAULT" });
         app.ingest(&trace).await.unwrap();
     }
     let own = Trace::new(9, "evaluate")
@@ -397,28 +303,17 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     app.ingest(&own).await.unwrap();
     let focus = "from=2026-02-01";
     let page = visitor.page(&format!("?{focus}&to=2026-03-01")).await;
-    assert!(
-        page.contains("<b>12.5 %</b> <span class=\"muted\">1 of 8</span>"),
-        "{page}"
-    );
-    assert!(
-        page.contains("evaluations and experiments hidden"),
-        "{page}"
-    );
+    assert!(page.contains("<b>12.5 %</b> <span class=\"muted\">1 of 8</span>"), "{page}");
+    assert!(page.contains("evaluations and experiments hidden"), "{page}");
     let (_, link) = page.split_once("hidden, <a href=\"").unwrap();
     let link = link.split('"').next().unwrap().replace("&#38;", "&");
     assert!(link.contains(focus) && link.contains("sdk-experiment"));
     // The last bar of a chart ends with the time.
-    let part = visitor
-        .page(&format!("?{focus}&to=2026-02-28T12:30:00Z&trends=1"))
-        .await;
+    let part = visitor.page(&format!("?{focus}&to=2026-02-28T12:30:00Z&trends=1")).await;
     let last = "from=2026-02-28T00%3A00%3A00Z&#38;to=2026-02-28T12%3A30%3A00Z";
     assert!(part.contains(last), "{part}");
     let alone = visitor.client.get(&link).await.unwrap().text();
-    assert!(
-        alone.contains("<b>100.0 %</b> <span class=\"muted\">1 of 1</span>"),
-        "{alone}"
-    );
+    assert!(alone.contains("<b>100.0 %</b> <span class=\"muted\">1 of 1</span>"), "{alone}");
     assert!(!alone.contains("experiments hidden"), "{alone}");
     app.stop().await.unwrap();
 }

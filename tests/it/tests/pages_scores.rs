@@ -34,9 +34,7 @@ async fn give(app: &TestApp, scores: &[Value]) {
     };
     let events: Vec<Value> = scores.iter().map(event).collect();
     let batch = json!({ "batch": events });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &batch);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
 }
 
@@ -51,22 +49,11 @@ async fn assert_an_empty_list_says_why(visitor: &Visitor) {
     ] {
         assert!(none.contains(said), "{said}: {none}");
     }
-    let none = visitor
-        .page("/scores?q=value%3A%3E0&from=2020-01-01&to=2020-01-02")
-        .await;
-    assert!(
-        none.contains("to 2020-01-02T00:00:00Z</bdi>: no score "),
-        "{none}"
-    );
-    assert!(
-        none.contains("there are scores that fit, from <time"),
-        "{none}"
-    );
+    let none = visitor.page("/scores?q=value%3A%3E0&from=2020-01-01&to=2020-01-02").await;
+    assert!(none.contains("to 2020-01-02T00:00:00Z</bdi>: no score "), "{none}");
+    assert!(none.contains("there are scores that fit, from <time"), "{none}");
     let none = visitor.page("/scores?name=nosuch&trace=t1").await;
-    assert!(
-        none.contains("<bdi>name: nosuch</bdi></code> · <a href="),
-        "{none}"
-    );
+    assert!(none.contains("<bdi>name: nosuch</bdi></code> · <a href="), "{none}");
     assert!(none.contains("/scores?trace=t1\">drop it"), "{none}");
 }
 
@@ -122,9 +109,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
     }
     assert_an_empty_list_says_why(&visitor).await;
     // Older addresses narrow beside the filter, and stay when it changes.
-    let both = visitor
-        .page("/scores?name=tone&trace=t1&q=value%3A%3C0.5")
-        .await;
+    let both = visitor.page("/scores?name=tone&trace=t1&q=value%3A%3C0.5").await;
     assert_eq!(names(&both), ["tone"], "{both}");
     for (name, value) in [("name", "tone"), ("trace", "t1")] {
         let field = format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">");
@@ -136,10 +121,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         assert!(named.iter().all(|name| !both.contains(name)), "{both}");
     }
     let odd = visitor.page("/scores?before=x&superseded=yes").await;
-    assert!(
-        odd.contains("before: ") && odd.contains("superseded: "),
-        "{odd}"
-    );
+    assert!(odd.contains("before: ") && odd.contains("superseded: "), "{odd}");
     assert_eq!(names(&odd).len(), 3, "{odd}");
     let many: Vec<String> = (0..=100).map(|n| n.to_string()).collect();
     let long = format!("/scores?q=-name%3A{}", many.join("%2C"));
@@ -171,10 +153,7 @@ async fn a_long_value_says_how_much_of_it_is_shown_and_an_id_leads_to_the_card_o
     let found = visitor.client.get(&address).await.unwrap();
     let there = found.headers.get("location");
     let there = there.map_or_else(|| found.text(), |there| there.to_str().unwrap().to_owned());
-    assert!(
-        there.contains(&format!("/traces/{}#score-an-essay", trace.id)),
-        "{there}"
-    );
+    assert!(there.contains(&format!("/traces/{}#score-an-essay", trace.id)), "{there}");
     app.stop().await.unwrap();
 }
 
@@ -197,10 +176,7 @@ async fn the_list_goes_forth_and_back_over_equal_times_and_repeats_nothing() {
             pages.push(next.text());
         }
         let forth: Vec<&str> = pages.iter().flat_map(|page| names(page)).collect();
-        assert_eq!(
-            (pages.len(), forth),
-            (3, expected.iter().map(String::as_str).collect())
-        );
+        assert_eq!((pages.len(), forth), (3, expected.iter().map(String::as_str).collect()));
         assert!(!pages[0].contains("rel=\"prev\""), "{path}");
         assert!(pages[2].contains("⇤ First"), "{path}");
         // The part before the last one is the second again, and the one before that the first.
@@ -234,9 +210,7 @@ async fn superseded_scores_are_counted_and_shown_beside_those_that_took_their_pl
     for column in ["Execution", "Fingerprint"] {
         assert!(page.contains(&format!("<dt>{column}</dt>")), "{page}");
     }
-    app.ingest(&trace.generation("late", "Or on Tuesday."))
-        .await
-        .unwrap();
+    app.ingest(&trace.generation("late", "Or on Tuesday.")).await.unwrap();
     app.clock.advance(std::time::Duration::from_secs(1));
     let list = "/api/public/v3/scores?fields=details,subject&limit=100";
     let is_new = |answer: &Value| {

@@ -54,11 +54,7 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
     send(&app, spans).await;
     let first = visitor.page("/sessions/grows").await;
     for n in 1..=20 {
-        assert_eq!(
-            first.matches(&format!(">question {n}</pre>")).count(),
-            1,
-            "{n}: {first}"
-        );
+        assert_eq!(first.matches(&format!(">question {n}</pre>")).count(), 1, "{n}: {first}");
     }
     assert!(
         first.contains("same 12 messages as turn 6") && first.contains("href=\"#turn-6\""),
@@ -73,15 +69,10 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
     assert!(!later.contains(">question 3</pre>") && later.contains(">question 4</pre>"));
     // Walked to from behind, a window ends with the turn before: none is shown twice.
     let before = visitor.page("/sessions/grows?turn=3&end=1").await;
-    assert!(
-        before.contains("Turns 1–3 of 23") && before.contains("?turn=4\""),
-        "{before}"
-    );
+    assert!(before.contains("Turns 1–3 of 23") && before.contains("?turn=4\""), "{before}");
     // Links and forms keep the time and the environments of the lists.
     let focus = "from=-7d&env=default";
-    let kept = visitor
-        .page(&format!("/sessions/grows?turn=4&{focus}&find=question+5"))
-        .await;
+    let kept = visitor.page(&format!("/sessions/grows?turn=4&{focus}&find=question+5")).await;
     assert!(!later.contains("whole session") && kept.contains("The whole session is shown"));
     let links = kept.replace("&#38;", "&");
     for link in [
@@ -93,14 +84,10 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
     }
     let forms = kept.split("<form class=\"goto\"").skip(1);
     let hidden = "<input type=\"hidden\" name=\"env\" value=\"default\">";
-    let forms: Vec<bool> = forms
-        .map(|form| form.split("</form>").next().unwrap().contains(hidden))
-        .collect();
+    let forms: Vec<bool> =
+        forms.map(|form| form.split("</form>").next().unwrap().contains(hidden)).collect();
     assert_eq!(forms, [true, true], "{kept}");
-    let those = format!(
-        "/value?trace={}&part=input&as=conversation&n=12",
-        trace_id(7)
-    );
+    let those = format!("/value?trace={}&part=input&as=conversation&n=12", trace_id(7));
     let those = visitor.page(&those).await;
     assert_eq!(those.matches("<article class=\"message").count(), 12);
     assert!(those.contains("answer 6") && !those.contains("question 7"));
@@ -182,19 +169,14 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
             7 | 58 => format!("Where is my Refund {n}?"),
             _ => "And then?".to_owned(),
         };
-        let attributes = [
-            ("session.id", "a \"long\" one"),
-            ("perpend.observation.input", said.as_str()),
-        ];
+        let attributes =
+            [("session.id", "a \"long\" one"), ("perpend.observation.input", said.as_str())];
         spans.push(span((n, 1, None), "turn", 1_000 * n, &attributes));
     }
     let note = [("perpend.observation.output", "a refund of $5")];
     spans.push(span((30, 2, Some(1)), "note", 30_001, &note));
     // Of another session.
-    let other = [
-        ("session.id", "other"),
-        ("perpend.observation.input", "refund"),
-    ];
+    let other = [("session.id", "other"), ("perpend.observation.input", "refund")];
     spans.push(span((100, 1, None), "turn", 1, &other));
     send(&app, spans).await;
     let path = format!("/sessions/{}", perpend_views::encode("a \"long\" one"));
@@ -254,9 +236,7 @@ async fn the_thread_has_tool_calls_and_other_agents_of_a_trace_that_was_instrume
         failed,
     ];
     send(&app, spans).await;
-    let thread = visitor
-        .page(&format!("/traces/{}?v=thread", trace_id(1)))
-        .await;
+    let thread = visitor.page(&format!("/traces/{}?v=thread", trace_id(1))).await;
     assert!(thread.contains("Calls 1–5 of 5"), "{thread}");
     assert_eq!(thread.matches("two rooms").count(), 1, "{thread}");
     assert_eq!(thread.matches(">Open the step</a>").count(), 1, "{thread}");
@@ -291,14 +271,11 @@ async fn the_windows_of_a_thread_show_each_message_once_however_far_back_it_was_
         span((1, id, Some(1)), name, id, &attributes)
     };
     let mut history = vec![said("system", "the rules"), said("user", "the task")];
-    let mut spans = vec![
-        span((1, 1, None), "team", 1, &[]),
-        call(2, "supervise", &history, "the plan"),
-    ];
+    let mut spans =
+        vec![span((1, 1, None), "team", 1, &[]), call(2, "supervise", &history, "the plan")];
     history.push(said("assistant", "the plan"));
-    let mut all: Vec<String> = ["the rules", "the task", "the plan", "work well", "go on"]
-        .map(ToOwned::to_owned)
-        .into();
+    let mut all: Vec<String> =
+        ["the rules", "the task", "the plan", "work well", "go on"].map(ToOwned::to_owned).into();
     all.push("the end".to_owned());
     for n in 1..=SUBS {
         let (job, done) = (format!("job {n}"), format!("done {n}"));
@@ -311,33 +288,20 @@ async fn the_windows_of_a_thread_show_each_message_once_however_far_back_it_was_
     spans.push(call(SUBS + 3, "supervise", &history, "the end"));
     send(&app, spans).await;
     let path = format!("/traces/{}?v=thread", trace_id(1));
-    let windows = [
-        visitor.page(&path).await,
-        visitor.page(&format!("{path}&at=20")).await,
-    ];
+    let windows = [visitor.page(&path).await, visitor.page(&format!("{path}&at=20")).await];
     assert!(windows[1].contains("Calls 21–24 of 24"), "{}", windows[1]);
     for text in &all {
         let place = format!(">{text}</pre>");
-        let n: usize = windows
-            .iter()
-            .map(|page| page.matches(&place).count())
-            .sum();
+        let n: usize = windows.iter().map(|page| page.matches(&place).count()).sum();
         assert_eq!(n, 1, "{text}");
     }
     // All messages of all inputs and outputs are shown or counted.
-    let n_shown = windows
-        .each_ref()
-        .map(|page| page.matches("<article class=\"message").count());
-    let n_left_out = windows
-        .each_ref()
-        .map(|page| left_out(page).iter().sum::<usize>());
+    let n_shown = windows.each_ref().map(|page| page.matches("<article class=\"message").count());
+    let n_left_out = windows.each_ref().map(|page| left_out(page).iter().sum::<usize>());
     let n: usize = n_shown.into_iter().chain(n_left_out).sum();
     let n_subs = usize::try_from(SUBS).unwrap();
     assert_eq!(n, 2 + 1 + 3 * n_subs + history.len() + 1);
-    let same = format!(
-        "same {} messages as <bdi>supervise</bdi>",
-        history.len() - 1
-    );
+    let same = format!("same {} messages as <bdi>supervise</bdi>", history.len() - 1);
     assert!(windows[1].contains(&same), "{}", windows[1]);
     assert!(!windows[1].contains("were not compared"));
     let those = format!(

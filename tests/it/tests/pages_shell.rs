@@ -40,12 +40,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
         .attribute("langfuse.session.id", "chat <1>")
         .attribute("langfuse.user.id", "ada");
     app.ingest(&trace).await.unwrap();
-    let dataset = post(
-        &app,
-        "/api/public/v2/datasets",
-        json!({ "name": "tickets" }),
-    )
-    .await;
+    let dataset = post(&app, "/api/public/v2/datasets", json!({ "name": "tickets" })).await;
     let item = json!({ "datasetName": "tickets", "input": "x" });
     let item = post(&app, "/api/public/dataset-items", item).await;
     let link = json!({ "runName": "first", "datasetItemId": item["id"], "traceId": trace.id });
@@ -78,9 +73,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
         let shown = visitor.page(&format!("/search?q={}", encode(wanted))).await;
         let linked = format!("href=\"{}\"", href.replace('&', "&#38;"));
         assert!(shown.contains(&linked), "{wanted}: {shown}");
-        let hits = visitor
-            .page(&format!("/_/search?q={}", encode(wanted)))
-            .await;
+        let hits = visitor.page(&format!("/_/search?q={}", encode(wanted))).await;
         assert!(hits.contains("role=\"option\"") || wanted == step, "{hits}");
         assert!(!hits.contains("<html"), "a fragment: {hits}");
     }
@@ -95,10 +88,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     assert!(none.contains(&said), "{none}");
     let part = format!("/_/search/contents?q={foreign}");
     let part = visitor.page(&part).await;
-    assert!(
-        part.contains(&format!("No trace says “{foreign}”")),
-        "{part}"
-    );
+    assert!(part.contains(&format!("No trace says “{foreign}”")), "{part}");
     // Where nothing is called so, traces may say it.
     let said = format!("{base}/search?q=refund+%22policy%22&go=1");
     let there = format!("{base}/traces?q=%22refund%20%5C%22policy%5C%22%22");
@@ -118,10 +108,7 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
         let q = encode(text);
         let page = visitor.page(&format!("/search?q={q}")).await;
         let part = format!("/_/search/contents?q={q}");
-        assert!(
-            page.contains(&format!("data-later=\"{base}{part}\"")),
-            "{page}"
-        );
+        assert!(page.contains(&format!("data-later=\"{base}{part}\"")), "{page}");
         let part = visitor.page(&part).await;
         assert!(part.contains(&format!("No trace says “{text}”")), "{part}");
     }
@@ -130,9 +117,7 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
     let capitals = lettered.id.to_uppercase();
     assert_ne!(capitals, lettered.id);
     assert_eq!(
-        visitor
-            .leads_to(&format!("{base}/search?q={capitals}&go=1"))
-            .await,
+        visitor.leads_to(&format!("{base}/search?q={capitals}&go=1")).await,
         format!("{base}/traces/{}", lettered.id)
     );
     app.stop().await.unwrap();
@@ -143,16 +128,10 @@ async fn assert_contents_are_counted(visitor: &Visitor) {
     let long = "x".repeat(300);
     let page_of_long = visitor.page(&format!("/search?q={long}")).await;
     let cut = |said: &str| format!("{said} “{}…”", "x".repeat(60));
-    assert!(
-        page_of_long.contains(&cut("Traces that say")),
-        "{page_of_long}"
-    );
+    assert!(page_of_long.contains(&cut("Traces that say")), "{page_of_long}");
     let counted = visitor.page(&format!("/_/search/contents?q={long}")).await;
     assert!(counted.contains(&cut("No trace says")), "{counted}");
-    assert!(
-        !counted.contains("href="),
-        "what no trace says is not linked: {counted}"
-    );
+    assert!(!counted.contains("href="), "what no trace says is not linked: {counted}");
     let some = visitor.page("/_/search/contents?q=ticket").await;
     assert!(
         some.contains("12 traces say “ticket”") && some.contains("/traces?q=ticket\""),
@@ -176,20 +155,12 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     let prompt = json!({ "name": "tickets/answer", "prompt": "Answer {{it}}." });
     post(&app, "/api/public/v2/prompts", prompt).await;
     let page = visitor.page("/search?q=tickets&go=1").await;
-    for part in [
-        "Datasets",
-        "Sessions",
-        "Users",
-        "Prompts",
-        "tickets/answer",
-        "The first 8 are shown",
-    ] {
+    for part in
+        ["Datasets", "Sessions", "Users", "Prompts", "tickets/answer", "The first 8 are shown"]
+    {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert!(
-        page.contains("&#60;b&#62;") && !page.contains("week 3 <b>"),
-        "{page}"
-    );
+    assert!(page.contains("&#60;b&#62;") && !page.contains("week 3 <b>"), "{page}");
     let hits = visitor.page("/_/search?q=tickets").await;
     // And where contents are searched for it.
     assert_eq!(hits.matches("role=\"option\"").count(), 8 * 3 + 1 + 1);
@@ -209,12 +180,7 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
         !commands.contains("<bdi>Sessions</bdi>") && commands.contains("what can be done"),
         "{commands}"
     );
-    assert!(
-        visitor
-            .page("/search?q=%3F")
-            .await
-            .contains("Exact ids only")
-    );
+    assert!(visitor.page("/search?q=%3F").await.contains("Exact ids only"));
     assert!(visitor.page("/search").await.contains("Overview</bdi>"));
     let long = "x".repeat(801);
     let kept = format!("value=\"{long}\"");
@@ -257,11 +223,7 @@ async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() 
     assert_eq!(header(&small, "etag"), format!("W/{tag}"), "other bytes");
     for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}")] {
         let again = asked(&visitor, "/traces", &[gzip, ("if-none-match", &known)]).await;
-        assert_eq!(
-            (again.status.as_u16(), again.body.len()),
-            (304, 0),
-            "{known}"
-        );
+        assert_eq!((again.status.as_u16(), again.body.len()), (304, 0), "{known}");
         assert!(header(&again, "etag").ends_with(&tag), "{known}");
         assert_eq!(header(&again, "cache-control"), "private, no-cache");
         assert!(header(&again, "content-security-policy").contains("media-src 'self'"));
@@ -278,20 +240,13 @@ async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() 
     }
     for path in ["/traces/none", "/search?q=x&below=y"] {
         let answer = asked(&visitor, path, &[]).await;
-        assert_eq!(
-            header(&answer, "cache-control"),
-            "private, no-store",
-            "{path}"
-        );
+        assert_eq!(header(&answer, "cache-control"), "private, no-store", "{path}");
     }
     let raw = asked(&visitor, &format!("/traces/{}/raw/metadata", trace.id), &[]).await;
     assert_eq!(raw.status, 200);
     assert_eq!(header(&raw, "cache-control"), "private, no-store");
     let policy = header(&first, "permissions-policy");
-    assert!(
-        policy.contains("camera=()") && policy.contains("geolocation=()"),
-        "{policy}"
-    );
+    assert!(policy.contains("camera=()") && policy.contains("geolocation=()"), "{policy}");
     let token = visitor.token("/preferences").await;
     let out = visitor.send("/logout", format!("form={token}")).await;
     assert_eq!(header(&out, "clear-site-data"), "\"cache\", \"storage\"");
@@ -305,26 +260,14 @@ async fn every_page_answers_head_with_the_headers_of_the_page() {
     let trace = Trace::new(1, "ticket").attribute("langfuse.session.id", "s");
     app.ingest(&trace).await.unwrap();
     let of_trace = format!("/traces/{}", trace.id);
-    let paths = [
-        "",
-        "/traces",
-        &of_trace,
-        "/sessions",
-        "/sessions/s",
-        "/users",
-        "/rules",
-        "/search?q=s",
-    ];
+    let paths =
+        ["", "/traces", &of_trace, "/sessions", "/sessions/s", "/users", "/rules", "/search?q=s"];
     let own = paths.map(|path| format!("{}{path}", visitor.base));
     let others = ["/logout", "/preferences", "/api/reference"].map(str::to_owned);
     for path in own.iter().chain(&others) {
         let page = visitor.client.get(path).await.unwrap();
         assert_eq!(page.status, 200, "{path}");
-        let head = visitor
-            .client
-            .send(Method::HEAD, path, &[], "")
-            .await
-            .unwrap();
+        let head = visitor.client.send(Method::HEAD, path, &[], "").await.unwrap();
         assert_eq!((head.status, head.body.len()), (page.status, 0), "{path}");
         for name in ["etag", "content-type", "content-length", "cache-control"] {
             assert_eq!(header(&head, name), header(&page, name), "{name} of {path}");
@@ -382,18 +325,12 @@ async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
     let trace = Trace::new(1, "ticket");
     app.ingest(&trace).await.unwrap();
     for (part, page) in [
-        (
-            format!("/_/traces/{}/detail?trace", trace.id),
-            format!("/traces/{}?trace", trace.id),
-        ),
+        (format!("/_/traces/{}/detail?trace", trace.id), format!("/traces/{}?trace", trace.id)),
         ("/_/search?q=x".to_owned(), "/search?q=x".to_owned()),
     ] {
         let opened = asked(&visitor, &part, &[("sec-fetch-dest", "document")]).await;
         assert_eq!(opened.status, 303, "{part}");
-        assert_eq!(
-            header(&opened, "location"),
-            format!("{}{page}", visitor.base)
-        );
+        assert_eq!(header(&opened, "location"), format!("{}{page}", visitor.base));
         let fetched = asked(&visitor, &part, &[("sec-fetch-dest", "empty")]).await;
         assert_eq!(fetched.status, 200, "{part}");
         assert!(!fetched.text().contains("<html"), "{part}");
@@ -406,16 +343,10 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let token = visitor.token("/preferences").await;
-    let send = async |body: &str| {
-        visitor
-            .send("/preferences", format!("form={token}&{body}"))
-            .await
-    };
+    let send =
+        async |body: &str| visitor.send("/preferences", format!("form={token}&{body}")).await;
     let usual = visitor.page("/traces").await;
-    assert!(
-        usual.contains("<html lang=\"en\" data-zone=\"browser\">"),
-        "{usual}"
-    );
+    assert!(usual.contains("<html lang=\"en\" data-zone=\"browser\">"), "{usual}");
     let chosen = "keys=off&theme=dark&density=compact&zone=utc&rail=letters";
     let saved = send(chosen).await;
     assert_eq!(saved.status, 303);
@@ -431,10 +362,7 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
         assert_eq!(header(&sent, "location"), to);
     }
     let cookie = header(&saved, "set-cookie").to_owned();
-    assert!(
-        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
-        "{cookie}"
-    );
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
     let cookie = cookie.split(';').next().unwrap();
     // A browser without a session: the login form is dark too.
     let browser = app.anonymous().with_header("cookie", cookie);
@@ -454,10 +382,7 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
     let form = browser.get("/preferences").await.unwrap().text();
     assert!(form.contains("value=\"dark\" checked"), "{form}");
     let back = send("keys=on&theme=system").await;
-    assert!(
-        header(&back, "set-cookie").contains("Max-Age=0"),
-        "all as usual: no cookie"
-    );
+    assert!(header(&back, "set-cookie").contains("Max-Age=0"), "all as usual: no cookie");
     let wrong = send("theme=pink").await;
     assert_eq!(wrong.status, 422);
     assert!(wrong.text().contains("aria-describedby=\"problem-theme\""));
@@ -485,38 +410,21 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
         // Whatever a link of the page leads to on the page is there.
         for target in html.split("href=\"#").skip(1) {
             let target = target.split('"').next().unwrap();
-            assert!(
-                html.contains(&format!("id=\"{target}\"")),
-                "{group}: {target}"
-            );
+            assert!(html.contains(&format!("id=\"{target}\"")), "{group}: {target}");
         }
-        assert!(
-            html.contains("$HOST") && html.contains("internal_error"),
-            "{group}"
-        );
+        assert!(html.contains("$HOST") && html.contains("internal_error"), "{group}");
     }
     assert!(n_compressed(&index) <= 45 << 10, "{}", n_compressed(&index));
-    let found = anybody
-        .get("/api/reference?q=POST+Queue")
-        .await
-        .unwrap()
-        .text();
+    let found = anybody.get("/api/reference?q=POST+Queue").await.unwrap().text();
     assert!(
         found.contains("Make an annotation queue") && !found.contains("List prompts"),
         "{found}"
     );
-    let none = anybody
-        .get("/api/reference?q=%3Cb%3E")
-        .await
-        .unwrap()
-        .text();
+    let none = anybody.get("/api/reference?q=%3Cb%3E").await.unwrap().text();
     assert!(none.contains("No operation has all these words"), "{none}");
     let long = format!("/api/reference?q={}", "x".repeat(201));
     assert_eq!(anybody.get(&long).await.unwrap().status, 400);
-    assert_eq!(
-        anybody.get("/api/reference/none").await.unwrap().status,
-        404
-    );
+    assert_eq!(anybody.get("/api/reference/none").await.unwrap().status, 404);
     app.stop().await.unwrap();
 }
 
@@ -553,10 +461,7 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
         send_later(&app, &later, n).await;
     }
     let news = asked(&visitor, &since, &[]).await.text();
-    assert!(
-        news.contains("2 new traces") && news.contains("<a href="),
-        "{news}"
-    );
+    assert!(news.contains("2 new traces") && news.contains("<a href="), "{news}");
     // A list with a time or environments counts within them.
     let narrowed = |within: &str| format!("{since}&{within}");
     for (within, said) in [
@@ -570,40 +475,24 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
             news.contains(said) && (!said.is_empty() || news.trim().is_empty()),
             "{within}: {news}"
         );
-        assert_eq!(
-            news.contains("href=\""),
-            !said.is_empty(),
-            "{within}: {news}"
-        );
+        assert_eq!(news.contains("href=\""), !said.is_empty(), "{within}: {news}");
     }
     let own = visitor.page("/traces?env=staging&from=2020-01-01").await;
     let own = address(&own);
-    assert!(
-        own.contains("&env=staging") || own.contains("&#38;env=staging"),
-        "{own}"
-    );
+    assert!(own.contains("&env=staging") || own.contains("&#38;env=staging"), "{own}");
     let behind = visitor.page("/traces?page=2").await;
     assert!(!behind.contains("/_/news"), "{behind}");
     // In another order what is new is not at the beginning: the link leads to where it is.
     let slowest = address(&visitor.page("/traces?sort=-latency").await);
     let slowest = slowest.replace("&#38;", "&");
-    assert!(
-        slowest.contains("since=9999") && slowest.contains("&sort=-latency"),
-        "{slowest}"
-    );
+    assert!(slowest.contains("since=9999") && slowest.contains("&sort=-latency"), "{slowest}");
     let sorted = format!("{since}&sort=-latency");
     let news = asked(&visitor, &sorted, &[]).await.text();
-    assert!(
-        news.contains("/traces\">2 new traces · show the newest first"),
-        "{news}"
-    );
+    assert!(news.contains("/traces\">2 new traces · show the newest first"), "{news}");
     for (wrong, named) in [
         ("/_/news", "since"),
         ("/_/news?since=yesterday", "since"),
-        (
-            "/_/news?since=2026-03-01T00:00:00Z&received=now",
-            "received",
-        ),
+        ("/_/news?since=2026-03-01T00:00:00Z&received=now", "received"),
     ] {
         let answer = asked(&visitor, wrong, &[]).await;
         assert_eq!(answer.status, 400, "{wrong}");
@@ -706,10 +595,7 @@ async fn a_project_that_is_not_logged_in_to_is_like_none_until_it_is() {
     app.other_project().await.unwrap();
     let own = Visitor::of(&app).await;
     let other = app.anonymous();
-    let stranger = Visitor {
-        client: other,
-        base: own.base.clone(),
-    };
+    let stranger = Visitor { client: other, base: own.base.clone() };
     let (_, cookie) = logged_in(&stranger, "public_key=pk-other&secret_key=sk-other").await;
     let other = app.anonymous().with_header("cookie", &cookie);
     let there = other.get("/").await.unwrap();
@@ -724,17 +610,10 @@ async fn a_project_that_is_not_logged_in_to_is_like_none_until_it_is() {
     let from = format!("{}{closed}", app.origin);
     let asks = own.client.clone().with_header("referer", &from);
     let form = asks.get("/login?more=1").await.unwrap().text();
-    assert!(
-        form.contains(&format!("name=\"next\" value=\"{closed}\"")),
-        "{form}"
-    );
+    assert!(form.contains(&format!("name=\"next\" value=\"{closed}\"")), "{form}");
     let wrong = format!("public_key=pk-other&secret_key=wrong&more=1&next={closed}");
     let wrong = own.send("/login", wrong).await;
-    assert!(
-        wrong.status == 401 && wrong.text().contains("to another project"),
-        "{}",
-        wrong.text()
-    );
+    assert!(wrong.status == 401 && wrong.text().contains("to another project"), "{}", wrong.text());
     let right = format!("public_key=pk-other&secret_key=sk-other&next={closed}");
     let (led, _) = logged_in(&own, &right).await;
     assert_eq!(led, closed);

@@ -16,11 +16,7 @@ async fn send(app: &TestApp, events: &[(&str, Value)]) {
         json!({ "id": format!("{kind}-{n}-{id}"), "type": kind, "timestamp": at, "body": body })
     });
     let body = json!({ "batch": events.collect::<Vec<_>>() });
-    let answer = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &body)
-        .await
-        .unwrap();
+    let answer = app.client.json(Method::POST, "/api/public/ingestion", &body).await.unwrap();
     assert_eq!(answer.status, 207, "{}", answer.text());
     assert_eq!(answer.json()["errors"], json!([]), "{}", answer.text());
 }
@@ -57,10 +53,7 @@ async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores(
     let end = json!({ "id": "root", "traceId": "run", "endTime": "2026-03-01T10:00:03.000Z" });
     send(&app, &[("span-update", end)]).await;
     let page = visitor.page("/traces/run").await;
-    assert!(
-        !page.contains("still open") && page.contains("<dd>settling"),
-        "{page}"
-    );
+    assert!(!page.contains("still open") && page.contains("<dd>settling"), "{page}");
     app.stop().await.unwrap();
 }
 
@@ -76,10 +69,7 @@ async fn a_page_of_a_running_trace_learns_of_each_change() {
     let state = "/_/traces/run/state";
     let shown = version(&visitor.page("/traces/run").await);
     let first = visitor.page(state).await;
-    assert!(
-        version(&first) == shown && first.contains(" data-live"),
-        "{first}"
-    );
+    assert!(version(&first) == shown && first.contains(" data-live"), "{first}");
     let child = json!({ "id": "child", "traceId": "run", "parentObservationId": "root", "name": "late",
         "startTime": "2026-03-01T10:00:02.000Z", "endTime": "2026-03-01T10:00:02.500Z" });
     send(&app, &[("span-create", child)]).await;
@@ -144,23 +134,14 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
         assert!(page.contains("observation=answer"), "{view}: {page}");
     }
     let log = visitor.page("/traces/run?v=log&kinds=GENERATION").await;
-    assert!(
-        !log.contains(root) && log.contains("1 step of other kinds not shown"),
-        "{log}"
-    );
+    assert!(!log.contains(root) && log.contains("1 step of other kinds not shown"), "{log}");
     // What leads to a step stays.
     let tree = visitor.page("/traces/run?kinds=GENERATION").await;
-    assert!(
-        tree.contains(root) && !tree.contains("of other kinds"),
-        "{tree}"
-    );
+    assert!(tree.contains(root) && !tree.contains("of other kinds"), "{tree}");
     let tree = visitor.page("/traces/run?kinds=SPAN").await;
     assert!(tree.contains("1 step of other kinds not shown"), "{tree}");
     let odd = visitor.page("/traces/run?kinds=SPOON").await;
-    assert!(
-        odd.contains("The parameter kinds of this address is not understood"),
-        "{odd}"
-    );
+    assert!(odd.contains("The parameter kinds of this address is not understood"), "{odd}");
     app.stop().await.unwrap();
 }
 
@@ -171,9 +152,7 @@ async fn a_part_of_the_time_is_kept_by_other_views_and_one_that_cannot_be_read_i
     let visitor = Visitor::of(&app).await;
     running(&app).await;
     for view in ["tree", "time", "thread", "log"] {
-        let page = visitor
-            .page(&format!("/traces/run?v={view}&t0=100&t1=900"))
-            .await;
+        let page = visitor.page(&format!("/traces/run?v={view}&t0=100&t1=900")).await;
         for other in ["?trace", "?trace&#38;v=time", "?trace&#38;v=log"] {
             let link = format!("href=\"{other}&#38;t0=100&#38;t1=900\"");
             assert!(page.contains(&link), "{view}: {link}: {page}");

@@ -31,9 +31,7 @@ async fn filled() -> TestApp {
         [trace, step]
     });
     let batch = json!({ "batch": events.as_flattened() });
-    let sent = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &batch);
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
     app
 }
@@ -64,13 +62,7 @@ async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
     assert!(!part.contains("<html"), "{part}");
     let all = bars(&part);
     assert_eq!(all.len(), 7, "a bar for each day: {part}");
-    let numbers = |day: &str| {
-        all.iter()
-            .find(|(at, ..)| at.ends_with(day))
-            .unwrap()
-            .2
-            .clone()
-    };
+    let numbers = |day: &str| all.iter().find(|(at, ..)| at.ends_with(day)).unwrap().2.clone();
     assert_eq!(
         ["-02", "-03", "-04", "-07"].map(numbers),
         [vec![2, 1], vec![0, 0], vec![2, 1], vec![1, 0]]
@@ -78,10 +70,7 @@ async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
     let question = json!({ "view": "traces", "metrics": [{ "measure": "count", "aggregation": "count" }],
         "timeDimension": { "granularity": "day" }, "orderBy": null,
         "fromTimestamp": "2026-03-01T00:00:00Z", "toTimestamp": "2026-03-08T00:00:00Z" });
-    let asked = format!(
-        "/api/public/metrics?query={}",
-        encode(&question.to_string())
-    );
+    let asked = format!("/api/public/metrics?query={}", encode(&question.to_string()));
     let asked = app.client.get(&asked).await.unwrap().json();
     for day in asked["data"].as_array().unwrap() {
         let at = &day["time_dimension"].as_str().unwrap()[..10];
@@ -93,9 +82,7 @@ async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
         assert_eq!(n_rows(&list), numbers[0], "{at}: {address}");
     }
     // An environment narrows them, and stays in their addresses.
-    let part = visitor
-        .page(&format!("/_/traces/bars?{TIME}&env=staging"))
-        .await;
+    let part = visitor.page(&format!("/_/traces/bars?{TIME}&env=staging")).await;
     let total: u64 = bars(&part).iter().map(|(.., numbers)| numbers[0]).sum();
     assert_eq!(total, 1, "{part}");
     for (_, address, numbers) in bars(&part) {
@@ -114,30 +101,20 @@ async fn bars_come_with_the_page_without_script_and_say_what_of_the_list_they_do
     let part = format!("data-later=\"{}/_/traces/bars?{parameters}\"", visitor.base);
     let list = list.replace("&#38;", "&");
     assert!(list.contains(&part), "{part}: {list}");
-    assert!(
-        list.contains(&format!("/traces?{parameters}&bars=1\"")),
-        "{list}"
-    );
+    assert!(list.contains(&format!("/traces?{parameters}&bars=1\"")), "{list}");
     let whole = visitor.page(&format!("/traces?{TIME}&bars=1")).await;
     assert_eq!(bars(&whole).len(), 7, "{whole}");
     let note = ">Not filtered<";
     assert!(!whole.contains(note) && !whole.contains("the last 7 days"));
 
-    let filtered = visitor
-        .page(&format!("/_/traces/bars?q=name%3Anone&{TIME}"))
-        .await;
+    let filtered = visitor.page(&format!("/_/traces/bars?q=name%3Anone&{TIME}")).await;
     assert!(filtered.contains(note), "{filtered}");
     let (_, address, numbers) = bars(&filtered).swap_remove(1);
     assert_eq!(numbers, [2, 1]);
-    assert!(
-        address.contains("q=name%3Anone"),
-        "the filter stays: {address}"
-    );
+    assert!(address.contains("q=name%3Anone"), "the filter stays: {address}");
     let usual = visitor.page("/_/traces/bars").await;
     assert!(usual.contains("the last 7 days"), "{usual}");
-    let turned = visitor
-        .page("/_/traces/bars?from=2026-03-08&to=2026-03-01")
-        .await;
+    let turned = visitor.page("/_/traces/bars?from=2026-03-08&to=2026-03-01").await;
     assert!(turned.contains("ends before it begins"), "{turned}");
     app.stop().await.unwrap();
 }
@@ -165,10 +142,7 @@ async fn a_tag_is_given_to_the_trace_beside_the_list_and_what_is_wrong_with_one_
     assert_eq!(done.status, 303, "{}", done.text());
     assert_eq!(done.headers["location"].to_str().unwrap(), list);
     let page = visitor.client.get(&list).await.unwrap().text();
-    assert!(
-        page.contains("aria-label=\"Remove the tag golden\""),
-        "{page}"
-    );
+    assert!(page.contains("aria-label=\"Remove the tag golden\""), "{page}");
     let found = visitor.page("/traces?q=tags%3Agolden").await;
     assert_eq!(n_rows(&found), 1, "{found}");
     let refused = send("%20").await;
@@ -205,31 +179,20 @@ async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_colum
         ("model:small", &["ticket 1"]),
         ("-models:large", &["ticket 1", "ticket 4"]),
         ("kind:TOOL", &["ticket 4"]),
-        (
-            "kinds:GENERATION models:any(small,large)",
-            &["ticket 1", "ticket 2", "ticket 3"],
-        ),
+        ("kinds:GENERATION models:any(small,large)", &["ticket 1", "ticket 2", "ticket 3"]),
         ("prompts:\"greet <b>\" name:\"ticket 2\"", &["ticket 2"]),
     ] {
         assert_eq!(found(q).await, names, "{q}");
     }
     let wrong = format!("/traces?q={}", encode("kinds:CALL"));
     let wrong = visitor.page(&wrong).await;
-    assert!(
-        wrong.contains("GENERATION"),
-        "the allowed values are named: {wrong}"
-    );
+    assert!(wrong.contains("GENERATION"), "the allowed values are named: {wrong}");
     let part = visitor.page("/_/traces/facets?").await;
     for group in ["Model", "Kind of step", "Prompt"] {
         assert!(part.contains(&format!("<h3>{group}</h3>")), "{part}");
     }
-    assert!(
-        part.contains("q=models%3Alarge\"><bdi>large</bdi></a>"),
-        "{part}"
-    );
-    let list = visitor
-        .page("/traces?cols=trace,models,kinds,prompts")
-        .await;
+    assert!(part.contains("q=models%3Alarge\"><bdi>large</bdi></a>"), "{part}");
+    let list = visitor.page("/traces?cols=trace,models,kinds,prompts").await;
     for text in ["large", "<bdi>generation</bdi>", "greet &#60;b&#62;"] {
         assert!(list.contains(text), "{text}: {list}");
     }
@@ -245,9 +208,7 @@ async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_colum
 async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
     let app = filled().await;
     let visitor = Visitor::of(&app).await;
-    let page = visitor
-        .page("/traces?q=level%3AERROR&from=2026-03-05&env=staging")
-        .await;
+    let page = visitor.page("/traces?q=level%3AERROR&from=2026-03-05&env=staging").await;
     let list = format!("{}/traces", visitor.base);
     for said in [
         "level:ERROR</bdi></code>: 2 traces".to_owned(),

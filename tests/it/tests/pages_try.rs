@@ -30,12 +30,7 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
     let ours = format!("p.traceId={}&p.n=1", trace_id(1));
     let ours = visitor.page(&path("getTraceOutline", &ours)).await;
     let address = format!("/api/v1/traces/{}/outline?n=1", trace_id(1));
-    for what in [
-        "Answer <code>200</code>",
-        address.as_str(),
-        "ours",
-        Trace::span_id(1).as_str(),
-    ] {
+    for what in ["Answer <code>200</code>", address.as_str(), "ours", Trace::span_id(1).as_str()] {
         assert!(ours.contains(what), "{what}: {ours}");
     }
     // What is wrong is answered as the API answers it, and what is another project's is not there.
@@ -82,9 +77,7 @@ async fn a_try_needs_a_session_and_shows_the_beginning_of_what_is_long() {
     // Nor does the cookie of a session open the API.
     let api = format!("/api/public/traces/{}", trace_id(1));
     assert_eq!(visitor.client.get(&api).await.unwrap().status, 401);
-    let posted = visitor
-        .client
-        .send(Method::POST, &address, &[FORM, OURS], String::new());
+    let posted = visitor.client.send(Method::POST, &address, &[FORM, OURS], String::new());
     assert_eq!(posted.await.unwrap().status, 405);
     app.stop().await.unwrap();
 }

@@ -13,10 +13,7 @@ use crate::pages::Visitor;
 
 /// The address of the input of the first step, with these parameters behind.
 fn value(trace: &str, more: &str) -> String {
-    format!(
-        "/value?trace={trace}&observation={}&part=input{more}",
-        Trace::span_id(1)
-    )
+    format!("/value?trace={trace}&observation={}&part=input{more}", Trace::span_id(1))
 }
 
 async fn recorded(app: &TestApp, n: u64, input: &str) -> String {
@@ -39,9 +36,7 @@ async fn a_value_has_forms_that_links_choose_and_keep() {
     assert!(page.contains("class=\"tree\""), "{page}");
     assert!(page.contains("<strong>bold</strong> &amp; done"), "{page}");
     assert!(page.contains(">parsed<"), "{page}");
-    let raw = visitor
-        .page(&format!("{step}&as.input=raw&as.output=raw"))
-        .await;
+    let raw = visitor.page(&format!("{step}&as.input=raw&as.output=raw")).await;
     // The metadata keep theirs.
     let n_trees = |html: &str| html.matches("class=\"tree\"").count();
     assert_eq!(n_trees(&raw) + 1, n_trees(&page), "{raw}");
@@ -50,15 +45,9 @@ async fn a_value_has_forms_that_links_choose_and_keep() {
     let kept = raw.matches("as.input=raw").count();
     assert!(10 < kept, "{kept} links: {raw}");
     let text = visitor.page(&format!("{step}&as.input=text")).await;
-    assert!(
-        text.contains("<span class=\"jk\">&quot;a&quot;</span>"),
-        "{text}"
-    );
+    assert!(text.contains("<span class=\"jk\">&quot;a&quot;</span>"), "{text}");
     let unknown = visitor.page(&format!("{step}&as.input=cloud")).await;
-    assert!(
-        unknown.contains("conversation, text, tree or raw"),
-        "{unknown}"
-    );
+    assert!(unknown.contains("conversation, text, tree or raw"), "{unknown}");
     app.stop().await.unwrap();
 }
 
@@ -67,11 +56,7 @@ async fn the_form_that_was_chosen_last_is_that_of_the_next_step() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = recorded(&app, 7, &json!({ "a": [1] }).to_string()).await;
-    let step = format!(
-        "{}/traces/{trace}?observation={}",
-        visitor.base,
-        Trace::span_id(1)
-    );
+    let step = format!("{}/traces/{trace}?observation={}", visitor.base, Trace::span_id(1));
     let kept = async |cookie: &str, address: &str| {
         let client = visitor.client.clone().with_header("cookie", cookie);
         let answer = client.get(address).await.unwrap();
@@ -123,31 +108,20 @@ async fn a_node_opens_at_its_path_which_a_mapping_takes() {
     assert_eq!(mapped.unwrap(), Some(json!("found")));
     let at = format!("&path={}", encode(path));
     let page = visitor.page(&value(&trace, &at)).await;
-    assert!(
-        page.contains("found</pre>") && page.contains("<html"),
-        "{page}"
-    );
+    assert!(page.contains("found</pre>") && page.contains("<html"), "{page}");
     let fragment = visitor.page(&format!("/_{}", value(&trace, &at))).await;
-    assert!(
-        fragment.contains("found</pre>") && !fragment.contains("<html"),
-        "{fragment}"
-    );
+    assert!(fragment.contains("found</pre>") && !fragment.contains("<html"), "{fragment}");
     let raw = format!(
         "/traces/{trace}/observations/{}/raw/input?path={}",
         Trace::span_id(1),
         encode(path)
     );
     assert_eq!(visitor.page(&raw).await, "found");
-    for (more, status) in [
-        ("&path=%24%5B%27nowhere%27%5D", 404),
-        ("&path=list", 400),
-        ("&path=%24..a", 400),
-    ] {
-        let answer = visitor
-            .client
-            .get(&format!("{}{}", visitor.base, value(&trace, more)))
-            .await
-            .unwrap();
+    for (more, status) in
+        [("&path=%24%5B%27nowhere%27%5D", 404), ("&path=list", 400), ("&path=%24..a", 400)]
+    {
+        let answer =
+            visitor.client.get(&format!("{}{}", visitor.base, value(&trace, more))).await.unwrap();
         assert_eq!(answer.status, status, "{more}");
     }
     app.stop().await.unwrap();
@@ -164,15 +138,9 @@ async fn a_large_value_comes_in_windows_is_searched_whole_and_downloaded_whole()
     let trace = recorded(&app, 7, &input).await;
     let fragment = |more: String| format!("/_{}", value(&trace, &more));
     let first = visitor.page(&value(&trace, "")).await;
-    assert!(
-        first.len() < 400_000 && first.contains("20,000 items"),
-        "{}",
-        first.len()
-    );
+    assert!(first.len() < 400_000 && first.contains("20,000 items"), "{}", first.len());
     let items = format!("&path={}", encode("$['items']"));
-    let far = visitor
-        .page(&fragment(format!("{items}&from=19900&depth=1")))
-        .await;
+    let far = visitor.page(&fragment(format!("{items}&from=19900&depth=1"))).await;
     assert!(far.contains(">19999<") && !far.contains(">19899<"), "{far}");
     let long = format!("&path={}", encode("$['long']"));
     let part = visitor.page(&fragment(format!("{long}&from=65537"))).await;
@@ -183,13 +151,8 @@ async fn a_large_value_comes_in_windows_is_searched_whole_and_downloaded_whole()
     );
     let last = visitor.page(&fragment(format!("{long}&from=196608"))).await;
     assert!(!last.contains("data-more"), "{:.2000}", last);
-    let found = visitor
-        .page(&fragment("&find=NUMBER+19876+".to_owned()))
-        .await;
-    assert!(
-        found.contains("1 place") && found.contains("$[&#39;items&#39;][19876]"),
-        "{found}"
-    );
+    let found = visitor.page(&fragment("&find=NUMBER+19876+".to_owned())).await;
+    assert!(found.contains("1 place") && found.contains("$[&#39;items&#39;][19876]"), "{found}");
     let raw = format!(
         "{}/traces/{trace}/observations/{}/raw/input?download=1",
         visitor.base,
@@ -197,10 +160,7 @@ async fn a_large_value_comes_in_windows_is_searched_whole_and_downloaded_whole()
     );
     let whole = visitor.client.get(&raw).await.unwrap();
     assert_eq!(whole.text(), input);
-    assert_eq!(
-        whole.headers[CONTENT_DISPOSITION],
-        "attachment; filename=\"input.json\""
-    );
+    assert_eq!(whole.headers[CONTENT_DISPOSITION], "attachment; filename=\"input.json\"");
     app.stop().await.unwrap();
 }
 
@@ -209,17 +169,11 @@ async fn hostile_and_deep_values_are_inert_and_bounded() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let script = "<script>alert(1)</script>";
-    let deep = format!(
-        "{{\"{script}\":{}1{}}}",
-        "[".repeat(10_000),
-        "]".repeat(10_000)
-    );
+    let deep = format!("{{\"{script}\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     let trace = recorded(&app, 7, &deep).await;
     for form in ["conversation", "text", "tree", "raw"] {
         for page in ["", "&depth=10", "&from=9", "&from=99999999999"] {
-            let html = visitor
-                .page(&value(&trace, &format!("&as={form}{page}")))
-                .await;
+            let html = visitor.page(&value(&trace, &format!("&as={form}{page}"))).await;
             assert!(!html.contains("<script>alert"), "{form}{page}: {html}");
             assert!(html.len() < 2_000_000, "{form}{page}: {}", html.len());
         }
@@ -229,21 +183,12 @@ async fn hostile_and_deep_values_are_inert_and_bounded() {
         format!("x {script} ![x](https://evil.example/x.png) [y](javascript:alert(1))\n\n{table}");
     let trace = recorded(&app, 8, &markdown).await;
     let html = visitor.page(&value(&trace, "&as=text")).await;
-    assert!(
-        !html.contains("src=\"http") && !html.contains("href=\"javascript"),
-        "{html}"
-    );
-    assert!(
-        html.contains("<td>b</td>") && html.contains(">image: x</a>"),
-        "{html}"
-    );
+    assert!(!html.contains("src=\"http") && !html.contains("href=\"javascript"), "{html}");
+    assert!(html.contains("<td>b</td>") && html.contains(">image: x</a>"), "{html}");
     let said = json!([{ "role": "user", "content": markdown }]).to_string();
     let trace = recorded(&app, 9, &said).await;
     let html = visitor.page(&value(&trace, "&as=conversation")).await;
-    assert!(
-        html.contains("<td>b</td>") && !html.contains("src=\"http"),
-        "{html}"
-    );
+    assert!(html.contains("<td>b</td>") && !html.contains("src=\"http"), "{html}");
     app.stop().await.unwrap();
 }
 
@@ -262,11 +207,7 @@ async fn what_the_address_of_a_value_cannot_have_is_named_and_the_rest_holds() {
         ("path", &long),
     ] {
         for part in ["", "/_"] {
-            let address = format!(
-                "{}{part}{}",
-                visitor.base,
-                value(&trace, &format!("&{odd}"))
-            );
+            let address = format!("{}{part}{}", visitor.base, value(&trace, &format!("&{odd}")));
             let answer = visitor.client.get(&address).await.unwrap();
             let text = answer.text();
             assert_eq!(answer.status, 400, "{address}: {text}");
@@ -288,10 +229,7 @@ async fn values_of_another_project_are_not_found() {
     let other = app.other_project().await.unwrap();
     let body = json!({ "id": "theirs", "name": "theirs", "input": "secret" });
     let event = json!({ "batch": [{ "id": "e", "type": "trace-create", "timestamp": "2026-01-01T00:00:00Z", "body": body }] });
-    let sent = other
-        .json(Method::POST, "/api/public/ingestion", &event)
-        .await
-        .unwrap();
+    let sent = other.json(Method::POST, "/api/public/ingestion", &event).await.unwrap();
     assert!(sent.status.is_success(), "{}", sent.text());
     for part in ["/value", "/_/value"] {
         let theirs = visitor

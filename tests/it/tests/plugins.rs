@@ -155,11 +155,7 @@ async fn a_first_party_name_is_the_servers_whether_or_not_it_has_the_plug_in() {
     assert_eq!(push(&app.client, &own).await.status, 200);
     // The operator adds it: then it is there for all, and the same bytes are known.
     let info = app.app.engine.inspect(&absent).await.unwrap();
-    let added = app
-        .app
-        .store
-        .catalog
-        .put_plugin(None, &info, &absent, app.clock.now());
+    let added = app.app.store.catalog.put_plugin(None, &info, &absent, app.clock.now());
     added.await.unwrap();
     let known = push(&app.client, &absent).await;
     assert_eq!(known.status, 200, "{}", known.text());
@@ -174,19 +170,12 @@ async fn a_name_that_the_operator_added_is_taken_for_projects() {
     let app = TestApp::new().await.unwrap();
     let bytes = ours(&app, "0.1.0").await;
     let info = app.app.engine.inspect(&bytes).await.unwrap();
-    let added = app
-        .app
-        .store
-        .catalog
-        .put_plugin(None, &info, &bytes, app.clock.now());
+    let added = app.app.store.catalog.put_plugin(None, &info, &bytes, app.clock.now());
     added.await.unwrap();
     let refused = push(&app.client, &ours(&app, "0.2.0").await).await;
     assert_eq!(refused.status, 409, "{}", refused.text());
     let problem = refused.json();
-    assert_eq!(
-        (&problem["code"], &problem["field"]),
-        (&json!("name_conflict"), &json!("name"))
-    );
+    assert_eq!((&problem["code"], &problem["field"]), (&json!("name_conflict"), &json!("name")));
 }
 
 #[tokio::test]
@@ -205,10 +194,7 @@ async fn a_plug_in_in_use_is_not_deleted_and_its_users_are_named() {
     let (status, problem) = delete(&app.client, &path).await;
     assert_eq!(status, 409, "{problem}");
     let detail = problem["detail"].as_str().unwrap();
-    assert!(
-        detail.contains("\"Same as expected\" (version 1)"),
-        "{detail}"
-    );
+    assert!(detail.contains("\"Same as expected\" (version 1)"), "{detail}");
     assert_eq!(problem["users"][0]["evaluatorId"], evaluator);
 
     let own = format!("{EVALUATORS}/{evaluator}");
@@ -240,16 +226,8 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
         let shown = app.client.get(&path).await.unwrap().json();
         shown["plugin"]["digest"].as_str().unwrap().to_owned()
     };
-    assert_eq!(
-        digest_of(&kept).await,
-        old,
-        "an evaluator stays with its digest"
-    );
-    assert_eq!(
-        digest_of(&moved).await,
-        new,
-        "a name means the newest version"
-    );
+    assert_eq!(digest_of(&kept).await, old, "an evaluator stays with its digest");
+    assert_eq!(digest_of(&moved).await, new, "a name means the newest version");
     let path = format!("{PLUGINS}/{new}");
     let shown = app.client.get(&path).await.unwrap().json();
     assert_eq!(shown["versions"].as_array().unwrap().len(), 2, "{shown}");
@@ -265,10 +243,7 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
     let change = &done["data"][0];
     assert_eq!(change["evaluatorId"], moved);
     assert_eq!(
-        (
-            &change["before"]["pluginVersion"],
-            &change["after"]["pluginVersion"]
-        ),
+        (&change["before"]["pluginVersion"], &change["after"]["pluginVersion"]),
         (&json!("0.2.0"), &json!("0.1.0"))
     );
     assert_eq!(change["after"]["evaluatorVersion"], 2);
@@ -278,10 +253,7 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
 
     let (status, problem) = roll_back(&app, json!({ "name": OURS, "to": "9.9.9" })).await;
     assert_eq!(status, 404);
-    assert!(
-        problem["detail"].as_str().unwrap().contains("0.1.0, 0.2.0"),
-        "{problem}"
-    );
+    assert!(problem["detail"].as_str().unwrap().contains("0.1.0, 0.2.0"), "{problem}");
     let (status, _) = roll_back(&app, json!({ "name": "ourfirm/none" })).await;
     assert_eq!(status, 404);
     let (status, problem) = roll_back(&app, json!({ "name": OURS, "too": "1" })).await;
@@ -304,11 +276,8 @@ async fn a_rollback_without_a_target_is_once_however_often_it_is_sent() {
     };
     // Three at the same time, as a client that repeats what it got no answer to.
     let body = || json!({ "name": OURS });
-    let (one, two, three) = tokio::join!(
-        roll_back(&app, body()),
-        roll_back(&app, body()),
-        roll_back(&app, body())
-    );
+    let (one, two, three) =
+        tokio::join!(roll_back(&app, body()), roll_back(&app, body()), roll_back(&app, body()));
     let mut n_moved = 0;
     for (status, answer) in [one, two, three] {
         match status {
@@ -361,9 +330,7 @@ async fn uploads_that_do_not_end_block_no_registration_of_any_project() {
             ("content-length", length.as_str()),
         ];
         let line = format!("POST {PLUGINS}");
-        let mut upload = RawRequest::open(&app.origin, &line, &headers)
-            .await
-            .unwrap();
+        let mut upload = RawRequest::open(&app.origin, &line, &headers).await.unwrap();
         upload.send(b"\0asm").await.unwrap();
         stuck.push(upload);
     }
@@ -391,9 +358,5 @@ async fn an_upload_over_the_limit_is_refused_with_the_limit_before_its_bytes_are
     let sent = app.client.send(Method::POST, PLUGINS, &headers, "{}").await;
     let refused = sent.unwrap();
     assert_eq!(refused.status, 415, "{}", refused.text());
-    assert!(
-        refused.text().contains("application/wasm"),
-        "{}",
-        refused.text()
-    );
+    assert!(refused.text().contains("application/wasm"), "{}", refused.text());
 }

@@ -33,41 +33,23 @@ fn include(name: &str) -> String {
 async fn a_prompt_has_all_that_clients_require_and_its_name_may_hold_folders() {
     let app = TestApp::new().await.unwrap();
     let made = create(&app, json!({ "name": "support/tone 100%", "prompt": "Be {{tone}}.", "labels": null, "tags": null })).await;
-    assert_eq!(
-        (&made["version"], &made["type"]),
-        (&json!(1), &json!("text"))
-    );
-    assert_eq!(
-        (&made["config"], &made["labels"]),
-        (&json!({}), &json!(["latest"]))
-    );
+    assert_eq!((&made["version"], &made["type"]), (&json!(1), &json!("text")));
+    assert_eq!((&made["config"], &made["labels"]), (&json!({}), &json!(["latest"])));
     let (status, missing) = get(&app, "support%2Ftone%20100%25").await;
-    assert_eq!(
-        (status, &missing["error"]),
-        (404, &json!("LangfuseNotFoundError"))
-    );
+    assert_eq!((status, &missing["error"]), (404, &json!("LangfuseNotFoundError")));
     let (status, found) = get(&app, "support%2Ftone%20100%25?label=latest").await;
     assert_eq!(status, 200);
-    for key in [
-        "name", "version", "config", "labels", "tags", "prompt", "type",
-    ] {
+    for key in ["name", "version", "config", "labels", "tags", "prompt", "type"] {
         assert_eq!(found[key], made[key], "{key}");
     }
-    assert_eq!(
-        (&found["isActive"], &found["resolutionGraph"]),
-        (&json!(false), &Value::Null)
-    );
+    assert_eq!((&found["isActive"], &found["resolutionGraph"]), (&json!(false), &Value::Null));
 }
 
 #[tokio::test]
 async fn labels_move_and_the_one_called_latest_does_not() {
     let app = TestApp::new().await.unwrap();
     for text in ["one", "two"] {
-        create(
-            &app,
-            json!({ "name": "a", "prompt": text, "labels": ["production"] }),
-        )
-        .await;
+        create(&app, json!({ "name": "a", "prompt": text, "labels": ["production"] })).await;
     }
     let (_, found) = get(&app, "a").await;
     assert_eq!(
@@ -80,15 +62,9 @@ async fn labels_move_and_the_one_called_latest_does_not() {
         send(&app, Method::PATCH, &path, body).await
     };
     let (status, moved) = patch("1", json!(["production", "eu"])).await;
-    assert_eq!(
-        (status, &moved["labels"]),
-        (200, &json!(["eu", "production"]))
-    );
+    assert_eq!((status, &moved["labels"]), (200, &json!(["eu", "production"])));
     assert_eq!(get(&app, "a").await.1["version"], 1);
-    assert_eq!(
-        get(&app, "a?version=2").await.1["labels"],
-        json!(["latest"])
-    );
+    assert_eq!(get(&app, "a?version=2").await.1["labels"], json!(["latest"]));
     assert_eq!(patch("1", json!(["latest"])).await.0, 400);
     assert_eq!(patch("1", json!(["No Label"])).await.0, 400);
     assert_eq!(patch("9", json!(["eu"])).await.0, 404);
@@ -100,11 +76,8 @@ async fn labels_move_and_the_one_called_latest_does_not() {
 #[tokio::test]
 async fn included_prompts_are_put_in_and_shown_raw_when_asked() {
     let app = TestApp::new().await.unwrap();
-    create(
-        &app,
-        json!({ "name": "rules", "prompt": "Never lie.", "labels": ["production"] }),
-    )
-    .await;
+    create(&app, json!({ "name": "rules", "prompt": "Never lie.", "labels": ["production"] }))
+        .await;
     let messages = json!([
         { "role": "system", "content": format!("You help. {}", include("rules")) },
         { "type": "placeholder", "name": "history" },
@@ -117,49 +90,20 @@ async fn included_prompts_are_put_in_and_shown_raw_when_asked() {
     let (_, found) = get(&app, "bot").await;
     assert_eq!(found["prompt"][0]["content"], "You help. Never lie.");
     let root = found["id"].as_str().unwrap();
-    assert_eq!(
-        found["resolutionGraph"]["dependencies"][root][0]["name"],
-        "rules"
-    );
+    assert_eq!(found["resolutionGraph"]["dependencies"][root][0]["name"], "rules");
     let (_, raw) = get(&app, "bot?resolve=false").await;
-    assert!(
-        raw["prompt"][0]["content"]
-            .as_str()
-            .unwrap()
-            .contains("@@@")
-    );
-    create(
-        &app,
-        json!({ "name": "rules", "prompt": "Never ever lie.", "labels": ["production"] }),
-    )
-    .await;
-    assert_eq!(
-        get(&app, "bot").await.1["prompt"][0]["content"],
-        "You help. Never ever lie."
-    );
-    let (status, refused) = send(
-        &app,
-        Method::DELETE,
-        &format!("{ALL}/rules?version=2"),
-        Value::Null,
-    )
-    .await;
+    assert!(raw["prompt"][0]["content"].as_str().unwrap().contains("@@@"));
+    create(&app, json!({ "name": "rules", "prompt": "Never ever lie.", "labels": ["production"] }))
+        .await;
+    assert_eq!(get(&app, "bot").await.1["prompt"][0]["content"], "You help. Never ever lie.");
+    let (status, refused) =
+        send(&app, Method::DELETE, &format!("{ALL}/rules?version=2"), Value::Null).await;
     assert_eq!(status, 400);
     assert_eq!(refused["details"]["includedBy"][0]["name"], "bot");
     let (status, _) = send(&app, Method::DELETE, &format!("{ALL}/bot"), Value::Null).await;
     assert_eq!(status, 204);
-    assert_eq!(
-        send(&app, Method::DELETE, &format!("{ALL}/rules"), Value::Null)
-            .await
-            .0,
-        204
-    );
-    assert_eq!(
-        send(&app, Method::DELETE, &format!("{ALL}/rules"), Value::Null)
-            .await
-            .0,
-        404
-    );
+    assert_eq!(send(&app, Method::DELETE, &format!("{ALL}/rules"), Value::Null).await.0, 204);
+    assert_eq!(send(&app, Method::DELETE, &format!("{ALL}/rules"), Value::Null).await.0, 404);
 }
 
 #[tokio::test]
@@ -169,10 +113,7 @@ async fn circles_and_what_cannot_be_included_are_refused_when_they_would_come_ab
     let (status, refused) = try_out(json!({ "name": "a", "prompt": include("none") })).await;
     assert_eq!(status, 400);
     assert!(
-        refused["message"]
-            .as_str()
-            .unwrap()
-            .contains("none with label production"),
+        refused["message"].as_str().unwrap().contains("none with label production"),
         "{refused}"
     );
     let chat = json!([{ "role": "user", "content": "" }]);
@@ -181,59 +122,28 @@ async fn circles_and_what_cannot_be_included_are_refused_when_they_would_come_ab
         json!({ "name": "chat", "type": "chat", "prompt": chat, "labels": ["production"] }),
     )
     .await;
-    assert_eq!(
-        try_out(json!({ "name": "a", "prompt": include("chat") }))
-            .await
-            .0,
-        400
-    );
-    create(
-        &app,
-        json!({ "name": "a", "prompt": "A", "labels": ["production"] }),
-    )
-    .await;
-    create(
-        &app,
-        json!({ "name": "b", "prompt": include("a"), "labels": ["production"] }),
-    )
-    .await;
+    assert_eq!(try_out(json!({ "name": "a", "prompt": include("chat") })).await.0, 400);
+    create(&app, json!({ "name": "a", "prompt": "A", "labels": ["production"] })).await;
+    create(&app, json!({ "name": "b", "prompt": include("a"), "labels": ["production"] })).await;
     let (status, refused) = try_out(json!({ "name": "a", "prompt": include("b") })).await;
     assert_eq!(status, 400);
-    assert!(
-        refused["message"].as_str().unwrap().contains("circle"),
-        "{refused}"
-    );
+    assert!(refused["message"].as_str().unwrap().contains("circle"), "{refused}");
     // The same by way of a label that moves later.
-    create(
-        &app,
-        json!({ "name": "b", "prompt": "B", "labels": ["production"] }),
-    )
-    .await;
-    create(
-        &app,
-        json!({ "name": "a", "prompt": include("b"), "labels": ["production"] }),
-    )
-    .await;
+    create(&app, json!({ "name": "b", "prompt": "B", "labels": ["production"] })).await;
+    create(&app, json!({ "name": "a", "prompt": include("b"), "labels": ["production"] })).await;
     let back = json!({ "newLabels": ["production"] });
     let (status, refused) = send(&app, Method::PATCH, &format!("{ALL}/b/versions/1"), back).await;
     assert_eq!(status, 400, "{refused}");
     assert_eq!(get(&app, "a").await.1["prompt"], "B");
     let wrong = "@@@langfusePrompt:name=b@@@";
-    assert_eq!(
-        try_out(json!({ "name": "c", "prompt": wrong })).await.0,
-        400
-    );
+    assert_eq!(try_out(json!({ "name": "c", "prompt": wrong })).await.0, 400);
     let mut below = "b".to_owned();
     for level in 1..=6 {
         let name = format!("level {level}");
         let (status, answer) =
             try_out(json!({ "name": name, "prompt": include(&below), "labels": ["production"] }))
                 .await;
-        assert_eq!(
-            status,
-            if level <= 5 { 201 } else { 400 },
-            "{level}: {answer}"
-        );
+        assert_eq!(status, if level <= 5 { 201 } else { 400 }, "{level}: {answer}");
         below = name;
     }
 }
@@ -241,16 +151,9 @@ async fn circles_and_what_cannot_be_included_are_refused_when_they_would_come_ab
 #[tokio::test]
 async fn a_prompt_that_has_not_changed_is_not_sent_again_and_a_lost_race_is_told() {
     let app = TestApp::new().await.unwrap();
-    create(
-        &app,
-        json!({ "name": "a", "prompt": "A", "labels": ["production"] }),
-    )
-    .await;
+    create(&app, json!({ "name": "a", "prompt": "A", "labels": ["production"] })).await;
     let ask = async |method: Method, path: &str, headers: &[(&str, &str)], body: Value| -> Answer {
-        app.client
-            .send(method, path, headers, body.to_string())
-            .await
-            .unwrap()
+        app.client.send(method, path, headers, body.to_string()).await.unwrap()
     };
     let path = format!("{ALL}/a");
     let first = ask(Method::GET, &path, &[], Value::Null).await;
@@ -259,19 +162,10 @@ async fn a_prompt_that_has_not_changed_is_not_sent_again_and_a_lost_race_is_told
     assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
     let version = format!("{path}/versions/1");
     let label = json!({ "newLabels": ["eu"] });
-    let done = ask(
-        Method::PATCH,
-        &version,
-        &[("if-match", &tag)],
-        label.clone(),
-    )
-    .await;
+    let done = ask(Method::PATCH, &version, &[("if-match", &tag)], label.clone()).await;
     assert_eq!(done.status, 200, "{}", done.text());
     let late = ask(Method::PATCH, &version, &[("if-match", &tag)], label).await;
-    assert_eq!(
-        (late.status.as_u16(), &late.json()["code"]),
-        (412, &json!("conflict"))
-    );
+    assert_eq!((late.status.as_u16(), &late.json()["code"]), (412, &json!("conflict")));
     let changed = ask(Method::GET, &path, &[("if-none-match", &tag)], Value::Null).await;
     assert_eq!(changed.status, 200);
 }
@@ -283,39 +177,17 @@ async fn the_list_shows_ten_prompts_a_page_and_takes_conditions() {
         let tags = json!([format!("n{}", n % 2)]);
         create(&app, json!({ "name": format!("p{n:02}"), "prompt": "x", "tags": tags, "config": { "n": n } })).await;
     }
-    create(
-        &app,
-        json!({ "name": "p03", "prompt": "y", "labels": ["eu"] }),
-    )
-    .await;
-    let list = async |query: &str| {
-        app.client
-            .get(&format!("{ALL}?{query}"))
-            .await
-            .unwrap()
-            .json()
-    };
+    create(&app, json!({ "name": "p03", "prompt": "y", "labels": ["eu"] })).await;
+    let list = async |query: &str| app.client.get(&format!("{ALL}?{query}")).await.unwrap().json();
     let first = list("").await;
-    assert_eq!(
-        (count(&first), &first["meta"]["totalPages"]),
-        (10, &json!(2))
-    );
+    assert_eq!((count(&first), &first["meta"]["totalPages"]), (10, &json!(2)));
     let one = &list("name=p03").await["data"][0];
-    assert_eq!(
-        (&one["versions"], &one["labels"]),
-        (&json!([1, 2]), &json!(["eu", "latest"]))
-    );
-    assert_eq!(
-        (&one["type"], &one["lastConfig"]),
-        (&json!("text"), &json!({}))
-    );
+    assert_eq!((&one["versions"], &one["labels"]), (&json!([1, 2]), &json!(["eu", "latest"])));
+    assert_eq!((&one["type"], &one["lastConfig"]), (&json!("text"), &json!({})));
     assert_eq!(list("tag=n1").await["meta"]["totalItems"], 5);
     assert_eq!(list("label=eu").await["meta"]["totalItems"], 1);
     let filter = "%5B%7B%22type%22%3A%22number%22%2C%22column%22%3A%22version%22%2C%22operator%22%3A%22%3E%22%2C%22value%22%3A1%7D%5D";
-    assert_eq!(
-        list(&format!("filter={filter}")).await["meta"]["totalItems"],
-        1
-    );
+    assert_eq!(list(&format!("filter={filter}")).await["meta"]["totalItems"], 1);
     assert_eq!(list("limit=101").await["code"], "invalid_query");
     assert_eq!(list("filter=%5B1%5D").await["code"], "invalid_request");
 }
@@ -334,27 +206,12 @@ async fn what_is_no_prompt_is_refused_with_the_field() {
         (json!({ "prompt": "x" }), "name"),
         (json!({ "name": "a" }), "prompt"),
         (json!({ "name": "a", "prompt": 1 }), "prompt"),
-        (
-            json!({ "name": "a", "prompt": "x", "type": "image" }),
-            "type",
-        ),
-        (
-            json!({ "name": "a", "prompt": "x", "type": "chat" }),
-            "prompt",
-        ),
-        (
-            json!({ "name": "text", "prompt": [], "type": "chat" }),
-            "type",
-        ),
-        (
-            json!({ "name": "a", "prompt": "x", "labels": ["A"] }),
-            "labels",
-        ),
+        (json!({ "name": "a", "prompt": "x", "type": "image" }), "type"),
+        (json!({ "name": "a", "prompt": "x", "type": "chat" }), "prompt"),
+        (json!({ "name": "text", "prompt": [], "type": "chat" }), "type"),
+        (json!({ "name": "a", "prompt": "x", "labels": ["A"] }), "labels"),
         (json!({ "name": "a", "prompt": "x", "tags": [""] }), "tags"),
-        (
-            json!({ "name": "a", "prompt": "x", "commitMessage": "x".repeat(501) }),
-            "commitMessage",
-        ),
+        (json!({ "name": "a", "prompt": "x", "commitMessage": "x".repeat(501) }), "commitMessage"),
     ];
     for (body, field) in cases {
         let (status, refused) = send(&app, Method::POST, ALL, body.clone()).await;
@@ -370,21 +227,14 @@ async fn what_is_no_prompt_is_refused_with_the_field() {
 async fn prompts_of_another_project_are_not_there() {
     let app = TestApp::new().await.unwrap();
     let other = app.other_project().await.unwrap();
-    create(
-        &app,
-        json!({ "name": "a", "prompt": "A", "labels": ["production"] }),
-    )
-    .await;
+    create(&app, json!({ "name": "a", "prompt": "A", "labels": ["production"] })).await;
     let foreign = other.get(&format!("{ALL}/a")).await.unwrap();
     let missing = other.get(&format!("{ALL}/b")).await.unwrap();
     assert_eq!(
         (foreign.status, missing.status),
         (404.try_into().unwrap(), 404.try_into().unwrap())
     );
-    assert_eq!(
-        foreign.text().replace("\\\"a\\\"", "\\\"b\\\""),
-        missing.text()
-    );
+    assert_eq!(foreign.text().replace("\\\"a\\\"", "\\\"b\\\""), missing.text());
     for (method, path) in [(Method::DELETE, "a"), (Method::PATCH, "a/versions/1")] {
         let body = json!({ "newLabels": [] });
         let answer = other.json(method, &format!("{ALL}/{path}"), &body).await;
@@ -398,16 +248,8 @@ async fn prompts_of_another_project_are_not_there() {
     )
     .await;
     assert_eq!(status, 200);
-    let old = app
-        .client
-        .get("/api/public/prompts?name=old")
-        .await
-        .unwrap()
-        .json();
-    assert_eq!(
-        (&old["prompt"], &old["isActive"]),
-        (&json!("x"), &json!(true))
-    );
+    let old = app.client.get("/api/public/prompts?name=old").await.unwrap().json();
+    assert_eq!((&old["prompt"], &old["isActive"]), (&json!("x"), &json!(true)));
 }
 
 #[tokio::test]
@@ -425,11 +267,7 @@ async fn an_observation_that_names_a_version_of_a_prompt_shows_its_id() {
         }));
     }
     let body = json!({ "batch": events });
-    let taken = app
-        .client
-        .json(Method::POST, "/api/public/ingestion", &body)
-        .await
-        .unwrap();
+    let taken = app.client.json(Method::POST, "/api/public/ingestion", &body).await.unwrap();
     assert_eq!(taken.json()["errors"], json!([]));
     let ids = async |path: &str, key: &str| {
         let body = app.client.get(path).await.unwrap().json();
@@ -438,32 +276,16 @@ async fn an_observation_that_names_a_version_of_a_prompt_shows_its_id() {
             .unwrap()
             .iter()
             .filter(|one| one["id"].as_str().unwrap().starts_with('a'))
-            .map(|one| {
-                (
-                    one["id"].as_str().unwrap().to_owned(),
-                    one["promptId"].clone(),
-                )
-            })
+            .map(|one| (one["id"].as_str().unwrap().to_owned(), one["promptId"].clone()))
             .collect();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         found.into_iter().map(|(_, id)| id).collect::<Vec<_>>()
     };
     let expected = [made["id"].clone(), Value::Null, Value::Null];
-    assert_eq!(
-        ids("/api/public/v2/observations?fields=prompt", "data").await,
-        expected
-    );
+    assert_eq!(ids("/api/public/v2/observations?fields=prompt", "data").await, expected);
     assert_eq!(ids("/api/public/observations", "data").await, expected);
-    assert_eq!(
-        ids(&format!("/api/public/traces/{trace}"), "observations").await,
-        expected
-    );
-    let one = app
-        .client
-        .get("/api/public/observations/a1")
-        .await
-        .unwrap()
-        .json();
+    assert_eq!(ids(&format!("/api/public/traces/{trace}"), "observations").await, expected);
+    let one = app.client.get("/api/public/observations/a1").await.unwrap().json();
     assert_eq!(one["promptId"], made["id"]);
 }
 
@@ -473,11 +295,7 @@ fn changes_of_production() -> Vec<(Method, String, Value)> {
     let skill = |n: u32| format!("/api/public/unstable/skills/sk/versions/{n}");
     let production = json!(["production"]);
     vec![
-        (
-            Method::PATCH,
-            format!("{A}/versions/2"),
-            json!({ "newLabels": production }),
-        ),
+        (Method::PATCH, format!("{A}/versions/2"), json!({ "newLabels": production })),
         (
             Method::POST,
             ALL.to_owned(),
@@ -503,11 +321,7 @@ async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_pr
         answer.status.as_u16()
     };
     for labels in [json!(["production"]), json!([])] {
-        create(
-            &app,
-            json!({ "name": "a", "prompt": "text", "labels": labels }),
-        )
-        .await;
+        create(&app, json!({ "name": "a", "prompt": "text", "labels": labels })).await;
     }
     let content = "---\nname: sk\ndescription: Does it.\n---\n# sk\n";
     let files = json!({ "files": [{ "path": "SKILL.md", "content": content }] });
@@ -517,10 +331,7 @@ async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_pr
     let skill = |version: u32| format!("{SKILLS}/sk/versions/{version}");
     let labels = |labels: Value| json!({ "labels": labels });
     let of_skill = skill(1);
-    assert_eq!(
-        call(Method::PATCH, &of_skill, labels(json!(["production"]))).await,
-        200
-    );
+    assert_eq!(call(Method::PATCH, &of_skill, labels(json!(["production"]))).await, 200);
 
     let list = labels(json!(["production"]));
     assert_eq!(
@@ -535,9 +346,7 @@ async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_pr
     let foreign = named("another").json(Method::PUT, PROTECTED, &list).await;
     assert_eq!(foreign.unwrap().status, 404);
     let named = named(&project);
-    let latest = named
-        .json(Method::PUT, PROTECTED, &labels(json!(["latest"])))
-        .await;
+    let latest = named.json(Method::PUT, PROTECTED, &labels(json!(["latest"]))).await;
     assert_eq!(latest.unwrap().status, 400);
     let set = named.json(Method::PUT, PROTECTED, &list).await.unwrap();
     assert_eq!(set.status, 200, "{}", set.text());
@@ -550,10 +359,7 @@ async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_pr
     }
     let new_labels = json!({ "newLabels": ["production"] });
     // What stays where it is, and everything else, goes on.
-    assert_eq!(
-        call(Method::PATCH, &version(1), new_labels.clone()).await,
-        200
-    );
+    assert_eq!(call(Method::PATCH, &version(1), new_labels.clone()).await, 200);
     assert_eq!(get(&app, "a?label=production").await.1["version"], 1);
     let eu = json!({ "newLabels": ["eu"] });
     assert_eq!(call(Method::PATCH, &version(2), eu).await, 200);

@@ -21,20 +21,13 @@ async fn asks(asked: &Asked, call: &Arc<Call>, what: HostRequest) -> HostReply {
 }
 
 fn outline(trace: &str, parent: Option<String>, cursor: Option<String>) -> HostRequest {
-    HostRequest::Outline {
-        trace_id: trace.to_owned(),
-        parent_id: parent,
-        cursor,
-        limit: 2,
-    }
+    HostRequest::Outline { trace_id: trace.to_owned(), parent_id: parent, cursor, limit: 2 }
 }
 
 #[tokio::test]
 async fn an_outline_comes_page_by_page_in_tree_order_with_sizes() {
     let asked = Asked::new().await;
-    let trace = Trace::new(1, "root")
-        .generation("a", "said")
-        .generation("b", "said more");
+    let trace = Trace::new(1, "root").generation("a", "said").generation("b", "said more");
     asked.app.ingest(&trace).await.unwrap();
     let call = Arc::new(asked.call(Digest::of(b""), granted(), &trace.id));
     let HostReply::Outline(Ok(first)) = asks(&asked, &call, outline(&trace.id, None, None)).await
@@ -44,40 +37,23 @@ async fn an_outline_comes_page_by_page_in_tree_order_with_sizes() {
     let shown: Vec<_> = first
         .entries
         .iter()
-        .map(|entry| {
-            (
-                entry.id.clone(),
-                entry.depth,
-                entry.n_children,
-                entry.output_size,
-            )
-        })
+        .map(|entry| (entry.id.clone(), entry.depth, entry.n_children, entry.output_size))
         .collect();
     let id = Trace::span_id;
     assert_eq!(shown, [(id(1), 0, 2, 0), (id(2), 1, 0, 4)]);
     let next = outline(&trace.id, None, first.next_cursor);
-    let HostReply::Outline(Ok(last)) = asks(&asked, &call, next).await else {
-        unreachable!()
-    };
+    let HostReply::Outline(Ok(last)) = asks(&asked, &call, next).await else { unreachable!() };
     assert_eq!((last.entries.len(), last.next_cursor), (1, None));
-    assert_eq!(
-        (last.entries[0].id.clone(), last.entries[0].output_size),
-        (id(3), 9)
-    );
+    assert_eq!((last.entries[0].id.clone(), last.entries[0].output_size), (id(3), 9));
     let below = outline(&trace.id, Some(id(1)), None);
-    let HostReply::Outline(Ok(below)) = asks(&asked, &call, below).await else {
-        unreachable!()
-    };
+    let HostReply::Outline(Ok(below)) = asks(&asked, &call, below).await else { unreachable!() };
     assert_eq!((below.entries.len(), below.entries[0].depth), (2, 0));
     for wrong in [
         outline(&trace.id, Some("nobody".to_owned()), None),
         outline(&trace.id, None, Some("nothing".to_owned())),
     ] {
         let reply = asks(&asked, &call, wrong).await;
-        assert!(
-            matches!(reply, HostReply::Outline(Err(TraceError::NotFound(_)))),
-            "{reply:?}"
-        );
+        assert!(matches!(reply, HostReply::Outline(Err(TraceError::NotFound(_)))), "{reply:?}");
     }
     asked.app.stop().await.unwrap();
 }
@@ -89,14 +65,9 @@ async fn a_text_is_found_in_any_case_and_a_range_begins_where_it_was_found() {
     let trace = Trace::new(1, "root").generation("long", &long);
     asked.app.ingest(&trace).await.unwrap();
     let call = Arc::new(asked.call(Digest::of(b""), granted(), &trace.id));
-    let search = HostRequest::Search {
-        trace_id: trace.id.clone(),
-        text: "ZÜRICH".to_owned(),
-        limit: 10,
-    };
-    let HostReply::Search(Ok(hits)) = asks(&asked, &call, search).await else {
-        unreachable!()
-    };
+    let search =
+        HostRequest::Search { trace_id: trace.id.clone(), text: "ZÜRICH".to_owned(), limit: 10 };
+    let HostReply::Search(Ok(hits)) = asks(&asked, &call, search).await else { unreachable!() };
     assert_eq!(hits.len(), 1, "{hits:?}");
     assert_eq!((hits[0].part, hits[0].offset), (Part::Output, 1_001));
     assert!(hits[0].excerpt.contains("Zürich") && hits[0].excerpt.len() < 220);
@@ -107,11 +78,9 @@ async fn a_text_is_found_in_any_case_and_a_range_begins_where_it_was_found() {
         offset,
         length,
     };
-    for (offset, length, wanted, begins) in [
-        (1_001, 7, "Zürich", 1_001),
-        (1, 4, "éé", 0),
-        (5_000, 10, "", long.len() as u64),
-    ] {
+    for (offset, length, wanted, begins) in
+        [(1_001, 7, "Zürich", 1_001), (1, 4, "éé", 0), (5_000, 10, "", long.len() as u64)]
+    {
         let HostReply::ReadRange(Ok(Some(slice))) =
             asks(&asked, &call, range(offset, length)).await
         else {
@@ -135,21 +104,13 @@ async fn a_session_opens_its_own_traces_and_no_others() {
     call.item.trace = None;
     call.item.session = Some("s".to_owned());
     let call = Arc::new(call);
-    let info = HostRequest::GetSession {
-        session_id: "s".to_owned(),
-    };
-    let HostReply::GetSession(Ok(info)) = asks(&asked, &call, info).await else {
-        unreachable!()
-    };
+    let info = HostRequest::GetSession { session_id: "s".to_owned() };
+    let HostReply::GetSession(Ok(info)) = asks(&asked, &call, info).await else { unreachable!() };
     assert_eq!(info.n_traces, 2);
     let mut cursor = None;
     let mut seen = Vec::new();
     loop {
-        let list = HostRequest::ListTraces {
-            session_id: "s".to_owned(),
-            cursor,
-            limit: 1,
-        };
+        let list = HostRequest::ListTraces { session_id: "s".to_owned(), cursor, limit: 1 };
         let HostReply::ListTraces(Ok(page)) = asks(&asked, &call, list).await else {
             unreachable!()
         };
@@ -161,23 +122,14 @@ async fn a_session_opens_its_own_traces_and_no_others() {
     }
     seen.sort();
     assert_eq!(seen, [one.id.clone(), two.id.clone()]);
-    let get = |trace: &Trace| HostRequest::GetTrace {
-        trace_id: trace.id.clone(),
-    };
+    let get = |trace: &Trace| HostRequest::GetTrace { trace_id: trace.id.clone() };
     let reply = asks(&asked, &call, get(&two)).await;
     assert!(matches!(reply, HostReply::GetTrace(Ok(_))), "{reply:?}");
     let reply = asks(&asked, &call, get(&other)).await;
-    assert!(
-        matches!(reply, HostReply::GetTrace(Err(TraceError::NotGranted(_)))),
-        "{reply:?}"
-    );
+    assert!(matches!(reply, HostReply::GetTrace(Err(TraceError::NotGranted(_)))), "{reply:?}");
     for wrong in [
-        HostRequest::GetSession {
-            session_id: "other".to_owned(),
-        },
-        HostRequest::GetRun {
-            run_id: "r".to_owned(),
-        },
+        HostRequest::GetSession { session_id: "other".to_owned() },
+        HostRequest::GetRun { run_id: "r".to_owned() },
     ] {
         let reply = format!("{:?}", asks(&asked, &call, wrong).await);
         assert!(reply.contains("NotGranted"), "{reply}");
@@ -208,25 +160,16 @@ async fn a_medium_goes_to_a_model_when_the_trace_of_the_item_has_it() {
         observation_id: Trace::span_id(2),
         part: Part::Output,
     };
-    let HostReply::Read(Ok(Some(output))) = asks(&asked, &call, read).await else {
-        unreachable!()
-    };
+    let HostReply::Read(Ok(Some(output))) = asks(&asked, &call, read).await else { unreachable!() };
     let id = output.as_str().split("|id=").nth(1).unwrap();
     let id = id.split('|').next().unwrap().to_owned();
     let reply = asks(&asked, &call, look_at(&id)).await;
-    assert!(
-        matches!(&reply, HostReply::Complete(all) if all[0].is_ok()),
-        "{reply:?}"
-    );
+    assert!(matches!(&reply, HostReply::Complete(all) if all[0].is_ok()), "{reply:?}");
     let elsewhere = Arc::new(asked.call(Digest::of(b""), granted(), &without.id));
     for (call, id) in [(&elsewhere, id.as_str()), (&call, "no-such-medium")] {
         let reply = asks(&asked, call, look_at(id)).await;
-        let HostReply::Complete(answers) = reply else {
-            unreachable!()
-        };
-        let Err(ModelError::InvalidRequest(why)) = &answers[0] else {
-            unreachable!("{answers:?}")
-        };
+        let HostReply::Complete(answers) = reply else { unreachable!() };
+        let Err(ModelError::InvalidRequest(why)) = &answers[0] else { unreachable!("{answers:?}") };
         assert!(why.contains(id), "{why}");
     }
     asked.app.stop().await.unwrap();

@@ -80,10 +80,7 @@ async fn without_postgresql_requests_and_pages_are_503_at_once_and_come_back_wit
     let forwarding = tokio::spawn(forward(listener, server.clone(), end.clone()));
     let url = format!("{before}{address}/{after}");
     // A pool alone would let requests wait for longer than the client does.
-    let settings = [
-        ("database.url", url.as_str()),
-        ("database.wait_seconds", "600"),
-    ];
+    let settings = [("database.url", url.as_str()), ("database.wait_seconds", "600")];
     let app = Arc::new(TestApp::with(&settings).await.unwrap());
     let visitor = crate::pages::Visitor::of(&app).await;
     assert_eq!(write(&app, 1).await.status, 200);
@@ -101,9 +98,7 @@ async fn without_postgresql_requests_and_pages_are_503_at_once_and_come_back_wit
     let end = CancellationToken::new();
     let forwarding = tokio::spawn(forward(listener, server, end.clone()));
     let ready = async || app.anonymous().get(READY).await;
-    until(READY, ready, |answer| answer.status == 200)
-        .await
-        .unwrap();
+    until(READY, ready, |answer| answer.status == 200).await.unwrap();
     assert_eq!(write(&app, 2).await.status, 200);
     assert_eq!(visitor.client.get(&page).await.unwrap().status, 200);
     Arc::into_inner(app).unwrap().stop().await.unwrap();

@@ -2,10 +2,7 @@
 //! is read. The provider lives here, counts what it is asked, and never says the same twice.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the routes of a test provider need no guard"
-)]
+#![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -140,9 +137,7 @@ fn scores(trial: &Value) -> Vec<String> {
 }
 
 fn is_near(value: &Value, expected: f64) -> bool {
-    value
-        .as_f64()
-        .is_some_and(|value| (value - expected).abs() < 1e-12)
+    value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-12)
 }
 
 async fn ingest(app: &TestApp, n: u64, text: &str) -> Trace {
@@ -153,10 +148,7 @@ async fn ingest(app: &TestApp, n: u64, text: &str) -> Trace {
 
 /// The execution that scored this trace.
 async fn scored(app: &TestApp, trace: &Trace) -> Value {
-    let path = format!(
-        "/api/public/v3/scores?fields=details,subject&traceId={}",
-        trace.id
-    );
+    let path = format!("/api/public/v3/scores?fields=details,subject&traceId={}", trace.id);
     let scores = app.wait_for(&path, |scores| count(scores) == 1).await;
     let execution = scores.unwrap()["data"][0]["origin"]["executionId"].clone();
     let path = format!("/api/v1/executions/{}", execution.as_str().unwrap());
@@ -234,11 +226,7 @@ async fn on_postgresql_an_equal_trial_asks_nobody() {
 
 async fn live_story(settings: &[(&'static str, &str)]) {
     let (app, provider) = start(settings).await;
-    let evaluator = saved(
-        &app,
-        configured(json!({ "temperature": 0, "fence": false })),
-    )
-    .await;
+    let evaluator = saved(&app, configured(json!({ "temperature": 0, "fence": false }))).await;
     let mut more = generations();
     // Room for one call and not for two: what a stored reply answers needs none.
     more["budget"] = json!([{ "window": "total", "usd": 1.5 * COST, "onReached": "skip" }]);
@@ -255,16 +243,9 @@ async fn live_story(settings: &[(&'static str, &str)]) {
 
     let costs = app.client.get("/api/v1/model-costs").await.unwrap().json();
     let sum = &costs["data"][0];
-    assert_eq!(
-        (&sum["calls"], &sum["cachedCalls"]),
-        (&json!(1), &json!(1)),
-        "{costs}"
-    );
+    assert_eq!((&sum["calls"], &sum["cachedCalls"]), (&json!(1), &json!(1)), "{costs}");
     assert_eq!(sum["outputTokens"], 100, "{costs}");
-    assert!(
-        is_near(&sum["costUsd"], COST) && is_near(&sum["savedUsd"], COST),
-        "{costs}"
-    );
+    assert!(is_near(&sum["costUsd"], COST) && is_near(&sum["savedUsd"], COST), "{costs}");
     assert_eq!(costs["total"]["savedUsd"], sum["savedUsd"]);
 
     let path = format!("/api/public/traces/{}", saved["id"].as_str().unwrap());
@@ -296,11 +277,7 @@ async fn in_worker_processes_a_judge_at_temperature_0_pays_once() {
 #[tokio::test]
 async fn live_a_judge_at_temperature_1_is_asked_about_each_target_and_a_trial_reads_what_it_said() {
     let (app, provider) = start(&[]).await;
-    let evaluator = saved(
-        &app,
-        configured(json!({ "temperature": 1, "fence": false })),
-    )
-    .await;
+    let evaluator = saved(&app, configured(json!({ "temperature": 1, "fence": false }))).await;
     app.rule(&evaluator, generations()).await.unwrap();
     provider.asked();
     for n in [1, 2] {
@@ -309,11 +286,7 @@ async fn live_a_judge_at_temperature_1_is_asked_about_each_target_and_a_trial_re
     }
     assert_eq!(provider.asked(), 2);
     let target = json!({ "traceId": perpend_it::trace_id(2), "observationId": Trace::span_id(2) });
-    tried(
-        &app,
-        json!({ "evaluatorId": evaluator, "targets": [target] }),
-    )
-    .await;
+    tried(&app, json!({ "evaluatorId": evaluator, "targets": [target] })).await;
     assert_eq!(provider.asked(), 0);
     app.stop().await.unwrap();
 }

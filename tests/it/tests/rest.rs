@@ -21,11 +21,7 @@ async fn post(app: &TestApp, path: &str, body: Value) -> (u16, Value) {
 async fn health_needs_no_key_and_everything_else_does() {
     let app = TestApp::new().await.unwrap();
     let anonymous = app.anonymous();
-    for path in [
-        "/api/public/health",
-        "/api/public/ready",
-        "/api/openapi.json",
-    ] {
+    for path in ["/api/public/health", "/api/public/ready", "/api/openapi.json"] {
         assert_eq!(anonymous.get(path).await.unwrap().status, 200, "{path}");
     }
     let document = anonymous.get("/api/openapi.json").await.unwrap().json();
@@ -38,10 +34,7 @@ async fn health_needs_no_key_and_everything_else_does() {
         let address = path.replace(['{', '}'], "");
         for method in operations.as_object().unwrap().keys() {
             let method: Method = method.to_uppercase().parse().unwrap();
-            let answer = anonymous
-                .json(method.clone(), &address, &json!({}))
-                .await
-                .unwrap();
+            let answer = anonymous.json(method.clone(), &address, &json!({})).await.unwrap();
             assert_eq!(answer.status, 401, "{method} {path}");
             let body = answer.json();
             // Identity providers and exporters know errors of their own form.
@@ -77,15 +70,8 @@ async fn unknown_paths_and_methods_are_json_and_preflights_are_answered() {
     );
     let (status, body) = post(&app, "/api/public/sessions", json!({})).await;
     assert_eq!((status, &body["code"]), (405, &"method_not_allowed".into()));
-    let headers = [
-        ("origin", "http://page"),
-        ("access-control-request-headers", "x-one"),
-    ];
-    let answer = app
-        .anonymous()
-        .send(Method::OPTIONS, SCORES, &headers, "")
-        .await
-        .unwrap();
+    let headers = [("origin", "http://page"), ("access-control-request-headers", "x-one")];
+    let answer = app.anonymous().send(Method::OPTIONS, SCORES, &headers, "").await.unwrap();
     assert_eq!(answer.status, 204);
     assert_eq!(answer.headers["access-control-allow-origin"], "http://page");
     assert_eq!(answer.headers["access-control-allow-headers"], "x-one");
@@ -155,59 +141,22 @@ async fn a_score_is_written_read_in_both_shapes_replaced_and_deleted() {
     let score = json!({
         "id": "s1", "traceId": "t1", "name": "good", "value": 1, "dataType": "BOOLEAN", "comment": "why",
     });
-    assert_eq!(
-        post(&app, SCORES, score.clone()).await,
-        (200, json!({ "id": "s1" }))
-    );
+    assert_eq!(post(&app, SCORES, score.clone()).await, (200, json!({ "id": "s1" })));
     assert_eq!(post(&app, SCORES, score).await.0, 200);
-    let v3 = app
-        .client
-        .get("/api/public/v3/scores?fields=details,subject")
-        .await
-        .unwrap()
-        .json();
+    let v3 = app.client.get("/api/public/v3/scores?fields=details,subject").await.unwrap().json();
     assert_eq!(count(&v3), 1);
     let one = &v3["data"][0];
-    assert_eq!(
-        (&one["value"], &one["dataType"]),
-        (&json!(true), &json!("BOOLEAN"))
-    );
+    assert_eq!((&one["value"], &one["dataType"]), (&json!(true), &json!("BOOLEAN")));
     assert_eq!(one["subject"], json!({ "kind": "trace", "id": "t1" }));
     assert_eq!(v3["meta"], json!({ "limit": 50 }));
-    let v2 = app
-        .client
-        .get("/api/public/v2/scores/s1")
-        .await
-        .unwrap()
-        .json();
-    assert_eq!(
-        (&v2["value"], &v2["stringValue"]),
-        (&json!(1), &json!("True"))
-    );
-    let list = app
-        .client
-        .get("/api/public/v2/scores?operator=%3E%3D&value=1")
-        .await
-        .unwrap()
-        .json();
-    assert_eq!(
-        list["meta"],
-        json!({ "page": 1, "limit": 50, "totalItems": 1, "totalPages": 1 })
-    );
-    let gone = app
-        .client
-        .json(Method::DELETE, "/api/public/scores/s1", &json!({}))
-        .await
-        .unwrap();
+    let v2 = app.client.get("/api/public/v2/scores/s1").await.unwrap().json();
+    assert_eq!((&v2["value"], &v2["stringValue"]), (&json!(1), &json!("True")));
+    let list =
+        app.client.get("/api/public/v2/scores?operator=%3E%3D&value=1").await.unwrap().json();
+    assert_eq!(list["meta"], json!({ "page": 1, "limit": 50, "totalItems": 1, "totalPages": 1 }));
+    let gone = app.client.json(Method::DELETE, "/api/public/scores/s1", &json!({})).await.unwrap();
     assert_eq!(gone.status, 202);
-    assert_eq!(
-        app.client
-            .get("/api/public/v2/scores/s1")
-            .await
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(app.client.get("/api/public/v2/scores/s1").await.unwrap().status, 404);
 }
 
 #[tokio::test]
@@ -215,22 +164,11 @@ async fn an_array_of_scores_is_taken_as_far_as_it_is_right() {
     let app = TestApp::new().await.unwrap();
     let good = json!({ "traceId": "t", "name": "n", "value": "label" });
     assert_eq!(post(&app, SCORES, json!([])).await.0, 202);
-    assert_eq!(
-        post(&app, SCORES, json!([good])).await,
-        (202, json!({ "message": "Accepted" }))
-    );
+    assert_eq!(post(&app, SCORES, json!([good])).await, (202, json!({ "message": "Accepted" })));
     let bad = json!({ "traceId": "t", "name": "n", "value": 2, "dataType": "BOOLEAN" });
     let (status, body) = post(&app, SCORES, json!([good, bad])).await;
-    assert_eq!(
-        (status, &body["accepted"], &body["rejected"]),
-        (207, &json!(1), &json!(1))
-    );
-    assert!(
-        body["errors"][0]["message"]
-            .as_str()
-            .unwrap()
-            .contains("value")
-    );
+    assert_eq!((status, &body["accepted"], &body["rejected"]), (207, &json!(1), &json!(1)));
+    assert!(body["errors"][0]["message"].as_str().unwrap().contains("value"));
 }
 
 #[tokio::test]
@@ -238,40 +176,16 @@ async fn wrong_scores_are_refused_with_the_field() {
     let app = TestApp::new().await.unwrap();
     for (body, field) in [
         (json!({ "name": "n", "value": 1 }), "traceId"),
-        (
-            json!({ "traceId": "t", "sessionId": "s", "name": "n", "value": 1 }),
-            "traceId",
-        ),
-        (
-            json!({ "observationId": "o", "name": "n", "value": 1 }),
-            "observationId",
-        ),
+        (json!({ "traceId": "t", "sessionId": "s", "name": "n", "value": 1 }), "traceId"),
+        (json!({ "observationId": "o", "name": "n", "value": 1 }), "observationId"),
         (json!({ "traceId": "t", "value": 1 }), "name"),
         (json!({ "traceId": "t", "name": "", "value": 1 }), "name"),
-        (
-            json!({ "traceId": "t", "name": "n", "value": "x", "dataType": "NUMERIC" }),
-            "value",
-        ),
-        (
-            json!({ "traceId": "t", "name": "n", "value": "", "dataType": "TEXT" }),
-            "value",
-        ),
-        (
-            json!({ "traceId": "t", "name": "n", "value": 1, "dataType": "ODD" }),
-            "dataType",
-        ),
-        (
-            json!({ "traceId": "t", "name": "n", "value": 1, "source": "EVAL" }),
-            "source",
-        ),
-        (
-            json!({ "traceId": "t", "name": "n", "value": 1, "configId": "c" }),
-            "configId",
-        ),
-        (
-            json!({ "traceId": "t", "name": "n", "value": 1, "timestamp": "today" }),
-            "timestamp",
-        ),
+        (json!({ "traceId": "t", "name": "n", "value": "x", "dataType": "NUMERIC" }), "value"),
+        (json!({ "traceId": "t", "name": "n", "value": "", "dataType": "TEXT" }), "value"),
+        (json!({ "traceId": "t", "name": "n", "value": 1, "dataType": "ODD" }), "dataType"),
+        (json!({ "traceId": "t", "name": "n", "value": 1, "source": "EVAL" }), "source"),
+        (json!({ "traceId": "t", "name": "n", "value": 1, "configId": "c" }), "configId"),
+        (json!({ "traceId": "t", "name": "n", "value": 1, "timestamp": "today" }), "timestamp"),
         (json!({ "traceId": 5, "name": "n", "value": 1 }), "traceId"),
     ] {
         let (status, answer) = post(&app, SCORES, body.clone()).await;
@@ -305,10 +219,8 @@ async fn lists_refuse_what_they_do_not_understand() {
         assert!(answer.json()["code"].is_string());
     }
     let filter = r#"[{"type":"string","column":"nme","operator":"=","value":"x"}]"#;
-    let path: String = format!(
-        "/api/public/traces?filter={}",
-        filter.replace('"', "%22").replace(' ', "%20")
-    );
+    let path: String =
+        format!("/api/public/traces?filter={}", filter.replace('"', "%22").replace(' ', "%20"));
     let answer = app.client.get(&path).await.unwrap();
     assert_eq!(answer.status, 400);
     let body = answer.json();
@@ -332,10 +244,7 @@ async fn the_tools_of_a_generation_are_in_its_answers_and_filters() {
     app.ingest(&Trace::new(2, "other")).await.unwrap();
     let call = json!({ "id": "c1", "name": "look_up", "arguments": { "order": 4711 }, "type": "function", "index": 0 });
     let whole = format!("/api/public/observations/{}", Trace::span_id(1));
-    let grouped = format!(
-        "/api/public/v2/observations?traceId={}&fields=core,tools",
-        trace.id
-    );
+    let grouped = format!("/api/public/v2/observations?traceId={}&fields=core,tools", trace.id);
     let whole = app.client.get(&whole).await.unwrap().json();
     let grouped = app.client.get(&grouped).await.unwrap().json();
     for answer in [&whole, &grouped["data"][0]] {
@@ -350,11 +259,7 @@ async fn the_tools_of_a_generation_are_in_its_answers_and_filters() {
             filter.to_string().replace('"', "%22").replace(' ', "%20")
         );
         let found = app.client.get(&path).await.unwrap().json();
-        assert_eq!(
-            found["data"].as_array().unwrap().len(),
-            1,
-            "{column}: {found}"
-        );
+        assert_eq!(found["data"].as_array().unwrap().len(), 1, "{column}: {found}");
     }
 }
 
@@ -378,25 +283,14 @@ async fn observations_are_paged_by_cursor_without_repeats_or_holes() {
         };
         path = format!("/api/public/v2/observations?limit=3&cursor={cursor}");
     }
-    let expected: Vec<String> = (0..6)
-        .rev()
-        .map(|n| format!("step {n}"))
-        .chain(["root".to_owned()])
-        .collect();
+    let expected: Vec<String> =
+        (0..6).rev().map(|n| format!("step {n}")).chain(["root".to_owned()]).collect();
     assert_eq!(names, expected, "latest start first");
-    let roots = app
-        .client
-        .get("/api/public/v2/observations?parentObservationId=")
-        .await
-        .unwrap()
-        .json();
+    let roots =
+        app.client.get("/api/public/v2/observations?parentObservationId=").await.unwrap().json();
     assert_eq!(count(&roots), 1);
-    let v1 = app
-        .client
-        .get("/api/public/observations?type=GENERATION&limit=2")
-        .await
-        .unwrap()
-        .json();
+    let v1 =
+        app.client.get("/api/public/observations?type=GENERATION&limit=2").await.unwrap().json();
     assert_eq!(v1["meta"]["totalItems"], 6);
     assert_eq!(v1["data"][0]["output"], "out");
 }
@@ -408,36 +302,16 @@ async fn deleted_traces_are_gone_with_what_was_in_them() {
         app.ingest(&Trace::new(n, "root")).await.unwrap();
     }
     let path = format!("/api/public/traces/{}", perpend_it::trace_id(1));
-    assert_eq!(
-        app.client
-            .json(Method::DELETE, &path, &json!({}))
-            .await
-            .unwrap()
-            .status,
-        200
-    );
+    assert_eq!(app.client.json(Method::DELETE, &path, &json!({})).await.unwrap().status, 200);
     assert_eq!(app.client.get(&path).await.unwrap().status, 404);
     let many = json!({ "traceIds": [perpend_it::trace_id(2), "unknown"] });
     assert_eq!(
-        app.client
-            .json(Method::DELETE, "/api/public/traces", &many)
-            .await
-            .unwrap()
-            .status,
+        app.client.json(Method::DELETE, "/api/public/traces", &many).await.unwrap().status,
         200
     );
     let left = app.client.get("/api/public/traces").await.unwrap().json();
     assert_eq!((count(&left), &left["meta"]["totalItems"]), (1, &json!(1)));
-    assert_eq!(
-        count(
-            &app.client
-                .get("/api/public/v2/observations")
-                .await
-                .unwrap()
-                .json()
-        ),
-        1
-    );
+    assert_eq!(count(&app.client.get("/api/public/v2/observations").await.unwrap().json()), 1);
 }
 
 #[tokio::test]
@@ -445,17 +319,12 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
     let app = TestApp::new().await.unwrap();
     let input = |more: Value| {
         let mut body = json!({ "type": "plugin", "name": "n", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 3 } });
-        body.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         body
     };
     let (status, made) = post(&app, EVALUATORS, input(json!({ "config": { "max": 3 } }))).await;
     assert_eq!(status, 200, "{made}");
-    assert!(
-        made["config"].get("min").is_some(),
-        "defaults are filled in: {made}"
-    );
+    assert!(made["config"].get("min").is_some(), "defaults are filled in: {made}");
     assert_eq!(made["config"]["unit"], "chars", "{made}");
     for (more, status, part) in [
         (json!({ "plugin": "perpend/none" }), 404, "perpend/none"),
@@ -463,11 +332,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
         (json!({ "evaluator": "none" }), 404, "none"),
         (json!({ "config": { "max": "x", "mxa": 1 } }), 422, "mxa"),
         (json!({ "config": {} }), 422, "anyOf"),
-        (
-            json!({ "config": { "slope": 1, "max": null } }),
-            422,
-            "anyOf",
-        ),
+        (json!({ "config": { "slope": 1, "max": null } }), 422, "anyOf"),
         (json!({ "config": { "target": 5, "max": 9 } }), 422, "anyOf"),
         (json!({ "type": "code", "sourceCode": "x" }), 400, "unknown"),
         (json!({ "type": "llm_as_judge" }), 400, "unknown"),
@@ -482,34 +347,17 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
         assert_eq!(answered, status, "{more}: {body}");
         assert!(body.to_string().contains(part), "{more}: {body}");
     }
-    let (_, body) = post(
-        &app,
-        EVALUATORS,
-        input(json!({ "config": { "max": "x", "min": "y" } })),
-    )
-    .await;
+    let (_, body) =
+        post(&app, EVALUATORS, input(json!({ "config": { "max": "x", "min": "y" } }))).await;
     let pointers = body["details"]["issues"].to_string();
-    assert!(
-        pointers.contains("/config/max") && pointers.contains("/config/min"),
-        "{body}"
-    );
+    assert!(pointers.contains("/config/max") && pointers.contains("/config/min"), "{body}");
 
     let path = format!("{EVALUATORS}/{}", made["id"].as_str().unwrap());
     let patch = json!({ "type": "plugin", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 4 } });
-    let second = app
-        .client
-        .json(Method::PATCH, &path, &patch)
-        .await
-        .unwrap()
-        .json();
+    let second = app.client.json(Method::PATCH, &path, &patch).await.unwrap().json();
     assert_eq!(second["version"], 2, "{second}");
     assert_ne!(second["fingerprint"], made["fingerprint"]);
-    let versions = app
-        .client
-        .get(&format!("{path}/versions"))
-        .await
-        .unwrap()
-        .json();
+    let versions = app.client.get(&format!("{path}/versions")).await.unwrap().json();
     assert_eq!(count(&versions), 2);
     let closed = app
         .client
@@ -526,10 +374,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
 #[tokio::test]
 async fn a_rule_is_checked_as_a_whole() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app
-        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
-        .await
-        .unwrap();
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let assignments = json!([{ "evaluatorId": evaluator }]);
     for (more, status, part) in [
         (
@@ -538,11 +383,7 @@ async fn a_rule_is_checked_as_a_whole() {
             "filter[0].column",
         ),
         (json!({ "evaluatorAssignments": [] }), 400, "at least one"),
-        (
-            json!({ "evaluatorAssignments": [{ "evaluatorId": "none" }] }),
-            404,
-            "none",
-        ),
+        (json!({ "evaluatorAssignments": [{ "evaluatorId": "none" }] }), 404, "none"),
         (json!({ "sampling": null }), 400, "sampling"),
         (json!({ "sampling": 2 }), 400, "sampling"),
         (json!({ "target": "run" }), 400, "trace, session"),
@@ -552,37 +393,17 @@ async fn a_rule_is_checked_as_a_whole() {
         (json!({ "enabled": null }), 400, "enabled"),
     ] {
         let mut body = json!({ "name": "r", "enabled": true, "evaluatorAssignments": assignments });
-        body.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let (answered, answer) = post(&app, RULES, body).await;
         assert_eq!(answered, status, "{more}: {answer}");
         assert!(answer.to_string().contains(part), "{more}: {answer}");
     }
-    let rule = app
-        .rule(&evaluator, json!({ "sampling": 0.5 }))
-        .await
-        .unwrap();
+    let rule = app.rule(&evaluator, json!({ "sampling": 0.5 })).await.unwrap();
     let path = format!("{RULES}/{rule}");
     let patch = json!({ "evaluatorAssignments": [] });
-    let patched = app
-        .client
-        .json(Method::PATCH, &path, &patch)
-        .await
-        .unwrap()
-        .json();
-    assert_eq!(
-        (&patched["enabled"], &patched["sampling"]),
-        (&json!(false), &json!(0.5))
-    );
-    assert_eq!(
-        app.client
-            .json(Method::DELETE, &path, &json!({}))
-            .await
-            .unwrap()
-            .status,
-        200
-    );
+    let patched = app.client.json(Method::PATCH, &path, &patch).await.unwrap().json();
+    assert_eq!((&patched["enabled"], &patched["sampling"]), (&json!(false), &json!(0.5)));
+    assert_eq!(app.client.json(Method::DELETE, &path, &json!({})).await.unwrap().status, 200);
     assert_eq!(app.client.get(&path).await.unwrap().status, 404);
 }
 
@@ -594,11 +415,8 @@ async fn a_component_that_is_no_plug_in_is_refused_with_every_problem() {
         wat::parse_str(r#"(component (import "wasi:filesystem/types@0.2.0" (instance)))"#).unwrap();
     for bytes in [b"no component".to_vec(), wrong_world, ungranted] {
         let headers = [("content-type", "application/wasm")];
-        let answer = app
-            .client
-            .send(Method::POST, "/api/v1/plugins", &headers, bytes)
-            .await
-            .unwrap();
+        let answer =
+            app.client.send(Method::POST, "/api/v1/plugins", &headers, bytes).await.unwrap();
         assert_eq!(answer.status, 422, "{}", answer.text());
         assert_eq!(answer.headers["content-type"], "application/problem+json");
         let body = answer.json();
@@ -607,11 +425,7 @@ async fn a_component_that_is_no_plug_in_is_refused_with_every_problem() {
     }
     let plugins = app.client.get("/api/v1/plugins").await.unwrap().json();
     assert!(
-        plugins["data"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|plugin| plugin["isFirstParty"] == true)
+        plugins["data"].as_array().unwrap().iter().all(|plugin| plugin["isFirstParty"] == true)
     );
 }
 
@@ -627,18 +441,8 @@ async fn bodies_over_the_limit_are_refused() {
 async fn unknown_paths_and_methods_are_refused_in_the_form_of_their_neighbours() {
     let app = TestApp::new().await.unwrap();
     for (method, path, status, form) in [
-        (
-            Method::GET,
-            "/api/v1/nothing",
-            404,
-            "application/problem+json",
-        ),
-        (
-            Method::PUT,
-            "/api/v1/plugins",
-            405,
-            "application/problem+json",
-        ),
+        (Method::GET, "/api/v1/nothing", 404, "application/problem+json"),
+        (Method::PUT, "/api/v1/plugins", 405, "application/problem+json"),
         (Method::GET, "/api/public/nothing", 404, "application/json"),
         (Method::PUT, "/api/public/scores", 405, "application/json"),
     ] {
@@ -660,10 +464,7 @@ async fn a_rule_for_a_dataset_that_is_not_there_is_refused() {
     let (status, refused) = post(&app, RULES, rule("none")).await;
     assert_eq!(status, 400, "{refused}");
     let message = refused["message"].as_str().unwrap();
-    assert!(
-        message.contains("filter[0].value") && message.contains("none"),
-        "{message}"
-    );
+    assert!(message.contains("filter[0].value") && message.contains("none"), "{message}");
     let (_, dataset) = post(&app, "/api/public/v2/datasets", json!({ "name": "d" })).await;
     let (status, made) = post(&app, RULES, rule(dataset["id"].as_str().unwrap())).await;
     assert_eq!(status, 200, "{made}");
@@ -673,31 +474,19 @@ async fn a_rule_for_a_dataset_that_is_not_there_is_refused() {
 async fn a_parameter_that_is_wrong_is_named_and_not_the_condition_it_stands_for() {
     let app = TestApp::new().await.unwrap();
     for path in ["/api/public/observations", "/api/public/v2/observations"] {
-        let answer = app
-            .client
-            .get(&format!("{path}?level=error"))
-            .await
-            .unwrap();
+        let answer = app.client.get(&format!("{path}?level=error")).await.unwrap();
         let message = answer.json()["message"].as_str().unwrap().to_owned();
         assert_eq!(answer.status, 400, "{message}");
-        assert!(
-            message.contains("level: ") && message.contains("ERROR"),
-            "{message}"
-        );
+        assert!(message.contains("level: ") && message.contains("ERROR"), "{message}");
     }
 }
 
 #[tokio::test]
 async fn an_empty_parent_means_none_in_the_second_list_and_says_nothing_in_the_first() {
     let app = TestApp::new().await.unwrap();
-    app.ingest(&Trace::new(1, "ticket").generation("answer", "yes"))
-        .await
-        .unwrap();
+    app.ingest(&Trace::new(1, "ticket").generation("answer", "yes")).await.unwrap();
     let n = async |path: &str| count(&app.client.get(path).await.unwrap().json());
     let (first, second) = ("/api/public/observations", "/api/public/v2/observations");
-    assert_eq!(
-        n(first).await,
-        n(&format!("{first}?parentObservationId=")).await
-    );
+    assert_eq!(n(first).await, n(&format!("{first}?parentObservationId=")).await);
     assert!(n(&format!("{second}?parentObservationId=")).await < n(second).await);
 }

@@ -46,9 +46,7 @@ async fn send(app: &TestApp, trace: &Trace) {
 }
 
 fn is_near(value: &Value, expected: f64) -> bool {
-    value
-        .as_f64()
-        .is_some_and(|value| (value - expected).abs() < 1e-9)
+    value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9)
 }
 
 async fn story(app: TestApp) {
@@ -59,37 +57,23 @@ async fn story(app: TestApp) {
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
     for n in 0..N_TRACES {
         // One in three lacks what is mapped.
-        let output = if n % 3 == 0 {
-            r#"{"n": 1}"#
-        } else {
-            r#"{"text": "Thanks."}"#
-        };
+        let output = if n % 3 == 0 { r#"{"n": 1}"# } else { r#"{"text": "Thanks."}"# };
         let trace = Trace::new(100 + n, "ticket").generation("answer", output);
         send(&app, &trace).await;
     }
     let (status, seen) = call(&app, Method::POST, PREVIEW, draft(&made["id"], 1.0)).await;
     assert_eq!(status, 200, "{seen}");
     let all = json!({ "matching": N_TRACES, "sampled": N_TRACES });
-    assert_eq!(
-        (&seen["lastDay"], &seen["lastWeek"]),
-        (&all, &all),
-        "{seen}"
-    );
+    assert_eq!((&seen["lastDay"], &seen["lastWeek"]), (&all, &all), "{seen}");
     assert_eq!(seen["examined"]["isWhole"], true, "{seen}");
     let missing = &seen["missingVariables"];
     assert_eq!(missing[0]["variable"], "output", "{seen}");
-    assert_eq!(
-        (&missing[0]["count"], &seen["checkedCount"]),
-        (&json!(8), &json!(24))
-    );
+    assert_eq!((&missing[0]["count"], &seen["checkedCount"]), (&json!(8), &json!(24)));
     let examples = seen["examples"].as_array().unwrap();
     assert_eq!(examples.len(), 10, "{seen}");
     for example in examples {
         let is_missing = example["errorClass"] == "missing_variable";
-        assert!(
-            is_missing || example["item"]["output"] == "Thanks.",
-            "{example}"
-        );
+        assert!(is_missing || example["item"]["output"] == "Thanks.", "{example}");
     }
     assert_eq!(seen["evaluators"][0]["executionsPerDay"], 24.0, "{seen}");
 
@@ -105,20 +89,13 @@ async fn story(app: TestApp) {
     assert_eq!(estimate["basis"], "trial", "{seen}");
     assert!(is_near(&estimate["costPerExecutionUsd"], COST), "{seen}");
     assert!(is_near(&seen["costPerDayUsd"], COST * 24.0), "{seen}");
-    for path in [
-        "/api/public/v3/scores",
-        "/api/v1/executions",
-        "/api/v1/model-costs",
-        RULES,
-    ] {
+    for path in ["/api/public/v3/scores", "/api/v1/executions", "/api/v1/model-costs", RULES] {
         let listed = app.client.get(path).await.unwrap().json();
         assert_eq!(count(&listed), 0, "{path}: {listed}");
     }
 
     // Once it has scored, what it cost is known.
-    app.rule(made["id"].as_str().unwrap(), generations())
-        .await
-        .unwrap();
+    app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
     let last = Trace::new(1, "ticket").generation("answer", "Thanks.");
     send(&app, &last).await;
     app.scores(1).await.unwrap();
@@ -162,11 +139,7 @@ async fn a_draft_for_whole_traces_asks_no_model_and_is_free() {
         "evaluatorAssignments": [{ "evaluatorId": evaluator.unwrap() }],
     });
     let (status, seen) = call(&app, Method::POST, PREVIEW, draft.clone()).await;
-    assert_eq!(
-        (status, &seen["lastDay"]["matching"]),
-        (200, &json!(2)),
-        "{seen}"
-    );
+    assert_eq!((status, &seen["lastDay"]["matching"]), (200, &json!(2)), "{seen}");
     assert_eq!(seen["examples"][0]["observationId"], Value::Null, "{seen}");
     assert_eq!(seen["evaluators"][0]["basis"], "free", "{seen}");
     assert_eq!(seen["costPerDayUsd"], 0.0, "{seen}");

@@ -49,18 +49,11 @@ async fn a_config_is_made_changed_archived_and_never_gone() {
     let path = format!("{CONFIGS}/{id}");
     let stored = get(&app, &path).await;
     assert_eq!(stored["isArchived"], false);
-    assert_eq!(
-        (&stored["minValue"], &stored["categories"]),
-        (&json!(0.0), &Value::Null)
-    );
+    assert_eq!((&stored["minValue"], &stored["categories"]), (&json!(0.0), &Value::Null));
 
     let (status, changed) = send(&app, Method::PATCH, &path, json!({ "maxValue": 5 })).await;
     assert_eq!((status, &changed["maxValue"]), (200, &json!(5.0)));
-    for wrong in [
-        json!({}),
-        json!({ "maxValue": -1 }),
-        json!({ "name": "a/b" }),
-    ] {
+    for wrong in [json!({}), json!({ "maxValue": -1 }), json!({ "name": "a/b" })] {
         let (status, _) = send(&app, Method::PATCH, &path, wrong.clone()).await;
         assert_eq!(status, 400, "{wrong}");
     }
@@ -71,16 +64,11 @@ async fn a_config_is_made_changed_archived_and_never_gone() {
     assert_eq!(list["meta"]["totalItems"], 1);
     let boolean = config(&app, json!({ "name": "ok", "dataType": "BOOLEAN" })).await;
     let boolean = get(&app, &format!("{CONFIGS}/{boolean}")).await;
-    assert_eq!(
-        boolean["categories"][0],
-        json!({ "label": "True", "value": 1.0 })
-    );
+    assert_eq!(boolean["categories"][0], json!({ "label": "True", "value": 1.0 }));
 
     let theirs = app.other_project().await.unwrap();
     assert_eq!(theirs.get(&path).await.unwrap().status, 404);
-    let answer = theirs
-        .json(Method::PATCH, &path, &json!({ "name": "x" }))
-        .await;
+    let answer = theirs.json(Method::PATCH, &path, &json!({ "name": "x" })).await;
     assert_eq!(answer.unwrap().status, 404);
 }
 
@@ -91,18 +79,9 @@ async fn a_config_that_contradicts_itself_is_refused_naming_the_field() {
         (json!({ "dataType": "NUMERIC" }), "name"),
         (json!({ "name": "n", "dataType": "CORRECTION" }), "dataType"),
         (json!({ "name": "n", "dataType": "ODD" }), "dataType"),
-        (
-            json!({ "name": "n", "dataType": "CATEGORICAL" }),
-            "categories",
-        ),
-        (
-            json!({ "name": "n", "dataType": "TEXT", "minValue": 1 }),
-            "minValue",
-        ),
-        (
-            json!({ "name": "n", "dataType": "NUMERIC", "minValue": "1" }),
-            "minValue",
-        ),
+        (json!({ "name": "n", "dataType": "CATEGORICAL" }), "categories"),
+        (json!({ "name": "n", "dataType": "TEXT", "minValue": 1 }), "minValue"),
+        (json!({ "name": "n", "dataType": "NUMERIC", "minValue": "1" }), "minValue"),
         (
             json!({ "name": "n", "dataType": "BOOLEAN", "categories": [{ "label": "x", "value": 1 }] }),
             "categories",
@@ -110,10 +89,7 @@ async fn a_config_that_contradicts_itself_is_refused_naming_the_field() {
     ] {
         let (status, answer) = post(&app, CONFIGS, body.clone()).await;
         assert_eq!(status, 400, "{body}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(field),
-            "{body}: {answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().contains(field), "{body}: {answer}");
     }
 }
 
@@ -144,10 +120,7 @@ async fn scores_obey_the_config_they_name() {
     ] {
         let (status, answer) = post(&app, SCORES, body.clone()).await;
         assert_eq!(status, 400, "{body}");
-        assert!(
-            answer["message"].as_str().unwrap().starts_with(field),
-            "{answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().starts_with(field), "{answer}");
     }
     let mut annotation = score(&categorical, json!("rude"));
     annotation["source"] = "ANNOTATION".into();
@@ -156,33 +129,19 @@ async fn scores_obey_the_config_they_name() {
     assert_eq!(status, 200, "{answer}");
     let stored = get(&app, "/api/public/v2/scores/by-hand").await;
     assert_eq!(stored["name"], "tone");
-    assert_eq!(
-        (&stored["value"], &stored["stringValue"]),
-        (&json!(-1.0), &json!("rude"))
-    );
+    assert_eq!((&stored["value"], &stored["stringValue"]), (&json!(-1.0), &json!("rude")));
     assert_eq!(stored["configId"], categorical.as_str());
 
     let batch = json!([score(&numeric, json!(3)), score(&numeric, json!(99))]);
     let (status, answer) = post(&app, SCORES, batch).await;
-    assert_eq!(
-        (status, &answer["accepted"], &answer["rejected"]),
-        (207, &1.into(), &1.into())
-    );
+    assert_eq!((status, &answer["accepted"], &answer["rejected"]), (207, &1.into(), &1.into()));
 
     let archive = json!({ "isArchived": true });
-    send(
-        &app,
-        Method::PATCH,
-        &format!("{CONFIGS}/{numeric}"),
-        archive,
-    )
-    .await;
+    send(&app, Method::PATCH, &format!("{CONFIGS}/{numeric}"), archive).await;
     let (status, _) = post(&app, SCORES, score(&numeric, json!(3))).await;
     assert_eq!(status, 400);
     let theirs = app.other_project().await.unwrap();
-    let answer = theirs
-        .json(Method::POST, SCORES, &score(&categorical, json!("kind")))
-        .await;
+    let answer = theirs.json(Method::POST, SCORES, &score(&categorical, json!("kind"))).await;
     assert_eq!(answer.unwrap().status, 400, "a foreign config is none");
 }
 
@@ -228,11 +187,7 @@ async fn the_older_list_filters_by_trace_and_metadata_and_shows_the_trace() {
         "filter=%5B%7B%22type%22:%22string%22,%22column%22:%22name%22,%22operator%22:%22=%22,%22value%22:%22n%22%7D%5D",
         "operator=%3E",
     ] {
-        let answer = app
-            .client
-            .get(&format!("/api/public/v2/scores?{query}"))
-            .await
-            .unwrap();
+        let answer = app.client.get(&format!("/api/public/v2/scores?{query}")).await.unwrap();
         assert_eq!(answer.status, 400, "{query}");
     }
 }
@@ -241,16 +196,11 @@ async fn the_older_list_filters_by_trace_and_metadata_and_shows_the_trace() {
 async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
     let app = TestApp::new().await.unwrap();
     let half = app.anonymous().with_authorization("Bearer pk-test");
-    let keys = format!(
-        "/api/public/projects/{}/apiKeys",
-        app.app.home_project.as_str()
-    );
+    let keys = format!("/api/public/projects/{}/apiKeys", app.app.home_project.as_str());
     let made = app.organizer().json(Method::POST, &keys, &json!({})).await;
     let made = made.unwrap().json();
     let other = made["publicKey"].as_str().unwrap();
-    let other_half = app
-        .anonymous()
-        .with_authorization(&format!("Bearer {other}"));
+    let other_half = app.anonymous().with_authorization(&format!("Bearer {other}"));
     let score = |id: &str, value: u32| json!({ "id": id, "traceId": trace_id(1), "name": "liked", "value": value });
     let write = async |client: &Client, body: Value| {
         let answer = client.json(Method::POST, SCORES, &body).await.unwrap();
@@ -261,26 +211,16 @@ async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
     assert_eq!(write(&half, score("of-half", 1)).await.0, 200);
     assert_eq!(write(&half, score("of-half", 2)).await.0, 200, "its own");
     assert_eq!(write(&app.client, score("of-pair", 1)).await.0, 200);
-    for (client, id) in [
-        (&half, "of-pair"),
-        (&other_half, "of-half"),
-        (&other_half, "of-pair"),
-    ] {
+    for (client, id) in [(&half, "of-pair"), (&other_half, "of-half"), (&other_half, "of-pair")] {
         let (status, problem) = write(client, score(id, 9)).await;
         assert_eq!(status, 403, "{problem}");
         assert_eq!(problem["details"]["permission"], "score.write");
     }
-    assert_eq!(
-        (stored("of-half").await, stored("of-pair").await),
-        (json!(2.0), json!(1.0))
-    );
+    assert_eq!((stored("of-half").await, stored("of-pair").await), (json!(2.0), json!(1.0)));
 
     // In a list and in a batch, each is answered on its own.
     let (status, told) = write(&half, json!([score("of-pair", 9), score("new", 3)])).await;
-    assert_eq!(
-        (status, &told["accepted"], &told["rejected"]),
-        (207, &json!(1), &json!(1))
-    );
+    assert_eq!((status, &told["accepted"], &told["rejected"]), (207, &json!(1), &json!(1)));
     let event = |id: &str| {
         json!({
             "id": format!("event {id}"), "type": "score-create", "timestamp": "2026-01-01T00:00:00Z",
@@ -288,17 +228,10 @@ async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
         })
     };
     let batch = json!({ "batch": [event("of-pair"), event("new")] });
-    let told = half
-        .json(Method::POST, "/api/public/ingestion", &batch)
-        .await
-        .unwrap()
-        .json();
+    let told = half.json(Method::POST, "/api/public/ingestion", &batch).await.unwrap().json();
     assert_eq!(told["successes"][0]["id"], "event new", "{told}");
     assert_eq!(told["errors"][0]["id"], "event of-pair", "{told}");
-    assert_eq!(
-        (stored("new").await, stored("of-pair").await),
-        (json!(4.0), json!(1.0))
-    );
+    assert_eq!((stored("new").await, stored("of-pair").await), (json!(4.0), json!(1.0)));
 
     // What a pair has written over is no longer the half's.
     assert_eq!(write(&app.client, score("new", 5)).await.0, 200);

@@ -31,12 +31,8 @@ async fn say(app: &TestApp, n: u64, answer: &str) {
 
 async fn judge(app: &TestApp) -> String {
     let reply = json!({ "reply": { "reasoning": "They were thanked.", "score": 0.75 } });
-    connect(
-        app,
-        "main",
-        json!([{ "contains": "Your order is here.", "reply": reply["reply"] }]),
-    )
-    .await;
+    connect(app, "main", json!([{ "contains": "Your order is here.", "reply": reply["reply"] }]))
+        .await;
     let judge = json!({
         "type": "llm_as_judge", "name": "helpful talk", "prompt": "Was this talk helpful?\n{{talk}}",
         "modelConfig": { "provider": "main", "model": "gpt-4o-mini" },
@@ -86,23 +82,10 @@ async fn tried_before_it_is_saved(app: &TestApp, judge: &str, rule: &Value) {
     assert_eq!(tried["sessionId"], "talk", "{tried}");
     assert_eq!(tried["scores"][0]["value"], 0.75, "{tried}");
     let said = &tried["item"]["variables"]["talk"];
-    let said: Vec<&Value> = said
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| &one["content"])
-        .collect();
-    assert_eq!(
-        said,
-        ["question", "On its way.", "question", "Your order is here."]
-    );
-    let (status, preview) = call(
-        app,
-        Method::POST,
-        "/api/v1/evaluation-rules/preview",
-        rule.clone(),
-    )
-    .await;
+    let said: Vec<&Value> = said.as_array().unwrap().iter().map(|one| &one["content"]).collect();
+    assert_eq!(said, ["question", "On its way.", "question", "Your order is here."]);
+    let (status, preview) =
+        call(app, Method::POST, "/api/v1/evaluation-rules/preview", rule.clone()).await;
     assert_eq!(status, 200, "{preview}");
     assert_eq!(preview["examined"]["count"], 1, "{preview}");
     assert_eq!(preview["lastDay"]["matching"], 1, "{preview}");
@@ -142,33 +125,15 @@ async fn scored_when_it_is_quiet(app: &TestApp, rule: &Value) -> String {
     let id = made["id"].as_str().unwrap();
     say(app, 3, "You are welcome.").await;
     let listed = "/api/public/v3/scores?sessionId=talk&fields=details,subject";
-    let listed = app
-        .wait_for(listed, |listed| count(listed) == 1)
-        .await
-        .unwrap();
+    let listed = app.wait_for(listed, |listed| count(listed) == 1).await.unwrap();
     let score = &listed["data"][0];
-    assert_eq!(
-        (&score["name"], &score["value"]),
-        (&json!("helpful talk"), &json!(0.75))
-    );
-    assert_eq!(
-        score["subject"],
-        json!({ "kind": "session", "id": "talk" }),
-        "{score}"
-    );
+    assert_eq!((&score["name"], &score["value"]), (&json!("helpful talk"), &json!(0.75)));
+    assert_eq!(score["subject"], json!({ "kind": "session", "id": "talk" }), "{score}");
     assert_eq!(score["metadata"]["target_session_id"], "talk", "{score}");
-    let executions = app
-        .client
-        .get("/api/v1/executions?sessionId=talk")
-        .await
-        .unwrap()
-        .json();
+    let executions = app.client.get("/api/v1/executions?sessionId=talk").await.unwrap().json();
     assert_eq!(count(&executions), 1, "{executions}");
     let execution = &executions["data"][0];
-    assert_eq!(
-        (&execution["sessionId"], &execution["traceId"]),
-        (&json!("talk"), &Value::Null)
-    );
+    assert_eq!((&execution["sessionId"], &execution["traceId"]), (&json!("talk"), &Value::Null));
     assert_eq!(execution["observationCount"], 6, "{execution}");
     id.to_owned()
 }

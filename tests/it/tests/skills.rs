@@ -39,16 +39,10 @@ async fn a_skill_has_versions_whose_files_are_read_by_their_hashes() -> anyhow::
     let app = TestApp::new().await?;
     let script = json!({ "path": "scripts/fill.py", "content": "print('ü')\n" });
     let first = make(&app, json!([script, main_file("pdf-forms", "forms")])).await?;
-    assert_eq!(
-        (&first["name"], &first["version"]),
-        (&json!("pdf-forms"), &json!(1))
-    );
+    assert_eq!((&first["name"], &first["version"]), (&json!("pdf-forms"), &json!(1)));
     assert_eq!(first["description"], "Does forms.");
     assert_eq!(first["frontmatter"]["license"], "MIT");
-    assert_eq!(
-        (&first["labels"], &first["tags"]),
-        (&json!(["latest"]), &json!([]))
-    );
+    assert_eq!((&first["labels"], &first["tags"]), (&json!(["latest"]), &json!([])));
     let file = &first["files"][1];
     assert_eq!(
         (&file["path"], &file["contentType"]),
@@ -60,48 +54,20 @@ async fn a_skill_has_versions_whose_files_are_read_by_their_hashes() -> anyhow::
     let hash = file["sha256Hash"].as_str().unwrap_or_default();
     let shared = json!({ "path": "fill.py", "sha256Hash": hash });
     let second = make(&app, json!([main_file("pdf-forms", "tables"), shared])).await?;
-    assert_eq!(
-        (&second["version"], &second["description"]),
-        (&json!(2), &json!("Does tables."))
-    );
-    let both = format!(
-        "{hash},{}",
-        second["files"][0]["sha256Hash"]
-            .as_str()
-            .unwrap_or_default()
-    );
+    assert_eq!((&second["version"], &second["description"]), (&json!(2), &json!("Does tables.")));
+    let both = format!("{hash},{}", second["files"][0]["sha256Hash"].as_str().unwrap_or_default());
     let path = format!("{SKILLS}/files/content?sha256Hashes={}", encoded(&both));
     let texts = app.client.get(&path).await?.json();
-    assert_eq!(
-        texts["data"][0],
-        json!({ "sha256Hash": hash, "content": "print('ü')\n" })
-    );
+    assert_eq!(texts["data"][0], json!({ "sha256Hash": hash, "content": "print('ü')\n" }));
     assert_eq!(count(&texts), 2);
 
     let one = format!("{SKILLS}/pdf-forms");
-    assert_eq!(
-        app.client.get(&one).await?.status,
-        404,
-        "nothing is in production"
-    );
-    assert_eq!(
-        app.client.get(&format!("{one}?version=1")).await?.json()["files"],
-        first["files"]
-    );
-    assert_eq!(
-        app.client.get(&format!("{one}?label=latest")).await?.json(),
-        second
-    );
-    for (query, status) in [
-        ("version=3", 404),
-        ("version=0", 400),
-        ("version=1&label=latest", 400),
-    ] {
-        assert_eq!(
-            app.client.get(&format!("{one}?{query}")).await?.status,
-            status,
-            "{query}"
-        );
+    assert_eq!(app.client.get(&one).await?.status, 404, "nothing is in production");
+    assert_eq!(app.client.get(&format!("{one}?version=1")).await?.json()["files"], first["files"]);
+    assert_eq!(app.client.get(&format!("{one}?label=latest")).await?.json(), second);
+    for (query, status) in [("version=3", 404), ("version=0", 400), ("version=1&label=latest", 400)]
+    {
+        assert_eq!(app.client.get(&format!("{one}?{query}")).await?.status, status, "{query}");
     }
     let other = app.other_project().await?;
     for foreign in [format!("{one}?version=1"), path] {
@@ -122,10 +88,7 @@ async fn labels_move_between_versions_and_tags_belong_to_the_skill() -> anyhow::
         call(&app, Method::PATCH, &path, json!({ "labels": labels })).await
     };
     let (status, first) = set(1, json!(["production", "eu"])).await?;
-    assert_eq!(
-        (status, &first["labels"]),
-        (200, &json!(["eu", "production"]))
-    );
+    assert_eq!((status, &first["labels"]), (200, &json!(["eu", "production"])));
     assert_eq!(app.client.get(&one).await?.json()["version"], 1);
     let (_, second) = set(2, json!(["latest", "production"])).await?;
     assert_eq!(second["labels"], json!(["latest", "production"]));
@@ -139,41 +102,21 @@ async fn labels_move_between_versions_and_tags_belong_to_the_skill() -> anyhow::
         let (found, body) = set(version, labels.clone()).await?;
         assert_eq!(found, status, "{labels}: {body}");
     }
-    let (status, tagged) = call(
-        &app,
-        Method::PATCH,
-        &one,
-        json!({ "tags": ["b", "a", "b"] }),
-    )
-    .await?;
-    assert_eq!(
-        (status, &tagged["version"], &tagged["tags"]),
-        (200, &json!(2), &json!(["b", "a"]))
-    );
+    let (status, tagged) =
+        call(&app, Method::PATCH, &one, json!({ "tags": ["b", "a", "b"] })).await?;
+    assert_eq!((status, &tagged["version"], &tagged["tags"]), (200, &json!(2), &json!(["b", "a"])));
     let first = app.client.get(&format!("{one}?version=1")).await?.json();
     assert_eq!(first["tags"], json!(["b", "a"]));
 
-    let list = app
-        .client
-        .get(&format!("{SKILLS}?tag=a&search=TWO&limit=1"))
-        .await?
-        .json();
+    let list = app.client.get(&format!("{SKILLS}?tag=a&search=TWO&limit=1")).await?.json();
     let meta =
         json!({ "page": 1, "limit": 1, "totalItems": 1, "totalPages": 1, "hasNextPage": false });
     assert_eq!(list["meta"], meta);
     assert_eq!(
-        (
-            &list["data"][0]["latestVersion"],
-            &list["data"][0]["productionVersion"]
-        ),
+        (&list["data"][0]["latestVersion"], &list["data"][0]["productionVersion"]),
         (&json!(2), &json!(2))
     );
-    for query in [
-        "search=one",
-        "tag=c",
-        "name=we",
-        "fromUpdatedAt=2100-01-01T00:00:00Z",
-    ] {
+    for query in ["search=one", "tag=c", "name=we", "fromUpdatedAt=2100-01-01T00:00:00Z"] {
         let list = app.client.get(&format!("{SKILLS}?{query}")).await?.json();
         assert_eq!(count(&list), 0, "{query}");
     }
@@ -209,46 +152,28 @@ async fn what_is_no_skill_is_refused_with_the_field_at_fault() -> anyhow::Result
             json!([good(), { "path": "a", "content": "x", "sha256Hash": unknown }]),
             "files[1].content",
         ),
-        (
-            json!([good(), { "path": "a", "sha256Hash": "abc" }]),
-            "files[1].sha256Hash",
-        ),
-        (
-            json!([good(), { "path": "a", "sha256Hash": unknown }]),
-            "files[1].sha256Hash",
-        ),
+        (json!([good(), { "path": "a", "sha256Hash": "abc" }]), "files[1].sha256Hash"),
+        (json!([good(), { "path": "a", "sha256Hash": unknown }]), "files[1].sha256Hash"),
     ] {
         let body = json!({ "files": files });
         let (status, answer) = call(&app, Method::POST, SKILLS, body).await?;
         assert_eq!(status, 400, "{files}: {answer}");
         assert!(
-            answer["message"]
-                .as_str()
-                .unwrap_or_default()
-                .contains(named),
+            answer["message"].as_str().unwrap_or_default().contains(named),
             "{named}: {answer}"
         );
     }
     let long = json!({ "files": [good()], "commitMessage": "x".repeat(501) });
     let (status, answer) = call(&app, Method::POST, SKILLS, long).await?;
     assert_eq!(
-        (
-            status,
-            answer["message"]
-                .as_str()
-                .unwrap_or_default()
-                .starts_with("commitMessage")
-        ),
+        (status, answer["message"].as_str().unwrap_or_default().starts_with("commitMessage")),
         (400, true)
     );
     let content = |hashes: &str| format!("{SKILLS}/files/content?sha256Hashes={}", encoded(hashes));
     let many = vec![unknown.as_str(); 51].join(",");
-    for (path, status) in [
-        (content(""), 400),
-        (content("abc"), 400),
-        (content(&many), 400),
-        (content(&unknown), 404),
-    ] {
+    for (path, status) in
+        [(content(""), 400), (content("abc"), 400), (content(&many), 400), (content(&unknown), 404)]
+    {
         assert_eq!(app.client.get(&path).await?.status, status, "{path}");
     }
     assert_eq!(count(&app.client.get(SKILLS).await?.json()), 0);
@@ -280,11 +205,7 @@ async fn long_texts_are_read_some_at_a_time() -> anyhow::Result<()> {
         if status == 200 {
             assert_eq!(count(&answer.json()), n);
         } else {
-            assert!(
-                answer.text().contains("sha256Hashes: "),
-                "{}",
-                answer.text()
-            );
+            assert!(answer.text().contains("sha256Hashes: "), "{}", answer.text());
         }
     }
     let hashes = encoded(&[hashes[0].as_str(); 50].join(","));

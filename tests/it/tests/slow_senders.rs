@@ -13,10 +13,7 @@ use serde_json::{Value, json};
 const MIB: usize = 1 << 20;
 const PROTOBUF: &str = "application/x-protobuf";
 /// Room for 64 MiB: 32 for each key, of which 28 for its large requests; 56 for all large requests.
-const ROOM: [(&str, &str); 2] = [
-    ("ingest.max_in_flight_mib", "64"),
-    ("ingest.max_body_mib", "30"),
-];
+const ROOM: [(&str, &str); 2] = [("ingest.max_in_flight_mib", "64"), ("ingest.max_body_mib", "30")];
 /// What one large body of the tests holds.
 const HELD: usize = 27 * MIB;
 
@@ -33,15 +30,10 @@ async fn hold(app: &TestApp, is_enough: impl Fn(usize) -> bool) {
 /// A sender that announces a large body, sends most of it, and then nothing.
 async fn stuck(app: &TestApp, pair: &str) -> RawRequest {
     let length = (30 * MIB).to_string();
-    let headers = [
-        ("authorization", pair),
-        ("content-type", PROTOBUF),
-        ("content-length", length.as_str()),
-    ];
+    let headers =
+        [("authorization", pair), ("content-type", PROTOBUF), ("content-length", length.as_str())];
     let line = format!("POST {OTLP}");
-    let mut request = RawRequest::open(&app.origin, &line, &headers)
-        .await
-        .unwrap();
+    let mut request = RawRequest::open(&app.origin, &line, &headers).await.unwrap();
     let before = app.app.web.in_flight_bytes();
     request.send(&vec![b' '; HELD]).await.unwrap();
     hold(app, |held| before + HELD <= held).await;
@@ -60,17 +52,12 @@ async fn large(client: &Client) -> Answer {
 async fn four_senders_that_trickle_large_bodies_do_not_stop_ingestion() {
     let app = TestApp::new().await.unwrap();
     let length = (64 * MIB).to_string();
-    let headers = [
-        ("authorization", PAIR),
-        ("content-type", PROTOBUF),
-        ("content-length", length.as_str()),
-    ];
+    let headers =
+        [("authorization", PAIR), ("content-type", PROTOBUF), ("content-length", length.as_str())];
     let line = format!("POST {OTLP}");
     let mut senders = Vec::new();
     for _ in 0..4 {
-        let mut sender = RawRequest::open(&app.origin, &line, &headers)
-            .await
-            .unwrap();
+        let mut sender = RawRequest::open(&app.origin, &line, &headers).await.unwrap();
         sender.send(b"\n").await.unwrap();
         senders.push(sender);
     }
@@ -81,11 +68,7 @@ async fn four_senders_that_trickle_large_bodies_do_not_stop_ingestion() {
             sender.send(b"\n").await.unwrap();
         }
     }
-    assert_eq!(
-        large(&app.client).await.status,
-        400,
-        "read to its end and refused"
-    );
+    assert_eq!(large(&app.client).await.status, 400, "read to its end and refused");
 }
 
 #[tokio::test]
@@ -111,17 +94,13 @@ async fn small_requests_of_every_key_are_answered_while_large_ones_fill_the_memo
     let public = Client::new(&app.origin).with_authorization("Bearer pk-test");
     let name = "x".repeat(3 * MIB);
     let body = json!({ "batch": [], "metadata": name });
-    let large = public
-        .json(Method::POST, "/api/public/ingestion", &body)
-        .await;
+    let large = public.json(Method::POST, "/api/public/ingestion", &body).await;
     let large = large.unwrap();
     assert_eq!(large.status, 503, "{}", large.text());
     assert!(large.headers.contains_key("retry-after"));
     let score = json!({ "name": "n", "value": 1, "traceId": "t" });
     for client in [&app.client, &other, &public] {
-        let answer = client
-            .json(Method::POST, "/api/public/scores", &score)
-            .await;
+        let answer = client.json(Method::POST, "/api/public/scores", &score).await;
         let answer = answer.unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
@@ -130,20 +109,12 @@ async fn small_requests_of_every_key_are_answered_while_large_ones_fill_the_memo
 
 #[tokio::test]
 async fn a_body_below_the_minimum_rate_ends_with_an_answer_that_names_it() {
-    let settings = [
-        ("ingest.read_timeout_seconds", "1"),
-        ("ingest.min_body_kib_per_second", "1024"),
-    ];
+    let settings =
+        [("ingest.read_timeout_seconds", "1"), ("ingest.min_body_kib_per_second", "1024")];
     let app = TestApp::with(&settings).await.unwrap();
     for (line, pair, media_type, status, parts) in [
         // OTLP clients would drop a batch that is answered with 408.
-        (
-            "POST /v1/traces",
-            PAIR,
-            PROTOBUF,
-            "503",
-            ["retry-after", ""],
-        ),
+        ("POST /v1/traces", PAIR, PROTOBUF, "503", ["retry-after", ""]),
         (
             "POST /api/public/scores",
             PAIR,
@@ -165,13 +136,7 @@ async fn a_body_below_the_minimum_rate_ends_with_an_answer_that_names_it() {
             "408",
             ["body_too_slow", "problem+json"],
         ),
-        (
-            "POST /login",
-            "none",
-            "application/x-www-form-urlencoded",
-            "408",
-            ["", ""],
-        ),
+        ("POST /login", "none", "application/x-www-form-urlencoded", "408", ["", ""]),
     ] {
         let headers = [
             ("authorization", pair),
@@ -193,38 +158,23 @@ async fn a_body_below_the_minimum_rate_ends_with_an_answer_that_names_it() {
 
 #[tokio::test]
 async fn a_body_that_keeps_the_rate_and_misses_the_deadline_ends_with_an_answer_that_names_it() {
-    let settings = [
-        ("ingest.body_deadline_seconds", "1"),
-        ("ingest.min_body_kib_per_second", "1"),
-    ];
+    let settings = [("ingest.body_deadline_seconds", "1"), ("ingest.min_body_kib_per_second", "1")];
     let app = TestApp::with(&settings).await.unwrap();
     let headers = [("authorization", PAIR), ("transfer-encoding", "chunked")];
-    let request = RawRequest::open(&app.origin, "POST /api/public/scores", &headers)
-        .await
-        .unwrap();
+    let request = RawRequest::open(&app.origin, "POST /api/public/scores", &headers).await.unwrap();
     let piece = format!("400\r\n{}\r\n", " ".repeat(0x400));
-    let answer = request
-        .trickle(piece.as_bytes(), Duration::from_millis(10))
-        .await
-        .unwrap();
+    let answer = request.trickle(piece.as_bytes(), Duration::from_millis(10)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
     assert!(answer.contains("longer than 1 s"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_request_that_could_never_be_held_is_too_large() {
-    let settings = [
-        ("ingest.max_body_mib", "8"),
-        ("ingest.max_in_flight_mib", "1"),
-    ];
+    let settings = [("ingest.max_body_mib", "8"), ("ingest.max_in_flight_mib", "1")];
     let app = TestApp::with(&settings).await.unwrap();
     let refused = large(&app.client).await;
     assert_eq!(refused.status, 413);
-    assert!(
-        refused.text().contains("ingest.max_in_flight_mib"),
-        "{}",
-        refused.text()
-    );
+    assert!(refused.text().contains("ingest.max_in_flight_mib"), "{}", refused.text());
     app.ingest(&Trace::new(1, "root")).await.unwrap();
 }
 
@@ -266,10 +216,7 @@ async fn a_length_that_is_too_large_is_refused_at_once_by_every_operation_with_a
         }
     }
     assert!(50 < n_operations, "{n_operations}");
-    let headers = [
-        ("content-length", "99999999999"),
-        ("sec-fetch-site", "same-origin"),
-    ];
+    let headers = [("content-length", "99999999999"), ("sec-fetch-site", "same-origin")];
     let form = RawRequest::open(&app.origin, "POST /login", &headers).await;
     let answer = form.unwrap().answer().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
@@ -280,15 +227,10 @@ async fn the_refusal_of_a_body_reaches_a_sender_that_goes_on_sending() {
     const N_PIECES: usize = 32;
     let app = TestApp::new().await.unwrap();
     let length = (1024 * MIB).to_string();
-    let headers = [
-        ("authorization", PAIR),
-        ("content-type", PROTOBUF),
-        ("content-length", length.as_str()),
-    ];
+    let headers =
+        [("authorization", PAIR), ("content-type", PROTOBUF), ("content-length", length.as_str())];
     let line = format!("POST {OTLP}");
-    let mut sender = RawRequest::open(&app.origin, &line, &headers)
-        .await
-        .unwrap();
+    let mut sender = RawRequest::open(&app.origin, &line, &headers).await.unwrap();
     sender.begins().await.unwrap();
     // More than the systems of both sides keep on the way.
     let piece = vec![b' '; MIB];

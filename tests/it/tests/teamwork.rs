@@ -71,23 +71,13 @@ async fn comments_are_about_something_the_project_has() {
     }
     let id = made["id"].as_str().unwrap();
     let stored = get(&app, &format!("{path}/{id}")).await;
-    assert_eq!(
-        (&stored["content"], &stored["projectId"]),
-        (&json!("well done"), &project)
-    );
-    let list = get(
-        &app,
-        &format!("{path}?objectType=TRACE&objectId={}", trace_id(1)),
-    )
-    .await;
+    assert_eq!((&stored["content"], &stored["projectId"]), (&json!("well done"), &project));
+    let list = get(&app, &format!("{path}?objectType=TRACE&objectId={}", trace_id(1))).await;
     assert_eq!(ids(&list), [id]);
     assert_eq!(get(&app, path).await["meta"]["totalItems"], 3);
-    for (kind, id) in [
-        ("TRACE", "none"),
-        ("PROMPT", "none"),
-        ("SESSION", "none"),
-        ("OBSERVATION", "none"),
-    ] {
+    for (kind, id) in
+        [("TRACE", "none"), ("PROMPT", "none"), ("SESSION", "none"), ("OBSERVATION", "none")]
+    {
         assert_eq!(post(&app, path, comment(kind, id)).await.0, 404, "{kind}");
     }
     let mut strict = comment("TRACE", &trace_id(1));
@@ -107,18 +97,12 @@ async fn comments_are_about_something_the_project_has() {
     ] {
         let (status, answer) = post(&app, path, body).await;
         assert_eq!(status, 400, "{field}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(field),
-            "{field}: {answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().contains(field), "{field}: {answer}");
     }
     let answer = app.client.get(&format!("{path}?objectId=x")).await.unwrap();
     assert_eq!(answer.status, 400);
     let theirs = app.other_project().await.unwrap();
-    assert_eq!(
-        theirs.get(&format!("{path}/{id}")).await.unwrap().status,
-        404
-    );
+    assert_eq!(theirs.get(&format!("{path}/{id}")).await.unwrap().status, 404);
 }
 
 /// Each of these bodies is refused, and the answer names the field.
@@ -144,27 +128,14 @@ async fn a_queue_is_filled_and_worked_off() {
     assert_eq!(get(&app, &path).await, queue);
     let wrong = [
         (new, "name"),
-        (
-            json!({ "name": "n", "scoreConfigIds": [] }),
-            "scoreConfigIds",
-        ),
-        (
-            json!({ "name": "n", "scoreConfigIds": ["none"] }),
-            "scoreConfigIds",
-        ),
-        (
-            json!({ "name": "n", "scoreConfigIds": [config["id"]], "x": 1 }),
-            "x",
-        ),
+        (json!({ "name": "n", "scoreConfigIds": [] }), "scoreConfigIds"),
+        (json!({ "name": "n", "scoreConfigIds": ["none"] }), "scoreConfigIds"),
+        (json!({ "name": "n", "scoreConfigIds": [config["id"]], "x": 1 }), "x"),
     ];
     refuses(&app, queues, wrong).await;
     let items = format!("{path}/items");
-    let (status, item) = post(
-        &app,
-        &items,
-        json!({ "objectId": "t", "objectType": "TRACE" }),
-    )
-    .await;
+    let (status, item) =
+        post(&app, &items, json!({ "objectId": "t", "objectType": "TRACE" })).await;
     assert_eq!(
         (status, &item["status"], &item["completedAt"]),
         (200, &json!("PENDING"), &Value::Null)
@@ -172,39 +143,18 @@ async fn a_queue_is_filled_and_worked_off() {
     let one = format!("{items}/{}", item["id"].as_str().unwrap());
     let (_, done) = send(&app, Method::PATCH, &one, json!({ "status": "COMPLETED" })).await;
     assert!(done["completedAt"].is_string(), "{done}");
-    assert_eq!(
-        get(&app, &format!("{items}?status=PENDING")).await["meta"]["totalItems"],
-        0
-    );
-    assert_eq!(
-        get(&app, &format!("{items}?status=COMPLETED")).await["data"][0],
-        done
-    );
+    assert_eq!(get(&app, &format!("{items}?status=PENDING")).await["meta"]["totalItems"], 0);
+    assert_eq!(get(&app, &format!("{items}?status=COMPLETED")).await["data"][0], done);
     let (_, open) = send(&app, Method::PATCH, &one, json!({ "status": "PENDING" })).await;
     assert_eq!(open["completedAt"], Value::Null);
-    assert_eq!(
-        send(&app, Method::PATCH, &one, json!({ "status": "ODD" }))
-            .await
-            .0,
-        400
-    );
+    assert_eq!(send(&app, Method::PATCH, &one, json!({ "status": "ODD" })).await.0, 400);
     let (status, gone) = send(&app, Method::DELETE, &one, json!({})).await;
     assert_eq!((status, &gone["success"]), (200, &json!(true)));
     assert_eq!(app.client.get(&one).await.unwrap().status, 404);
     let assignments = format!("{path}/assignments");
-    assert_eq!(
-        post(&app, &assignments, json!({ "userId": "nobody" }))
-            .await
-            .0,
-        404
-    );
-    let (status, answer) = send(
-        &app,
-        Method::DELETE,
-        &assignments,
-        json!({ "userId": "nobody" }),
-    )
-    .await;
+    assert_eq!(post(&app, &assignments, json!({ "userId": "nobody" })).await.0, 404);
+    let (status, answer) =
+        send(&app, Method::DELETE, &assignments, json!({ "userId": "nobody" })).await;
     assert_eq!((status, answer), (200, json!({ "success": true })));
     let theirs = app.other_project().await.unwrap();
     assert_eq!(theirs.get(&path).await.unwrap().status, 404);
@@ -229,10 +179,7 @@ async fn models_of_a_project_price_what_arrives_after_them() {
     assert_eq!(status, 200, "{made}");
     assert_eq!(made["prices"]["input"]["price"], 1.0);
     assert_eq!(
-        (
-            &made["isLangfuseManaged"],
-            made["pricingTiers"].as_array().unwrap().len()
-        ),
+        (&made["isLangfuseManaged"], made["pricingTiers"].as_array().unwrap().len()),
         (&json!(false), 2)
     );
     let generation = |id: &str, n: u32| {
@@ -241,18 +188,14 @@ async fn models_of_a_project_price_what_arrives_after_them() {
     };
     let batch = json!({ "batch": [generation("small", 100), generation("large", 101)] });
     assert_eq!(post(&app, "/api/public/ingestion", batch).await.0, 207);
-    for (id, total, tier, input, output) in [
-        ("small", 102.0, "Standard", 1, 2),
-        ("large", 1_030.0, "Large", 10, 20),
-    ] {
+    for (id, total, tier, input, output) in
+        [("small", 102.0, "Standard", 1, 2), ("large", 1_030.0, "Large", 10, 20)]
+    {
         let stored = get(&app, &format!("/api/public/observations/{id}")).await;
         assert_eq!(stored["calculatedTotalCost"], total, "{stored}");
         assert_eq!(stored["modelId"], made["id"]);
         let prices = ["inputPrice", "outputPrice", "totalPrice"].map(|name| &stored[name]);
-        let (own, none) = (
-            json!([f64::from(input), f64::from(output), null]),
-            json!(null),
-        );
+        let (own, none) = (json!([f64::from(input), f64::from(output), null]), json!(null));
         assert_eq!(json!(prices), own, "{stored}");
         let one =
             json!([{ "type": "string", "column": "id", "operator": "=", "value": id }]).to_string();
@@ -261,21 +204,14 @@ async fn models_of_a_project_price_what_arrives_after_them() {
         let newer = get(&app, &newer).await["data"][0].clone();
         assert_eq!(newer["usagePricingTierName"], tier, "{newer}");
         assert_eq!(
-            (
-                &newer["inputPrice"],
-                &newer["outputPrice"],
-                &newer["totalPrice"]
-            ),
+            (&newer["inputPrice"], &newer["outputPrice"], &newer["totalPrice"]),
             (&json!(input.to_string()), &json!(output.to_string()), &none)
         );
     }
     let one = format!("{path}/{}", made["id"].as_str().unwrap());
     let flat = json!({ "modelName": "ours", "matchPattern": "^ours$", "totalPrice": 3.0 });
     let (status, replaced) = send(&app, Method::PUT, &one, flat).await;
-    assert_eq!(
-        (status, &replaced["totalPrice"], &replaced["id"]),
-        (200, &json!(3.0), &made["id"])
-    );
+    assert_eq!((status, &replaced["totalPrice"], &replaced["id"]), (200, &json!(3.0), &made["id"]));
     let list = get(&app, &format!("{path}?limit=2")).await;
     assert_eq!(list["data"][0]["id"], made["id"]);
     assert_eq!(list["data"][1]["isLangfuseManaged"], true);
@@ -303,14 +239,8 @@ async fn a_model_that_cannot_be_matched_or_priced_is_refused() {
     let ours = json!({ "modelName": "ours", "matchPattern": "^ours$", "totalPrice": 3.0 });
     assert_eq!(post(&app, path, ours).await.0, 200);
     let wrong = [
-        (
-            json!({ "modelName": "ours", "matchPattern": "x", "inputPrice": 1 }),
-            "modelName",
-        ),
-        (
-            json!({ "modelName": "n", "matchPattern": "(?!x)", "inputPrice": 1 }),
-            "matchPattern",
-        ),
+        (json!({ "modelName": "ours", "matchPattern": "x", "inputPrice": 1 }), "modelName"),
+        (json!({ "modelName": "n", "matchPattern": "(?!x)", "inputPrice": 1 }), "matchPattern"),
         (
             json!({ "modelName": "n", "matchPattern": "x", "inputPrice": 1, "totalPrice": 1 }),
             "totalPrice",
@@ -319,14 +249,8 @@ async fn a_model_that_cannot_be_matched_or_priced_is_refused() {
             json!({ "modelName": "n", "matchPattern": "x", "inputPrice": 1, "pricingTiers": [] }),
             "pricingTiers",
         ),
-        (
-            json!({ "modelName": "n", "matchPattern": "x" }),
-            "pricingTiers",
-        ),
-        (
-            json!({ "modelName": "n", "matchPattern": "x", "inputPrice": 1, "unit": "ODD" }),
-            "unit",
-        ),
+        (json!({ "modelName": "n", "matchPattern": "x" }), "pricingTiers"),
+        (json!({ "modelName": "n", "matchPattern": "x", "inputPrice": 1, "unit": "ODD" }), "unit"),
         (
             json!({ "modelName": "n", "matchPattern": "x", "inputPrice": 1, "startDate": "no" }),
             "startDate",
@@ -350,24 +274,14 @@ async fn a_connection_takes_secrets_and_never_shows_them() {
     azure["adapter"] = "azure".into();
     azure["baseURL"] = "https://example.com".into();
     let (status, changed) = send(&app, Method::PUT, path, azure).await;
-    assert_eq!(
-        (status, &changed["id"], &changed["adapter"]),
-        (200, &made["id"], &json!("azure"))
-    );
+    assert_eq!((status, &changed["id"], &changed["adapter"]), (200, &made["id"], &json!("azure")));
     let list = app.client.get(path).await.unwrap();
     let text = list.text();
-    assert!(
-        !text.contains("very-secret") && !text.contains("hidden-value"),
-        "{text}"
-    );
+    assert!(!text.contains("very-secret") && !text.contains("hidden-value"), "{text}");
     let database = app.data_dir().join("perpend.db");
     for file in [database.clone(), database.with_extension("db-wal")] {
         let bytes = std::fs::read(&file).unwrap_or_default();
-        assert!(
-            !bytes.windows(11).any(|part| part == b"very-secret"),
-            "{}",
-            file.display()
-        );
+        assert!(!bytes.windows(11).any(|part| part == b"very-secret"), "{}", file.display());
     }
     let with = |changes: Value| {
         let mut body = connection.clone();
@@ -383,34 +297,16 @@ async fn a_connection_takes_secrets_and_never_shows_them() {
         (with(json!({ "config": { "region": "x" } })), "config"),
         (with(json!({ "baseURL": "file:///etc" })), "baseURL"),
         (with(json!({ "secretKey": "" })), "secretKey"),
-        (
-            with(json!({ "extraHeaders": { "a b": "x" } })),
-            "extraHeaders",
-        ),
+        (with(json!({ "extraHeaders": { "a b": "x" } })), "extraHeaders"),
     ] {
         let (status, answer) = send(&app, Method::PUT, path, wrong.clone()).await;
         assert_eq!(status, 400, "{wrong}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(field),
-            "{answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().contains(field), "{answer}");
     }
     let one = format!("{path}/{}", made["id"].as_str().unwrap());
     let theirs = app.other_project().await.unwrap();
-    assert_eq!(
-        theirs
-            .json(Method::DELETE, &one, &json!({}))
-            .await
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(theirs.json(Method::DELETE, &one, &json!({})).await.unwrap().status, 404);
     assert_eq!(send(&app, Method::DELETE, &one, json!({})).await.0, 200);
     assert_eq!(get(&app, path).await["data"], json!([]));
-    assert_eq!(
-        send(&app, Method::POST, OTLP, json!({ "resourceSpans": [] }))
-            .await
-            .0,
-        200
-    );
+    assert_eq!(send(&app, Method::POST, OTLP, json!({ "resourceSpans": [] })).await.0, 200);
 }

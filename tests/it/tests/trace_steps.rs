@@ -63,12 +63,7 @@ async fn a_search_over_the_api_goes_on_behind_each_part_and_repeats_nothing() ->
     assert_eq!(of_trace["data"][0]["observationId"], Value::Null);
     assert_eq!(of_trace["data"][0]["places"][0]["part"], "id");
     let too_long = format!("find?text={}", "a".repeat(1_001));
-    for wrong in [
-        "find",
-        "find?text=",
-        too_long.as_str(),
-        "find?text=a&after=b",
-    ] {
+    for wrong in ["find", "find?text=", too_long.as_str(), "find?text=a&after=b"] {
         let answer = app.client.get(&path(wrong)).await?;
         assert_eq!(answer.status, 400, "{wrong}: {}", answer.text());
     }
@@ -87,24 +82,12 @@ async fn the_outline_of_a_trace_is_read_in_windows_of_rows_in_reading_order() ->
     let [root, answer] = [&window["data"][0], &window["data"][1]];
     assert_eq!(root["id"], json!(Trace::span_id(1)));
     assert_eq!(root["parentObservationId"], Value::Null);
-    assert_eq!(
-        (&root["depth"], &root["descendants"]),
-        (&json!(0), &json!(300))
-    );
+    assert_eq!((&root["depth"], &root["descendants"]), (&json!(0), &json!(300)));
     assert_eq!(answer["parentObservationId"], root["id"]);
-    assert_eq!(
-        (&answer["depth"], &answer["descendants"]),
-        (&json!(1), &json!(0))
-    );
-    assert_eq!(
-        (&answer["type"], &answer["name"]),
-        (&json!("GENERATION"), &json!("answer 0"))
-    );
+    assert_eq!((&answer["depth"], &answer["descendants"]), (&json!(1), &json!(0)));
+    assert_eq!((&answer["type"], &answer["name"]), (&json!("GENERATION"), &json!("answer 0")));
     // What is unknown is not zero.
-    assert_eq!(
-        (&answer["totalTokens"], &answer["totalCost"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&answer["totalTokens"], &answer["totalCost"]), (&Value::Null, &Value::Null));
     let mut ids = Vec::new();
     for at in [0, 150, 300, 450] {
         let window = get(&app, &format!("outline?at={at}&n=150")).await?;

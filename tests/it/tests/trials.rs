@@ -38,10 +38,7 @@ fn replies() -> Value {
 
 /// The generation of a trace.
 async fn target(app: &TestApp, trace: &Trace) -> Value {
-    let path = format!(
-        "/api/public/v2/observations?traceId={}&type=GENERATION",
-        trace.id
-    );
+    let path = format!("/api/public/v2/observations?traceId={}&type=GENERATION", trace.id);
     let listed = app.wait_for(&path, |listed| count(listed) == 1).await;
     let observation = listed.unwrap()["data"][0]["id"].clone();
     json!({ "traceId": trace.id, "observationId": observation })
@@ -103,16 +100,11 @@ async fn equal_story(app: TestApp) {
     assert_eq!(status, 200, "{again}");
     app.rule(evaluator, generations()).await.unwrap();
     // A rule scores what comes after it was made.
-    for (at, text) in ["Thank you for waiting.", "How rude you are."]
-        .iter()
-        .enumerate()
-    {
+    for (at, text) in ["Thank you for waiting.", "How rude you are."].iter().enumerate() {
         let trace = Trace::new(3 + at as u64, "ticket").generation("answer", text);
         app.ingest(&trace).await.unwrap();
         let live = app.scores(at + 1).await.unwrap();
-        let live = live
-            .iter()
-            .find(|score| score["subject"].to_string().contains(&trace.id));
+        let live = live.iter().find(|score| score["subject"].to_string().contains(&trace.id));
         let live = common(live.unwrap());
         for tried in [&tried, &again] {
             assert_eq!(common(&tried["data"][at]["scores"][0]), live);
@@ -159,11 +151,7 @@ async fn an_item_written_by_hand_is_judged_as_it_is_and_what_fails_says_why_besi
     assert_eq!(status, 200, "{tried}");
     let result = &tried["data"][0];
     assert_eq!(result["scores"][0]["value"], 0.1, "{tried}");
-    assert_eq!(
-        (&result["item"], &result["traceId"]),
-        (&item, &Value::Null),
-        "{tried}"
-    );
+    assert_eq!((&result["item"], &result["traceId"]), (&item, &Value::Null), "{tried}");
     // No price is known for this model.
     assert_eq!(result["costUsd"], Value::Null, "{tried}");
 
@@ -175,15 +163,8 @@ async fn an_item_written_by_hand_is_judged_as_it_is_and_what_fails_says_why_besi
     let (status, tried) = call(&app, Method::POST, TRIAL, trial).await;
     assert_eq!(status, 200, "{tried}");
     let classes = [0, 1].map(|at| &tried["data"][at]["errorClass"]);
-    assert_eq!(
-        classes,
-        ["upstream_unavailable", "target_missing"],
-        "{tried}"
-    );
-    assert_eq!(
-        tried["data"][0]["modelCalls"][0]["errorClass"],
-        "upstream_unavailable"
-    );
+    assert_eq!(classes, ["upstream_unavailable", "target_missing"], "{tried}");
+    assert_eq!(tried["data"][0]["modelCalls"][0]["errorClass"], "upstream_unavailable");
     let trial = json!({ "evaluator": draft, "targets": [there] });
     let (_, tried) = call(&app, Method::POST, TRIAL, trial.clone()).await;
     let class = &tried["data"][0]["errorClass"];
@@ -200,10 +181,8 @@ async fn an_item_written_by_hand_is_judged_as_it_is_and_what_fails_says_why_besi
 #[tokio::test]
 async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
     let app = TestApp::new().await.unwrap();
-    let exact = app
-        .evaluator("perpend/text", "contains-any", json!({ "terms": ["x"] }))
-        .await
-        .unwrap();
+    let exact =
+        app.evaluator("perpend/text", "contains-any", json!({ "terms": ["x"] })).await.unwrap();
     let item = json!({ "output": "x" });
     let trace = Trace::new(1, "t").id;
     let many: Vec<Value> = (0..21).map(|_| json!({ "traceId": trace })).collect();
@@ -211,17 +190,9 @@ async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
     for (body, status, part) in [
         (json!({ "item": item }), 400, "evaluatorId"),
         (json!({ "evaluatorId": exact }), 400, "targets"),
-        (
-            json!({ "evaluatorId": exact, "targets": [] }),
-            400,
-            "targets",
-        ),
+        (json!({ "evaluatorId": exact, "targets": [] }), 400, "targets"),
         (json!({ "evaluatorId": exact, "targets": many }), 400, "20"),
-        (
-            json!({ "evaluatorId": exact, "targets": many[..1], "item": item }),
-            400,
-            "targets",
-        ),
+        (json!({ "evaluatorId": exact, "targets": many[..1], "item": item }), 400, "targets"),
         (
             json!({ "evaluatorId": exact, "targets": [{ "traceId": "" }] }),
             400,
@@ -232,21 +203,9 @@ async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
             400,
             "nowhere",
         ),
-        (
-            json!({ "evaluatorId": exact, "item": item, "onMissing": "maybe" }),
-            400,
-            "onMissing",
-        ),
-        (
-            json!({ "evaluatorId": exact, "item": item, "version": 2 }),
-            404,
-            "version",
-        ),
-        (
-            json!({ "evaluatorId": "nobody", "item": item }),
-            404,
-            "evaluator",
-        ),
+        (json!({ "evaluatorId": exact, "item": item, "onMissing": "maybe" }), 400, "onMissing"),
+        (json!({ "evaluatorId": exact, "item": item, "version": 2 }), 404, "version"),
+        (json!({ "evaluatorId": "nobody", "item": item }), 404, "evaluator"),
         (json!({ "evaluatorId": exact, "item": item }), 200, "1 of 1"),
     ] {
         let (answered, said) = call(&app, Method::POST, TRIAL, body.clone()).await;

@@ -68,10 +68,7 @@ fn writes(n: usize) -> Vec<(Method, &'static str, Value)> {
         (
             Method::POST,
             "/api/public/ingestion",
-            event(
-                "generation-create",
-                json!({ "id": "o", "traceId": "t", "name": n.to_string() }),
-            ),
+            event("generation-create", json!({ "id": "o", "traceId": "t", "name": n.to_string() })),
         ),
         (Method::POST, "/api/public/otel/v1/traces", span),
         (
@@ -132,21 +129,14 @@ async fn a_label_is_taken_from_a_version_and_an_empty_change_is_refused() -> any
     assert_eq!(change(json!({ "newLabels": [] })).await.status, 400);
     let latest = json!({ "newLabels": [], "removeLabels": ["latest"] });
     assert_eq!(change(latest).await.status, 400);
-    let listed = app
-        .client
-        .get(&format!("{prompts}?label=candidate"))
-        .await?
-        .json();
+    let listed = app.client.get(&format!("{prompts}?label=candidate")).await?.json();
     assert_eq!(listed["data"][0]["versions"], json!([2]));
     let removed = change(json!({ "newLabels": [], "removeLabels": ["candidate"] })).await;
     assert_eq!(
         (removed.status.as_u16(), removed.json()["labels"].clone()),
         (200, json!(["latest"]))
     );
-    let gone = app
-        .client
-        .get(&format!("{prompts}/p?label=candidate"))
-        .await?;
+    let gone = app.client.get(&format!("{prompts}/p?label=candidate")).await?;
     assert_eq!(gone.status, 404);
     app.stop().await
 }

@@ -38,17 +38,13 @@ async fn sent(app: &TestApp, number: u64, output: &str) -> Vec<Value> {
 
 /// The only execution of a trace in which a version ran in the shadow, once it has ended.
 async fn in_the_shadow(app: &TestApp, number: u64) -> Value {
-    let path = format!(
-        "/api/v1/executions?traceId={}",
-        perpend_it::trace_id(number)
-    );
+    let path = format!("/api/v1/executions?traceId={}", perpend_it::trace_id(number));
     let shadow = |listed: &Value| {
         let mut all = listed["data"].as_array().unwrap().iter();
         all.find(|each| each["shadowVersion"].is_number()).cloned()
     };
-    let listed = app.wait_for(&path, |listed| {
-        shadow(listed).is_some_and(|each| each["state"] == "completed")
-    });
+    let listed = app
+        .wait_for(&path, |listed| shadow(listed).is_some_and(|each| each["state"] == "completed"));
     let id = shadow(&listed.await.unwrap()).unwrap()["id"].clone();
     let path = format!("/api/v1/executions/{}", id.as_str().unwrap());
     app.client.get(&path).await.unwrap().json()
@@ -153,10 +149,7 @@ async fn a_version_in_the_shadow_whose_model_is_gone_stops_nobody() {
     app.rule(evaluator, more).await.unwrap();
     for number in 1..4 {
         assert_eq!(sent(&app, number, "gone").await[0]["value"], 0.9);
-        let path = format!(
-            "/api/v1/executions?traceId={}",
-            perpend_it::trace_id(number)
-        );
+        let path = format!("/api/v1/executions?traceId={}", perpend_it::trace_id(number));
         let ended = app.wait_for(&path, |listed| {
             let mut all = listed["data"].as_array().unwrap().iter();
             all.any(|each| each["shadowVersion"] == 2 && each["state"] == "failed")
@@ -181,15 +174,9 @@ async fn a_policy_that_names_no_version_of_the_evaluator_is_refused_with_its_fie
         })
     };
     for (policy, said) in [
-        (
-            json!("pinned:2"),
-            "the newest version of the evaluator is 1",
-        ),
+        (json!("pinned:2"), "the newest version of the evaluator is 1"),
         (json!("shadow:1"), "no other version"),
-        (
-            json!("shadow:4294967296"),
-            "`latest`, `pinned:N` or `shadow:N`",
-        ),
+        (json!("shadow:4294967296"), "`latest`, `pinned:N` or `shadow:N`"),
         (json!("pinned:0"), "`latest`, `pinned:N` or `shadow:N`"),
         (json!("pinned:+1"), "`latest`, `pinned:N` or `shadow:N`"),
         (json!("newest"), "`latest`, `pinned:N` or `shadow:N`"),

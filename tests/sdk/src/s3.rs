@@ -49,11 +49,7 @@ impl S3 {
         let http = Client::new(&origin).with_authorization(
             "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
         );
-        Ok(Self {
-            origin,
-            http,
-            _process: process,
-        })
+        Ok(Self { origin, http, _process: process })
     }
 
     /// Makes a bucket.
@@ -71,8 +67,7 @@ impl S3 {
     /// When it is refused.
     pub async fn delete_bucket(&self, bucket: &str) -> anyhow::Result<()> {
         for name in self.names(bucket).await? {
-            self.ask(Method::DELETE, &format!("/{bucket}/{name}"))
-                .await?;
+            self.ask(Method::DELETE, &format!("/{bucket}/{name}")).await?;
         }
         self.ask(Method::DELETE, &format!("/{bucket}")).await?;
         Ok(())
@@ -83,14 +78,10 @@ impl S3 {
     /// # Errors
     /// When there is no such bucket.
     pub async fn names(&self, bucket: &str) -> anyhow::Result<Vec<String>> {
-        let listed = self
-            .ask(Method::GET, &format!("/{bucket}?list-type=2"))
-            .await?;
+        let listed = self.ask(Method::GET, &format!("/{bucket}?list-type=2")).await?;
         let listed = String::from_utf8(listed)?;
         let names = listed.split("<Key>").skip(1);
-        Ok(names
-            .filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned()))
-            .collect())
+        Ok(names.filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned())).collect())
     }
 
     /// A file, unpacked when its name says that it is packed.

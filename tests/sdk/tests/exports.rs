@@ -33,11 +33,7 @@ impl Ground {
         s3.make_bucket("bucket").await?;
         let projects = app.client.get("/api/public/projects").await?.json();
         let project = projects["data"][0]["id"].as_str().context("no project")?;
-        Ok(Self {
-            project: project.to_owned(),
-            app,
-            s3,
-        })
+        Ok(Self { project: project.to_owned(), app, s3 })
     }
 
     /// Sets the export up; `more` are further members. Its id.
@@ -117,22 +113,13 @@ async fn each_window_is_written_once(
 
     let files = ground.files("observations").await?;
     let name = first_sync.replace([':', '.'], "-");
-    assert!(
-        files[0].ends_with(&format!("/{name}.jsonl.gz")),
-        "{files:?}"
-    );
+    assert!(files[0].ends_with(&format!("/{name}.jsonl.gz")), "{files:?}");
     let rows = ground.rows(&files).await?;
     let shown = app.client.get("/api/public/observations").await?.json();
-    assert_eq!(
-        (rows.len(), shown["data"].as_array().map(Vec::len)),
-        (2, Some(2))
-    );
+    assert_eq!((rows.len(), shown["data"].as_array().map(Vec::len)), (2, Some(2)));
     for row in &rows {
         let shown = shown["data"].as_array().context("no list")?;
-        let same = shown
-            .iter()
-            .find(|one| one["id"] == row["id"])
-            .context("not listed")?;
+        let same = shown.iter().find(|one| one["id"] == row["id"]).context("not listed")?;
         for (column, field) in [
             ("trace_id", "traceId"),
             ("type", "type"),
@@ -148,15 +135,9 @@ async fn each_window_is_written_once(
         assert_eq!(row["project_id"], ground.project.as_str());
     }
     let traces = ground.rows(&ground.files("traces").await?).await?;
-    assert_eq!(
-        (ids(&traces), &traces[0]["name"]),
-        (vec![trace.id.as_str()], &json!("checkout"))
-    );
+    assert_eq!((ids(&traces), &traces[0]["name"]), (vec![trace.id.as_str()], &json!("checkout")));
     let scores = ground.rows(&ground.files("scores").await?).await?;
-    assert_eq!(
-        (ids(&scores), &scores[0]["value"]),
-        (vec!["s1"], &json!(0.5))
-    );
+    assert_eq!((ids(&scores), &scores[0]["value"]), (vec!["s1"], &json!(0.5)));
 
     // Late by its own time, new by that of its arrival; and one that changes.
     app.ingest(&Trace::new(2, "late")).await?;
@@ -169,15 +150,10 @@ async fn each_window_is_written_once(
     let rows = ground.rows(&later[1..]).await?;
     assert_eq!(ids(&rows), [trace_id(2)]);
     let scores = ground.rows(&ground.files("scores").await?[1..]).await?;
-    assert_eq!(
-        (ids(&scores), &scores[0]["value"]),
-        (vec!["s1"], &json!(1.0))
-    );
+    assert_eq!((ids(&scores), &scores[0]["value"]), (vec!["s1"], &json!(1.0)));
     app.clock.advance(2 * HOUR);
     ground.sync(&id).await?;
-    let empty = ground
-        .rows(&ground.files("observations").await?[2..])
-        .await?;
+    let empty = ground.rows(&ground.files("observations").await?[2..]).await?;
     assert!(empty.is_empty(), "{empty:?}");
     ground.app.stop().await
 }
@@ -192,8 +168,7 @@ async fn a_window_that_was_cut_off_goes_on(
     let app = &ground.app;
     let long = "word ".repeat(10_000);
     for n in 1..=120 {
-        app.ingest(&Trace::new(n, "step").generation("answer", &long))
-            .await?;
+        app.ingest(&Trace::new(n, "step").generation("answer", &long)).await?;
     }
     app.clock.advance(HOUR);
     let id = ground.export(json!({ "compressed": false })).await?;
@@ -201,10 +176,8 @@ async fn a_window_that_was_cut_off_goes_on(
     let whole = ground.files("observations").await?;
     assert!(2 < whole.len(), "{whole:?}");
     let rows = ground.rows(&whole).await?;
-    let unique: BTreeSet<_> = rows
-        .iter()
-        .map(|row| (row["trace_id"].as_str(), row["id"].as_str()))
-        .collect();
+    let unique: BTreeSet<_> =
+        rows.iter().map(|row| (row["trace_id"].as_str(), row["id"].as_str())).collect();
     assert_eq!((rows.len(), unique.len()), (240, 240));
 
     // As a server leaves it that ends after the second file of another window.
@@ -212,43 +185,23 @@ async fn a_window_that_was_cut_off_goes_on(
     app.clock.advance(2 * HOUR);
     let (fence, now) = (77, app.clock.now());
     let store = &app.app.store;
-    let claimed = store
-        .catalog
-        .claim_blob_export(fence, now.plus_millis(1_000), now)
-        .await?;
+    let claimed = store.catalog.claim_blob_export(fence, now.plus_millis(1_000), now).await?;
     if claimed.is_some() {
         let project = ProjectId::new(&ground.project)?;
         let lease = ExportLease { project, fence };
-        let place = ExportPlace {
-            n_tables: 1,
-            n_files: 1,
-            after: None,
-        };
+        let place = ExportPlace { n_tables: 1, n_files: 1, after: None };
         let end = now.plus_millis(-30 * 60_000);
         let until = now.plus_millis(1_000);
-        assert!(
-            store
-                .catalog
-                .advance_blob_export(&lease, until, end, &place)
-                .await?
-        );
+        assert!(store.catalog.advance_blob_export(&lease, until, end, &place).await?);
         app.clock.advance(Duration::from_secs(2));
         ground.sync(&id).await?;
         let end = end.to_string().replace([':', '.'], "-");
         let mut written = ground.files("observations").await?;
         written.retain(|name| !whole.contains(name));
-        assert!(
-            written[0].ends_with(&format!("/{end}-0002.jsonl")),
-            "{written:?}"
-        );
+        assert!(written[0].ends_with(&format!("/{end}-0002.jsonl")), "{written:?}");
         assert_eq!(ground.rows(&written).await?.len(), 1);
         assert_eq!(
-            ground
-                .files("traces")
-                .await?
-                .iter()
-                .filter(|name| name.contains(&end))
-                .count(),
+            ground.files("traces").await?.iter().filter(|name| name.contains(&end)).count(),
             0
         );
         assert_eq!(ground.files("scores").await?.len(), 2);
@@ -265,14 +218,8 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
     let app = &ground.app;
     app.ingest(&Trace::new(1, "checkout")).await?;
     let nowhere = ground.export(json!({ "bucketName": "nowhere" })).await;
-    let refused = nowhere
-        .err()
-        .context("a bucket that is not there was taken")?
-        .to_string();
-    assert!(
-        refused.contains("bucketName") && refused.contains("NoSuchBucket"),
-        "{refused}"
-    );
+    let refused = nowhere.err().context("a bucket that is not there was taken")?.to_string();
+    assert!(refused.contains("bucketName") && refused.contains("NoSuchBucket"), "{refused}");
 
     let id = ground.export(json!({})).await?;
     ground.sync(&id).await?;
@@ -290,10 +237,7 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
     let path = format!("{INTEGRATIONS}/{id}");
     let is_over = |status: &Value| status["syncStatus"] == "up_to_date";
     let status = wait_for(&app.organizer(), &path, is_over).await?;
-    assert!(
-        status["lastError"].is_null() && status["lastErrorAt"].is_null(),
-        "{status}"
-    );
+    assert!(status["lastError"].is_null() && status["lastErrorAt"].is_null(), "{status}");
     let rows = ground.rows(&ground.files("traces").await?).await?;
     assert_eq!(ids(&rows), [trace_id(1)]);
     ground.app.stop().await
@@ -306,8 +250,7 @@ async fn files_are_of_the_type_and_have_the_columns_asked_for(
 ) -> anyhow::Result<()> {
     let ground = Ground::new(s3, &settings).await?;
     let app = &ground.app;
-    app.ingest(&Trace::new(1, "checkout").generation("answer", "a, \"b\""))
-        .await?;
+    app.ingest(&Trace::new(1, "checkout").generation("answer", "a, \"b\"")).await?;
     app.clock.advance(HOUR);
     let id = ground
         .export(json!({
@@ -326,10 +269,7 @@ async fn files_are_of_the_type_and_have_the_columns_asked_for(
              release,trace_name"
         )
     );
-    assert!(
-        text.contains(",question,\"a, \"\"b\"\"\",[],,checkout\r\n"),
-        "{text}"
-    );
+    assert!(text.contains(",question,\"a, \"\"b\"\"\",[],,checkout\r\n"), "{text}");
     assert!(ground.files("traces").await?.is_empty());
     assert!(ground.files("observations").await?.is_empty());
     assert_eq!(ground.files("scores").await?.len(), 1);
@@ -351,12 +291,7 @@ async fn files_are_of_the_type_and_have_the_columns_asked_for(
 
     // Nothing from before today, and today ends in the past.
     let id = ground.export(json!({ "exportMode": "FROM_TODAY" })).await?;
-    let status = ground
-        .app
-        .organizer()
-        .get(&format!("{INTEGRATIONS}/{id}"))
-        .await?
-        .json();
+    let status = ground.app.organizer().get(&format!("{INTEGRATIONS}/{id}")).await?.json();
     assert!(status["lastSyncAt"].is_null(), "{status}");
     ground.app.stop().await
 }

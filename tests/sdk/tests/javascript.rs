@@ -26,8 +26,5 @@ fn trial(name: &str, database: Database) -> Trial {
 }
 
 pub(crate) fn all() -> Vec<Trial> {
-    SCRIPTS
-        .iter()
-        .flat_map(|name| Database::ALL.map(|database| trial(name, database)))
-        .collect()
+    SCRIPTS.iter().flat_map(|name| Database::ALL.map(|database| trial(name, database))).collect()
 }

@@ -25,10 +25,7 @@ impl Ground {
         });
         let path = "/api/public/llm-connections";
         made(&server.client, Method::PUT, path, &connection).await?;
-        Ok(Self {
-            server,
-            _data: data,
-        })
+        Ok(Self { server, _data: data })
     }
 
     /// Makes the evaluator and a rule that gives it every generation.
@@ -43,13 +40,7 @@ impl Ground {
             "name": evaluator["name"], "enabled": true, "settleMs": 0, "filter": [generations],
             "evaluatorAssignments": [{ "evaluatorId": judge["id"] }],
         });
-        made(
-            client,
-            Method::POST,
-            "/api/public/v2/evaluation-rules",
-            &rule,
-        )
-        .await?;
+        made(client, Method::POST, "/api/public/v2/evaluation-rules", &rule).await?;
         Ok(())
     }
 
@@ -164,9 +155,6 @@ pub(crate) fn all() -> Vec<Trial> {
             "a_judge_scores_within_its_bounds_with_reasons_and_how_sure_it_is",
             scores_with_their_reasons,
         ),
-        with_local_model(
-            "a_model_without_schemas_is_asked_for_a_call_of_a_tool",
-            the_next_method,
-        ),
+        with_local_model("a_model_without_schemas_is_asked_for_a_call_of_a_tool", the_next_method),
     ]
 }

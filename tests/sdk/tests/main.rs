@@ -9,16 +9,7 @@ mod python;
 use libtest_mimic::Arguments;
 
 fn main() {
-    let of_each = [
-        python::all(),
-        fuzzer::all(),
-        exports::all(),
-        local_model::all(),
-        javascript::all(),
-    ];
-    libtest_mimic::run(
-        &Arguments::from_args(),
-        of_each.into_iter().flatten().collect(),
-    )
-    .exit();
+    let of_each =
+        [python::all(), fuzzer::all(), exports::all(), local_model::all(), javascript::all()];
+    libtest_mimic::run(&Arguments::from_args(), of_each.into_iter().flatten().collect()).exit();
 }

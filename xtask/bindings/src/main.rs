@@ -28,10 +28,8 @@ fn main() -> anyhow::Result<()> {
 /// The contract, and its world of this name.
 fn contract(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../plugin-sdk/wit"
-    )))?;
+    let (package, _) = resolve
+        .push_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin-sdk/wit")))?;
     let world = resolve.select_world(&[package], Some(world))?;
     Ok((resolve, world))
 }
@@ -63,9 +61,7 @@ fn c() -> anyhow::Result<Vec<(String, String)>> {
         ..wit_bindgen_c::Opts::default()
     };
     let files = generated(options.build())?.into_iter();
-    Ok(files
-        .map(|(name, text)| (format!("plugin-sdk/c/{name}"), text))
-        .collect())
+    Ok(files.map(|(name, text)| (format!("plugin-sdk/c/{name}"), text)).collect())
 }
 
 /// The packages below `perpend/internal`.
@@ -98,10 +94,7 @@ fn rust() -> anyhow::Result<Vec<(String, String)>> {
         let package = resolve.push_str("inline", &text)?;
         let world = resolve.select_world(&[package], Some(export))?;
         let types = "super::bindings::perpend::evaluator::types".to_owned();
-        let with = (
-            "perpend:evaluator/types@1.0.0".to_owned(),
-            WithOption::Path(types),
-        );
+        let with = ("perpend:evaluator/types@1.0.0".to_owned(), WithOption::Path(types));
         let module = export.replace('-', "_");
         files.push(rust_world(&module, resolve, world, vec![with])?);
     }

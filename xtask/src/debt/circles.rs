@@ -29,11 +29,7 @@ struct Circle {
 /// Each circle as a sentence with its arrows below, the largest first.
 pub(super) fn found(files: &[File]) -> Vec<String> {
     let sentence = |circle: Circle| {
-        let mut lines = vec![format!(
-            "{} files: {}",
-            circle.files.len(),
-            circle.files.join(", ")
-        )];
+        let mut lines = vec![format!("{} files: {}", circle.files.len(), circle.files.join(", "))];
         lines.extend(circle.arrows);
         lines.join("\n    ")
     };
@@ -73,16 +69,9 @@ fn circles(files: &[File]) -> Vec<Circle> {
 
 impl<'f> Crate<'f> {
     fn new(files: Vec<&'f File>) -> Self {
-        let by_module = files
-            .iter()
-            .enumerate()
-            .map(|(at, file)| (file.module.as_slice(), at));
+        let by_module = files.iter().enumerate().map(|(at, file)| (file.module.as_slice(), at));
         let by_module = by_module.collect();
-        let mut krate = Self {
-            handed_on: vec![BTreeMap::new(); files.len()],
-            files,
-            by_module,
-        };
+        let mut krate = Self { handed_on: vec![BTreeMap::new(); files.len()], files, by_module };
         for at in 0..krate.files.len() {
             let file = krate.files[at];
             for path in uses(&file.code, true) {
@@ -101,9 +90,7 @@ impl<'f> Crate<'f> {
             let mut paths = uses(&file.code, false);
             paths.extend(named(&file.code, &self.children(file)));
             for path in paths {
-                let to = self
-                    .absolute(file, &path)
-                    .and_then(|path| self.defining(&path, 0));
+                let to = self.absolute(file, &path).and_then(|path| self.defining(&path, 0));
                 arrows[from].extend(to.filter(|to| *to != from));
             }
         }
@@ -144,9 +131,8 @@ impl<'f> Crate<'f> {
     /// The file that defines what a path names.
     fn defining(&self, path: &[String], n_steps: usize) -> Option<usize> {
         let longest = (0..=path.len()).rev();
-        let (n, at) = longest
-            .into_iter()
-            .find_map(|n| Some((n, *self.by_module.get(&path[..n])?)))?;
+        let (n, at) =
+            longest.into_iter().find_map(|n| Some((n, *self.by_module.get(&path[..n])?)))?;
         let handed_on = path.get(n).and_then(|name| self.handed_on[at].get(name));
         match handed_on {
             Some(further) if n_steps < 8 => self.defining(further, n_steps + 1),
@@ -184,11 +170,7 @@ fn uses(code: &str, hands_on: bool) -> Vec<Path> {
 fn expand(tree: &str, before: &mut Path, found: &mut Vec<Path>) {
     if let Some((path, group)) = tree.split_once('{') {
         let n = before.len();
-        before.extend(
-            path.split("::")
-                .filter(|one| !one.is_empty())
-                .map(str::to_owned),
-        );
+        before.extend(path.split("::").filter(|one| !one.is_empty()).map(str::to_owned));
         let group = group.strip_suffix('}').unwrap_or(group);
         let mut depth = 0;
         let mut start = 0;
@@ -253,9 +235,7 @@ fn components(arrows: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
         if grouped.contains(&at) || !reached[at].contains(&at) {
             continue;
         }
-        let of = reached[at]
-            .iter()
-            .filter(|other| reached[**other].contains(&at));
+        let of = reached[at].iter().filter(|other| reached[**other].contains(&at));
         let group: Vec<usize> = of.copied().collect();
         grouped.extend(group.iter().copied());
         groups.push(group);
@@ -306,10 +286,8 @@ mod tests {
 
     #[test]
     fn a_parent_that_calls_a_child_that_calls_back_is_one() {
-        let files = [
-            file(&["a"], "mod b;\nfn f() { b::g() }"),
-            file(&["a", "b"], "fn g() { super::f() }"),
-        ];
+        let files =
+            [file(&["a"], "mod b;\nfn f() { b::g() }"), file(&["a", "b"], "fn g() { super::f() }")];
         assert_eq!(found(&files).len(), 1);
     }
 }

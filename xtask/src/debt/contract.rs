@@ -20,9 +20,7 @@ pub(super) fn bare_answers(document: &Value) -> Vec<String> {
         let answers = described["responses"].as_object().into_iter().flatten();
         for (status, answer) in answers.filter(|(status, _)| status.starts_with('2')) {
             let schema = &answer["content"]["application/json"]["schema"];
-            let is_bare = schema
-                .as_object()
-                .is_some_and(|schema| schema.keys().eq(["type"]));
+            let is_bare = schema.as_object().is_some_and(|schema| schema.keys().eq(["type"]));
             if is_bare {
                 found.push(format!("{operation} {status}"));
             }

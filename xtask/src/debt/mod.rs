@@ -38,9 +38,8 @@ struct Counter {
 }
 
 fn counters() -> anyhow::Result<Vec<Counter>> {
-    let document: Value = serde_json::from_str(&std::fs::read_to_string(
-        shell::root().join("docs/openapi.json"),
-    )?)?;
+    let document: Value =
+        serde_json::from_str(&std::fs::read_to_string(shell::root().join("docs/openapi.json"))?)?;
     let files = source::read()?;
     Ok(vec![
         Counter {
@@ -101,10 +100,7 @@ fn reached() -> anyhow::Result<BTreeMap<String, Reached>> {
     let all = all.as_object().context(REACHED)?;
     let of = |(name, value): (&String, &Value)| {
         let number = |member: &str| value[member].as_u64().context(REACHED);
-        let reached = Reached {
-            before: number("before")?,
-            now: number("now")?,
-        };
+        let reached = Reached { before: number("before")?, now: number("now")? };
         Ok((name.clone(), reached))
     };
     all.iter().map(of).collect()
@@ -117,10 +113,7 @@ fn write(counters: &[Counter], reached: &BTreeMap<String, Reached>) -> anyhow::R
         let known = reached.get(counter.name);
         let before = known.map_or(now, |known| known.before);
         let now = known.map_or(now, |known| known.now.min(now));
-        all.insert(
-            counter.name.to_owned(),
-            json!({ "before": before, "now": now }),
-        );
+        all.insert(counter.name.to_owned(), json!({ "before": before, "now": now }));
     }
     let text = serde_json::to_string_pretty(&Value::Object(all))?;
     Ok(std::fs::write(path(), text + "\n")?)
@@ -168,10 +161,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         let rose = known.get(counter.name).is_some_and(|known| known.now < n);
         is_well &= !rose;
         if args.json {
-            rows.insert(
-                counter.name.to_owned(),
-                json!({ "before": before, "now": n }),
-            );
+            rows.insert(counter.name.to_owned(), json!({ "before": before, "now": n }));
             continue;
         }
         let colour = match (rose, n) {
@@ -181,10 +171,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         };
         let row = format!("{:<20} {before:>6} {n:>6}  {}", counter.name, counter.about);
         eprintln!("{}", coloured(colour, &row));
-        let is_shown = args
-            .show
-            .as_deref()
-            .is_some_and(|name| name.is_empty() || name == counter.name);
+        let is_shown =
+            args.show.as_deref().is_some_and(|name| name.is_empty() || name == counter.name);
         if is_shown {
             for place in &counter.places {
                 eprintln!("  {place}");

@@ -53,23 +53,12 @@ pub(super) fn read() -> anyhow::Result<Vec<File>> {
             continue;
         }
         let code = without_comments(&std::fs::read_to_string(shell::root().join(&path))?);
-        let mut module: Vec<String> = inside
-            .trim_end_matches(".rs")
-            .split('/')
-            .map(str::to_owned)
-            .collect();
-        if module
-            .last()
-            .is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str()))
-        {
+        let mut module: Vec<String> =
+            inside.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
             module.pop();
         }
-        files.push(File {
-            krate: krate.to_owned(),
-            module,
-            path,
-            code,
-        });
+        files.push(File { krate: krate.to_owned(), module, path, code });
     }
     Ok(files)
 }
@@ -97,14 +86,11 @@ pub(super) fn naming_sqlx() -> anyhow::Result<Vec<String>> {
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
         let name = package["name"].as_str().unwrap_or_default();
-        let is_of_server = package["manifest_path"]
-            .as_str()
-            .is_some_and(|path| path.contains("/runtime/"));
+        let is_of_server =
+            package["manifest_path"].as_str().is_some_and(|path| path.contains("/runtime/"));
         let names_it = dependencies.any(|one| {
             one["kind"] != "dev"
-                && one["name"]
-                    .as_str()
-                    .is_some_and(|name| name.starts_with("sqlx"))
+                && one["name"].as_str().is_some_and(|name| name.starts_with("sqlx"))
         });
         if is_of_server && names_it && name != "perpend-db" {
             found.push(name.to_owned());
@@ -114,9 +100,7 @@ pub(super) fn naming_sqlx() -> anyhow::Result<Vec<String>> {
 }
 
 pub(super) fn telemetry_statements(files: &[File]) -> Vec<String> {
-    let outside = files
-        .iter()
-        .filter(|file| !file.path.starts_with(TELEMETRY));
+    let outside = files.iter().filter(|file| !file.path.starts_with(TELEMETRY));
     let mut found = Vec::new();
     for file in outside {
         for (at, line) in file.code.lines().enumerate() {
@@ -140,9 +124,8 @@ pub(super) fn untyped_filters(files: &[File]) -> Vec<String> {
     for file in files {
         for (at, line) in file.code.lines().enumerate() {
             let lists = [": Vec<Value>", ": Option<Vec<Value>>", ": &[Value]"];
-            let named = lists
-                .iter()
-                .find_map(|list| line.split(list).next().filter(|name| *name != line));
+            let named =
+                lists.iter().find_map(|list| line.split(list).next().filter(|name| *name != line));
             let name = named.and_then(|before| before.rsplit([' ', '(']).next());
             if name.is_some_and(|name| name.contains("filter") || name.contains("condition")) {
                 found.push(file.at(at, line.trim()));
@@ -186,10 +169,7 @@ mod tests {
     fn a_statement_on_a_telemetry_table_is_counted_where_it_stands() {
         let code =
             "// FROM traces\nconst A: &str = \"\n SELECT 1 FROM traces t\";\n\"INSERT INTO rules\"";
-        assert_eq!(
-            telemetry_statements(&[file(code)]),
-            ["runtime/server/src/lib.rs:3: traces"]
-        );
+        assert_eq!(telemetry_statements(&[file(code)]), ["runtime/server/src/lib.rs:3: traces"]);
     }
 
     #[test]

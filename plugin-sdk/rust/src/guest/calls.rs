@@ -45,10 +45,7 @@ pub(crate) fn complete(request: &Request) -> Result<Completion, ModelError> {
 
 pub(crate) fn complete_all(requests: &[Request]) -> Vec<Result<Completion, ModelError>> {
     let requests: Vec<_> = requests.iter().map(asked).collect();
-    model::complete_all(requests)
-        .into_iter()
-        .map(answered)
-        .collect()
+    model::complete_all(requests).into_iter().map(answered).collect()
 }
 
 pub(crate) fn embed(slot: Option<&str>, texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
@@ -168,9 +165,7 @@ fn answered(answer: Result<Held, model::ModelError>) -> Result<Completion, Model
         tool_calls: calls.collect(),
         model: held.model(),
         from_cache: held.from_cache(),
-        handle: Handle {
-            held: Some(Rc::new(held)),
-        },
+        handle: Handle { held: Some(Rc::new(held)) },
     })
 }
 
@@ -284,9 +279,7 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(
-    Span, Generation, Event, Agent, Tool, Chain, Retriever, Evaluator, Embedding, Guardrail
-);
+kinds!(Span, Generation, Event, Agent, Tool, Chain, Retriever, Evaluator, Embedding, Guardrail);
 
 pub(crate) fn read_input(trace: &str, observation: &str) -> Result<Option<Payload>, TraceError> {
     read(trace_reader::read_input(trace, observation))

@@ -17,9 +17,7 @@ pub trait Host {
     /// # Errors
     /// What the evaluator is to see.
     fn complete(&self, _request: &Request) -> Result<Completion, ModelError> {
-        Err(ModelError::NotGranted(
-            "the capability `model` was not granted".to_owned(),
-        ))
+        Err(ModelError::NotGranted("the capability `model` was not granted".to_owned()))
     }
 
     /// Answers [`embed`](crate::model::embed).
@@ -27,9 +25,7 @@ pub trait Host {
     /// # Errors
     /// What the evaluator is to see.
     fn embed(&self, _slot: Option<&str>, _texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
-        Err(ModelError::NotGranted(
-            "the capability `model` was not granted".to_owned(),
-        ))
+        Err(ModelError::NotGranted("the capability `model` was not granted".to_owned()))
     }
 
     /// Answers [`trace::get`](crate::trace::get).
@@ -189,10 +185,7 @@ pub(crate) fn complete(request: &Request) -> Result<Completion, ModelError> {
 
 pub(crate) fn complete_all(requests: &[Request]) -> Vec<Result<Completion, ModelError>> {
     let host = host();
-    requests
-        .iter()
-        .map(|request| host.complete(request))
-        .collect()
+    requests.iter().map(|request| host.complete(request)).collect()
 }
 
 pub(crate) fn embed(slot: Option<&str>, texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
@@ -277,26 +270,22 @@ pub(crate) fn probabilities(
     choices: &[String],
     place: Place<'_>,
 ) -> Option<Distribution> {
-    let tokens = completion
-        .logprobs
-        .iter()
-        .map(|own| perpend_choices::Token {
-            token: &own.token,
-            logprob: own.logprob,
-            alternatives: own
-                .alternatives
-                .iter()
-                .map(|(text, logprob)| (text.as_str(), *logprob))
-                .collect(),
-        });
+    let tokens = completion.logprobs.iter().map(|own| perpend_choices::Token {
+        token: &own.token,
+        logprob: own.logprob,
+        alternatives: own
+            .alternatives
+            .iter()
+            .map(|(text, logprob)| (text.as_str(), *logprob))
+            .collect(),
+    });
     let tokens: Vec<_> = tokens.collect();
     let place = match place {
         Place::Whole => perpend_choices::Place::Whole,
         Place::Member(name) => perpend_choices::Place::Member(name),
-        Place::Offset(byte) => perpend_choices::Place::Offset {
-            text: &completion.text,
-            byte: byte as u64,
-        },
+        Place::Offset(byte) => {
+            perpend_choices::Place::Offset { text: &completion.text, byte: byte as u64 }
+        }
     };
     let found = perpend_choices::Distribution::of(&tokens, choices, place)?;
     let margin = found.margin();

@@ -20,10 +20,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn invalid(&self, reason: &'static str) -> InvalidJson {
-        InvalidJson {
-            reason,
-            offset: self.at,
-        }
+        InvalidJson { reason, offset: self.at }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -140,11 +137,7 @@ impl Reader<'_> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at == start {
-            Err(self.invalid("a digit is missing"))
-        } else {
-            Ok(())
-        }
+        if self.at == start { Err(self.invalid("a digit is missing")) } else { Ok(()) }
     }
 
     fn string(&mut self) -> Result<String, InvalidJson> {

@@ -51,12 +51,8 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     let put = put.body::<IntegrationInput>();
     routes.add(put, put_integration);
-    let get = Operation::get(
-        "getBucketExportStatus",
-        ONE,
-        "How far an export has come",
-        ExportWrite,
-    );
+    let get =
+        Operation::get("getBucketExportStatus", ONE, "How far an export has come", ExportWrite);
     routes.add(get, get_status);
     let delete = Operation::delete(
         "deleteBucketExport",
@@ -73,12 +69,7 @@ fn words(words: &[&str]) -> Object {
 }
 
 fn kinds() -> Object {
-    words(&[
-        "S3",
-        "S3_COMPATIBLE",
-        "AZURE_BLOB_STORAGE",
-        "GOOGLE_CLOUD_STORAGE",
-    ])
+    words(&["S3", "S3_COMPATIBLE", "AZURE_BLOB_STORAGE", "GOOGLE_CLOUD_STORAGE"])
 }
 
 fn frequencies() -> Object {
@@ -280,8 +271,7 @@ fn bad<T>(field: &str, message: &str) -> Result<T, Problem> {
 }
 
 fn is_made_of(text: &str, more: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
 }
 
 impl IntegrationInput {
@@ -376,15 +366,11 @@ impl IntegrationInput {
         if self.export_source.is_none() {
             return bad(FIELD, "needs exportSource beside it");
         }
-        if let Some(unknown) = groups
-            .iter()
-            .find(|name| exports::groups().all(|known| known != *name))
+        if let Some(unknown) =
+            groups.iter().find(|name| exports::groups().all(|known| known != *name))
         {
             let known: Vec<_> = exports::groups().collect();
-            return bad(
-                FIELD,
-                &format!("{unknown:?} is none of {}", known.join(", ")),
-            );
+            return bad(FIELD, &format!("{unknown:?} is none of {}", known.join(", ")));
         }
         match groups.is_empty() || groups.iter().any(|name| name == "core") {
             true => Ok(()),
@@ -431,14 +417,9 @@ impl IntegrationInput {
     ) -> Result<ExportSettings, Problem> {
         let start = self.start(standing, now)?;
         let same_kind = standing.filter(|settings| settings.kind == self.kind);
-        let access_key_id = self
-            .access_key_id
-            .or_else(|| same_kind?.access_key_id.clone());
+        let access_key_id = self.access_key_id.or_else(|| same_kind?.access_key_id.clone());
         if access_key_id.is_none() && self.kind != BucketKind::GoogleCloudStorage {
-            return bad(
-                "accessKeyId",
-                "is missing: the server lends its own identity to nobody",
-            );
+            return bad("accessKeyId", "is missing: the server lends its own identity to nobody");
         }
         let all = || exports::groups().map(str::to_owned).collect();
         let field_groups = match self.export_field_groups {
@@ -449,11 +430,7 @@ impl IntegrationInput {
         Ok(ExportSettings {
             kind: self.kind,
             bucket: self.bucket_name,
-            endpoint: self
-                .endpoint
-                .as_deref()
-                .map(without_slash)
-                .map(str::to_owned),
+            endpoint: self.endpoint.as_deref().map(without_slash).map(str::to_owned),
             region: self.region,
             access_key_id,
             prefix: self.prefix.unwrap_or_default(),
@@ -528,11 +505,7 @@ async fn list_integrations(
     State(app): State<App>,
     caller: OrganizationAct,
 ) -> Result<Answer<Integrations>, Problem> {
-    let found = app
-        .store
-        .catalog
-        .organization_blob_exports(&caller.organization)
-        .await?;
+    let found = app.store.catalog.organization_blob_exports(&caller.organization).await?;
     let data = found.into_iter().map(Into::into).collect();
     Ok(Answer(Integrations { data }))
 }
@@ -551,9 +524,7 @@ async fn put_integration(
         tracing::error!(error = &error as &dyn std::error::Error, "the vault failed");
         Problem::internal()
     };
-    let kept = standing
-        .as_ref()
-        .filter(|export| input.leads_where(&export.settings));
+    let kept = standing.as_ref().filter(|export| input.leads_where(&export.settings));
     let secret = match (input.secret_access_key.take(), kept) {
         (Some(secret), _) => secret,
         (None, Some(export)) => match app.vault.unseal(&owner, &export.secret) {
@@ -591,10 +562,7 @@ async fn put_integration(
     };
     let export = BlobExport {
         id: app.web.ids.uuid().to_string(),
-        secret: app
-            .vault
-            .seal(&owner, &secret, app.web.ids.as_ref())
-            .map_err(broken)?,
+        secret: app.vault.seal(&owner, &secret, app.web.ids.as_ref()).map_err(broken)?,
         project: project.id,
         settings,
         is_enabled,
@@ -609,11 +577,7 @@ async fn put_integration(
 }
 
 async fn find(app: &App, organization: &OrganizationId, id: &str) -> Result<BlobExport, Problem> {
-    let found = app
-        .store
-        .catalog
-        .organization_blob_export(organization, id)
-        .await?;
+    let found = app.store.catalog.organization_blob_export(organization, id).await?;
     found.ok_or_else(|| Problem::not_found("blob storage integration"))
 }
 
@@ -638,15 +602,10 @@ async fn delete_integration(
     Path(id): Path<String>,
 ) -> Result<Answer<Deleted>, Problem> {
     let export = find(&app, &caller.organization, &id).await?;
-    match app
-        .store
-        .catalog
-        .delete_blob_export(&export.project, &export.id)
-        .await
-    {
-        Ok(()) | Err(perpend_db::Error::NotFound) => Ok(Answer(Deleted {
-            message: "The export was deleted; its files stay where they are",
-        })),
+    match app.store.catalog.delete_blob_export(&export.project, &export.id).await {
+        Ok(()) | Err(perpend_db::Error::NotFound) => {
+            Ok(Answer(Deleted { message: "The export was deleted; its files stay where they are" }))
+        }
         Err(error) => Err(error.into()),
     }
 }

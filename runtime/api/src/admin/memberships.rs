@@ -180,10 +180,7 @@ async fn put_member(
 ) -> Result<Answer<Member>, Problem> {
     let (user, role) = input.read()?;
     let now = app.web.clock.now();
-    let set = app
-        .store
-        .catalog
-        .set_member(&caller.organization, &user, role, now);
+    let set = app.store.catalog.set_member(&caller.organization, &user, role, now);
     Ok(Answer(known(set.await, nobody)?.into()))
 }
 
@@ -194,10 +191,7 @@ async fn delete_member(
 ) -> Result<Answer<Left>, Problem> {
     let user = user_id(&input.user_id)?;
     let now = app.web.clock.now();
-    let removed = app
-        .store
-        .catalog
-        .remove_member(&caller.organization, &user, now);
+    let removed = app.store.catalog.remove_member(&caller.organization, &user, now);
     known(removed.await, nobody)?;
     Ok(left(&user, "The user has left the organization"))
 }
@@ -208,10 +202,7 @@ async fn list_project_members(
     Path(id): Path<String>,
 ) -> Result<Answer<Members>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
-    let members = app
-        .store
-        .catalog
-        .project_members(&caller.organization, &project.id);
+    let members = app.store.catalog.project_members(&caller.organization, &project.id);
     Ok(list(members.await?))
 }
 
@@ -225,9 +216,7 @@ async fn put_project_member(
     let (user, role) = input.read()?;
     let now = app.web.clock.now();
     let set =
-        app.store
-            .catalog
-            .set_project_member(&caller.organization, &project.id, (&user, role), now);
+        app.store.catalog.set_project_member(&caller.organization, &project.id, (&user, role), now);
     let no_member = || Problem::new(Code::NotFound, "no such member of this organization");
     Ok(Answer(known(set.await, no_member)?.into()))
 }
@@ -244,8 +233,5 @@ async fn delete_project_member(
     let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
     known(removed.await, no_role)?;
-    Ok(left(
-        &user,
-        "The user has no role of their own in the project any more",
-    ))
+    Ok(left(&user, "The user has no role of their own in the project any more"))
 }

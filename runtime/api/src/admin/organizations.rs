@@ -36,11 +36,7 @@ async fn list_projects(
     State(app): State<App>,
     caller: OrganizationAct,
 ) -> Result<Json<Value>, Problem> {
-    let projects = app
-        .store
-        .catalog
-        .organization_projects(&caller.organization)
-        .await?;
+    let projects = app.store.catalog.organization_projects(&caller.organization).await?;
     let view = |project: &perpend_catalog::Project| {
         json!({
             "id": project.id,
@@ -58,10 +54,6 @@ async fn list_keys(
     State(app): State<App>,
     caller: OrganizationAct,
 ) -> Result<Answer<ApiKeys>, Problem> {
-    let keys = app
-        .store
-        .catalog
-        .organization_keys(&caller.organization)
-        .await?;
+    let keys = app.store.catalog.organization_keys(&caller.organization).await?;
     Ok(key_views(&keys))
 }

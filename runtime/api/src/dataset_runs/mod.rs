@@ -58,12 +58,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(list.query(page::PAGED), list_runs);
     routes.add(
-        Operation::get(
-            "getDatasetRun",
-            RUN,
-            "One run with its items",
-            ExperimentRead,
-        ),
+        Operation::get("getDatasetRun", RUN, "One run with its items", ExperimentRead),
         get_run,
     );
     routes.add(
@@ -106,23 +101,16 @@ async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<S
         move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
     };
     let observation = input.observation_id.as_deref();
-    let observation = observation
-        .map(ObservationId::to_store)
-        .transpose()
-        .map_err(bad("observationId"))?;
+    let observation =
+        observation.map(ObservationId::to_store).transpose().map_err(bad("observationId"))?;
     match (&input.trace_id, observation) {
-        (Some(trace), _) => Ok(TraceId::to_store(trace)
-            .map_err(bad("traceId"))?
-            .to_string()),
+        (Some(trace), _) => Ok(TraceId::to_store(trace).map_err(bad("traceId"))?.to_string()),
         (None, Some(id)) => {
             let found = app.store.telemetry.observation(project, &id).await?;
             let found = found.ok_or_else(|| Problem::not_found("observation"))?;
             Ok(found.observation.trace_id.to_string())
         }
-        (None, None) => Err(Problem::body(
-            "traceId",
-            "traceId or observationId is needed",
-        )),
+        (None, None) => Err(Problem::body("traceId", "traceId or observationId is needed")),
     }
 }
 
@@ -143,20 +131,11 @@ async fn link_item(
     let created_at = time("createdAt", input.created_at.as_deref())?.unwrap_or(now);
     let trace_id = trace_of(&app, project, &input).await?;
     let missing = || Problem::not_found("dataset item");
-    let item = match app
-        .store
-        .catalog
-        .dataset_item(project, &input.dataset_item_id)
-        .await?
-    {
+    let item = match app.store.catalog.dataset_item(project, &input.dataset_item_id).await? {
         Some(ItemVersion { item, is_deleted }) if !is_deleted || dataset_version.is_some() => item,
         _ => return Err(missing()),
     };
-    let stored = app
-        .store
-        .catalog
-        .dataset_by_id(project, &item.dataset_id)
-        .await?;
+    let stored = app.store.catalog.dataset_by_id(project, &item.dataset_id).await?;
     let dataset = stored.ok_or_else(missing)?.dataset;
     let link = NewLink {
         run_name: input.run_name,
@@ -168,11 +147,7 @@ async fn link_item(
         observation_id: input.observation_id,
         created_at,
     };
-    let made = app
-        .store
-        .telemetry
-        .link_run_item(project, &dataset, &link, now)
-        .await?;
+    let made = app.store.telemetry.link_run_item(project, &dataset, &link, now).await?;
     Ok(Json(link_view(&made)))
 }
 
@@ -208,25 +183,14 @@ async fn list_links(
     caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let needed = |name: &'static str| {
-        params
-            .text(name)
-            .ok_or_else(|| Problem::query(name, "needed"))
-    };
+    let needed =
+        |name: &'static str| params.text(name).ok_or_else(|| Problem::query(name, "needed"));
     let (dataset_id, run_name) = (needed("datasetId")?, needed("runName")?);
     let paging = page::paging(&params)?;
-    let stored = app
-        .store
-        .catalog
-        .dataset_by_id(&caller.project, dataset_id)
-        .await?;
+    let stored = app.store.catalog.dataset_by_id(&caller.project, dataset_id).await?;
     let dataset = stored.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
     let run = named(&app, &caller.project, &dataset, &[run_name]).await?;
-    let found = app
-        .store
-        .telemetry
-        .run_entries(&caller.project, &run, Some(paging))
-        .await?;
+    let found = app.store.telemetry.run_entries(&caller.project, &run, Some(paging)).await?;
     Ok(page::answer(paging, &found, link_view))
 }
 
@@ -239,19 +203,11 @@ async fn recorded(
 ) -> Result<Vec<DatasetRun>, Problem> {
     let all = Period::default();
     let active = app.store.telemetry.span_activity(project, all).await?;
-    let ids: Vec<&str> = active
-        .iter()
-        .map(|(id, _)| id.as_str())
-        .filter(|id| !known.contains(id))
-        .collect();
-    let found = app
-        .store
-        .telemetry
-        .span_experiments(project, &ids, all)
-        .await?;
-    let of_dataset = found
-        .into_iter()
-        .filter(|found| found.link.dataset_id.as_deref() == Some(&dataset.id));
+    let ids: Vec<&str> =
+        active.iter().map(|(id, _)| id.as_str()).filter(|id| !known.contains(id)).collect();
+    let found = app.store.telemetry.span_experiments(project, &ids, all).await?;
+    let of_dataset =
+        found.into_iter().filter(|found| found.link.dataset_id.as_deref() == Some(&dataset.id));
     Ok(of_dataset
         .map(|found| DatasetRun {
             name: found.link.name.unwrap_or_else(|| found.id.clone()),
@@ -274,39 +230,20 @@ async fn runs_of(
     dataset: &Dataset,
     paging: Paging,
 ) -> Result<Numbered<DatasetRun>, Problem> {
-    let linked = app
-        .store
-        .telemetry
-        .run_activity(project, Some(&dataset.id), Period::default())
-        .await?;
+    let linked =
+        app.store.telemetry.run_activity(project, Some(&dataset.id), Period::default()).await?;
     let known: HashSet<&str> = linked.iter().map(|(id, _, _)| id.as_str()).collect();
     let recorded = recorded(app, project, dataset, &known).await?;
-    let mut recorded: HashMap<String, DatasetRun> = recorded
-        .into_iter()
-        .map(|run| (run.id.clone(), run))
-        .collect();
+    let mut recorded: HashMap<String, DatasetRun> =
+        recorded.into_iter().map(|run| (run.id.clone(), run)).collect();
     let heads = linked.iter().map(|(id, made, _)| (*made, id.clone()));
-    let mut heads: Vec<(Timestamp, String)> = heads
-        .chain(
-            recorded
-                .values()
-                .map(|run| (run.created_at, run.id.clone())),
-        )
-        .collect();
+    let mut heads: Vec<(Timestamp, String)> =
+        heads.chain(recorded.values().map(|run| (run.created_at, run.id.clone()))).collect();
     heads.sort_unstable_by(|a, b| b.cmp(a));
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let shown: Vec<&str> = heads
-        .iter()
-        .skip(skip)
-        .take(paging.limit as usize)
-        .map(|(_, id)| id.as_str())
-        .collect();
-    for run in app
-        .store
-        .telemetry
-        .dataset_runs_by_id(project, &shown)
-        .await?
-    {
+    let shown: Vec<&str> =
+        heads.iter().skip(skip).take(paging.limit as usize).map(|(_, id)| id.as_str()).collect();
+    for run in app.store.telemetry.dataset_runs_by_id(project, &shown).await? {
         recorded.insert(run.id.clone(), run);
     }
     Ok(Numbered {
@@ -322,9 +259,7 @@ async fn list_runs(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let dataset = datasets::existing::existing(&app, &caller, &name)
-        .await?
-        .dataset;
+    let dataset = datasets::existing::existing(&app, &caller, &name).await?.dataset;
     let found = runs_of(&app, &caller.project, &dataset, paging).await?;
     Ok(page::answer(paging, &found, run_view))
 }
@@ -355,9 +290,7 @@ async fn existing(
     caller: &Act,
     (dataset, name): &(String, String),
 ) -> Result<DatasetRun, Problem> {
-    let dataset = datasets::existing::existing(app, caller, dataset)
-        .await?
-        .dataset;
+    let dataset = datasets::existing::existing(app, caller, dataset).await?.dataset;
     let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
     let decoded = decoded.map_or_else(|_| name.clone(), |name| name.into_owned());
     named(app, &caller.project, &dataset, &[name, &decoded]).await
@@ -369,11 +302,7 @@ async fn get_run(
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let run = existing(&app, &caller, &names).await?;
-    let items = app
-        .store
-        .telemetry
-        .run_entries(&caller.project, &run, None)
-        .await?;
+    let items = app.store.telemetry.run_entries(&caller.project, &run, None).await?;
     let mut view = run_view(&run);
     view["datasetRunItems"] = items.items.iter().map(link_view).collect();
     Ok(Json(view))
@@ -385,11 +314,6 @@ async fn delete_run(
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let run = existing(&app, &caller, &names).await?;
-    app.store
-        .telemetry
-        .delete_dataset_run(&caller.project, &run.id, app.web.clock.now())
-        .await?;
-    Ok(Json(
-        json!({ "message": "Dataset run successfully deleted" }),
-    ))
+    app.store.telemetry.delete_dataset_run(&caller.project, &run.id, app.web.clock.now()).await?;
+    Ok(Json(json!({ "message": "Dataset run successfully deleted" })))
 }

@@ -39,16 +39,8 @@ const LIST: &[Param] = &[
     page::LIMIT,
     param("datasetName", "string", "Items of this dataset."),
     param("sourceTraceId", "string", "Made from this trace."),
-    param(
-        "sourceObservationId",
-        "string",
-        "Made from this observation.",
-    ),
-    param(
-        "version",
-        "date-time",
-        "As they were at this moment; needs datasetName.",
-    ),
+    param("sourceObservationId", "string", "Made from this observation."),
+    param("version", "date-time", "As they were at this moment; needs datasetName."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
@@ -67,10 +59,8 @@ pub(super) fn routes(routes: &mut Routes) {
     )
     .query(LIST);
     routes.add(list, list_items);
-    routes.add(
-        Operation::get("getDatasetItem", ONE, "One item as it is now", DatasetRead),
-        get_item,
-    );
+    routes
+        .add(Operation::get("getDatasetItem", ONE, "One item as it is now", DatasetRead), get_item);
     routes.add(
         Operation::delete(
             "deleteDatasetItem",
@@ -113,11 +103,7 @@ impl ItemInput {
         let is_id = |id: &str, max: usize| {
             !id.is_empty() && id.chars().count() <= max && !id.chars().any(char::is_control)
         };
-        if let Some(id) = self
-            .id
-            .as_deref()
-            .filter(|id| !is_id(id, MAX_ITEM_ID_CHARS))
-        {
+        if let Some(id) = self.id.as_deref().filter(|id| !is_id(id, MAX_ITEM_ID_CHARS)) {
             let message =
                 format!("{id:?} is no id: 1 to 255 characters, none of them control characters");
             return Err(Problem::body("id", message));
@@ -127,14 +113,8 @@ impl ItemInput {
             ("sourceObservationId", &self.source_observation_id),
         ];
         for (field, source) in sources {
-            if source
-                .as_deref()
-                .is_some_and(|id| !is_id(id, perpend_domain::ids::MAX_ID_CHARS))
-            {
-                return Err(Problem::body(
-                    field,
-                    perpend_domain::ids::InvalidId.to_string(),
-                ));
+            if source.as_deref().is_some_and(|id| !is_id(id, perpend_domain::ids::MAX_ID_CHARS)) {
+                return Err(Problem::body(field, perpend_domain::ids::InvalidId.to_string()));
             }
         }
         let status = match self.status.as_deref() {
@@ -167,29 +147,17 @@ async fn put_item(
     let name = input.dataset_name.clone();
     let (id, patch) = input.check()?;
     let id = id.unwrap_or_else(|| app.web.ids.uuid().to_string());
-    let _turn = app
-        .writers
-        .enter(&caller.project, "dataset item", &id)
-        .await;
+    let _turn = app.writers.enter(&caller.project, "dataset item", &id).await;
     for _ in 0..MAX_TRIES {
         let stored = super::existing::existing(&app, &caller, &name).await?;
         let standing = app.store.catalog.dataset_item(&caller.project, &id).await?;
-        if standing
-            .as_ref()
-            .is_some_and(|known| known.item.dataset_id != stored.dataset.id)
-        {
-            return Err(Problem::new(
-                Code::Conflict,
-                "an item of another dataset has this id",
-            ));
+        if standing.as_ref().is_some_and(|known| known.item.dataset_id != stored.dataset.id) {
+            return Err(Problem::new(Code::Conflict, "an item of another dataset has this id"));
         }
         let now = app.web.clock.now();
         let seen = standing.as_ref().map(|version| version.item.valid_from);
         let item = match standing {
-            Some(ItemVersion {
-                item,
-                is_deleted: false,
-            }) => {
+            Some(ItemVersion { item, is_deleted: false }) => {
                 let next = item.patched(patch.clone(), now);
                 if next == item {
                     return shown(&app, &caller.project, &origin, &item).await.map(Json);
@@ -197,26 +165,16 @@ async fn put_item(
                 next
             }
             // What was deleted begins anew.
-            Some(ItemVersion {
-                item,
-                is_deleted: true,
-            }) => {
+            Some(ItemVersion { item, is_deleted: true }) => {
                 let moment = item.next_moment(now);
                 DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), moment)
             }
             None => DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), now),
         };
         check(&app, &caller.project, &stored.dataset, &item).await?;
-        let version = ItemVersion {
-            item,
-            is_deleted: false,
-        };
+        let version = ItemVersion { item, is_deleted: false };
         let revision = stored.revisions.schema;
-        if app
-            .store
-            .put_dataset_item(&caller.project, &version, seen, revision)
-            .await?
-        {
+        if app.store.put_dataset_item(&caller.project, &version, seen, revision).await? {
             let shown = shown(&app, &caller.project, &origin, &version.item).await;
             return shown.map(Json);
         }
@@ -250,12 +208,7 @@ async fn list_items(
     let paging = page::paging(&params)?;
     let at = params.time("version")?.map(as_of);
     let dataset_id = match params.text("datasetName") {
-        Some(name) => Some(
-            super::existing::existing(&app, &caller, name)
-                .await?
-                .dataset
-                .id,
-        ),
+        Some(name) => Some(super::existing::existing(&app, &caller, name).await?.dataset.id),
         None if at.is_some() => {
             return Err(Problem::query("version", "needs datasetName"));
         }
@@ -318,10 +271,8 @@ impl Parts for Page {
             view["mediaReferences"] = references;
             self.members.push(out, &view)?;
         }
-        self.after = items().next_back().map(|item| Cursor {
-            at: item.created_at,
-            id: item.id.clone(),
-        });
+        self.after =
+            items().next_back().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
         let n_found = u32::try_from(found.len()).unwrap_or(u32::MAX);
         self.n_left = self.n_left.saturating_sub(n_found);
         if is_cut && 0 < self.n_left {
@@ -348,10 +299,7 @@ async fn shown(
 /// The item as it is now.
 async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<DatasetItem, Problem> {
     match app.store.catalog.dataset_item(project, id).await? {
-        Some(ItemVersion {
-            item,
-            is_deleted: false,
-        }) => Ok(item),
+        Some(ItemVersion { item, is_deleted: false }) => Ok(item),
         _ => Err(Problem::not_found("dataset item")),
     }
 }
@@ -372,37 +320,18 @@ async fn delete_item(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let _turn = app
-        .writers
-        .enter(&caller.project, "dataset item", &id)
-        .await;
+    let _turn = app.writers.enter(&caller.project, "dataset item", &id).await;
     for _ in 0..MAX_TRIES {
         let item = existing(&app, &caller.project, &id).await?;
-        let stored = app
-            .store
-            .catalog
-            .dataset_by_id(&caller.project, &item.dataset_id)
-            .await?;
-        let revision = stored
-            .ok_or_else(|| Problem::not_found("dataset item"))?
-            .revisions
-            .schema;
+        let stored = app.store.catalog.dataset_by_id(&caller.project, &item.dataset_id).await?;
+        let revision = stored.ok_or_else(|| Problem::not_found("dataset item"))?.revisions.schema;
         let seen = item.valid_from;
         let gone = ItemVersion {
-            item: DatasetItem {
-                valid_from: item.next_moment(app.web.clock.now()),
-                ..item
-            },
+            item: DatasetItem { valid_from: item.next_moment(app.web.clock.now()), ..item },
             is_deleted: true,
         };
-        if app
-            .store
-            .put_dataset_item(&caller.project, &gone, Some(seen), revision)
-            .await?
-        {
-            return Ok(Json(
-                json!({ "message": "Dataset item successfully deleted" }),
-            ));
+        if app.store.put_dataset_item(&caller.project, &gone, Some(seen), revision).await? {
+            return Ok(Json(json!({ "message": "Dataset item successfully deleted" })));
         }
     }
     Err(busy())
@@ -415,11 +344,7 @@ async fn list_versions(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app
-        .store
-        .catalog
-        .dataset_item_versions(&caller.project, &id, paging)
-        .await?;
+    let found = app.store.catalog.dataset_item_versions(&caller.project, &id, paging).await?;
     if found.n_total == 0 {
         return Err(Problem::not_found("dataset item"));
     }

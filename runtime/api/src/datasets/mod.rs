@@ -47,18 +47,12 @@ pub(super) fn routes(routes: &mut Routes) {
         DatasetWrite,
     );
     routes.add(create.body::<write::DatasetInput>(), write::put_dataset);
-    let list = Operation::get(
-        "listDatasets",
-        ALL,
-        "Datasets by page, the newest first",
-        DatasetRead,
-    )
-    .query(page::PAGED);
+    let list =
+        Operation::get("listDatasets", ALL, "Datasets by page, the newest first", DatasetRead)
+            .query(page::PAGED);
     routes.add(list, list_datasets);
-    routes.add(
-        Operation::get("getDataset", ONE, "One dataset", DatasetRead).query(GET),
-        get_dataset,
-    );
+    routes
+        .add(Operation::get("getDataset", ONE, "One dataset", DatasetRead).query(GET), get_dataset);
     let create = Operation::post(
         "putDatasetV1",
         OLD,
@@ -66,21 +60,12 @@ pub(super) fn routes(routes: &mut Routes) {
         DatasetWrite,
     );
     routes.add(create.body::<write::DatasetInput>(), write::put_old_dataset);
-    let list = Operation::get(
-        "listDatasetsV1",
-        OLD,
-        "Datasets with the ids of their items",
-        DatasetRead,
-    )
-    .query(page::PAGED);
+    let list =
+        Operation::get("listDatasetsV1", OLD, "Datasets with the ids of their items", DatasetRead)
+            .query(page::PAGED);
     routes.add(list, list_old);
     routes.add(
-        Operation::get(
-            "getDatasetV1",
-            OLD_ONE,
-            "One dataset with its items",
-            DatasetRead,
-        ),
+        Operation::get("getDatasetV1", OLD_ONE, "One dataset with its items", DatasetRead),
         get_old,
     );
     let versions = Operation::get(
@@ -100,9 +85,7 @@ async fn list_datasets(
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.datasets(&caller.project, paging).await?;
-    Ok(page::answer(paging, &found, |stored| {
-        view::dataset(&caller.project, &stored.dataset)
-    }))
+    Ok(page::answer(paging, &found, |stored| view::dataset(&caller.project, &stored.dataset)))
 }
 
 async fn get_dataset(
@@ -116,16 +99,9 @@ async fn get_dataset(
         return Ok(Json(view::dataset(&caller.project, &stored.dataset)));
     };
     let at = perpend_domain::dataset::as_of(moment);
-    let then = app
-        .store
-        .catalog
-        .dataset_at(&caller.project, &stored.dataset.id, at)
-        .await?;
+    let then = app.store.catalog.dataset_at(&caller.project, &stored.dataset.id, at).await?;
     let then = then.ok_or_else(|| Problem::not_found("dataset at that moment"))?;
-    Ok(Json(view::dataset(
-        &caller.project,
-        &then.of(&stored.dataset),
-    )))
+    Ok(Json(view::dataset(&caller.project, &then.of(&stored.dataset))))
 }
 
 async fn list_versions(
@@ -136,11 +112,8 @@ async fn list_versions(
 ) -> Result<Json<Value>, Problem> {
     let stored = existing(&app, &caller, &name).await?;
     let paging = page::paging(&params)?;
-    let found = app
-        .store
-        .catalog
-        .dataset_versions(&caller.project, &stored.dataset.id, paging)
-        .await?;
+    let found =
+        app.store.catalog.dataset_versions(&caller.project, &stored.dataset.id, paging).await?;
     Ok(page::answer(paging, &found, |version| {
         let mut view = view::dataset(&caller.project, &version.clone().of(&stored.dataset));
         view["validFrom"] = json!(version.valid_from.to_iso_micros());
@@ -157,14 +130,8 @@ async fn list_old(
     let found = app.store.catalog.datasets(&caller.project, paging).await?;
     let datasets: Vec<&str> = found.items.iter().map(|s| s.dataset.id.as_str()).collect();
     let (store, project) = (&app.store, &caller.project);
-    let mut items = store
-        .catalog
-        .dataset_item_ids(project, &datasets, MAX_INLINE)
-        .await?;
-    let mut runs = store
-        .telemetry
-        .dataset_run_names(project, &datasets, MAX_INLINE)
-        .await?;
+    let mut items = store.catalog.dataset_item_ids(project, &datasets, MAX_INLINE).await?;
+    let mut runs = store.telemetry.dataset_run_names(project, &datasets, MAX_INLINE).await?;
     let mut views = Vec::with_capacity(found.items.len());
     for stored in &found.items {
         let mut view = view::dataset(project, &stored.dataset);
@@ -185,11 +152,8 @@ async fn get_old(
     let id = stored.dataset.id.as_str();
     let mut view = view::dataset(&caller.project, &stored.dataset);
     view["items"] = items_of(&app, &caller, id).await?.into();
-    let mut runs = app
-        .store
-        .telemetry
-        .dataset_run_names(&caller.project, &[id], MAX_INLINE)
-        .await?;
+    let mut runs =
+        app.store.telemetry.dataset_run_names(&caller.project, &[id], MAX_INLINE).await?;
     view["runs"] = runs.remove(id).unwrap_or_default().into();
     Ok(Json(view))
 }
@@ -209,10 +173,7 @@ async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<Value
         );
         let some = some.await?;
         let is_last = some.len() < PER_READ as usize;
-        after = some.last().map(|item| Cursor {
-            at: item.created_at,
-            id: item.id.clone(),
-        });
+        after = some.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
         for item in &some {
             n_bytes += item.input.to_string().len() + item.expected_output.to_string().len();
             shown.push(view::item(item));

@@ -26,11 +26,7 @@ pub(super) struct Violation {
 
 impl Violation {
     fn new(field: &'static str, mismatch: Mismatch) -> Self {
-        Self {
-            field,
-            pointer: mismatch.pointer,
-            message: mismatch.message,
-        }
+        Self { field, pointer: mismatch.pointer, message: mismatch.message }
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -38,10 +34,7 @@ impl Violation {
     }
 
     pub(super) fn to_issue(&self) -> Issue {
-        Issue::new(
-            &format!("{}{}", self.field, self.pointer),
-            self.message.clone(),
-        )
+        Issue::new(&format!("{}{}", self.field, self.pointer), self.message.clone())
     }
 }
 
@@ -84,11 +77,7 @@ pub(super) async fn violations(
     for part in parts(dataset) {
         let schema = schema_text(&part)?;
         let hold = async |values| {
-            let check = SchemaCheck {
-                schema: schema.clone(),
-                kind: SchemaKind::Any,
-                values,
-            };
+            let check = SchemaCheck { schema: schema.clone(), kind: SchemaKind::Any, values };
             app.engine.hold(project, check).await
         };
         let (mut n_done, mut n_most) = (0, items.len());

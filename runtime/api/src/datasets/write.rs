@@ -99,10 +99,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
         if seen.dataset.changes_schema(&next) {
             check_items(app, project, &next).await?;
         }
-        let updated = app
-            .store
-            .catalog
-            .update_dataset(project, &seen, &patch, now);
+        let updated = app.store.catalog.update_dataset(project, &seen, &patch, now);
         if let Some(dataset) = updated.await? {
             return Ok(dataset);
         }
@@ -139,10 +136,7 @@ async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Resul
                 shown
             }));
         }
-        after = items.last().map(|item| Cursor {
-            at: item.created_at,
-            id: item.id.clone(),
-        });
+        after = items.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
         if items.len() < PER_PAGE as usize {
             break;
         }

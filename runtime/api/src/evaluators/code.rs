@@ -37,10 +37,7 @@ impl SourceCode {
     /// # Errors
     /// When there is no source, or too much of it.
     pub(super) fn definition(self) -> Result<Definition, Problem> {
-        let Self {
-            source_code: source,
-            source_code_language: language,
-        } = self;
+        let Self { source_code: source, source_code_language: language } = self;
         if source.trim().is_empty() {
             let message = "INVALID_SOURCE: the source of a function evaluate(ctx) is expected";
             return Err(Problem::body("sourceCode", message));
@@ -54,14 +51,12 @@ impl SourceCode {
         }
         let (plugin, config) = match language {
             Language::Python => (PYTHON_INTERPRETER, json!({ "source": source })),
-            Language::TypeScript => (
-                JAVASCRIPT_INTERPRETER,
-                json!({ "source": source, "language": "typescript" }),
-            ),
-            Language::JavaScript => (
-                JAVASCRIPT_INTERPRETER,
-                json!({ "source": source, "language": "javascript" }),
-            ),
+            Language::TypeScript => {
+                (JAVASCRIPT_INTERPRETER, json!({ "source": source, "language": "typescript" }))
+            }
+            Language::JavaScript => {
+                (JAVASCRIPT_INTERPRETER, json!({ "source": source, "language": "javascript" }))
+            }
         };
         Ok(Definition::of(plugin, SOURCE_EVALUATOR, config))
     }

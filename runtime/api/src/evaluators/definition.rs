@@ -63,12 +63,7 @@ impl Definition {
 
     /// The same with models, which it may ask, and a mapping.
     pub(super) fn asking(self, slots: Vec<Slot>, mapping: Option<Vec<Mapping>>) -> Self {
-        Self {
-            slots,
-            variable_mapping: mapping,
-            grants: Some(vec!["model".to_owned()]),
-            ..self
-        }
+        Self { slots, variable_mapping: mapping, grants: Some(vec!["model".to_owned()]), ..self }
     }
 
     /// A version on another component: its evaluator and mapping, and of its grants those that the other
@@ -82,35 +77,19 @@ impl Definition {
             grants: Some(kept.map(str::to_owned).collect()),
             slots: version.slots.clone(),
             is_moved: true,
-            ..Self::of(
-                &plugin.digest.to_string(),
-                &version.plugin_evaluator,
-                config,
-            )
+            ..Self::of(&plugin.digest.to_string(), &version.plugin_evaluator, config)
         }
     }
 
     /// Finds the plug-in and checks everything against it.
     pub(crate) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
         optional::register(app, &self.plugin).await?;
-        let plugin = app
-            .store
-            .catalog
-            .resolve_plugin(project, &self.plugin)
-            .await?;
+        let plugin = app.store.catalog.resolve_plugin(project, &self.plugin).await?;
         let plugin = plugin.ok_or_else(|| optional::missing(app, &self.plugin))?;
-        let found = plugin
-            .info
-            .evaluators
-            .iter()
-            .find(|info| info.id == self.evaluator);
+        let found = plugin.info.evaluators.iter().find(|info| info.id == self.evaluator);
         let info = found.ok_or_else(|| {
-            let ids: Vec<&str> = plugin
-                .info
-                .evaluators
-                .iter()
-                .map(|info| info.id.as_str())
-                .collect();
+            let ids: Vec<&str> =
+                plugin.info.evaluators.iter().map(|info| info.id.as_str()).collect();
             let message = format!("{} has no evaluator {:?}", plugin.info.name, self.evaluator);
             Problem::new(Code::NotFound, message)
                 .with("field", "evaluator")
@@ -187,9 +166,9 @@ async fn asked_plugin(
         FailureClass::Internal
         | FailureClass::WorkerLost
         | FailureClass::WorkerFull
-        | FailureClass::Cancelled => Err(Problem::unavailable(format!(
-            "the configuration could not be checked: {message}"
-        ))),
+        | FailureClass::Cancelled => {
+            Err(Problem::unavailable(format!("the configuration could not be checked: {message}")))
+        }
         // It does not end, or grows, or traps on this very configuration: it would do so on every item.
         _ => {
             let message =
@@ -211,10 +190,7 @@ fn checked_grants(
     let mut grants = Grants::NONE;
     for name in wanted.unwrap_or_default() {
         grants = grants.with(name).ok_or_else(|| {
-            refuse(format!(
-                "{name:?} is no capability; there are {:?}",
-                Grants::NAMES
-            ))
+            refuse(format!("{name:?} is no capability; there are {:?}", Grants::NAMES))
         })?;
     }
     if let Some(unused) = grants.without(plugin.capabilities).names().first() {
@@ -250,10 +226,7 @@ fn check_grant_of_judge(
     let message = format!(
         "a judge with `large: {large}` reads the trace of its item: send \"grants\": [\"model\",\"trace\"]"
     );
-    Err(Problem::issues(
-        Code::Unprocessable,
-        vec![Issue::new("grants", message)],
-    ))
+    Err(Problem::issues(Code::Unprocessable, vec![Issue::new("grants", message)]))
 }
 
 /// A mapping suits the targets of a kind, and fills what the prompt of a judge asks for.
@@ -280,9 +253,8 @@ fn mapping_problem(field: &str, errors: Vec<MappingError>) -> Problem {
         Some(MappingFault::Path) => Code::InvalidJsonPath,
         _ => Code::InvalidMapping,
     };
-    let first = errors
-        .first()
-        .map(|error| (error.variable.clone(), error.value.clone(), error.index));
+    let first =
+        errors.first().map(|error| (error.variable.clone(), error.value.clone(), error.index));
     let issues: Vec<_> = errors
         .into_iter()
         .map(|error| Issue::new(&format!("{field}[{}]", error.index), error.message))

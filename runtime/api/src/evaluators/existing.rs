@@ -22,10 +22,7 @@ pub(crate) async fn existing(
 pub(crate) fn checked_name(name: &str) -> Result<String, Problem> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        return Err(Problem::body(
-            "name",
-            "1 to 200 characters, none of them control characters",
-        ));
+        return Err(Problem::body("name", "1 to 200 characters, none of them control characters"));
     }
     Ok(name.to_owned())
 }

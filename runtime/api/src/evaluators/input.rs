@@ -46,10 +46,7 @@ pub(super) fn of_kind(kind: Option<&str>, members: &Value) -> Result<Definition,
                 "{other:?} is not a type of evaluator; use \"llm_as_judge\", \"code\" or \"plugin\""
             ),
         )),
-        None => Err(Problem::body(
-            "type",
-            "\"llm_as_judge\", \"code\" or \"plugin\" is required",
-        )),
+        None => Err(Problem::body("type", "\"llm_as_judge\", \"code\" or \"plugin\" is required")),
     }
 }
 
@@ -65,9 +62,7 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     let head = from_value::<Head>(&body);
     if !matches!(kind.as_deref(), Some("llm_as_judge" | "code" | "plugin")) {
         let refused = of_kind(kind.as_deref(), &Value::Null).err();
-        let problems = refused
-            .into_iter()
-            .chain(head.err().filter(|_| kind.is_none()));
+        let problems = refused.into_iter().chain(head.err().filter(|_| kind.is_none()));
         return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
     }
     let mut rest = body;
@@ -77,11 +72,9 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
         }
     }
     match (head, of_kind(kind.as_deref(), &rest)) {
-        (Ok(head), Ok(definition)) => Ok(EvaluatorInput {
-            name: head.name,
-            description: head.description,
-            definition,
-        }),
+        (Ok(head), Ok(definition)) => {
+            Ok(EvaluatorInput { name: head.name, description: head.description, definition })
+        }
         (head, definition) => {
             let problems = head.err().into_iter().chain(definition.err());
             Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal))

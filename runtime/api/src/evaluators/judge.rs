@@ -42,10 +42,7 @@ pub(super) struct JudgeInput {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a text, or a list of messages with role and content"
-)]
+#[serde(untagged, expecting = "expected a text, or a list of messages with role and content")]
 enum Prompt {
     Text(String),
     Messages(Vec<PromptMessage>),
@@ -112,11 +109,7 @@ impl JudgeInput {
             model: model.model,
             params: model.params,
         });
-        let slot = Slot {
-            name: SLOT.to_owned(),
-            model,
-            limits: self.limits.unwrap_or_default(),
-        };
+        let slot = Slot { name: SLOT.to_owned(), model, limits: self.limits.unwrap_or_default() };
         let definition = Definition::of(JUDGES, JUDGE_EVALUATOR, config);
         Ok(definition.asking(vec![slot], self.variable_mapping))
     }

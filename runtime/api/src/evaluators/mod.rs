@@ -63,18 +63,10 @@ pub(super) fn routes(routes: &mut Routes) {
     )
     .body::<NewEvaluator>();
     routes.add(create, create_evaluator);
-    let list = Operation::get(
-        "listEvaluators",
-        LIST,
-        "Evaluators, newest first",
-        EvaluatorRead,
-    )
-    .query(PAGE);
+    let list = Operation::get("listEvaluators", LIST, "Evaluators, newest first", EvaluatorRead)
+        .query(PAGE);
     routes.add(list, list_evaluators);
-    routes.add(
-        Operation::get("getEvaluator", ONE, "One evaluator", EvaluatorRead),
-        get_evaluator,
-    );
+    routes.add(Operation::get("getEvaluator", ONE, "One evaluator", EvaluatorRead), get_evaluator);
     let patch = Operation::patch(
         "updateEvaluator",
         ONE,
@@ -89,13 +81,9 @@ pub(super) fn routes(routes: &mut Routes) {
         EvaluatorWrite,
     );
     routes.add(delete, delete_evaluator);
-    let versions = Operation::get(
-        "listEvaluatorVersions",
-        VERSIONS,
-        "Versions, newest first",
-        EvaluatorRead,
-    )
-    .query(PAGE);
+    let versions =
+        Operation::get("listEvaluatorVersions", VERSIONS, "Versions, newest first", EvaluatorRead)
+            .query(PAGE);
     routes.add(versions, list_versions);
     presets::routes(routes);
     trial::routes(routes);
@@ -115,11 +103,7 @@ pub(super) async fn shown(
     evaluator: &Evaluator,
     headers: &HeaderMap,
 ) -> Result<contract::Evaluator, Problem> {
-    let uses = app
-        .store
-        .catalog
-        .evaluator_uses(project, &evaluator.id)
-        .await?;
+    let uses = app.store.catalog.evaluator_uses(project, &evaluator.id).await?;
     let is_closed = view::is_closed_client(headers);
     Ok(view::evaluator(evaluator, uses, is_closed))
 }
@@ -151,9 +135,7 @@ async fn create_evaluator(
     Body(body): Body<Value>,
 ) -> Result<Answer<contract::Evaluator>, Problem> {
     let made = make(&app, &caller.project, body).await?;
-    shown(&app, &caller.project, &made, &headers)
-        .await
-        .map(Answer)
+    shown(&app, &caller.project, &made, &headers).await.map(Answer)
 }
 
 async fn list_evaluators(
@@ -164,25 +146,14 @@ async fn list_evaluators(
 ) -> Result<Answer<Continued<contract::Evaluator>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
-    let page = app
-        .store
-        .catalog
-        .evaluators(&caller.project, after.as_ref(), limit)
-        .await?;
+    let page = app.store.catalog.evaluators(&caller.project, after.as_ref(), limit).await?;
     let is_closed = view::is_closed_client(&headers);
     let mut data = Vec::with_capacity(page.items.len());
     for evaluator in &page.items {
-        let uses = app
-            .store
-            .catalog
-            .evaluator_uses(&caller.project, &evaluator.id)
-            .await?;
+        let uses = app.store.catalog.evaluator_uses(&caller.project, &evaluator.id).await?;
         data.push(view::evaluator(evaluator, uses, is_closed));
     }
-    Ok(Answer(Continued {
-        data,
-        meta: cursor::meta(page.next.as_ref()),
-    }))
+    Ok(Answer(Continued { data, meta: cursor::meta(page.next.as_ref()) }))
 }
 
 async fn get_evaluator(
@@ -192,9 +163,7 @@ async fn get_evaluator(
     Path(id): Path<String>,
 ) -> Result<Answer<contract::Evaluator>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
-    shown(&app, &caller.project, &evaluator, &headers)
-        .await
-        .map(Answer)
+    shown(&app, &caller.project, &evaluator, &headers).await.map(Answer)
 }
 
 /// Changes an evaluator that was read before.
@@ -210,10 +179,7 @@ pub(super) async fn change(
     let version = match (&patch.kind, patch.rest.is_empty()) {
         (None, true) => None,
         (None, false) => {
-            return Err(Problem::body(
-                "type",
-                "a definition is replaced whole and names its type",
-            ));
+            return Err(Problem::body("type", "a definition is replaced whole and names its type"));
         }
         (Some(kind), _) => {
             let definition = input::of_kind(Some(kind), &Value::Object(patch.rest))?;
@@ -237,9 +203,7 @@ pub(super) async fn change(
         let added = catalog.add_evaluator_version(project, &evaluator.id, &version, now);
         evaluator = added.await?;
         if evaluator.paused.is_some() {
-            catalog
-                .unpause_evaluator(project, &evaluator.id, now)
-                .await?;
+            catalog.unpause_evaluator(project, &evaluator.id, now).await?;
             evaluator.paused = None;
         }
     }
@@ -255,9 +219,7 @@ async fn patch_evaluator(
 ) -> Result<Answer<contract::Evaluator>, Problem> {
     let standing = existing(&app, &caller.project, &id).await?;
     let changed = change(&app, &caller.project, standing, patch).await?;
-    shown(&app, &caller.project, &changed, &headers)
-        .await
-        .map(Answer)
+    shown(&app, &caller.project, &changed, &headers).await.map(Answer)
 }
 
 /// Deletes an evaluator; the scores it made stay.
@@ -298,11 +260,8 @@ async fn list_versions(
             Some(number.ok_or_else(cursor::broken)?)
         }
     };
-    let found = app
-        .store
-        .catalog
-        .evaluator_versions(&caller.project, &evaluator.id, before, limit)
-        .await?;
+    let found =
+        app.store.catalog.evaluator_versions(&caller.project, &evaluator.id, before, limit).await?;
     let is_closed = view::is_closed_client(&headers);
     let view = |version| view::version(version, is_closed);
     // A full page may be the last one; then the next is empty, and says so.

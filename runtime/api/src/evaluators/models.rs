@@ -47,11 +47,7 @@ impl Models {
                 });
             }
         }
-        let mut models = Self {
-            slots,
-            default: None,
-            protocols: HashMap::new(),
-        };
+        let mut models = Self { slots, default: None, protocols: HashMap::new() };
         if !models.slots.is_empty() {
             models.default = app.store.catalog.default_model(project).await?;
             models.protocols = app.store.catalog.protocols(project).await?;
@@ -113,10 +109,8 @@ fn check_slot(info: &EvaluatorInfo, at: usize, slot: &Slot) -> Result<(), Proble
     if info.slots.iter().all(|declared| declared.name != slot.name) {
         let names: Vec<&str> = info.slots.iter().map(|slot| slot.name.as_str()).collect();
         let message = format!("{} has no slot {:?}", info.id, slot.name);
-        let problem = Problem::issues(
-            Code::Unprocessable,
-            vec![Issue::new(&field("name"), message)],
-        );
+        let problem =
+            Problem::issues(Code::Unprocessable, vec![Issue::new(&field("name"), message)]);
         return Err(problem.with("allowedValues", json!(names)));
     }
     if let Some(choice) = &slot.model {
@@ -135,10 +129,9 @@ fn check_slot(info: &EvaluatorInfo, at: usize, slot: &Slot) -> Result<(), Proble
     if 5 < limits.reasks {
         return Err(Problem::body(&field("limits.reasks"), "0 to 5 is expected"));
     }
-    for (name, limit) in [
-        ("maxInputTokens", limits.max_input_tokens),
-        ("maxOutputTokens", limits.max_output_tokens),
-    ] {
+    for (name, limit) in
+        [("maxInputTokens", limits.max_input_tokens), ("maxOutputTokens", limits.max_output_tokens)]
+    {
         if limit == Some(0) {
             let field = field(&format!("limits.{name}"));
             return Err(Problem::body(&field, "1 or more is expected"));

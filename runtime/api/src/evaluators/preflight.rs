@@ -48,10 +48,7 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         mapping: None,
         on_missing: OnMissing::Fail,
         // Whether the model answers now.
-        reuse: Reuse {
-            replies: Replies::Apart,
-            run: 0,
-        },
+        reuse: Reuse { replies: Replies::Apart, run: 0 },
         limit: LIMIT,
     };
     let results = app.scheduler.trial(project, trial).await?;
@@ -70,9 +67,7 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
     let asked = asked.or_else(|| choice.map(|choice| (choice.provider, choice.model)));
     let of_model = asked
         .as_ref()
-        .map_or_else(String::new, |(provider, model)| {
-            format!(" of {model:?} over {provider:?}")
-        });
+        .map_or_else(String::new, |(provider, model)| format!(" of {model:?} over {provider:?}"));
     let message = format!(
         "a test{of_model} for the evaluator {:?} failed with {}: {}",
         judge.name,

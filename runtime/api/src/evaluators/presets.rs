@@ -24,10 +24,7 @@ pub(super) fn routes(routes: &mut Routes) {
 
 async fn list_presets(State(app): State<App>, _: Act) -> Result<Answer<JudgePresets>, Problem> {
     let presets = app.bundle.presets().map_err(|error| {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "a preset cannot be read"
-        );
+        tracing::error!(error = &error as &dyn std::error::Error, "a preset cannot be read");
         Problem::internal()
     })?;
     let data = presets.into_iter().map(shown).collect();

@@ -26,10 +26,7 @@ const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
 /// # Errors
 /// What is wrong, with its place in this field.
 pub(super) fn check_messages(field: &str, messages: &[PromptMessage]) -> Result<(), Problem> {
-    if messages
-        .iter()
-        .all(|message| message.content.trim().is_empty())
-    {
+    if messages.iter().all(|message| message.content.trim().is_empty()) {
         return Err(Problem::body(field, "a prompt is required"));
     }
     let n_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
@@ -141,9 +138,7 @@ pub(super) fn check_placeholders(config: &Value) -> Result<(), Problem> {
         Issue::new("prompt", text)
     });
     let problem = Problem::issues(Code::MissingMapping, issues.collect::<Vec<_>>());
-    Err(problem
-        .with("field", "prompt")
-        .with("variables", json!(malformed)))
+    Err(problem.with("field", "prompt").with("variables", json!(malformed)))
 }
 
 /// The names of the variables of a prompt, in order of first appearance.
@@ -188,15 +183,10 @@ pub(crate) fn check_mapping(
     let missing: Vec<_> = variables.iter().filter(|name| !is_filled(name)).collect();
     if !missing.is_empty() {
         let issues = missing.iter().map(|name| {
-            Issue::new(
-                field,
-                format!("the variable `{name}` of the prompt is not mapped"),
-            )
+            Issue::new(field, format!("the variable `{name}` of the prompt is not mapped"))
         });
         let problem = Problem::issues(Code::MissingMapping, issues.collect::<Vec<_>>());
-        return Err(problem
-            .with("field", field)
-            .with("variables", json!(missing)));
+        return Err(problem.with("field", field).with("variables", json!(missing)));
     }
     for (at, entry) in mapping.iter().enumerate() {
         if !variables.contains(&entry.variable) {

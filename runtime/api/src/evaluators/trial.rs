@@ -71,9 +71,7 @@ async fn try_evaluator(
     let _turn = app.trials.wait(project).await?;
     let results = app.scheduler.trial(project, trial).await?;
     let data = on.iter().zip(results).map(|(on, result)| shown(on, result));
-    Ok(Answer(contract::Trial {
-        data: data.collect(),
-    }))
+    Ok(Answer(contract::Trial { data: data.collect() }))
 }
 
 /// Stored replies answer, unless models are to be asked again.
@@ -90,9 +88,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
     match (&input.targets, &input.item) {
         (Some(targets), None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
             let targets = targets.iter().enumerate();
-            targets
-                .map(|(at, target)| checked_target(at, target))
-                .collect()
+            targets.map(|(at, target)| checked_target(at, target)).collect()
         }
         (Some(_), None) => {
             let message = format!("1 to {MAX_TARGETS} targets are expected");
@@ -103,10 +99,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
             let item = item.map_err(|problem| problem.in_member("item"))?;
             Ok(vec![TrialOn::Written(Box::new(written(item)))])
         }
-        _ => Err(Problem::body(
-            "targets",
-            "either targets or an item is expected",
-        )),
+        _ => Err(Problem::body("targets", "either targets or an item is expected")),
     }
 }
 
@@ -132,10 +125,7 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
             Target::Session(session.map_err(|error| wrong("sessionId", error.to_string()))?)
         }
         (None, None) => {
-            return Err(wrong(
-                "traceId",
-                "is missing, and so is sessionId".to_owned(),
-            ));
+            return Err(wrong("traceId", "is missing, and so is sessionId".to_owned()));
         }
         (Some(_), Some(_)) => {
             let message = "either a trace or a session is expected";
@@ -168,14 +158,10 @@ async fn asked(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Eva
             let made = draft(app, project, body.clone()).await;
             made.map_err(|problem| problem.in_member("evaluator"))
         }
-        (None, Some(_)) => Err(Problem::body(
-            "version",
-            "an evaluator that is not saved has no versions",
-        )),
-        _ => Err(Problem::body(
-            "evaluatorId",
-            "either evaluatorId or evaluator is expected",
-        )),
+        (None, Some(_)) => {
+            Err(Problem::body("version", "an evaluator that is not saved has no versions"))
+        }
+        _ => Err(Problem::body("evaluatorId", "either evaluatorId or evaluator is expected")),
     }
 }
 
@@ -186,10 +172,7 @@ pub(super) async fn at_version(
     evaluator: &Evaluator,
     number: u32,
 ) -> Result<EvaluatorVersion, Problem> {
-    let found = app
-        .store
-        .catalog
-        .evaluator_at(project, &evaluator.id, number);
+    let found = app.store.catalog.evaluator_at(project, &evaluator.id, number);
     let none = || Problem::not_found("version of this evaluator");
     Ok(found.await?.ok_or_else(none)?.version)
 }
@@ -257,9 +240,7 @@ fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
         Ok(scores) => (scores, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let (class, message) = why
-        .map(|why| (why.class.as_str().to_owned(), why.message))
-        .unzip();
+    let (class, message) = why.map(|why| (why.class.as_str().to_owned(), why.message)).unzip();
     contract::TrialResult {
         trace_id: target.and_then(Target::trace).cloned(),
         observation_id: target.and_then(Target::observation).cloned(),
@@ -283,9 +264,7 @@ fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
 pub(crate) fn shown_item(item: Item) -> TrialItem {
     let metadata = item.metadata.as_deref().map(serde_json::from_str);
     let mut metadata: Option<Map<String, Value>> = metadata.and_then(Result::ok);
-    let variables = metadata
-        .as_mut()
-        .and_then(|members| members.shift_remove(VARIABLES));
+    let variables = metadata.as_mut().and_then(|members| members.shift_remove(VARIABLES));
     TrialItem {
         input: item.input.map(|part| part.to_value()),
         output: item.output.map(|part| part.to_value()),

@@ -9,13 +9,9 @@ use super::judge;
 
 /// Whether the caller is a generated client of the compat API, which refuses kinds it does not know.
 pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
-    [
-        "x-fern-language",
-        "x-langfuse-sdk-name",
-        "x_langfuse_sdk_name",
-    ]
-    .iter()
-    .any(|name| headers.contains_key(*name))
+    ["x-fern-language", "x-langfuse-sdk-name", "x_langfuse_sdk_name"]
+        .iter()
+        .any(|name| headers.contains_key(*name))
 }
 
 /// How a version is shown: as it was made, and to a client that knows no plug-ins as source text which says what it
@@ -79,8 +75,5 @@ fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
         _ => "JAVASCRIPT",
     };
     let code = version.config["source"].as_str().unwrap_or_default();
-    Some(Source {
-        code: code.to_owned(),
-        language,
-    })
+    Some(Source { code: code.to_owned(), language })
 }

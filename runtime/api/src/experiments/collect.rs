@@ -76,11 +76,7 @@ pub(super) async fn active(
 ) -> Result<Vec<(Timestamp, String)>, Problem> {
     let mut newest: HashMap<String, Timestamp> = HashMap::new();
     let spans = app.store.telemetry.span_activity(project, period).await?;
-    let runs = app
-        .store
-        .telemetry
-        .run_activity(project, None, period)
-        .await?;
+    let runs = app.store.telemetry.run_activity(project, None, period).await?;
     let runs = runs.into_iter().map(|(id, _, linked)| (id, linked));
     for (id, at) in spans.into_iter().chain(runs) {
         let known = newest.entry(id).or_insert(at);
@@ -101,11 +97,7 @@ pub(super) async fn experiments(
 ) -> Result<Vec<Experiment>, Problem> {
     let store = &app.store;
     let mut found: HashMap<String, Experiment> = HashMap::new();
-    for spans in store
-        .telemetry
-        .span_experiments(project, ids, period)
-        .await?
-    {
+    for spans in store.telemetry.span_experiments(project, ids, period).await? {
         found.insert(spans.id.clone(), Experiment::of_spans(spans));
     }
     for links in store.telemetry.linked_runs(project, ids, period).await? {

@@ -32,11 +32,7 @@ pub(super) const LIST: &[Param] = &[
          dataset when absent.",
     ),
     param("limit", "integer", "1 to 100, 50 when absent."),
-    param(
-        "scoreLimit",
-        "integer",
-        "Scores per item, 1 to 50, 50 when absent.",
-    ),
+    param("scoreLimit", "integer", "Scores per item, 1 to 50, 50 when absent."),
     param("cursor", "string", "`meta.cursor` of the page before."),
     param("experimentId", "string", "Comma list."),
     param("experimentName", "string", "Comma list."),
@@ -49,15 +45,8 @@ pub(super) const LIST: &[Param] = &[
     ),
 ];
 
-const GROUPS: &[&str] = &[
-    "core",
-    "dataset",
-    "io",
-    "metadata",
-    "itemMetadata",
-    "experimentMetadata",
-    "scores",
-];
+const GROUPS: &[&str] =
+    &["core", "dataset", "io", "metadata", "itemMetadata", "experimentMetadata", "scores"];
 const COLUMNS: &[Column] = &[
     Column::new("experimentId", ColumnKind::Options),
     Column::new("experimentName", ColumnKind::Options),
@@ -78,9 +67,7 @@ pub(super) async fn list_items(
     let score_limit = params.int("scoreLimit", 1, 50, 50)?;
     let filter = Filter::parse(&params.filter()?, COLUMNS).map_err(filter_problem)?;
     let after = cursor::place(&params)?;
-    let lists = COLUMNS
-        .iter()
-        .map(|column| (column.id, params.list(column.id)));
+    let lists = COLUMNS.iter().map(|column| (column.id, params.list(column.id)));
     let lists: Vec<_> = lists.filter(|(_, list)| !list.is_empty()).collect();
     let is_wanted = |item: &Item| {
         let is_listed = lists.iter().all(|(column, list)| match item.cell(column) {
@@ -118,14 +105,9 @@ pub(super) async fn list_items(
         let (at, id) = last.place();
         Cursor { at, id }
     });
-    let show = Show {
-        fields,
-        score_limit,
-    };
+    let show = Show { fields, score_limit };
     let data = shown::views(&app, &caller.project, &found, &show).await?;
-    Ok(Json(
-        json!({ "data": data, "meta": cursor::meta(next.as_ref()) }),
-    ))
+    Ok(Json(json!({ "data": data, "meta": cursor::meta(next.as_ref()) })))
 }
 
 /// Which items.
@@ -168,11 +150,7 @@ async fn spans(
         after: None,
     };
     loop {
-        let (page, next) = app
-            .store
-            .telemetry
-            .experiment_spans(project, &query)
-            .await?;
+        let (page, next) = app.store.telemetry.experiment_spans(project, &query).await?;
         for span in page {
             if wanted.add(&mut found, Item::Span(Box::new(span))) {
                 return Ok(found);
@@ -201,10 +179,7 @@ async fn links(
             .links_without_spans(project, which, after.as_ref(), PER_READ)
             .await?;
         let is_last = page.len() < PER_READ as usize;
-        after = page.last().map(|(link, _)| Cursor {
-            at: link.created_at,
-            id: link.id.clone(),
-        });
+        after = page.last().map(|(link, _)| Cursor { at: link.created_at, id: link.id.clone() });
         for parts in page {
             if wanted.add(&mut found, Item::Link(Box::new(parts))) {
                 return Ok(found);

@@ -22,26 +22,14 @@ use crate::state::App;
 pub(super) const LIST: &[Param] = &[
     param("fromStartTime", "date-time", "Items started at or after.").needed(),
     param("toStartTime", "date-time", "Items started before."),
-    param(
-        "fields",
-        "string",
-        "Comma list of core, metadata, scores; core is always there.",
-    ),
+    param("fields", "string", "Comma list of core, metadata, scores; core is always there."),
     param("limit", "integer", "1 to 100, 50 when absent."),
-    param(
-        "scoreLimit",
-        "integer",
-        "Scores per experiment, 1 to 50, 50 when absent.",
-    ),
+    param("scoreLimit", "integer", "Scores per experiment, 1 to 50, 50 when absent."),
     param("cursor", "string", "`meta.cursor` of the page before."),
     param("id", "string", "Comma list."),
     param("name", "string", "Comma list."),
     param("datasetId", "string", "Comma list."),
-    param(
-        "filter",
-        "string",
-        "Conditions on id, name and datasetId as JSON.",
-    ),
+    param("filter", "string", "Conditions on id, name and datasetId as JSON."),
 ];
 
 const COLUMNS: &[Column] = &[
@@ -72,11 +60,7 @@ pub(super) async fn list_experiments(
     let score_limit = params.int("scoreLimit", 1, 50, 50)?;
     let filter = Filter::parse(&params.filter()?, COLUMNS).map_err(filter_problem)?;
     let after = cursor::place(&params)?;
-    let lists = [
-        params.list("id"),
-        params.list("name"),
-        params.list("datasetId"),
-    ];
+    let lists = [params.list("id"), params.list("name"), params.list("datasetId")];
     let is_asked = |list: &[String], value: Option<&str>| {
         list.is_empty() || value.is_some_and(|value| list.iter().any(|member| member == value))
     };
@@ -89,9 +73,7 @@ pub(super) async fn list_experiments(
     let mut heads = active(&app, &caller.project, period).await?;
     heads.retain(|(at, id)| {
         is_asked(&lists[0], Some(id))
-            && after
-                .as_ref()
-                .is_none_or(|place| (*at, id) < (place.at, &place.id))
+            && after.as_ref().is_none_or(|place| (*at, id) < (place.at, &place.id))
     });
     // Only as many are read as a page takes, or a filter goes through.
     let mut found: Vec<(Timestamp, Experiment)> = Vec::new();
@@ -109,10 +91,8 @@ pub(super) async fn list_experiments(
     }
     let more = limit < found.len();
     found.truncate(limit);
-    let next = found.last().filter(|_| more).map(|(at, last)| Cursor {
-        at: *at,
-        id: last.id.clone(),
-    });
+    let next =
+        found.last().filter(|_| more).map(|(at, last)| Cursor { at: *at, id: last.id.clone() });
     let found: Vec<Experiment> = found.into_iter().map(|(_, found)| found).collect();
     let mut scores = match fields.iter().any(|name| name == "scores") {
         true => {
@@ -132,9 +112,7 @@ pub(super) async fn list_experiments(
         }
         data.push(view);
     }
-    Ok(Json(
-        json!({ "data": data, "meta": cursor::meta(next.as_ref()) }),
-    ))
+    Ok(Json(json!({ "data": data, "meta": cursor::meta(next.as_ref()) })))
 }
 
 fn core(experiment: &Experiment, from: Option<Timestamp>) -> Value {

@@ -56,11 +56,7 @@ pub(super) async fn scores_of_experiments(
     limit: u32,
 ) -> Result<HashMap<String, Value>, Problem> {
     let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
-    let found = app
-        .store
-        .telemetry
-        .newest_scores(project, &places, limit)
-        .await?;
+    let found = app.store.telemetry.newest_scores(project, &places, limit).await?;
     let shown = found.iter().map(|scores| shown(project, scores));
     Ok(ids.iter().map(|id| (*id).to_owned()).zip(shown).collect())
 }

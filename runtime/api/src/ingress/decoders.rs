@@ -71,9 +71,7 @@ mod tests {
         let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
         for _ in 0..decoders.0.current_num_threads() {
             let gate = gate.clone();
-            decoders
-                .0
-                .spawn(move || assert!(gate.lock().unwrap().recv().is_err()));
+            decoders.0.spawn(move || assert!(gate.lock().unwrap().recv().is_err()));
         }
         let (told, heard) = mpsc::channel();
         let mut given_up = Box::pin(decoders.run(move || {
@@ -81,10 +79,7 @@ mod tests {
             Ok(())
         }));
         let mut context = Context::from_waker(Waker::noop());
-        assert!(matches!(
-            given_up.as_mut().poll(&mut context),
-            Poll::Pending
-        ));
+        assert!(matches!(given_up.as_mut().poll(&mut context), Poll::Pending));
         drop(given_up);
         drop(open);
         assert_eq!(decoders.run(|| Ok(7)).await.ok(), Some(7));

@@ -25,35 +25,20 @@ pub(super) fn decompress(
     compression: Compression,
     max_bytes: usize,
 ) -> Result<Counted, Problem> {
-    let Counted {
-        bytes: data,
-        account,
-    } = wire;
-    let mut sink = Sink {
-        decoded: Counted {
-            bytes: Vec::new(),
-            account,
-        },
-        max_bytes,
-    };
+    let Counted { bytes: data, account } = wire;
+    let mut sink = Sink { decoded: Counted { bytes: Vec::new(), account }, max_bytes };
     match compression {
         Compression::None => {
             sink.decoded.bytes = data;
             return Ok(sink.decoded);
         }
         Compression::Gzip => {
-            sink.pump(
-                "gzip",
-                flate2::bufread::MultiGzDecoder::new(data.as_slice()),
-            )?;
+            sink.pump("gzip", flate2::bufread::MultiGzDecoder::new(data.as_slice()))?;
         }
         Compression::Deflate => {
             let is_zlib = has_zlib_header(&data);
             let wrapped = if is_zlib {
-                sink.pump(
-                    "deflate",
-                    flate2::bufread::ZlibDecoder::new(data.as_slice()),
-                )
+                sink.pump("deflate", flate2::bufread::ZlibDecoder::new(data.as_slice()))
             } else {
                 Err(undecodable("deflate"))
             };
@@ -62,10 +47,7 @@ pub(super) fn decompress(
             match wrapped {
                 Err(problem) if problem.code() == Code::InvalidBody => {
                     sink.clear();
-                    sink.pump(
-                        "deflate",
-                        flate2::bufread::DeflateDecoder::new(data.as_slice()),
-                    )?;
+                    sink.pump("deflate", flate2::bufread::DeflateDecoder::new(data.as_slice()))?;
                 }
                 other => other?,
             }
@@ -85,10 +67,7 @@ pub(super) fn decompress(
 }
 
 fn undecodable(name: &str) -> Problem {
-    Problem::new(
-        Code::InvalidBody,
-        format!("the body does not decompress as {name}"),
-    )
+    Problem::new(Code::InvalidBody, format!("the body does not decompress as {name}"))
 }
 
 fn has_zlib_header(data: &[u8]) -> bool {
@@ -142,10 +121,7 @@ mod tests {
 
     fn run(data: Vec<u8>, compression: Compression, max: usize) -> Result<Vec<u8>, Problem> {
         let account = Admission::new(1 << 30, 100).account();
-        let wire = Counted {
-            bytes: data,
-            account,
-        };
+        let wire = Counted { bytes: data, account };
         decompress(wire, compression, max).map(|decoded| decoded.bytes)
     }
 
@@ -206,10 +182,7 @@ mod tests {
         let (account, other) = (admission.account(), admission.account());
         other.take(4 << 20).unwrap();
         let data = gzip(&vec![0; 4 << 20]);
-        let wire = Counted {
-            bytes: data,
-            account,
-        };
+        let wire = Counted { bytes: data, account };
         let outcome = decompress(wire, Compression::Gzip, 64 << 20);
         assert_eq!(outcome.err().map(|p| p.code()), Some(Code::Unavailable));
     }

@@ -21,18 +21,9 @@ const REFUSALS: [(u16, &str); 8] = [
     ),
     (401, "No valid credentials."),
     (403, "The credentials may not send telemetry."),
-    (
-        413,
-        "The body is larger than `ingest.max_body_mib`, as it was sent or decompressed.",
-    ),
-    (
-        415,
-        "The media type or the content encoding is not supported. Always JSON.",
-    ),
-    (
-        429,
-        "More requests than the key may make; `Retry-After` says when the next one fits.",
-    ),
+    (413, "The body is larger than `ingest.max_body_mib`, as it was sent or decompressed."),
+    (415, "The media type or the content encoding is not supported. Always JSON."),
+    (429, "More requests than the key may make; `Retry-After` says when the next one fits."),
     (500, "A fault of the server."),
     (
         503,
@@ -59,9 +50,7 @@ const fn member(signal: Signal) -> &'static str {
 
 /// Every path, with what it takes and answers.
 pub fn paths() -> impl Iterator<Item = (&'static str, PathItem)> {
-    PATHS
-        .iter()
-        .map(|(path, signal)| (*path, item(path, *signal)))
+    PATHS.iter().map(|(path, signal)| (*path, item(path, *signal)))
 }
 
 fn text() -> ObjectBuilder {
@@ -74,10 +63,7 @@ fn contents(json: ObjectBuilder) -> Vec<(&'static str, Content)> {
     let mut contents = vec![(JSON, json)];
     for media_type in PROTOBUF {
         let binary = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)));
-        contents.push((
-            media_type,
-            ContentBuilder::new().schema(Some(binary)).build(),
-        ));
+        contents.push((media_type, ContentBuilder::new().schema(Some(binary)).build()));
     }
     contents
 }
@@ -85,9 +71,8 @@ fn contents(json: ObjectBuilder) -> Vec<(&'static str, Content)> {
 fn answer(text: &str, json: ObjectBuilder) -> Response {
     let answer = ResponseBuilder::new().description(text);
     let contents = contents(json).into_iter();
-    let answer = contents.fold(answer, |answer, (media_type, content)| {
-        answer.content(media_type, content)
-    });
+    let answer =
+        contents.fold(answer, |answer, (media_type, content)| answer.content(media_type, content));
     answer.build()
 }
 
@@ -130,9 +115,7 @@ fn item(path: &str, signal: Signal) -> PathItem {
     let request = request.property(member(signal), resources);
     let body = RequestBodyBuilder::new().required(Some(Required::True));
     let contents = contents(request).into_iter();
-    let body = contents.fold(body, |body, (media_type, content)| {
-        body.content(media_type, content)
-    });
+    let body = contents.fold(body, |body, (media_type, content)| body.content(media_type, content));
     let encodings = text().enum_values(Some(["gzip", "deflate", "zstd", "identity"]));
     let encoding = ParameterBuilder::new()
         .name("Content-Encoding")

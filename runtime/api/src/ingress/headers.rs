@@ -42,9 +42,7 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, Problem> {
         if let Some(version) = either(headers, "ingestion-version") {
-            let is_known = version
-                .parse::<u32>()
-                .is_ok_and(|v| v <= MAX_INGESTION_VERSION);
+            let is_known = version.parse::<u32>().is_ok_and(|v| v <= MAX_INGESTION_VERSION);
             if !is_known {
                 let message = format!(
                     "x-perpend-ingestion-version {version:?} is not an integer up to {MAX_INGESTION_VERSION}"
@@ -92,10 +90,7 @@ mod tests {
             ("x_perpend_sdk_name", "ours"),
             ("x_langfuse_ingestion_version", "4"),
         ]);
-        assert_eq!(
-            Sender::read(&both).unwrap().sdk_name.as_deref(),
-            Some("ours")
-        );
+        assert_eq!(Sender::read(&both).unwrap().sdk_name.as_deref(), Some("ours"));
         for bad in ["5", "x", "-1", ""] {
             let one = headers(&[("x-langfuse-ingestion-version", bad)]);
             assert!(Sender::read(&one).is_err(), "{bad:?}");

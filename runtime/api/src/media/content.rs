@@ -42,10 +42,7 @@ pub(super) async fn put_content(
     params: Params,
     request: Request,
 ) -> Result<StatusCode, Problem> {
-    let sender = (
-        ClientAddress::in_request(request.extensions()),
-        request.headers(),
-    );
+    let sender = (ClientAddress::in_request(request.extensions()), request.headers());
     let project = opened(&app, "PUT", &id, &params, sender, IngestWrite).await?;
     let medium = app.store.telemetry.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
@@ -59,15 +56,9 @@ pub(super) async fn put_content(
         return Err(Problem::body("", message));
     }
     if Digest::of(&bytes).as_bytes().as_slice() != medium.sha256 {
-        return Err(Problem::body(
-            "",
-            "the bytes do not have the announced SHA-256 hash",
-        ));
+        return Err(Problem::body("", "the bytes do not have the announced SHA-256 hash"));
     }
-    app.store
-        .telemetry
-        .store_media(&project, &medium, &bytes, app.web.clock.now())
-        .await?;
+    app.store.telemetry.store_media(&project, &medium, &bytes, app.web.clock.now()).await?;
     Ok(StatusCode::OK)
 }
 
@@ -130,12 +121,7 @@ pub(super) async fn get_content(
     let project = opened(&app, "GET", &id, &params, (client, &headers), ContentRead).await?;
     reading::belongs_to(&project);
     let missing = || Problem::not_found("medium");
-    let medium = app
-        .store
-        .telemetry
-        .medium(&project, &id)
-        .await?
-        .ok_or_else(missing)?;
+    let medium = app.store.telemetry.medium(&project, &id).await?.ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);
     let n_kib = kibibytes(&medium);
     // A larger one, which a span may hold, takes all of it.
@@ -158,15 +144,9 @@ pub(super) async fn get_content(
         (CONTENT_TYPE, content_type.unwrap_or(fallback)),
         (CONTENT_LENGTH, HeaderValue::from(bytes.len())),
         (CONTENT_DISPOSITION, HeaderValue::from_static(disposition)),
-        (
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static("sandbox; default-src 'none'"),
-        ),
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (
-            CACHE_CONTROL,
-            HeaderValue::from_static("private, max-age=3600"),
-        ),
+        (CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600")),
     ];
     let body = in_pieces(bytes, room, transfer_time(n_kib));
     Ok((headers, body).into_response())

@@ -48,9 +48,7 @@ impl Origin {
         id: &str,
     ) -> (String, Timestamp) {
         let until = app.web.clock.now().as_millis() / 1_000 + LINK_SECONDS;
-        let signature = app
-            .media_signer
-            .signature(verb, project.as_str(), id, until);
+        let signature = app.media_signer.signature(verb, project.as_str(), id, until);
         let signature = URL_SAFE_NO_PAD.encode(signature.finalize().into_bytes());
         let project = utf8_percent_encode(project.as_str(), NON_ALPHANUMERIC);
         let url = format!(
@@ -83,13 +81,8 @@ pub(super) async fn opened(
         )
     };
     let project = params.text("project").ok_or_else(refused)?;
-    let until: i64 = params
-        .text("until")
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(refused)?;
-    let given = params
-        .text("signature")
-        .and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
+    let until: i64 = params.text("until").and_then(|text| text.parse().ok()).ok_or_else(refused)?;
+    let given = params.text("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
     let given = given.ok_or_else(refused)?;
     let signature = app.media_signer.signature(verb, project, id, until);
     let is_ours = signature.verify_slice(&given).is_ok();

@@ -49,22 +49,12 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     let announce = announce.body::<MediaInput>().status(201);
     routes.add(announce.secret(), announce_media);
-    let report = Operation::patch(
-        "reportMediaUpload",
-        ONE,
-        "Say how an upload went",
-        IngestWrite,
-    )
-    .status(204);
+    let report = Operation::patch("reportMediaUpload", ONE, "Say how an upload went", IngestWrite)
+        .status(204);
     routes.add(report.body::<ReportInput>(), report_upload);
     routes.add(
-        Operation::get(
-            "getMedia",
-            ONE,
-            "A medium, with an address to read it from",
-            ContentRead,
-        )
-        .secret(),
+        Operation::get("getMedia", ONE, "A medium, with an address to read it from", ContentRead)
+            .secret(),
         get_medium,
     );
     let put = Operation::new(
@@ -117,10 +107,9 @@ impl MediaInput {
             }
         }
         match (&self.trace_id, &self.dataset_id, &self.dataset_item_id) {
-            (Some(trace), None, None) => Ok(MediaPlace::Trace(
-                trace.clone(),
-                self.observation_id.clone(),
-            )),
+            (Some(trace), None, None) => {
+                Ok(MediaPlace::Trace(trace.clone(), self.observation_id.clone()))
+            }
             (None, Some(dataset), Some(item)) if self.observation_id.is_none() => {
                 Ok(MediaPlace::Item(dataset.clone(), item.clone()))
             }
@@ -149,10 +138,7 @@ impl MediaInput {
         let digest = STANDARD.decode(&self.sha256_hash).ok();
         let sha256: Option<[u8; 32]> = digest.and_then(|digest| digest.try_into().ok());
         let sha256 = sha256.ok_or_else(|| {
-            Problem::body(
-                "sha256Hash",
-                "32 bytes in base64, 44 characters, are expected",
-            )
+            Problem::body("sha256Hash", "32 bytes in base64, 44 characters, are expected")
         })?;
         let mut id = URL_SAFE_NO_PAD.encode(sha256);
         id.truncate(ID_CHARS);
@@ -180,11 +166,7 @@ async fn announce_media(
         known.ok_or_else(|| Problem::not_found("dataset"))?;
     }
     let now = app.web.clock.now();
-    let is_there = app
-        .store
-        .telemetry
-        .announce_media(project, &new, now)
-        .await?;
+    let is_there = app.store.telemetry.announce_media(project, &new, now).await?;
     let url = match is_there {
         true => None,
         false => Some(origin.link(&app, "PUT", project, &new.id).0),
@@ -216,11 +198,7 @@ async fn report_upload(
         http_error: input.upload_http_error,
         time_ms: input.upload_time_ms,
     };
-    let reported = app
-        .store
-        .telemetry
-        .report_upload(&caller.project, &id, &report)
-        .await;
+    let reported = app.store.telemetry.report_upload(&caller.project, &id, &report).await;
     reported.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("medium"),
         error => error.into(),

@@ -26,12 +26,7 @@ fn collect<'v>(field: &'static str, value: &'v Value, path: &str, found: &mut Ve
     match value {
         Value::String(text) => {
             if let Some(id) = media_id(text).filter(|_| found.len() < MAX_REFERENCES) {
-                found.push(Found {
-                    field,
-                    text,
-                    path: path.to_owned(),
-                    id,
-                });
+                found.push(Found { field, text, path: path.to_owned(), id });
             }
         }
         Value::Array(items) => {
@@ -72,10 +67,7 @@ pub(crate) async fn of_items(
             "media": media,
         }))
     };
-    Ok(all
-        .into_iter()
-        .map(|found| found.into_iter().filter_map(shown).collect())
-        .collect())
+    Ok(all.into_iter().map(|found| found.into_iter().filter_map(shown).collect()).collect())
 }
 
 fn of_item(item: &DatasetItem) -> Vec<Found<'_>> {
@@ -96,10 +88,7 @@ mod tests {
         let value = json!({ "doc": [1, reference], "it's": { "0": reference }, "text": format!("see {reference}") });
         let mut found = Vec::new();
         collect("input", &value, "$", &mut found);
-        let places: Vec<_> = found
-            .iter()
-            .map(|found| (found.path.as_str(), found.id))
-            .collect();
+        let places: Vec<_> = found.iter().map(|found| (found.path.as_str(), found.id)).collect();
         assert_eq!(places, [("$['doc'][1]", "abc"), ("$['it's']['0']", "abc")]);
         assert_eq!(media_id("@@@langfuseMedia:type=image/png@@@"), None);
     }

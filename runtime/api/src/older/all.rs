@@ -18,11 +18,7 @@ pub(super) async fn all_evaluators(
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let page = app
-            .store
-            .catalog
-            .evaluators(project, after.as_ref(), CHUNK)
-            .await?;
+        let page = app.store.catalog.evaluators(project, after.as_ref(), CHUNK).await?;
         all.extend(page.items);
         match page.next {
             Some(next) => after = Some(next),
@@ -36,11 +32,7 @@ pub(super) async fn all_rules(app: &App, project: &ProjectId) -> Result<Vec<Rule
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let page = app
-            .store
-            .catalog
-            .rules(project, after.as_ref(), CHUNK)
-            .await?;
+        let page = app.store.catalog.rules(project, after.as_ref(), CHUNK).await?;
         all.extend(page.items);
         match page.next {
             Some(next) => after = Some(next),
@@ -54,8 +46,5 @@ pub(super) fn cut<T>(all: Vec<T>, paging: Paging) -> Numbered<T> {
     let n_total = all.len() as u64;
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
     let items = all.into_iter().skip(skip).take(paging.limit as usize);
-    Numbered {
-        items: items.collect(),
-        n_total,
-    }
+    Numbered { items: items.collect(), n_total }
 }

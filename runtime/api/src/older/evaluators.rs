@@ -38,12 +38,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(list.query(page::PAGED), list_evaluators);
     routes.add(
-        Operation::get(
-            "getEvaluatorByName",
-            ONE,
-            "One evaluator, the older way",
-            EvaluatorRead,
-        ),
+        Operation::get("getEvaluatorByName", ONE, "One evaluator, the older way", EvaluatorRead),
         get_evaluator,
     );
     let delete = Operation::delete(
@@ -93,10 +88,7 @@ async fn list_evaluators(
         let view = shown(&app, &caller.project, evaluator, &headers);
         data.push(view.await?.into());
     }
-    Ok(Answer(Listed {
-        data,
-        meta: PageMeta::new(paging, found.n_total),
-    }))
+    Ok(Answer(Listed { data, meta: PageMeta::new(paging, found.n_total) }))
 }
 
 async fn get_evaluator(

@@ -37,20 +37,10 @@ pub(super) fn routes(routes: &mut Routes) {
         EvaluatorWrite,
     );
     routes.add(create.body::<RuleInputByName>(), create_rule);
-    let list = Operation::get(
-        "listRulesByName",
-        ALL,
-        "Rules by page, newest first",
-        EvaluatorRead,
-    );
+    let list = Operation::get("listRulesByName", ALL, "Rules by page, newest first", EvaluatorRead);
     routes.add(list.query(page::PAGED), list_rules);
     routes.add(
-        Operation::get(
-            "getRuleByName",
-            ONE,
-            "One rule, the older way",
-            EvaluatorRead,
-        ),
+        Operation::get("getRuleByName", ONE, "One rule, the older way", EvaluatorRead),
         get_rule,
     );
     let patch = Operation::patch(
@@ -74,17 +64,11 @@ fn assignment(
     mapping: Option<&Vec<Mapping>>,
 ) -> Result<AssignmentInput, Problem> {
     let is_it = |each: &&Evaluator| {
-        let of_kind = wanted
-            .kind
-            .as_deref()
-            .is_none_or(|kind| kind_of(&each.version, kind));
+        let of_kind = wanted.kind.as_deref().is_none_or(|kind| kind_of(&each.version, kind));
         each.name == wanted.name && of_kind
     };
     let found = all.iter().find(is_it).ok_or_else(|| {
-        let message = format!(
-            "no evaluator {:?} of this type in this project",
-            wanted.name
-        );
+        let message = format!("no evaluator {:?} of this type in this project", wanted.name);
         Problem::new(Code::NotFound, message).with("field", field)
     })?;
     Ok(AssignmentInput {
@@ -124,10 +108,7 @@ fn input_of(
         name: sent.name.clone(),
         enabled: sent.enabled,
         sampling: sent.sampling.map(Some),
-        filter: sent
-            .filter
-            .clone()
-            .or_else(|| standing.and_then(without_mark)),
+        filter: sent.filter.clone().or_else(|| standing.and_then(without_mark)),
         target: Some(target.to_string()),
         evaluator_assignments: assignments(sent, all, standing)?,
         ..RuleInput::default()
@@ -146,10 +127,9 @@ fn assignments(
     standing: Option<&Rule>,
 ) -> Result<Option<Vec<AssignmentInput>>, Problem> {
     match (&sent.evaluator, &sent.evaluators) {
-        (Some(_), Some(_)) => Err(Problem::body(
-            "evaluators",
-            "either evaluator or evaluators is expected",
-        )),
+        (Some(_), Some(_)) => {
+            Err(Problem::body("evaluators", "either evaluator or evaluators is expected"))
+        }
         (Some(one), None) => {
             let one = assignment(all, "evaluator", one, sent.mapping.as_ref())?;
             Ok(Some(vec![one]))
@@ -179,10 +159,9 @@ fn remapped(
             variable_mapping: Some(mapping.clone()),
             version_policy: None,
         }])),
-        _ => Err(Problem::body(
-            "mapping",
-            "needs evaluator beside it: the rule has not exactly one",
-        )),
+        _ => {
+            Err(Problem::body("mapping", "needs evaluator beside it: the rule has not exactly one"))
+        }
     }
 }
 

@@ -29,11 +29,8 @@ const ONE: &str = "/api/v1/plugins/{digest}";
 const COMPONENT: &str = "/api/v1/plugins/{digest}/component";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
 
-const LIST_PARAMS: &[Param] = &[param(
-    "name",
-    "string",
-    "Only the versions of this plug-in, `vendor/name`.",
-)];
+const LIST_PARAMS: &[Param] =
+    &[param("name", "string", "Only the versions of this plug-in, `vendor/name`.")];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
@@ -88,23 +85,15 @@ async fn list_plugins(
 ) -> Result<Answer<Plugins>, Problem> {
     let plugins = app.store.catalog.plugins(&caller.project).await?;
     let name = params.text("name");
-    let wanted = plugins
-        .iter()
-        .filter(|plugin| name.is_none_or(|name| plugin.info.name == name));
-    Ok(Answer(Plugins {
-        data: wanted.map(view::plugin).collect(),
-        meta: view::offer(),
-    }))
+    let wanted = plugins.iter().filter(|plugin| name.is_none_or(|name| plugin.info.name == name));
+    Ok(Answer(Plugins { data: wanted.map(view::plugin).collect(), meta: view::offer() }))
 }
 
 /// The plug-in that a path names.
 async fn existing(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin, Problem> {
     let missing = || Problem::not_found("plug-in");
-    let digest: Digest = digest
-        .strip_prefix("sha256:")
-        .unwrap_or(digest)
-        .parse()
-        .map_err(|_| missing())?;
+    let digest: Digest =
+        digest.strip_prefix("sha256:").unwrap_or(digest).parse().map_err(|_| missing())?;
     let plugin = app.store.catalog.plugin(project, &digest).await?;
     plugin.ok_or_else(missing)
 }
@@ -117,11 +106,7 @@ async fn get_plugin(
     let project = &caller.project;
     let plugin = existing(&app, project, &digest).await?;
     let all = app.store.catalog.plugins(project).await?;
-    let users = app
-        .store
-        .catalog
-        .plugin_users(project, &plugin.digest)
-        .await?;
+    let users = app.store.catalog.plugin_users(project, &plugin.digest).await?;
     Ok(Answer(view::detailed(&plugin, &all, &users)))
 }
 
@@ -156,24 +141,14 @@ async fn delete_plugin(
     let project = &caller.project;
     let plugin = existing(&app, project, &digest).await?;
     if plugin.owner.is_none() {
-        let message = format!(
-            "{} comes with the server and cannot be deleted",
-            plugin.info.name
-        );
+        let message = format!("{} comes with the server and cannot be deleted", plugin.info.name);
         return Err(Problem::new(Code::AccessDenied, message));
     }
-    let users = app
-        .store
-        .catalog
-        .plugin_users(project, &plugin.digest)
-        .await?;
+    let users = app.store.catalog.plugin_users(project, &plugin.digest).await?;
     if !users.is_empty() {
         return Err(in_use(&plugin, &users));
     }
-    app.store
-        .catalog
-        .delete_plugin(project, &plugin.digest)
-        .await?;
+    app.store.catalog.delete_plugin(project, &plugin.digest).await?;
     let digest = plugin.digest;
     Ok(Answer(DeletedPlugin { digest }))
 }
@@ -186,11 +161,7 @@ fn in_use(plugin: &Plugin, users: &[PluginUser]) -> Problem {
         .take(MAX_NAMED)
         .map(|user| {
             let numbers: Vec<String> = user.versions.iter().map(u32::to_string).collect();
-            let noun = if numbers.len() == 1 {
-                "version"
-            } else {
-                "versions"
-            };
+            let noun = if numbers.len() == 1 { "version" } else { "versions" };
             format!("{:?} ({noun} {})", user.name, numbers.join(", "))
         })
         .collect();

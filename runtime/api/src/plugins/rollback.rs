@@ -79,27 +79,17 @@ pub(super) async fn roll_back(
     } else {
         let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
         let now = app.web.clock.now();
-        let numbers = app
-            .store
-            .catalog
-            .add_successors(project, &successors, now)
-            .await?;
+        let numbers = app.store.catalog.add_successors(project, &successors, now).await?;
         let made = moves.iter().zip(numbers);
         made.map(|(one, number)| one.shown(Some(number))).collect()
     };
-    Ok(Answer(RolledBack {
-        data,
-        dry_run: wanted.dry_run,
-    }))
+    Ok(Answer(RolledBack { data, dry_run: wanted.dry_run }))
 }
 
 fn issue(evaluator: &Evaluator, why: &str) -> Issue {
     Issue::new(
         "",
-        format!(
-            "no evaluator was changed: {:?} ({}): {why}",
-            evaluator.name, evaluator.id
-        ),
+        format!("no evaluator was changed: {:?} ({}): {why}", evaluator.name, evaluator.id),
     )
 }
 
@@ -118,10 +108,7 @@ async fn registered(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Pl
 }
 
 fn versions(registered: &[Plugin]) -> String {
-    let mut all: Vec<&str> = registered
-        .iter()
-        .map(|plugin| plugin.info.version.as_str())
-        .collect();
+    let mut all: Vec<&str> = registered.iter().map(|plugin| plugin.info.version.as_str()).collect();
     all.dedup();
     all.join(", ")
 }
@@ -131,11 +118,7 @@ async fn users(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Evaluat
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = app
-            .store
-            .catalog
-            .evaluators(project, after.as_ref(), PAGE)
-            .await?;
+        let page = app.store.catalog.evaluators(project, after.as_ref(), PAGE).await?;
         let using = page.items.into_iter();
         found.extend(using.filter(|evaluator| evaluator.version.plugin_name == name));
         after = page.next;
@@ -184,14 +167,9 @@ async fn moved(
     };
     // A later plug-in may have filled in defaults that a former one does not know: what the evaluator
     // had when it used that one is known to do.
-    let former = app
-        .store
-        .catalog
-        .evaluator_versions(project, &evaluator.id, None, MAX_VERSIONS)
-        .await?;
-    let former = former
-        .iter()
-        .find(|version| version.plugin == target.digest);
+    let former =
+        app.store.catalog.evaluator_versions(project, &evaluator.id, None, MAX_VERSIONS).await?;
+    let former = former.iter().find(|version| version.plugin == target.digest);
     match former {
         Some(former) => {
             let with_former = Definition::moved(current, target, former.config.clone());
@@ -203,11 +181,8 @@ async fn moved(
 
 impl Moving {
     fn new(before: Evaluator, version: NewVersion) -> Self {
-        let successor = Successor {
-            evaluator: before.id.clone(),
-            follows: before.version.number,
-            version,
-        };
+        let successor =
+            Successor { evaluator: before.id.clone(), follows: before.version.number, version };
         Self { before, successor }
     }
 

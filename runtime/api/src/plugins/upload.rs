@@ -19,14 +19,10 @@ const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 
 /// What is wrong with the media type of an upload, before any of its body is read.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let text = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = text.map(|raw| raw.split(';').next().unwrap_or(raw));
     if let Some(media_type) = media_type.map(str::trim)
-        && !MEDIA_TYPES
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(media_type))
+        && !MEDIA_TYPES.iter().any(|known| known.eq_ignore_ascii_case(media_type))
     {
         let message = format!(
             "a component is sent as its bytes, with the media type application/wasm, not {media_type:?}"
@@ -63,11 +59,8 @@ pub(super) async fn upload_plugin(
     let _turn = app.inspections.wait(project).await?;
     let info = app.engine.inspect(&bytes).await.map_err(refused)?;
     check_name(&app, project, &info, digest).await?;
-    let digest = app
-        .store
-        .catalog
-        .put_plugin(Some(project), &info, &bytes, app.web.clock.now())
-        .await?;
+    let digest =
+        app.store.catalog.put_plugin(Some(project), &info, &bytes, app.web.clock.now()).await?;
     let plugin = app.store.catalog.plugin(project, &digest).await?;
     let plugin = plugin.ok_or_else(Problem::internal)?;
     Ok(Either::Other(Answer(view::plugin(&plugin))))
@@ -93,9 +86,7 @@ fn refused(problems: Vec<perpend_worker_protocol::Problem>) -> Problem {
     let listed = problems.iter().map(|problem| json!(problem));
     let problem = Problem::new(Code::InvalidComponent, message).with_list("problems", listed);
     let offer = view::offer();
-    problem
-        .with("contracts", offer.contracts)
-        .with("maxComponentBytes", offer.max_component_bytes)
+    problem.with("contracts", offer.contracts).with("maxComponentBytes", offer.max_component_bytes)
 }
 
 /// Refuses names of the server, and other bytes under a name and version that the project has already.

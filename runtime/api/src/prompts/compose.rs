@@ -28,20 +28,11 @@ pub(crate) async fn whole(
             Err(error) => return Err(refused(error.to_string())),
         };
         if MAX_INCLUDED < known.len() + missing.len() {
-            return Err(refused(format!(
-                "it includes more than {MAX_INCLUDED} other prompts"
-            )));
+            return Err(refused(format!("it includes more than {MAX_INCLUDED} other prompts")));
         }
         for reference in missing {
-            let Some(part) = app
-                .store
-                .catalog
-                .included_prompt(project, &reference)
-                .await?
-            else {
-                return Err(refused(format!(
-                    "it includes {reference}, which does not exist"
-                )));
+            let Some(part) = app.store.catalog.included_prompt(project, &reference).await? else {
+                return Err(refused(format!("it includes {reference}, which does not exist")));
             };
             known.insert(reference, part);
         }
@@ -49,8 +40,5 @@ pub(crate) async fn whole(
 }
 
 fn refused(message: String) -> Problem {
-    Problem::new(
-        Code::InvalidRequest,
-        format!("the prompt cannot be put together: {message}"),
-    )
+    Problem::new(Code::InvalidRequest, format!("the prompt cannot be put together: {message}"))
 }

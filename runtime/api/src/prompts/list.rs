@@ -21,11 +21,7 @@ pub(super) const LIST: &[Param] = &[
     param("name", "string", "Exactly this name."),
     param("label", "string", "A version has this label."),
     param("tag", "string", "The prompt has this tag."),
-    param(
-        "fromUpdatedAt",
-        "date-time",
-        "A version changed at or after.",
-    ),
+    param("fromUpdatedAt", "date-time", "A version changed at or after."),
     param("toUpdatedAt", "date-time", "A version changed before."),
     param(
         "filter",
@@ -53,10 +49,6 @@ pub(super) async fn list_prompts(
         to: params.time("toUpdatedAt")?,
         filter,
     };
-    let found = app
-        .store
-        .catalog
-        .prompts(&caller.project, &query, paging)
-        .await?;
+    let found = app.store.catalog.prompts(&caller.project, &query, paging).await?;
     Ok(page::answer(paging, &found, view::summary))
 }

@@ -36,29 +36,13 @@ const V1: &str = "/api/public/prompts";
 const PROTECTED: &str = "/api/v1/prompts/protected-labels";
 
 const GET: &[Param] = &[
-    param(
-        "version",
-        "integer",
-        "This version; not together with label.",
-    ),
-    param(
-        "label",
-        "string",
-        "The version with this label; `production` when neither is given.",
-    ),
-    param(
-        "resolve",
-        "boolean",
-        "false leaves references to other prompts as they are.",
-    ),
+    param("version", "integer", "This version; not together with label."),
+    param("label", "string", "The version with this label; `production` when neither is given."),
+    param("resolve", "boolean", "false leaves references to other prompts as they are."),
 ];
 const GET_V1: &[Param] = &[
     param("name", "string", "Name of the prompt.").needed(),
-    param(
-        "version",
-        "integer",
-        "This version; the one in production when absent.",
-    ),
+    param("version", "integer", "This version; the one in production when absent."),
 ];
 const DELETE: &[Param] = &[
     param("version", "integer", "Only this version."),
@@ -66,21 +50,12 @@ const DELETE: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(
-        "createPrompt",
-        ALL,
-        "Make the next version of a prompt",
-        PromptWrite,
-    )
-    .status(201);
+    let create =
+        Operation::post("createPrompt", ALL, "Make the next version of a prompt", PromptWrite)
+            .status(201);
     routes.add(create.body::<write::PromptInput>(), write::create_prompt);
-    let list = Operation::get(
-        "listPrompts",
-        ALL,
-        "Prompts by page, the newest first",
-        PromptRead,
-    )
-    .query(list::LIST);
+    let list = Operation::get("listPrompts", ALL, "Prompts by page, the newest first", PromptRead)
+        .query(list::LIST);
     routes.add(list, list::list_prompts);
     let get = Operation::get(
         "getPrompt",
@@ -90,13 +65,9 @@ pub(super) fn routes(routes: &mut Routes) {
     )
     .query(GET);
     routes.add(get, get_prompt);
-    let delete = Operation::delete(
-        "deletePrompt",
-        ONE,
-        "Delete a prompt or versions of it",
-        PromptWrite,
-    )
-    .status(204);
+    let delete =
+        Operation::delete("deletePrompt", ONE, "Delete a prompt or versions of it", PromptWrite)
+            .status(204);
     routes.add(delete.query(DELETE), delete_prompt);
     let update = Operation::patch(
         "updatePromptLabels",
@@ -111,17 +82,9 @@ pub(super) fn routes(routes: &mut Routes) {
         "Make the next version of a prompt, the older way",
         PromptWrite,
     );
-    routes.add(
-        create.body::<write::OldPromptInput>(),
-        write::create_old_prompt,
-    );
-    let get = Operation::get(
-        "getPromptV1",
-        V1,
-        "A version of a prompt, the older way",
-        PromptRead,
-    )
-    .query(GET_V1);
+    routes.add(create.body::<write::OldPromptInput>(), write::create_old_prompt);
+    let get = Operation::get("getPromptV1", V1, "A version of a prompt, the older way", PromptRead)
+        .query(GET_V1);
     routes.add(get, get_old_prompt);
     let get = Operation::get(
         "listProtectedLabels",
@@ -151,10 +114,7 @@ fn selector(params: &Params) -> Result<Option<Selector>, Problem> {
         (0, None) => Ok(None),
         (0, Some(label)) => Ok(Some(Selector::Label(label.to_owned()))),
         (version, None) => Ok(Some(Selector::Version(version.into()))),
-        (_, Some(_)) => Err(Problem::query(
-            "label",
-            "version and label exclude each other",
-        )),
+        (_, Some(_)) => Err(Problem::query("label", "version and label exclude each other")),
     }
 }
 
@@ -164,11 +124,7 @@ async fn existing(
     name: &PromptName,
     selector: &Selector,
 ) -> Result<Prompt, Problem> {
-    let found = app
-        .store
-        .catalog
-        .prompt(&caller.project, name, selector)
-        .await?;
+    let found = app.store.catalog.prompt(&caller.project, name, selector).await?;
     found.ok_or_else(|| {
         let name = name.as_str();
         let which = match selector {
@@ -209,9 +165,7 @@ async fn get_old_prompt(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let name = params
-        .text("name")
-        .ok_or_else(|| Problem::query("name", "needed"))?;
+    let name = params.text("name").ok_or_else(|| Problem::query("name", "needed"))?;
     let selector = selector(&params)?;
     let selector = selector.unwrap_or_else(|| Selector::Label(PRODUCTION.to_owned()));
     let prompt = existing(&app, &caller, &named(name)?, &selector).await?;
@@ -242,11 +196,7 @@ async fn update_labels(
     let missing = || Problem::not_found("prompt version");
     let version: i64 = version.parse().map_err(|_| missing())?;
     for (field, labels, latest) in [
-        (
-            "newLabels",
-            &input.new_labels,
-            "latest stands on the newest version and cannot be moved",
-        ),
+        ("newLabels", &input.new_labels, "latest stands on the newest version and cannot be moved"),
         (
             "removeLabels",
             &input.remove_labels,
@@ -254,10 +204,7 @@ async fn update_labels(
         ),
     ] {
         write::check_labels(field, labels)?;
-        if labels
-            .iter()
-            .any(|label| label == perpend_domain::prompt::LATEST)
-        {
+        if labels.iter().any(|label| label == perpend_domain::prompt::LATEST) {
             return Err(Problem::body(field, latest));
         }
     }
@@ -270,15 +217,9 @@ async fn update_labels(
     let seen = shown(&app, &caller, &seen, true).await?;
     etag::check_unchanged(&headers, &seen)?;
     let now = app.web.clock.now();
-    let change = LabelChange {
-        added: &input.new_labels,
-        removed: &input.remove_labels,
-    };
-    let labelled = app
-        .store
-        .catalog
-        .label_prompt(&caller.project, &name, version, change, now)
-        .await;
+    let change = LabelChange { added: &input.new_labels, removed: &input.remove_labels };
+    let labelled =
+        app.store.catalog.label_prompt(&caller.project, &name, version, change, now).await;
     let prompt = labelled.map_err(|error| match error {
         perpend_db::Error::NotFound => missing(),
         error => error.into(),
@@ -300,10 +241,7 @@ async fn delete_prompt(
         etag::check_unchanged(&headers, &shown(&app, &caller, &seen, true).await?)?;
     }
     let now = app.web.clock.now();
-    let deleted = app
-        .store
-        .catalog
-        .delete_prompt(&caller.project, &name, which.as_ref(), now);
+    let deleted = app.store.catalog.delete_prompt(&caller.project, &name, which.as_ref(), now);
     match deleted.await? {
         Deleted::Done => Ok(StatusCode::NO_CONTENT),
         Deleted::NotFound => Err(Problem::not_found("prompt")),
@@ -312,10 +250,8 @@ async fn delete_prompt(
                 .iter()
                 .map(|(name, version)| format!("{name} version {version}"))
                 .collect();
-            let message = format!(
-                "it is included by {}; change or delete those first",
-                shown.join(", ")
-            );
+            let message =
+                format!("it is included by {}; change or delete those first", shown.join(", "));
             let versions = versions
                 .into_iter()
                 .map(|(name, version)| json!({ "name": name, "version": version }))
@@ -344,9 +280,7 @@ async fn named_project(
     let found = match ProjectId::new(&id) {
         Ok(id) => {
             let catalog = &app.store.catalog;
-            catalog
-                .organization_project(&caller.organization, &id)
-                .await?
+            catalog.organization_project(&caller.organization, &id).await?
         }
         Err(_) => None,
     };
@@ -373,9 +307,6 @@ async fn set_protected(
     let project = named_project(&app, &caller, &headers).await?;
     input.labels.sort_unstable();
     input.labels.dedup();
-    app.store
-        .catalog
-        .protect_labels(&project, &input.labels)
-        .await?;
+    app.store.catalog.protect_labels(&project, &input.labels).await?;
     Ok(Json(json!({ "labels": input.labels })))
 }

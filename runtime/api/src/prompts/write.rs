@@ -67,10 +67,7 @@ pub(super) fn check_labels(field: &'static str, labels: &[String]) -> Result<(),
     if MAX_LIST < labels.len() {
         return Err(Problem::body(field, format!("at most {MAX_LIST}")));
     }
-    labels
-        .iter()
-        .try_for_each(|label| check_label(label))
-        .map_err(at(field))
+    labels.iter().try_for_each(|label| check_label(label)).map_err(at(field))
 }
 
 fn check_tags(tags: &[String]) -> Result<(), Problem> {
@@ -93,10 +90,7 @@ impl PromptInput {
             None | Some("text") => PromptKind::Text,
             Some("chat") => PromptKind::Chat,
             Some(other) => {
-                return Err(Problem::body(
-                    "type",
-                    format!("{other:?} is none of text, chat"),
-                ));
+                return Err(Problem::body("type", format!("{other:?} is none of text, chat")));
             }
         };
         let body = PromptBody::parse(kind, self.prompt).map_err(at("prompt"))?;
@@ -108,10 +102,7 @@ impl PromptInput {
         let labels = self.labels.unwrap_or_default();
         check_labels("labels", &labels)?;
         self.tags.as_deref().map_or(Ok(()), check_tags)?;
-        let message_chars = self
-            .commit_message
-            .as_ref()
-            .map_or(0, |text| text.chars().count());
+        let message_chars = self.commit_message.as_ref().map_or(0, |text| text.chars().count());
         if MAX_COMMIT_MESSAGE_CHARS < message_chars {
             let message = format!("at most {MAX_COMMIT_MESSAGE_CHARS} characters");
             return Err(Problem::body("commitMessage", message));
@@ -141,11 +132,7 @@ async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, P
         };
         compose::whole(app, &caller.project, &root).await?;
     }
-    let made = app
-        .store
-        .catalog
-        .create_prompt(&caller.project, &new, app.web.clock.now())
-        .await;
+    let made = app.store.catalog.create_prompt(&caller.project, &new, app.web.clock.now()).await;
     made.map_err(|error| match error {
         perpend_db::Error::Conflict(what) => Problem::body("type", what),
         error => error.into(),
@@ -158,10 +145,7 @@ pub(super) async fn create_prompt(
     Body(input): Body<PromptInput>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let prompt = create(&app, &caller, input).await?;
-    Ok((
-        StatusCode::CREATED,
-        Json(view::prompt(&caller.project, &prompt, None)),
-    ))
+    Ok((StatusCode::CREATED, Json(view::prompt(&caller.project, &prompt, None))))
 }
 
 pub(super) async fn create_old_prompt(

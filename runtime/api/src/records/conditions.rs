@@ -17,18 +17,12 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Starts with the `filter` parameter.
     pub(super) fn new(params: &Params, columns: &'static [Column]) -> Result<Self, Problem> {
-        Ok(Self {
-            columns,
-            explicit: params.filter()?,
-            simple: Vec::new(),
-        })
+        Ok(Self { columns, explicit: params.filter()?, simple: Vec::new() })
     }
 
     fn put(&mut self, column: &str, kind: &str, operator: &str, value: Value) {
         let is_same = |condition: &Value| {
-            let named = condition["column"]
-                .as_str()
-                .and_then(|name| find(self.columns, name));
+            let named = condition["column"].as_str().and_then(|name| find(self.columns, name));
             named.is_some_and(|named| named.id == column)
         };
         if !self.explicit.iter().any(is_same) {
@@ -86,10 +80,7 @@ impl Conditions {
         Filter::parse(&all, self.columns).map_err(|errors| {
             let parameter = |error: &FilterError| {
                 let condition = all.get(error.index).filter(|_| n_explicit <= error.index)?;
-                Some(Problem::query(
-                    condition["column"].as_str()?,
-                    &error.message,
-                ))
+                Some(Problem::query(condition["column"].as_str()?, &error.message))
             };
             // Who gave a parameter is told of the parameter, not of the condition it was made into.
             let of_parameters = errors.iter().filter_map(parameter).collect();

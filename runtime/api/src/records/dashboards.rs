@@ -47,10 +47,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(list.query(page::PAGED), list_dashboards);
     let create = Operation::post("createDashboard", ALL, "Make a dashboard", DashboardWrite);
     routes.add(create.body::<NewDashboard>(), create_dashboard);
-    routes.add(
-        Operation::get("getDashboard", ONE, "One dashboard", DashboardRead),
-        get_dashboard,
-    );
+    routes.add(Operation::get("getDashboard", ONE, "One dashboard", DashboardRead), get_dashboard);
     let update = Operation::patch(
         "updateDashboard",
         ONE,
@@ -182,17 +179,12 @@ impl PlacementInput {
             "widget" => ("widgetId", self.widget_id),
             "preset" => ("presetId", self.preset_id),
             other => {
-                return Err(refuse(
-                    "type",
-                    format!("{other:?} is none of widget, preset"),
-                ));
+                return Err(refuse("type", format!("{other:?} is none of widget, preset")));
             }
         };
         let is_id = |id: &String| (1..=MAX_ID_CHARS).contains(&id.chars().count());
         let message = || format!("1 to {MAX_ID_CHARS} characters are expected");
-        let shown = shown
-            .filter(is_id)
-            .ok_or_else(|| refuse(field, message()))?;
+        let shown = shown.filter(is_id).ok_or_else(|| refuse(field, message()))?;
         let id = self.id.unwrap_or(fresh);
         if !is_id(&id) || id.chars().any(char::is_control) {
             return Err(refuse("id", message()));
@@ -243,11 +235,7 @@ impl Definition {
             }
             let tile = tile(&new, end);
             end = end.max(tile.y + tile.height);
-            placements.push(Placement {
-                id: new.id,
-                content: new.content,
-                tile,
-            });
+            placements.push(Placement { id: new.id, content: new.content, tile });
         }
         Ok(placements)
     }
@@ -280,12 +268,9 @@ fn placement_view(placement: &Placement) -> Value {
             view["presetId"] = id.as_str().into();
         }
     }
-    for (name, value) in [
-        ("x", tile.x),
-        ("y", tile.y),
-        ("width", tile.width),
-        ("height", tile.height),
-    ] {
+    for (name, value) in
+        [("x", tile.x), ("y", tile.y), ("width", tile.width), ("height", tile.height)]
+    {
         view[name] = value.into();
     }
     view
@@ -327,11 +312,7 @@ async fn list_dashboards(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app
-        .store
-        .catalog
-        .dashboards(&caller.project, paging)
-        .await?;
+    let found = app.store.catalog.dashboards(&caller.project, paging).await?;
     Ok(page::answer(paging, &found, view))
 }
 
@@ -356,10 +337,7 @@ async fn create_dashboard(
         created_at: now,
         updated_at: now,
     };
-    let made = app
-        .store
-        .catalog
-        .create_dashboard(&caller.project, &dashboard);
+    let made = app.store.catalog.create_dashboard(&caller.project, &dashboard);
     made.await.map_err(no_widget)?;
     Ok(Json(view(&dashboard)))
 }
@@ -392,16 +370,10 @@ async fn update_dashboard(
         placements: placements.transpose()?,
     };
     if patch == DashboardPatch::default() {
-        return Err(Problem::body(
-            "",
-            "at least one field to change is expected",
-        ));
+        return Err(Problem::body("", "at least one field to change is expected"));
     }
     let now = app.web.clock.now();
-    let changed = app
-        .store
-        .catalog
-        .update_dashboard(&caller.project, &id, &patch, now);
+    let changed = app.store.catalog.update_dashboard(&caller.project, &id, &patch, now);
     Ok(Json(view(&changed.await.map_err(no_widget)?)))
 }
 
@@ -410,11 +382,7 @@ async fn delete_dashboard(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let deleted = app
-        .store
-        .catalog
-        .delete_dashboard(&caller.project, &id)
-        .await;
+    let deleted = app.store.catalog.delete_dashboard(&caller.project, &id).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => missing(),
         error => error.into(),
@@ -432,10 +400,7 @@ async fn add_placement(
     let new = input.checked("", app.web.ids.uuid().to_string())?;
     let max = i64::try_from(MAX_PLACEMENTS).unwrap_or(i64::MAX);
     let now = app.web.clock.now();
-    let added = app
-        .store
-        .catalog
-        .add_placement(&caller.project, &id, &new, max, now);
+    let added = app.store.catalog.add_placement(&caller.project, &id, &new, max, now);
     Ok(Json(placement_view(&added.await.map_err(no_widget)?)))
 }
 
@@ -455,10 +420,7 @@ async fn move_placement(
     let mut found = found.ok_or_else(no_placement)?;
     let parts = [patch.x, patch.y, patch.width, patch.height];
     if parts.iter().all(Option::is_none) {
-        return Err(Problem::body(
-            "",
-            "at least one of x, y, width, height is expected",
-        ));
+        return Err(Problem::body("", "at least one of x, y, width, height is expected"));
     }
     let was = found.tile;
     found.tile = Tile {
@@ -469,11 +431,8 @@ async fn move_placement(
     };
     checked_tile("", found.tile)?;
     let now = app.web.clock.now();
-    let moved = app
-        .store
-        .catalog
-        .move_placement(&caller.project, &id, &placement, found.tile, now)
-        .await;
+    let moved =
+        app.store.catalog.move_placement(&caller.project, &id, &placement, found.tile, now).await;
     moved.map_err(|error| match error {
         perpend_db::Error::NotFound => no_placement(),
         error => Problem::from(error),
@@ -487,19 +446,12 @@ async fn delete_placement(
     Path((id, placement)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let now = app.web.clock.now();
-    let deleted = app
-        .store
-        .catalog
-        .delete_placement(&caller.project, &id, &placement, now)
-        .await;
+    let deleted = app.store.catalog.delete_placement(&caller.project, &id, &placement, now).await;
     deleted.map_err(|error| match error {
-        perpend_db::Error::NotFound => Problem::new(
-            Code::NotFound,
-            "no such placement on a dashboard of this project",
-        ),
+        perpend_db::Error::NotFound => {
+            Problem::new(Code::NotFound, "no such placement on a dashboard of this project")
+        }
         error => error.into(),
     })?;
-    Ok(Json(
-        json!({ "message": "Dashboard placement successfully deleted" }),
-    ))
+    Ok(Json(json!({ "message": "Dashboard placement successfully deleted" })))
 }

@@ -47,39 +47,22 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
     let span = create("createSpan", "/api/public/spans", "Write one span").body::<SpanInput>();
     routes.add(span, |app, caller, body| one(app, caller, body, SPAN));
-    let generation = create(
-        "createGeneration",
-        "/api/public/generations",
-        "Write one generation",
-    )
-    .body::<GenerationInput>();
-    routes.add(generation, |app, caller, body| {
-        one(app, caller, body, GENERATION)
-    });
+    let generation = create("createGeneration", "/api/public/generations", "Write one generation")
+        .body::<GenerationInput>();
+    routes.add(generation, |app, caller, body| one(app, caller, body, GENERATION));
     let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
     routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
     let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
     let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanChange>();
-    routes.add(span, |app, caller, body| {
-        one(app, caller, body, SPAN_UPDATE)
-    });
-    let generation = update(
-        "updateGeneration",
-        "/api/public/generations",
-        "Change one generation",
-    )
-    .body::<GenerationChange>();
-    routes.add(generation, |app, caller, body| {
-        one(app, caller, body, GENERATION_UPDATE)
-    });
+    routes.add(span, |app, caller, body| one(app, caller, body, SPAN_UPDATE));
+    let generation = update("updateGeneration", "/api/public/generations", "Change one generation")
+        .body::<GenerationChange>();
+    routes.add(generation, |app, caller, body| one(app, caller, body, GENERATION_UPDATE));
 }
 
 /// Notes that an event was taken.
 fn done(outcome: &mut Outcome, id: &str) {
-    outcome.successes.push(Taken {
-        id: id.to_owned(),
-        status: 201,
-    });
+    outcome.successes.push(Taken { id: id.to_owned(), status: 201 });
 }
 
 /// Notes that an event was refused: listed, or counted when many are.
@@ -165,16 +148,9 @@ async fn take(
         tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
         Problem::internal()
     })?;
-    let Sorted {
-        mut batch,
-        ids,
-        scores,
-        mut outcome,
-    } = sorted;
-    let (names, items): (Vec<String>, Vec<_>) = scores
-        .into_iter()
-        .map(|(id, body, at)| (id, (body, at)))
-        .unzip();
+    let Sorted { mut batch, ids, scores, mut outcome } = sorted;
+    let (names, items): (Vec<String>, Vec<_>) =
+        scores.into_iter().map(|(id, body, at)| (id, (body, at))).unzip();
     let mut taken = Vec::new();
     for (id, score) in names.iter().zip(read_scores(app, project, items).await?) {
         match score {
@@ -201,10 +177,7 @@ async fn take(
     if !is_empty {
         let now = app.web.clock.now();
         let prices = app.prices.of(&app.store.catalog, project, now).await?;
-        app.store
-            .telemetry
-            .write_events(project, batch, &prices, now)
-            .await?;
+        app.store.telemetry.write_events(project, batch, &prices, now).await?;
         app.scheduler.wake();
     }
     for id in &ids {

@@ -38,18 +38,14 @@ pub(super) fn routes(routes: &mut Routes) {
         "Answer a question over many rows",
         MetricRead,
     );
-    routes.add(v2.query(QUERY), |app, caller, params| {
-        metrics(app, caller, params, Version::V2)
-    });
+    routes.add(v2.query(QUERY), |app, caller, params| metrics(app, caller, params, Version::V2));
     let v1 = Operation::get(
         "queryMetricsV1",
         "/api/public/metrics",
         "The same, with a view of traces",
         MetricRead,
     );
-    routes.add(v1.query(QUERY), |app, caller, params| {
-        metrics(app, caller, params, Version::V1)
-    });
+    routes.add(v1.query(QUERY), |app, caller, params| metrics(app, caller, params, Version::V1));
     daily::routes(routes);
 }
 
@@ -60,11 +56,7 @@ async fn metrics(
     version: Version,
 ) -> Result<Json<Value>, Problem> {
     let asked = Asked::read(&params, version)?;
-    let groups = app
-        .store
-        .telemetry
-        .metrics(&caller.project, &asked.question)
-        .await;
+    let groups = app.store.telemetry.metrics(&caller.project, &asked.question).await;
     let groups = groups.map_err(refused)?;
     let mut rows: Vec<Value> = groups.iter().map(|group| row(&asked, group)).collect();
     if asked.order.is_empty() && asked.question.granularity.is_some() {
@@ -95,10 +87,8 @@ fn fill(asked: &Asked, rows: &mut Vec<Value>) -> Result<(), Problem> {
     let Some(granularity) = asked.question.granularity else {
         return Ok(());
     };
-    let known: std::collections::HashSet<String> = rows
-        .iter()
-        .filter_map(|row| row[TIME].as_str().map(str::to_owned))
-        .collect();
+    let known: std::collections::HashSet<String> =
+        rows.iter().filter_map(|row| row[TIME].as_str().map(str::to_owned)).collect();
     let mut at = granularity.start(asked.question.from);
     let mut n_buckets = 0;
     while at < asked.question.to {
@@ -129,10 +119,7 @@ fn empty(asked: &Asked, at: Timestamp) -> Value {
 fn compare(a: &Value, b: &Value) -> std::cmp::Ordering {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a.total_cmp(&b),
-        _ => a
-            .as_str()
-            .unwrap_or_default()
-            .cmp(b.as_str().unwrap_or_default()),
+        _ => a.as_str().unwrap_or_default().cmp(b.as_str().unwrap_or_default()),
     }
 }
 

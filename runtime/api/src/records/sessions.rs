@@ -62,14 +62,8 @@ async fn list_sessions(
         environments: params.all("environment"),
         ..SessionQuery::default()
     };
-    let found = app
-        .store
-        .telemetry
-        .sessions(&caller.project, &query, paging)
-        .await?;
-    Ok(Answer(Listed::new(paging, &found, |session| {
-        Session::new(&caller.project, session)
-    })))
+    let found = app.store.telemetry.sessions(&caller.project, &query, paging).await?;
+    Ok(Answer(Listed::new(paging, &found, |session| Session::new(&caller.project, session))))
 }
 
 async fn get_session(
@@ -77,15 +71,8 @@ async fn get_session(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Streamed<SessionWithTraces>, Problem> {
-    let query = SessionQuery {
-        id: Some(id.clone()),
-        ..SessionQuery::default()
-    };
-    let found = app
-        .store
-        .telemetry
-        .sessions(&caller.project, &query, Paging::default())
-        .await?;
+    let query = SessionQuery { id: Some(id.clone()), ..SessionQuery::default() };
+    let found = app.store.telemetry.sessions(&caller.project, &query, Paging::default()).await?;
     let session = found.items.first();
     let session = session.ok_or_else(|| Problem::not_found("session"))?;
     let query = TraceQuery {
@@ -100,22 +87,13 @@ async fn get_session(
         with_content: true,
         ..TraceQuery::default()
     };
-    let (traces, _) = app
-        .store
-        .telemetry
-        .find_page(&caller.project, &query)
-        .await?;
+    let (traces, _) = app.store.telemetry.find_page(&caller.project, &query).await?;
     let mut first = Vec::new();
     parts::json(&mut first, &Session::new(&caller.project, session))?;
     // The object goes on.
     first.pop();
     first.extend_from_slice(b",\"traces\":[");
-    let traces = Traces {
-        app,
-        project: caller.project,
-        traces,
-        members: Members::default(),
-    };
+    let traces = Traces { app, project: caller.project, traces, members: Members::default() };
     parts::answer(first, traces).await.map(Streamed::new)
 }
 

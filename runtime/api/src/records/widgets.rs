@@ -28,12 +28,8 @@ const MAX_DESCRIPTION_CHARS: usize = 5_000;
 /// Dimensions, metrics or conditions of one chart.
 const MAX_PARTS: usize = 50;
 /// The views of widgets that can be made; there are no older ones here.
-const VIEWS: [View; 4] = [
-    View::Observations,
-    View::ScoresNumeric,
-    View::ScoresBoolean,
-    View::ScoresCategorical,
-];
+const VIEWS: [View; 4] =
+    [View::Observations, View::ScoresNumeric, View::ScoresBoolean, View::ScoresCategorical];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
@@ -43,23 +39,11 @@ pub(super) fn routes(routes: &mut Routes) {
         DashboardRead,
     );
     routes.add(list.query(page::PAGED), list_widgets);
-    let create = Operation::post(
-        "createWidget",
-        ALL,
-        "Make a chart to put on dashboards",
-        DashboardWrite,
-    );
+    let create =
+        Operation::post("createWidget", ALL, "Make a chart to put on dashboards", DashboardWrite);
     routes.add(create.body::<NewWidget>(), create_widget);
-    routes.add(
-        Operation::get("getWidget", ONE, "One dashboard widget", DashboardRead),
-        get_widget,
-    );
-    let update = Operation::patch(
-        "updateWidget",
-        ONE,
-        "Change a dashboard widget",
-        DashboardWrite,
-    );
+    routes.add(Operation::get("getWidget", ONE, "One dashboard widget", DashboardRead), get_widget);
+    let update = Operation::patch("updateWidget", ONE, "Change a dashboard widget", DashboardWrite);
     routes.add(update.body::<WidgetPatch>(), update_widget);
     let delete = Operation::delete(
         "deleteWidget",
@@ -359,10 +343,7 @@ async fn create_widget(
     Body(input): Body<NewWidget>,
 ) -> Result<Json<Value>, Problem> {
     let widget = input.checked(app.web.ids.uuid().to_string(), app.web.clock.now())?;
-    app.store
-        .catalog
-        .create_widget(&caller.project, &widget)
-        .await?;
+    app.store.catalog.create_widget(&caller.project, &widget).await?;
     Ok(Json(view(&widget)))
 }
 
@@ -384,18 +365,12 @@ async fn update_widget(
     let widget = app.store.catalog.widget(&caller.project, &id).await?;
     let mut widget = widget.ok_or_else(missing)?;
     if patch.is_empty() {
-        return Err(Problem::body(
-            "",
-            "at least one field to change is expected",
-        ));
+        return Err(Problem::body("", "at least one field to change is expected"));
     }
     let seen = widget.updated_at;
     patch.apply(&mut widget)?;
     widget.updated_at = app.web.clock.now().max(seen);
-    app.store
-        .catalog
-        .update_widget(&caller.project, &widget, seen)
-        .await?;
+    app.store.catalog.update_widget(&caller.project, &widget, seen).await?;
     Ok(Json(view(&widget)))
 }
 
@@ -409,7 +384,5 @@ async fn delete_widget(
         perpend_db::Error::NotFound => missing(),
         error => error.into(),
     })?;
-    Ok(Json(
-        json!({ "message": "Dashboard widget successfully deleted" }),
-    ))
+    Ok(Json(json!({ "message": "Dashboard widget successfully deleted" })))
 }

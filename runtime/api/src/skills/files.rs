@@ -95,10 +95,7 @@ impl NewVersion {
     fn check(&self) -> Result<(), Problem> {
         let n_files = self.files.len();
         if n_files == 0 || n_files > MAX_FILES {
-            return Err(Problem::body(
-                "files",
-                format!("1 to {MAX_FILES} files are expected"),
-            ));
+            return Err(Problem::body("files", format!("1 to {MAX_FILES} files are expected")));
         }
         let message = self.commit_message.as_ref();
         if message.is_some_and(|text| text.chars().count() > MAX_MESSAGE_CHARS) {
@@ -134,10 +131,7 @@ impl NewVersion {
 
     /// The sizes of the texts that are named by hash and that the project has.
     async fn named(&self, app: &App, project: &ProjectId) -> Result<HashMap<String, u64>, Problem> {
-        let hashes = self
-            .files
-            .iter()
-            .filter_map(|file| file.sha256_hash.clone());
+        let hashes = self.files.iter().filter_map(|file| file.sha256_hash.clone());
         let hashes: Vec<String> = hashes.collect();
         Ok(app.store.catalog.skill_sizes(project, &hashes).await?)
     }
@@ -207,9 +201,7 @@ mod tests {
         for path in ["SKILL.md", "a/b c/ü.py", ".hidden", "..a"] {
             assert!(is_path(path), "{path}");
         }
-        for path in [
-            "", "/a", "a/", "a//b", "../a", "a/..", "./a", "a\\b", "c:a", "a\nb",
-        ] {
+        for path in ["", "/a", "a/", "a//b", "../a", "a/..", "./a", "a\\b", "c:a", "a\nb"] {
             assert!(!is_path(path), "{path}");
         }
         assert!(!is_path(&"a".repeat(501)));
@@ -219,12 +211,7 @@ mod tests {
     fn a_hash_has_one_spelling() {
         let good = hash("text");
         assert!(is_hash(&good) && good.len() == 44);
-        for bad in [
-            "",
-            "abc",
-            good.trim_end_matches('='),
-            &good.replace('/', "_")[..43],
-        ] {
+        for bad in ["", "abc", good.trim_end_matches('='), &good.replace('/', "_")[..43]] {
             assert!(!is_hash(bad), "{bad}");
         }
     }

@@ -60,10 +60,7 @@ impl FrontMatter {
             "begins with no front matter: a line ---, YAML with name and description, and a line ---",
         )?;
         if head.len() > MAX_BYTES {
-            return Err(format!(
-                "its front matter is larger than {} KiB",
-                MAX_BYTES >> 10
-            ));
+            return Err(format!("its front matter is larger than {} KiB", MAX_BYTES >> 10));
         }
         let whole: Value = serde_saphyr::from_str(head)
             .map_err(|error| format!("its front matter is not YAML that JSON can hold: {error}"))?;
@@ -82,11 +79,7 @@ impl FrontMatter {
                 "the description in its front matter has more than {MAX_DESCRIPTION_CHARS} characters"
             ));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            whole,
-        })
+        Ok(Self { name: name.to_owned(), description: description.to_owned(), whole })
     }
 }
 
@@ -116,14 +109,8 @@ mod tests {
             ("---\nname: [\n---\n", "not YAML"),
             ("---\nname: a\n---\n", "no text \"description\""),
             ("---\nname: 5\ndescription: b\n---\n", "no text \"name\""),
-            (
-                "---\nname: a/b\ndescription: b\n---\n",
-                "name in its front matter",
-            ),
-            (
-                "---\nname: ..\ndescription: b\n---\n",
-                "name in its front matter",
-            ),
+            ("---\nname: a/b\ndescription: b\n---\n", "name in its front matter"),
+            ("---\nname: ..\ndescription: b\n---\n", "name in its front matter"),
             (&long, "more than 1024"),
         ] {
             let error = FrontMatter::read(file).unwrap_err();
@@ -141,11 +128,7 @@ mod tests {
         }
         bomb.push_str("---\n");
         assert!(FrontMatter::read(&bomb).is_err());
-        let deep = format!(
-            "---\nname: {}{}\n---\n",
-            "[".repeat(20_000),
-            "]".repeat(20_000)
-        );
+        let deep = format!("---\nname: {}{}\n---\n", "[".repeat(20_000), "]".repeat(20_000));
         assert!(FrontMatter::read(&deep).is_err());
     }
 }

@@ -30,34 +30,14 @@ const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
     param("name", "string", "Exactly this name."),
-    param(
-        "search",
-        "string",
-        "In name or description, whatever the case.",
-    ),
+    param("search", "string", "In name or description, whatever the case."),
     param("tag", "string", "The skill has this tag."),
-    param(
-        "fromUpdatedAt",
-        "date-time",
-        "The newest version changed at or after.",
-    ),
-    param(
-        "toUpdatedAt",
-        "date-time",
-        "The newest version changed before.",
-    ),
+    param("fromUpdatedAt", "date-time", "The newest version changed at or after."),
+    param("toUpdatedAt", "date-time", "The newest version changed before."),
 ];
 const GET: &[Param] = &[
-    param(
-        "version",
-        "integer",
-        "This version; not together with label.",
-    ),
-    param(
-        "label",
-        "string",
-        "The version with this label; `production` when neither is given.",
-    ),
+    param("version", "integer", "This version; not together with label."),
+    param("label", "string", "The version with this label; `production` when neither is given."),
 ];
 const HASHES: &[Param] = &[param(
     "sha256Hashes",
@@ -74,44 +54,22 @@ const MAX_TAGS: usize = 100;
 const MAX_TAG_CHARS: usize = 200;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listSkills",
-        ALL,
-        "Skills by page, the newest first",
-        PromptRead,
-    )
-    .query(LIST);
+    let list = Operation::get("listSkills", ALL, "Skills by page, the newest first", PromptRead)
+        .query(LIST);
     routes.add(list, list_skills);
-    let create = Operation::post(
-        "createSkillVersion",
-        ALL,
-        "Make the next version of a skill",
-        PromptWrite,
-    );
+    let create =
+        Operation::post("createSkillVersion", ALL, "Make the next version of a skill", PromptWrite);
     routes.add(create.body::<NewVersion>(), create_version);
-    let read = Operation::get(
-        "listSkillContents",
-        CONTENT,
-        "Texts of files, by their hashes",
-        PromptRead,
-    )
-    .query(HASHES);
+    let read =
+        Operation::get("listSkillContents", CONTENT, "Texts of files, by their hashes", PromptRead)
+            .query(HASHES);
     routes.add(read, get_contents);
-    let get = Operation::get(
-        "getSkill",
-        ONE,
-        "A version of a skill, without the texts",
-        PromptRead,
-    )
-    .query(GET);
+    let get =
+        Operation::get("getSkill", ONE, "A version of a skill, without the texts", PromptRead)
+            .query(GET);
     routes.add(get, get_skill);
-    let tag = Operation::patch(
-        "updateSkillTags",
-        ONE,
-        "Replace the tags of a skill",
-        PromptWrite,
-    )
-    .body::<Tags>();
+    let tag = Operation::patch("updateSkillTags", ONE, "Replace the tags of a skill", PromptWrite)
+        .body::<Tags>();
     routes.add(tag, update_tags);
     let label = Operation::patch(
         "updateSkillLabels",
@@ -213,11 +171,7 @@ async fn list_skills(
         from: params.time("fromUpdatedAt")?,
         to: params.time("toUpdatedAt")?,
     };
-    let found = app
-        .store
-        .catalog
-        .skills(&caller.project, &query, paging)
-        .await?;
+    let found = app.store.catalog.skills(&caller.project, &query, paging).await?;
     let Json(mut answer) = page::answer(paging, &found, summary);
     let seen = paging.offset().saturating_add(paging.limit.into());
     answer["meta"]["hasNextPage"] = (seen < found.n_total).into();
@@ -230,11 +184,7 @@ async fn create_version(
     Body(input): Body<NewVersion>,
 ) -> Result<Json<Value>, Problem> {
     let new = input.read(&app, &caller.project).await?;
-    let made = app
-        .store
-        .catalog
-        .create_skill(&caller.project, &new, app.web.clock.now())
-        .await?;
+    let made = app.store.catalog.create_skill(&caller.project, &new, app.web.clock.now()).await?;
     Ok(Json(view(&caller.project, &made)))
 }
 
@@ -253,11 +203,7 @@ async fn get_skill(
             return Err(Problem::query("label", message));
         }
     };
-    let found = app
-        .store
-        .catalog
-        .skill(&caller.project, &name, &which)
-        .await?;
+    let found = app.store.catalog.skill(&caller.project, &name, &which).await?;
     Ok(Json(view(&caller.project, &found.ok_or_else(missing)?)))
 }
 
@@ -279,14 +225,8 @@ async fn update_tags(
     let mut seen = std::collections::HashSet::new();
     input.tags.retain(|tag| seen.insert(tag.clone()));
     let now = app.web.clock.now();
-    let tagged = app
-        .store
-        .catalog
-        .tag_skill(&caller.project, &name, &input.tags, now);
-    Ok(Json(view(
-        &caller.project,
-        &tagged.await.map_err(or_missing)?,
-    )))
+    let tagged = app.store.catalog.tag_skill(&caller.project, &name, &input.tags, now);
+    Ok(Json(view(&caller.project, &tagged.await.map_err(or_missing)?)))
 }
 
 async fn set_labels(
@@ -306,11 +246,7 @@ async fn set_labels(
         check_label(label).map_err(refuse)?;
     }
     let which = Selector::Version(version);
-    let standing = app
-        .store
-        .catalog
-        .skill(&caller.project, &name, &which)
-        .await?;
+    let standing = app.store.catalog.skill(&caller.project, &name, &which).await?;
     let standing = standing.ok_or_else(missing)?;
     let is_latest = |label: &String| label == LATEST;
     if input.labels.iter().any(is_latest) && !standing.labels.iter().any(is_latest) {
@@ -320,14 +256,8 @@ async fn set_labels(
     let labels = input.labels.into_iter().filter(|label| !is_latest(label));
     let labels: Vec<String> = labels.collect();
     let now = app.web.clock.now();
-    let labelled = app
-        .store
-        .catalog
-        .label_skill(&caller.project, &name, version, &labels, now);
-    Ok(Json(view(
-        &caller.project,
-        &labelled.await.map_err(or_missing)?,
-    )))
+    let labelled = app.store.catalog.label_skill(&caller.project, &name, version, &labels, now);
+    Ok(Json(view(&caller.project, &labelled.await.map_err(or_missing)?)))
 }
 
 async fn delete_version(
@@ -337,10 +267,7 @@ async fn delete_version(
 ) -> Result<Json<Value>, Problem> {
     let version = numbered(&version)?;
     let now = app.web.clock.now();
-    let deleted = app
-        .store
-        .catalog
-        .delete_skill(&caller.project, &name, version, now);
+    let deleted = app.store.catalog.delete_skill(&caller.project, &name, version, now);
     deleted.await.map_err(or_missing)?;
     Ok(Json(json!({ "deleted": true })))
 }
@@ -363,11 +290,7 @@ async fn get_contents(
     // Each text is answered once, however often it is asked for: the limit counts it once.
     let mut seen = std::collections::HashSet::new();
     hashes.retain(|hash| seen.insert(hash.clone()));
-    let sizes = app
-        .store
-        .catalog
-        .skill_sizes(&caller.project, &hashes)
-        .await?;
+    let sizes = app.store.catalog.skill_sizes(&caller.project, &hashes).await?;
     let n_bytes: u64 = sizes.values().sum();
     if 1 < sizes.len() && MAX_CONTENTS < n_bytes {
         let max = MAX_CONTENTS;
@@ -375,11 +298,7 @@ async fn get_contents(
             "these texts have {n_bytes} bytes, more than the {max} of one answer: ask for some of them"
         ));
     }
-    let found = app
-        .store
-        .catalog
-        .skill_contents(&caller.project, &hashes)
-        .await?;
+    let found = app.store.catalog.skill_contents(&caller.project, &hashes).await?;
     let mut data = Vec::with_capacity(hashes.len());
     for hash in &hashes {
         let text = found.iter().find(|(known, _)| known == hash);

@@ -36,22 +36,13 @@ fn invalid(message: impl Into<String>) -> ModelFailure {
 }
 
 fn failed(error: &perpend_db::Error) -> ModelFailure {
-    tracing::error!(
-        error = error as &dyn std::error::Error,
-        "media not read for a plug-in"
-    );
-    ModelFailure::new(
-        FailureClass::UpstreamUnavailable,
-        "the media cannot be read now",
-    )
+    tracing::error!(error = error as &dyn std::error::Error, "media not read for a plug-in");
+    ModelFailure::new(FailureClass::UpstreamUnavailable, "the media cannot be read now")
 }
 
 impl Media {
     pub(super) fn new(telemetry: &Telemetry) -> Self {
-        Self {
-            telemetry: telemetry.clone(),
-            mib: Arc::new(Semaphore::new(MAX_MIB)),
-        }
+        Self { telemetry: telemetry.clone(), mib: Arc::new(Semaphore::new(MAX_MIB)) }
     }
 
     /// Loads what the requests name into them. What it takes is counted until the permit is dropped.
@@ -121,10 +112,8 @@ impl Media {
         }
         for request in requests {
             let named: HashSet<&str> = request.named_media().collect();
-            let media: Vec<Medium> = named
-                .iter()
-                .filter_map(|id| loaded.get(*id).cloned())
-                .collect();
+            let media: Vec<Medium> =
+                named.iter().filter_map(|id| loaded.get(*id).cloned()).collect();
             request.media = media;
         }
         Ok(Some(permit))
@@ -137,11 +126,8 @@ impl Media {
         readable: &Readable,
         wanted: &[String],
     ) -> Result<HashMap<String, (String, usize)>, ModelFailure> {
-        let ids: Vec<&str> = wanted
-            .iter()
-            .map(String::as_str)
-            .filter(|id| id.len() <= MAX_ID)
-            .collect();
+        let ids: Vec<&str> =
+            wanted.iter().map(String::as_str).filter(|id| id.len() <= MAX_ID).collect();
         let scopes = [
             readable.trace.as_deref().map(Within::Trace),
             readable.session.as_deref().map(Within::Session),
@@ -170,7 +156,5 @@ impl Media {
 
 fn missing(id: &str) -> ModelFailure {
     let id: String = id.chars().take(MAX_ID).collect();
-    invalid(format!(
-        "the medium {id:?} is none of the traces that this evaluation can read"
-    ))
+    invalid(format!("the medium {id:?} is none of the traces that this evaluation can read"))
 }

@@ -56,9 +56,7 @@ pub struct ClosedConnection {
 pub struct NoModels;
 
 fn nothing_in(slot: Option<&str>) -> ModelFailure {
-    let slot = slot.map_or("the default slot".to_owned(), |slot| {
-        format!("slot {slot:?}")
-    });
+    let slot = slot.map_or("the default slot".to_owned(), |slot| format!("slot {slot:?}"));
     let message = format!("this server asks no models, so {slot} has none");
     ModelFailure::new(FailureClass::PluginError, message)
 }

@@ -19,11 +19,8 @@ pub(super) struct Line {
 /// An observation whose parent is not in the trace stands at the top. Parents that form a circle are broken at its earliest
 /// member, which stands at the top too, so that each observation is there once.
 pub(super) fn in_tree_order(bones: &[Bone], below: Option<&str>) -> Option<Vec<Line>> {
-    let places: HashMap<&str, usize> = bones
-        .iter()
-        .enumerate()
-        .map(|(at, bone)| (bone.id.as_str(), at))
-        .collect();
+    let places: HashMap<&str, usize> =
+        bones.iter().enumerate().map(|(at, bone)| (bone.id.as_str(), at)).collect();
     let parent = |bone: &Bone| places.get(bone.parent_id.as_deref()?).copied();
     let mut parents: Vec<Option<usize>> = bones.iter().map(parent).collect();
     break_circles(&mut parents);

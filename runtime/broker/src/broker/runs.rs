@@ -133,11 +133,7 @@ impl Reader<'_> {
             recorded.insert((own.trace_id.clone(), own.id.clone()), own);
         }
         let ids: Vec<&str> = entries.iter().map(|entry| entry.item_id.as_str()).collect();
-        let asked = self
-            .store
-            .catalog
-            .dataset_items_by_id(self.project, &ids)
-            .await;
+        let asked = self.store.catalog.dataset_items_by_id(self.project, &ids).await;
         let asked = asked.map_err(|error| failed(&error))?.into_iter();
         let asked: HashMap<String, DatasetItem> =
             asked.map(|item| (item.id.clone(), item)).collect();
@@ -163,21 +159,15 @@ fn run_item(
         let metadata = Some(asked.metadata).filter(|metadata| !metadata.is_null());
         (value(asked.input), value(asked.expected_output), metadata)
     });
-    let (said_expected, said_metadata) = link.map_or((None, None), |link| {
-        (link.item_expected_output, link.item_metadata)
-    });
+    let (said_expected, said_metadata) =
+        link.map_or((None, None), |link| (link.item_expected_output, link.item_metadata));
     RunItem {
         id: entry.id,
-        trace: Some(TraceRef {
-            trace_id: entry.trace_id,
-            observation_id: entry.observation_id,
-        }),
+        trace: Some(TraceRef { trace_id: entry.trace_id, observation_id: entry.observation_id }),
         input: of_item.or(input),
         output,
         expected_output: expected.or(said_expected),
-        metadata: metadata
-            .or(said_metadata)
-            .map(|metadata| metadata.to_string()),
+        metadata: metadata.or(said_metadata).map(|metadata| metadata.to_string()),
         dataset_item_id: Some(entry.item_id).filter(|id| !id.is_empty()),
     }
 }

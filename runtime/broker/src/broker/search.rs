@@ -53,15 +53,7 @@ mod tests {
         let places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
         assert_eq!(places, [0, 11, 23]);
         for (at, _) in found {
-            assert_eq!(
-                text[at..]
-                    .chars()
-                    .nth(1)
-                    .unwrap()
-                    .to_lowercase()
-                    .to_string(),
-                "ü"
-            );
+            assert_eq!(text[at..].chars().nth(1).unwrap().to_lowercase().to_string(), "ü");
         }
         assert_eq!(Needle::new("zürich").hits(text, 2).len(), 2);
         assert!(Needle::new("Bern").hits(text, 2).is_empty());
@@ -72,9 +64,6 @@ mod tests {
         let text = format!("{}needle{}", "🙂".repeat(60), "🙂".repeat(60));
         let (at, excerpt) = Needle::new("needle").hits(&text, 1).remove(0);
         assert_eq!(at, 240);
-        assert_eq!(
-            excerpt,
-            format!("{}needle{}", "🙂".repeat(25), "🙂".repeat(25))
-        );
+        assert_eq!(excerpt, format!("{}needle{}", "🙂".repeat(25), "🙂".repeat(25)));
     }
 }

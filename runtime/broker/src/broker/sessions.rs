@@ -15,9 +15,9 @@ impl Reader<'_> {
     fn own_session(&self, session: &str) -> Answer<()> {
         match &self.readable.session {
             Some(own) if own == session => Ok(()),
-            Some(_) => Err(TraceError::NotGranted(
-                "only the session of the item can be read".into(),
-            )),
+            Some(_) => {
+                Err(TraceError::NotGranted("only the session of the item can be read".into()))
+            }
             None => Err(TraceError::NotGranted("the item is no session".into())),
         }
     }
@@ -62,10 +62,7 @@ impl Reader<'_> {
             traces.push(info);
             last = Some(at);
         }
-        Ok(TracePage {
-            next_cursor: last.filter(|_| traces.len() < n_found),
-            traces,
-        })
+        Ok(TracePage { next_cursor: last.filter(|_| traces.len() < n_found), traces })
     }
 }
 

@@ -71,61 +71,33 @@ impl Reader<'_> {
     pub(super) async fn answer(&self, request: HostRequest) -> HostReply {
         match request {
             HostRequest::GetTrace { trace_id } => HostReply::GetTrace(self.info(&trace_id).await),
-            HostRequest::ListObservations {
-                trace_id,
-                filter,
-                cursor,
-                limit,
-            } => {
+            HostRequest::ListObservations { trace_id, filter, cursor, limit } => {
                 let page = self.page(&trace_id, filter, cursor, limit).await;
                 HostReply::ListObservations(page)
             }
-            HostRequest::Read {
-                trace_id,
-                observation_id,
-                part,
-            } => HostReply::Read(self.read(&trace_id, &observation_id, part).await),
-            HostRequest::Outline {
-                trace_id,
-                parent_id,
-                cursor,
-                limit,
-            } => {
+            HostRequest::Read { trace_id, observation_id, part } => {
+                HostReply::Read(self.read(&trace_id, &observation_id, part).await)
+            }
+            HostRequest::Outline { trace_id, parent_id, cursor, limit } => {
                 let (parent, cursor) = (parent_id.as_deref(), cursor.as_deref());
                 HostReply::Outline(self.outline(&trace_id, parent, cursor, limit).await)
             }
-            HostRequest::Search {
-                trace_id,
-                text,
-                limit,
-            } => HostReply::Search(self.search(&trace_id, &text, limit).await),
-            HostRequest::ReadRange {
-                trace_id,
-                observation_id,
-                part,
-                offset,
-                length,
-            } => {
+            HostRequest::Search { trace_id, text, limit } => {
+                HostReply::Search(self.search(&trace_id, &text, limit).await)
+            }
+            HostRequest::ReadRange { trace_id, observation_id, part, offset, length } => {
                 let place = (trace_id.as_str(), observation_id.as_str(), part);
                 HostReply::ReadRange(self.range(place, offset, length).await)
             }
             HostRequest::GetSession { session_id } => {
                 HostReply::GetSession(self.session(&session_id).await)
             }
-            HostRequest::ListTraces {
-                session_id,
-                cursor,
-                limit,
-            } => {
+            HostRequest::ListTraces { session_id, cursor, limit } => {
                 let page = self.traces_of_session(&session_id, cursor.as_deref(), limit);
                 HostReply::ListTraces(page.await)
             }
             HostRequest::GetRun { run_id } => HostReply::GetRun(self.run(&run_id).await),
-            HostRequest::ListRunItems {
-                run_id,
-                cursor,
-                limit,
-            } => {
+            HostRequest::ListRunItems { run_id, cursor, limit } => {
                 let page = self.items_of_run(&run_id, cursor.as_deref(), limit);
                 HostReply::ListRunItems(page.await)
             }
@@ -135,11 +107,7 @@ impl Reader<'_> {
 
     /// The trace, when it is the one of the item, or one of the session or run that the item is.
     async fn readable(&self, trace_id: &str) -> Answer<TraceId> {
-        let Readable {
-            trace,
-            session,
-            run,
-        } = self.readable;
+        let Readable { trace, session, run } = self.readable;
         let id = TraceId::new(trace_id);
         if trace.as_deref() == Some(trace_id) {
             return id.map_err(|_| no_trace());
@@ -154,10 +122,7 @@ impl Reader<'_> {
             return Ok(id.clone());
         }
         if let (Some(run), Ok(id)) = (run, &id)
-            && telemetry
-                .is_of_run(self.project, run, id)
-                .await
-                .map_err(|error| failed(&error))?
+            && telemetry.is_of_run(self.project, run, id).await.map_err(|error| failed(&error))?
         {
             return Ok(id.clone());
         }
@@ -194,11 +159,7 @@ impl Reader<'_> {
             // One more tells whether there is a next page.
             limit: limit + 1,
         };
-        let found = self
-            .store
-            .telemetry
-            .walk_trace(self.project, &id, &walk)
-            .await;
+        let found = self.store.telemetry.walk_trace(self.project, &id, &walk).await;
         let mut found = found.map_err(|error| failed(&error))?;
         let has_more = limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
         found.truncate(limit as usize);
@@ -282,17 +243,12 @@ impl Reader<'_> {
         let limit = limit.clamp(1, MAX_PAGE) as usize;
         let lines = &lines[first.min(lines.len())..];
         let page = &lines[..limit.min(lines.len())];
-        let ids: Vec<&str> = page
-            .iter()
-            .map(|line| bones[line.bone].id.as_str())
-            .collect();
+        let ids: Vec<&str> = page.iter().map(|line| bones[line.bone].id.as_str()).collect();
         let sizes = self.sizes(&id, &ids).await?;
         let entry = |line: &outline::Line| {
             let bone = &bones[line.bone];
             let (input_size, output_size) = sizes.get(&bone.id).copied().unwrap_or_default();
-            let duration = bone
-                .end
-                .map(|end| millis(end).saturating_sub(millis(bone.start)));
+            let duration = bone.end.map(|end| millis(end).saturating_sub(millis(bone.start)));
             OutlineEntry {
                 id: bone.id.clone(),
                 parent_id: bone.parent_id.clone(),
@@ -324,8 +280,7 @@ impl Reader<'_> {
                 let content = &stored.observation.content;
                 let both = (size(&content.input), size(&content.output));
                 let n_bytes = both.0.saturating_add(both.1);
-                self.allowance
-                    .look(usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
+                self.allowance.look(usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
                 sizes.insert(stored.observation.id.to_string(), both);
             }
         }
@@ -345,11 +300,7 @@ impl Reader<'_> {
         let mut n_searched = 0;
         let mut after = None;
         loop {
-            let walk = Walk {
-                after: after.take(),
-                limit: AT_A_TIME,
-                ..Walk::default()
-            };
+            let walk = Walk { after: after.take(), limit: AT_A_TIME, ..Walk::default() };
             let found = self.store.telemetry.walk_trace(self.project, &id, &walk);
             let found = found.await.map_err(|error| failed(&error))?;
             let is_last = found.len() < AT_A_TIME as usize;
@@ -417,14 +368,9 @@ fn piece_of(content: &Content, part: Part) -> Option<Cow<'_, Payload>> {
 /// A range of a part; both ends move back to the beginning of a character.
 fn slice(whole: &Payload, offset: u64, length: u32) -> Slice {
     let text = whole.as_str();
-    let begin = usize::try_from(offset)
-        .unwrap_or(usize::MAX)
-        .min(text.len());
+    let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
     let end = begin.saturating_add(length as usize).min(text.len());
-    let (begin, end) = (
-        text.floor_char_boundary(begin),
-        text.floor_char_boundary(end),
-    );
+    let (begin, end) = (text.floor_char_boundary(begin), text.floor_char_boundary(end));
     Slice {
         text: text[begin..end].to_owned(),
         offset: begin as u64,
@@ -461,9 +407,7 @@ const fn severity(level: Level) -> Severity {
 }
 
 fn size(payload: &Option<Payload>) -> u64 {
-    payload
-        .as_ref()
-        .map_or(0, |text| text.as_str().len() as u64)
+    payload.as_ref().map_or(0, |text| text.as_str().len() as u64)
 }
 
 fn no_trace() -> TraceError {
@@ -472,10 +416,7 @@ fn no_trace() -> TraceError {
 
 /// The guest learns nothing about our storage; the log has it.
 pub(super) fn failed(error: &Error) -> TraceError {
-    tracing::error!(
-        error = error as &dyn std::error::Error,
-        "trace not read for a plug-in"
-    );
+    tracing::error!(error = error as &dyn std::error::Error, "trace not read for a plug-in");
     TraceError::Unavailable("the trace cannot be read now".into())
 }
 
@@ -524,6 +465,4 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(
-    Span, Generation, Event, Agent, Tool, Chain, Retriever, Evaluator, Embedding, Guardrail
-);
+kinds!(Span, Generation, Event, Agent, Tool, Chain, Retriever, Evaluator, Embedding, Guardrail);

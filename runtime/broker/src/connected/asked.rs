@@ -107,10 +107,8 @@ pub(super) fn slot_of<'o>(origin: &'o Origin, name: Option<&str>) -> Option<&'o 
 
 /// What is asked of a model, and the limits of the call.
 pub(super) fn to_ask(slot: &Slot, choice: &ModelChoice) -> (perpend_llm::ModelChoice, CallLimits) {
-    let choice = perpend_llm::ModelChoice {
-        model: choice.model.clone(),
-        params: choice.params.clone(),
-    };
+    let choice =
+        perpend_llm::ModelChoice { model: choice.model.clone(), params: choice.params.clone() };
     let limits = CallLimits {
         timeout: Duration::from_millis(u64::from(slot.limits.timeout_ms)),
         reasks: slot.limits.reasks,
@@ -129,9 +127,7 @@ impl ConnectedModels {
     ) -> Result<Asked, ModelFailure> {
         let maker = &origin.maker;
         let slot = slot_of(origin, name).ok_or_else(|| {
-            let shown = name.map_or("the default slot".to_owned(), |name| {
-                format!("slot {name:?}")
-            });
+            let shown = name.map_or("the default slot".to_owned(), |name| format!("slot {name:?}"));
             let message = format!("{shown} has no model in this evaluator");
             ModelFailure::new(FailureClass::PluginError, message)
         })?;
@@ -178,9 +174,7 @@ impl ConnectedModels {
             protocol,
             base_url: connection.base_url,
             key: Secret::new(secret.key),
-            headers: headers
-                .map(|(name, value)| (name, Secret::new(value)))
-                .collect(),
+            headers: headers.map(|(name, value)| (name, Secret::new(value))).collect(),
             use_responses_api: connection.use_responses_api,
             api_version: None,
             max_in_flight: usize::try_from(connection.max_in_flight).unwrap_or(1),

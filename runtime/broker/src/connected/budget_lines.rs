@@ -21,11 +21,7 @@ pub(super) struct Head {
 }
 
 pub(super) fn key(project: &ProjectId, budget: &ScopedBudget) -> BudgetKey {
-    (
-        project.clone(),
-        budget.scope.to_string(),
-        format!("{}/{}", budget.id, budget.budget.window),
-    )
+    (project.clone(), budget.scope.to_string(), format!("{}/{}", budget.id, budget.budget.window))
 }
 
 impl BudgetLines {
@@ -37,9 +33,6 @@ impl BudgetLines {
             lines.retain(|_, line| 1 < Arc::strong_count(line));
             Arc::clone(lines.entry(key.clone()).or_default())
         };
-        Head {
-            key,
-            _guard: line.lock_owned().await,
-        }
+        Head { key, _guard: line.lock_owned().await }
     }
 }

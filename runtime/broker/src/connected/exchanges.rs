@@ -96,9 +96,7 @@ impl Exchanges {
                 origin.notes.count_from(n_before);
             }
             let of_call =
-                store
-                    .catalog
-                    .budgets_of_call(&maker.project, &asking.rule, &maker.evaluator);
+                store.catalog.budgets_of_call(&maker.project, &asking.rule, &maker.evaluator);
             budgets = of_call.await?;
         }
         let n_kept = u32::try_from(kept.len()).unwrap_or(u32::MAX);
@@ -139,10 +137,7 @@ impl Exchanges {
             let forgotten = ledger.forget_call(&asking.execution, &self.key).await;
             forgotten.map_err(|error| failed(unstored(&error)))?;
         }
-        result.map_err(|failure| ModelFailure {
-            spent: take(&self.spent),
-            ..failed(failure)
-        })
+        result.map_err(|failure| ModelFailure { spent: take(&self.spent), ..failed(failure) })
     }
 
     /// US dollars; nothing where the model has no price.
@@ -152,12 +147,7 @@ impl Exchanges {
         usage: &Buckets,
         at: Timestamp,
     ) -> Result<Option<f64>, perpend_db::Error> {
-        let ConnectedModels {
-            prices,
-            store,
-            clock,
-            ..
-        } = &self.models;
+        let ConnectedModels { prices, store, clock, .. } = &self.models;
         let project = &self.origin.maker.project;
         let table = prices.of(&store.catalog, project, clock.now()).await?;
         Ok(table.cost_of_call(model, usage, at))
@@ -208,11 +198,7 @@ impl Exchanges {
     /// A connection that was deleted, or saved again with another key or address, is not used.
     async fn check_connection(&self) -> Result<(), Failure> {
         let (project, used) = (&self.origin.maker.project, &self.asked.connection);
-        let connection = self
-            .models
-            .store
-            .catalog
-            .connection(project, &used.provider);
+        let connection = self.models.store.catalog.connection(project, &used.provider);
         let connection = connection.await.map_err(|error| unstored(&error))?;
         let Some(connection) = connection else {
             let message = missing_connection(&used.provider);
@@ -349,14 +335,7 @@ impl Exchanges {
     fn refuse(&self, budget: &ScopedBudget, no_room: &NoRoom, usd: f64, now: Timestamp) -> Failure {
         let limit = budget.budget;
         let until = limit.window.end(now);
-        put(
-            &self.spent,
-            Spent {
-                scope: budget.scope,
-                on_reached: limit.on_reached,
-                until,
-            },
-        );
+        put(&self.spent, Spent { scope: budget.scope, on_reached: limit.on_reached, until });
         let renewed = match until {
             Some(until) => format!("it is renewed at {until}"),
             None => "it is not renewed".to_owned(),
@@ -399,10 +378,7 @@ impl Exchanges {
             cost,
             is_from_cache: false,
             saved: None,
-            error: call
-                .outcome
-                .err()
-                .map(|(class, message)| (class.name().to_owned(), message)),
+            error: call.outcome.err().map(|(class, message)| (class.name().to_owned(), message)),
         }
     }
 
@@ -465,9 +441,8 @@ impl Exchanges {
             body: answer.body,
             is_from_cache: answer.is_from_cache,
         });
-        let numbered = answer
-            .as_ref()
-            .map(|answer| (self.n_answers.fetch_add(1, Ordering::Relaxed), answer));
+        let numbered =
+            answer.as_ref().map(|answer| (self.n_answers.fetch_add(1, Ordering::Relaxed), answer));
         let reservation = take(&self.reserved);
         let exchanged = Exchanged {
             key: &self.key,
@@ -486,10 +461,7 @@ impl Exchanges {
 
 /// Whether a budget has no room for a call, whatever the calls under way come to.
 fn is_spent(reservation: &Reservation, spending: Spending, limit: f64) -> bool {
-    let settled = Spending {
-        reserved: 0.0,
-        ..spending
-    };
+    let settled = Spending { reserved: 0.0, ..spending };
     reservation.fits(settled, limit).is_none()
 }
 
@@ -501,10 +473,7 @@ fn withdrawn() -> Failure {
 
 /// Tokens by the buckets that prices are given for.
 fn buckets(usage: &Usage) -> Buckets {
-    let plain = usage
-        .input
-        .saturating_sub(usage.cached_input)
-        .saturating_sub(usage.cache_creation);
+    let plain = usage.input.saturating_sub(usage.cached_input).saturating_sub(usage.cache_creation);
     let all = [
         ("input", plain),
         ("input_cached_tokens", usage.cached_input),
@@ -513,8 +482,7 @@ fn buckets(usage: &Usage) -> Buckets {
         ("output_reasoning_tokens", usage.reasoning),
     ];
     let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
-    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into()))
-        .collect()
+    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into())).collect()
 }
 
 impl CallObserver for Exchanges {

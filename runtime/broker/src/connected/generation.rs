@@ -53,10 +53,7 @@ pub(super) fn generation(
     own.provider = Some(call.provider.to_lowercase());
     own.model_parameters = said.params;
     own.usage = usage(call);
-    own.cost = call
-        .cost
-        .map(|cost| Cost::from([("total".to_owned(), cost)]))
-        .unwrap_or_default();
+    own.cost = call.cost.map(|cost| Cost::from([("total".to_owned(), cost)])).unwrap_or_default();
     if let Some((class, message)) = &call.error {
         own.level = Level::Error;
         own.status_message = Some(format!("{class}: {message}"));
@@ -80,24 +77,14 @@ fn trace_of(asking: &AskingAttempt) -> TraceId {
 
 fn usage(call: &ModelCall) -> Usage {
     let all = [
-        (
-            "input",
-            call.input_tokens.saturating_sub(call.cached_tokens),
-        ),
+        ("input", call.input_tokens.saturating_sub(call.cached_tokens)),
         ("input_cached_tokens", call.cached_tokens),
-        (
-            "output",
-            call.output_tokens.saturating_sub(call.reasoning_tokens),
-        ),
+        ("output", call.output_tokens.saturating_sub(call.reasoning_tokens)),
         ("output_reasoning_tokens", call.reasoning_tokens),
-        (
-            "total",
-            call.input_tokens.saturating_add(call.output_tokens),
-        ),
+        ("total", call.input_tokens.saturating_add(call.output_tokens)),
     ];
     let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
-    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into()))
-        .collect()
+    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into())).collect()
 }
 
 fn messages(messages: &[Message]) -> Value {
@@ -140,9 +127,5 @@ fn metadata(asking: &AskingAttempt, call: &ModelCall) -> Map<String, Value> {
         ("from_cache", json!(call.is_from_cache)),
     ];
     let saved = call.saved.map(|saved| ("saved_usd", json!(saved)));
-    known
-        .into_iter()
-        .chain(saved)
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    known.into_iter().chain(saved).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -40,29 +40,20 @@ pub(super) fn wanted(origin: &Origin, request: &CompletionRequest) -> Option<Wan
     let provider = &slot.model.as_ref()?.provider;
     let counted = canonical(&json!([provider, asked]));
     // Counted whatever its mode: what comes after it has its place.
-    let repeat = origin
-        .notes
-        .count_repeat(*Digest::of(counted.as_bytes()).as_bytes());
+    let repeat = origin.notes.count_repeat(*Digest::of(counted.as_bytes()).as_bytes());
     let reads = match (request.cache, origin.reuse.replies) {
         (CacheMode::Bypass, _) | (_, Replies::Apart) => return None,
         (CacheMode::Refresh, _) | (_, Replies::Fresh) => false,
         (CacheMode::Standard, Replies::Any) => true,
         (CacheMode::Standard, Replies::Steady) => asked["temperature"] == 0.0,
     };
-    Some(Wanted {
-        asked,
-        repeat,
-        reads,
-    })
+    Some(Wanted { asked, repeat, reads })
 }
 
 impl Wanted {
     pub(super) fn of(self, origin: &Origin, endpoint: &Endpoint) -> Reusable {
-        let mut header_names: Vec<&str> = endpoint
-            .headers
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let mut header_names: Vec<&str> =
+            endpoint.headers.iter().map(|(name, _)| name.as_str()).collect();
         header_names.sort_unstable();
         let of_whom = json!({
             "protocol": endpoint.protocol.name(),
@@ -79,10 +70,7 @@ impl Wanted {
         if let (Value::Object(whole), Value::Object(of_whom)) = (&mut whole, of_whom) {
             whole.extend(of_whom);
         }
-        Reusable {
-            key: Digest::of(canonical(&whole).as_bytes()),
-            reads: self.reads,
-        }
+        Reusable { key: Digest::of(canonical(&whole).as_bytes()), reads: self.reads }
     }
 }
 
@@ -119,10 +107,7 @@ impl ConnectedModels {
         let Ok(body) = zstd::bulk::compress(answer.body.as_bytes(), LEVEL) else {
             return;
         };
-        let reply = StoredReply {
-            method: answer.method.name().to_owned(),
-            body,
-        };
+        let reply = StoredReply { method: answer.method.name().to_owned(), body };
         let (ledger, now) = (&self.store.ledger, self.clock.now());
         let stored = ledger.store_reply(&origin.maker.project, (key, connection), &reply, now);
         if let Err(error) = stored.await {
@@ -156,11 +141,7 @@ mod tests {
             model: "m".to_owned(),
             params: serde_json::Map::new(),
         };
-        Slot {
-            name: name.to_owned(),
-            model: Some(model),
-            limits: Default::default(),
-        }
+        Slot { name: name.to_owned(), model: Some(model), limits: Default::default() }
     }
 
     fn origin(replies: Replies, run: u32) -> Origin {

@@ -112,12 +112,7 @@ impl From<PlacementRow> for Placement {
                 Some(id) => Content::Widget(id),
                 None => Content::Preset(row.preset_id.unwrap_or_default()),
             },
-            tile: Tile {
-                x: row.x,
-                y: row.y,
-                width: row.width,
-                height: row.height,
-            },
+            tile: Tile { x: row.x, y: row.y, width: row.width, height: row.height },
         }
     }
 }
@@ -156,11 +151,7 @@ async fn put_all(
     placements: &[Placement],
 ) -> Result<(), Error> {
     for (place, placement) in (0_i64..).zip(placements) {
-        if tx
-            .execute(PUT, &row(project, dashboard, placement, place))
-            .await?
-            == 0
-        {
+        if tx.execute(PUT, &row(project, dashboard, placement, place)).await? == 0 {
             return Err(Error::Conflict(SAME_ID));
         }
     }
@@ -304,10 +295,7 @@ impl Catalog {
             args: &args,
             order: "updated_at DESC, id DESC",
         };
-        let mut found = self
-            .pool
-            .numbered::<DashboardRow, Dashboard>(&listed, paging)
-            .await?;
+        let mut found = self.pool.numbered::<DashboardRow, Dashboard>(&listed, paging).await?;
         self.fill(project, &mut found.items).await?;
         Ok(found)
     }
@@ -360,11 +348,8 @@ impl Catalog {
         max: i64,
         now: Timestamp,
     ) -> Result<Placement, Error> {
-        let args: [Arg<'_>; 3] = [
-            project.as_str().into(),
-            dashboard.into(),
-            now.as_micros().into(),
-        ];
+        let args: [Arg<'_>; 3] =
+            [project.as_str().into(), dashboard.into(), now.as_micros().into()];
         Ok(in_transaction!(&self.pool, |tx| {
             if tx.execute(TOUCH, &args).await? == 0 {
                 return Err(Error::NotFound);
@@ -372,9 +357,7 @@ impl Catalog {
             let (end, place, n_tiles): (i64, i64, i64) =
                 query(END).bind_all(&args[..2]).fetch_one(&mut tx).await?;
             if n_tiles >= max {
-                return Err(Error::Conflict(
-                    "the dashboard has no room for more placements",
-                ));
+                return Err(Error::Conflict("the dashboard has no room for more placements"));
             }
             let placement = Placement {
                 id: new.id.clone(),
@@ -386,11 +369,7 @@ impl Catalog {
                     height: new.height,
                 },
             };
-            if tx
-                .execute(PUT, &row(project, dashboard, &placement, place))
-                .await?
-                == 0
-            {
+            if tx.execute(PUT, &row(project, dashboard, &placement, place)).await? == 0 {
                 return Err(Error::Conflict(SAME_ID));
             }
             placement

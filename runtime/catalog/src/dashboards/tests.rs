@@ -36,14 +36,7 @@ fn dashboard(id: &str, millis: i64) -> Dashboard {
 }
 
 fn placed(id: &str, content: Content) -> NewPlacement {
-    NewPlacement {
-        id: id.to_owned(),
-        content,
-        x: 0,
-        y: None,
-        width: 6,
-        height: 4,
-    }
+    NewPlacement { id: id.to_owned(), content, x: 0, y: None, width: 6, height: 4 }
 }
 
 fn projects() -> (ProjectId, ProjectId) {
@@ -51,10 +44,7 @@ fn projects() -> (ProjectId, ProjectId) {
 }
 
 async fn add(store: &Store, project: &ProjectId, new: &NewPlacement) -> Result<Placement, Error> {
-    store
-        .catalog
-        .add_placement(project, "d", new, 3, at(7))
-        .await
+    store.catalog.add_placement(project, "d", new, 3, at(7)).await
 }
 
 #[tokio::test]
@@ -62,31 +52,16 @@ async fn widgets_are_listed_by_their_last_change_and_of_two_changes_one_is_refus
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
         for (id, millis) in [("one", 1), ("two", 2)] {
-            store
-                .catalog
-                .create_widget(&ours, &widget(id, millis))
-                .await
-                .unwrap();
+            store.catalog.create_widget(&ours, &widget(id, millis)).await.unwrap();
         }
         let mut changed = widget("one", 1);
         changed.name = "tokens".to_owned();
         changed.updated_at = at(9);
-        store
-            .catalog
-            .update_widget(&ours, &changed, at(1))
-            .await
-            .unwrap();
+        store.catalog.update_widget(&ours, &changed, at(1)).await.unwrap();
         let again = store.catalog.update_widget(&ours, &changed, at(1)).await;
         assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
-        let found = store
-            .catalog
-            .widgets(&ours, Paging::default())
-            .await
-            .unwrap();
-        assert_eq!(
-            (found.items, found.n_total),
-            (vec![changed, widget("two", 2)], 2)
-        );
+        let found = store.catalog.widgets(&ours, Paging::default()).await.unwrap();
+        assert_eq!((found.items, found.n_total), (vec![changed, widget("two", 2)], 2));
         assert_eq!(store.catalog.widget(&theirs, "one").await.unwrap(), None);
         let foreign = store.catalog.delete_widget(&theirs, "one").await;
         assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
@@ -100,25 +75,11 @@ async fn widgets_are_listed_by_their_last_change_and_of_two_changes_one_is_refus
 async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
-        store
-            .catalog
-            .create_widget(&ours, &widget("w", 1))
-            .await
-            .unwrap();
-        store
-            .catalog
-            .create_widget(&theirs, &widget("theirs", 1))
-            .await
-            .unwrap();
-        store
-            .catalog
-            .create_dashboard(&ours, &dashboard("d", 1))
-            .await
-            .unwrap();
+        store.catalog.create_widget(&ours, &widget("w", 1)).await.unwrap();
+        store.catalog.create_widget(&theirs, &widget("theirs", 1)).await.unwrap();
+        store.catalog.create_dashboard(&ours, &dashboard("d", 1)).await.unwrap();
         let shows = Content::Widget("w".to_owned());
-        let first = add(&store, &ours, &placed("p1", shows.clone()))
-            .await
-            .unwrap();
+        let first = add(&store, &ours, &placed("p1", shows.clone())).await.unwrap();
         assert_eq!(first.tile.y, 0);
         let second = placed("p2", Content::Preset("latency".to_owned()));
         assert_eq!(add(&store, &ours, &second).await.unwrap().tile.y, 4);
@@ -132,43 +93,23 @@ async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
                 (other, _) => panic!("{other:?}"),
             }
         }
-        let third = add(&store, &ours, &placed("p3", shows.clone()))
-            .await
-            .unwrap();
+        let third = add(&store, &ours, &placed("p3", shows.clone())).await.unwrap();
         let full = add(&store, &ours, &placed("p4", shows)).await;
         assert!(matches!(full, Err(Error::Conflict(_))), "{full:?}");
         let kept = store.catalog.delete_widget(&ours, "w").await;
         assert!(matches!(kept, Err(Error::Conflict(_))), "{kept:?}");
 
         let tile = Tile { x: 6, ..third.tile };
-        store
-            .catalog
-            .move_placement(&ours, "d", "p3", tile, at(8))
-            .await
-            .unwrap();
-        store
-            .catalog
-            .delete_placement(&ours, "d", "p1", at(9))
-            .await
-            .unwrap();
+        store.catalog.move_placement(&ours, "d", "p3", tile, at(8)).await.unwrap();
+        store.catalog.delete_placement(&ours, "d", "p1", at(9)).await.unwrap();
         for foreign in [
-            store
-                .catalog
-                .move_placement(&theirs, "d", "p3", tile, at(8))
-                .await,
-            store
-                .catalog
-                .delete_placement(&ours, "d", "p1", at(9))
-                .await,
+            store.catalog.move_placement(&theirs, "d", "p3", tile, at(8)).await,
+            store.catalog.delete_placement(&ours, "d", "p1", at(9)).await,
         ] {
             assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
         }
         let found = store.catalog.dashboard(&ours, "d").await.unwrap().unwrap();
-        let tiles: Vec<_> = found
-            .placements
-            .iter()
-            .map(|p| (p.id.as_str(), p.tile.x))
-            .collect();
+        let tiles: Vec<_> = found.placements.iter().map(|p| (p.id.as_str(), p.tile.x)).collect();
         assert_eq!(tiles, [("p2", 0), ("p3", 6)]);
         assert_eq!(found.updated_at, at(9));
         store.catalog.delete_dashboard(&ours, "d").await.unwrap();
@@ -181,12 +122,7 @@ async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
 async fn a_grid_is_replaced_whole_or_not_at_all() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
-        let tile = Tile {
-            x: 0,
-            y: 0,
-            width: 6,
-            height: 6,
-        };
+        let tile = Tile { x: 0, y: 0, width: 6, height: 6 };
         let preset = |id: &str| Placement {
             id: id.to_owned(),
             content: Content::Preset("p".to_owned()),
@@ -195,50 +131,24 @@ async fn a_grid_is_replaced_whole_or_not_at_all() {
         let mut made = dashboard("d", 1);
         made.placements = vec![preset("b"), preset("a")];
         store.catalog.create_dashboard(&ours, &made).await.unwrap();
-        store
-            .catalog
-            .create_dashboard(&theirs, &dashboard("d", 1))
-            .await
-            .unwrap();
-        assert_eq!(
-            store.catalog.dashboard(&ours, "d").await.unwrap(),
-            Some(made)
-        );
-        let missing = Placement {
-            content: Content::Widget("nothing".to_owned()),
-            ..preset("c")
-        };
+        store.catalog.create_dashboard(&theirs, &dashboard("d", 1)).await.unwrap();
+        assert_eq!(store.catalog.dashboard(&ours, "d").await.unwrap(), Some(made));
+        let missing = Placement { content: Content::Widget("nothing".to_owned()), ..preset("c") };
         for placements in [vec![missing], vec![preset("c"), preset("c")]] {
-            let patch = DashboardPatch {
-                placements: Some(placements),
-                ..DashboardPatch::default()
-            };
-            assert!(
-                store
-                    .catalog
-                    .update_dashboard(&ours, "d", &patch, at(5))
-                    .await
-                    .is_err()
-            );
+            let patch =
+                DashboardPatch { placements: Some(placements), ..DashboardPatch::default() };
+            assert!(store.catalog.update_dashboard(&ours, "d", &patch, at(5)).await.is_err());
         }
         let patch = DashboardPatch {
             name: Some("renamed".to_owned()),
             placements: Some(vec![preset("c")]),
             ..DashboardPatch::default()
         };
-        let found = store
-            .catalog
-            .update_dashboard(&ours, "d", &patch, at(6))
-            .await
-            .unwrap();
+        let found = store.catalog.update_dashboard(&ours, "d", &patch, at(6)).await.unwrap();
         assert_eq!(found.placements, [preset("c")]);
         assert_eq!((found.name.as_str(), found.updated_at), ("renamed", at(6)));
         assert_eq!(found.filters, dashboard("d", 1).filters);
-        let list = store
-            .catalog
-            .dashboards(&theirs, Paging::default())
-            .await
-            .unwrap();
+        let list = store.catalog.dashboards(&theirs, Paging::default()).await.unwrap();
         assert_eq!((list.items, list.n_total), (vec![dashboard("d", 1)], 1));
     })
     .await;

@@ -147,10 +147,7 @@ impl Catalog {
         let sql = page(&chosen, paging.limit, paging.offset());
         let rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
-        Ok(Numbered {
-            items: items.collect::<Result<_, _>>()?,
-            n_total,
-        })
+        Ok(Numbered { items: items.collect::<Result<_, _>>()?, n_total })
     }
 
     /// How many active items there are.
@@ -184,11 +181,7 @@ impl Catalog {
         if let Some(after) = after {
             let n = args.len();
             args.extend([after.at.as_micros().into(), after.id.as_str().into()]);
-            chosen.push_str(&format!(
-                " AND (i.created_at, i.id) < (${}, ${})",
-                n + 1,
-                n + 2
-            ));
+            chosen.push_str(&format!(" AND (i.created_at, i.id) < (${}, ${})", n + 1, n + 2));
         }
         let sql = perpend_db::query(page(&chosen, limit, offset)).bind_all(&args);
         let (rows, is_cut): (Vec<ItemRow>, bool) = sql.fetch_up_to(&self.pool, PART_BYTES).await?;
@@ -215,9 +208,7 @@ impl Catalog {
             chosen.push_str(" AND (i.created_at, i.id) < ($3, $4)");
         }
         let rows: Vec<ItemRow> = self.pool.select(&page(&chosen, limit, 0), &args).await?;
-        rows.into_iter()
-            .map(|row| Ok(ItemVersion::try_from(row)?.item))
-            .collect()
+        rows.into_iter().map(|row| Ok(ItemVersion::try_from(row)?.item)).collect()
     }
 
     /// The ids of the newest active items of each of these datasets, at most so many of each.

@@ -264,11 +264,8 @@ impl Catalog {
               FROM dataset_versions
              WHERE project_id = $1 AND dataset_id = $2 AND valid_from <= $3
              ORDER BY valid_from DESC LIMIT 1";
-        let args: [Arg<'_>; 3] = [
-            project.as_str().into(),
-            dataset_id.into(),
-            at.as_micros().into(),
-        ];
+        let args: [Arg<'_>; 3] =
+            [project.as_str().into(), dataset_id.into(), at.as_micros().into()];
         let rows: Vec<VersionRow> = self.pool.select(sql, &args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }

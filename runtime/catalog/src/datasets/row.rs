@@ -46,10 +46,7 @@ impl TryFrom<DatasetRow> for StoredDataset {
                 created_at: Timestamp::from_micros(row.created_at),
                 updated_at: Timestamp::from_micros(row.updated_at),
             },
-            revisions: Revisions {
-                schema: row.schema_revision,
-                items: row.items_revision,
-            },
+            revisions: Revisions { schema: row.schema_revision, items: row.items_revision },
         })
     }
 }

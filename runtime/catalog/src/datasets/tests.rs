@@ -63,17 +63,9 @@ async fn put_version(
 }
 
 async fn ids(store: &Store, query: &ItemQuery) -> String {
-    let found = store
-        .catalog
-        .dataset_items(&home(), query, Paging::default())
-        .await
-        .unwrap();
+    let found = store.catalog.dataset_items(&home(), query, Paging::default()).await.unwrap();
     assert_eq!(found.n_total, found.items.len() as u64);
-    let ids: Vec<String> = found
-        .items
-        .into_iter()
-        .map(|version| version.item.id)
-        .collect();
+    let ids: Vec<String> = found.items.into_iter().map(|version| version.item.id).collect();
     ids.join(",")
 }
 
@@ -83,17 +75,11 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
         let p = home();
         let first = fresh("a/b", at(0));
         assert!(store.catalog.create_dataset(&home(), &first).await.unwrap());
-        let taken = Dataset {
-            id: "other".to_owned(),
-            ..first.clone()
-        };
+        let taken = Dataset { id: "other".to_owned(), ..first.clone() };
         assert!(!store.catalog.create_dataset(&home(), &taken).await.unwrap());
         let seen = dataset(&store, "a/b").await;
         assert_eq!(seen.dataset.metadata, first.metadata);
-        assert_eq!(
-            seen.dataset.description.as_deref(),
-            Some("for tests\u{fffd}")
-        );
+        assert_eq!(seen.dataset.description.as_deref(), Some("for tests\u{fffd}"));
         let schema = DatasetPatch {
             input_schema: Some(json!({ "type": "object" })),
             ..DatasetPatch::default()
@@ -103,58 +89,20 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
         assert_eq!(update.await.unwrap(), Some(second.clone()));
         let update = store.catalog.update_dataset(&p, &seen, &schema, at(11));
         assert_eq!(update.await.unwrap(), None, "an older state");
-        let then = store
-            .catalog
-            .dataset_at(&home(), &first.id, at(9))
-            .await
-            .unwrap()
-            .unwrap();
+        let then = store.catalog.dataset_at(&home(), &first.id, at(9)).await.unwrap().unwrap();
         assert_eq!(then.input_schema, None);
-        let then = store
-            .catalog
-            .dataset_at(&home(), &first.id, at(10))
-            .await
-            .unwrap()
-            .unwrap();
+        let then = store.catalog.dataset_at(&home(), &first.id, at(10)).await.unwrap().unwrap();
         assert_eq!(then.of(&second), second);
-        assert_eq!(
-            store
-                .catalog
-                .dataset_at(&home(), &first.id, at(-1))
-                .await
-                .unwrap(),
-            None
-        );
-        let all = store
-            .catalog
-            .dataset_versions(&home(), &first.id, Paging::default())
-            .await
-            .unwrap();
+        assert_eq!(store.catalog.dataset_at(&home(), &first.id, at(-1)).await.unwrap(), None);
+        let all =
+            store.catalog.dataset_versions(&home(), &first.id, Paging::default()).await.unwrap();
         assert_eq!((all.n_total, all.items[0].valid_from), (2, at(10)));
-        store
-            .catalog
-            .create_dataset(&home(), &fresh("z", at(5)))
-            .await
-            .unwrap();
-        let listed = store
-            .catalog
-            .datasets(&home(), Paging::default())
-            .await
-            .unwrap();
-        assert_eq!(
-            (listed.n_total, listed.items[0].dataset.name.as_str()),
-            (2, "z")
-        );
+        store.catalog.create_dataset(&home(), &fresh("z", at(5))).await.unwrap();
+        let listed = store.catalog.datasets(&home(), Paging::default()).await.unwrap();
+        assert_eq!((listed.n_total, listed.items[0].dataset.name.as_str()), (2, "z"));
         let foreign = ProjectId::new("foreign").unwrap();
         assert_eq!(store.catalog.dataset(&foreign, "a/b").await.unwrap(), None);
-        assert_eq!(
-            store
-                .catalog
-                .dataset_at(&foreign, &first.id, at(9))
-                .await
-                .unwrap(),
-            None
-        );
+        assert_eq!(store.catalog.dataset_at(&foreign, &first.id, at(9)).await.unwrap(), None);
     })
     .await;
 }
@@ -162,11 +110,7 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
 #[tokio::test]
 async fn a_dataset_reads_as_it_was_at_any_moment() {
     on_each_database(|store| async move {
-        store
-            .catalog
-            .create_dataset(&home(), &fresh("d", at(0)))
-            .await
-            .unwrap();
+        store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
         let d = dataset(&store, "d").await.dataset;
         let one = DatasetItem::new("one".to_owned(), &d, input(1), at(1));
         let two = DatasetItem::new("two".to_owned(), &d, input(2), at(2));
@@ -174,30 +118,13 @@ async fn a_dataset_reads_as_it_was_at_any_moment() {
         assert!(put(&store, two.clone(), None, false).await);
         let changed = one.patched(input(10), at(3));
         assert!(put(&store, changed.clone(), Some(one.valid_from), false).await);
-        let archived = ItemPatch {
-            status: Some(ItemStatus::Archived),
-            ..ItemPatch::default()
-        };
-        assert!(
-            put(
-                &store,
-                two.patched(archived, at(4)),
-                Some(two.valid_from),
-                false
-            )
-            .await
-        );
-        let gone = DatasetItem {
-            valid_from: at(5),
-            ..changed.clone()
-        };
+        let archived = ItemPatch { status: Some(ItemStatus::Archived), ..ItemPatch::default() };
+        assert!(put(&store, two.patched(archived, at(4)), Some(two.valid_from), false).await);
+        let gone = DatasetItem { valid_from: at(5), ..changed.clone() };
         assert!(put(&store, gone.clone(), Some(changed.valid_from), true).await);
         let then = async |moment: Option<Timestamp>| {
-            let query = ItemQuery {
-                dataset_id: Some(d.id.clone()),
-                at: moment,
-                ..ItemQuery::default()
-            };
+            let query =
+                ItemQuery { dataset_id: Some(d.id.clone()), at: moment, ..ItemQuery::default() };
             ids(&store, &query).await
         };
         assert_eq!(then(Some(at(0))).await, "");
@@ -211,24 +138,12 @@ async fn a_dataset_reads_as_it_was_at_any_moment() {
             source_trace_id: Some("trace".to_owned()),
             ..ItemQuery::default()
         };
-        let found = store
-            .catalog
-            .dataset_items(&home(), &at_two, Paging::default())
-            .await
-            .unwrap();
+        let found = store.catalog.dataset_items(&home(), &at_two, Paging::default()).await.unwrap();
         assert_eq!(found.items[1].item, one, "the value of then");
-        let versions = store
-            .catalog
-            .dataset_item_versions(&home(), "one", Paging::default())
-            .await
-            .unwrap();
+        let versions =
+            store.catalog.dataset_item_versions(&home(), "one", Paging::default()).await.unwrap();
         assert_eq!((versions.n_total, versions.items[0].is_deleted), (3, true));
-        let now = store
-            .catalog
-            .dataset_item(&home(), "one")
-            .await
-            .unwrap()
-            .unwrap();
+        let now = store.catalog.dataset_item(&home(), "one").await.unwrap().unwrap();
         assert!(now.is_deleted);
         let again = DatasetItem::new("one".to_owned(), &d, input(7), at(6));
         assert!(put(&store, again, Some(gone.valid_from), false).await);
@@ -240,11 +155,7 @@ async fn a_dataset_reads_as_it_was_at_any_moment() {
 #[tokio::test]
 async fn of_two_writers_of_an_item_one_has_to_look_again() {
     on_each_database(|store| async move {
-        store
-            .catalog
-            .create_dataset(&home(), &fresh("d", at(0)))
-            .await
-            .unwrap();
+        store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
         let d = dataset(&store, "d").await.dataset;
         let item = DatasetItem::new("one".to_owned(), &d, input(1), at(1));
         assert!(put(&store, item.clone(), None, false).await);
@@ -253,11 +164,8 @@ async fn of_two_writers_of_an_item_one_has_to_look_again() {
         assert!(put(&store, changed, Some(item.valid_from), false).await);
         let late = item.patched(input(3), at(3));
         assert!(!put(&store, late, Some(item.valid_from), false).await);
-        let n = store
-            .catalog
-            .dataset_item_versions(&home(), "one", Paging::default())
-            .await
-            .unwrap();
+        let n =
+            store.catalog.dataset_item_versions(&home(), "one", Paging::default()).await.unwrap();
         assert_eq!(n.n_total, 2);
     })
     .await;
@@ -267,35 +175,23 @@ async fn of_two_writers_of_an_item_one_has_to_look_again() {
 async fn what_was_checked_against_another_schema_is_not_written() {
     on_each_database(|store| async move {
         let p = home();
-        store
-            .catalog
-            .create_dataset(&home(), &fresh("d", at(0)))
-            .await
-            .unwrap();
+        store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
         let seen = dataset(&store, "d").await;
-        let schema = DatasetPatch {
-            input_schema: Some(json!({})),
-            ..DatasetPatch::default()
-        };
+        let schema = DatasetPatch { input_schema: Some(json!({})), ..DatasetPatch::default() };
         let next = seen.dataset.patched(schema.clone(), at(1));
         let item = DatasetItem::new("one".to_owned(), &next, input(1), at(2));
         assert!(put(&store, item, None, false).await);
         let update = store.catalog.update_dataset(&p, &seen, &schema, at(2));
         assert_eq!(update.await.unwrap(), None, "an item came between");
-        let described = DatasetPatch {
-            description: Some("new".to_owned()),
-            ..DatasetPatch::default()
-        };
+        let described =
+            DatasetPatch { description: Some("new".to_owned()), ..DatasetPatch::default() };
         let update = store.catalog.update_dataset(&p, &seen, &described, at(3));
         assert!(update.await.unwrap().is_some(), "no schema, no matter");
         let seen = dataset(&store, "d").await;
         let update = store.catalog.update_dataset(&p, &seen, &schema, at(4));
         let next = update.await.unwrap().unwrap();
         let item = DatasetItem::new("two".to_owned(), &next, input(1), at(5));
-        let version = ItemVersion {
-            item,
-            is_deleted: false,
-        };
+        let version = ItemVersion { item, is_deleted: false };
         let old = seen.revisions.schema;
         assert!(!put_version(&store, &version, None, old).await);
         assert!(put_version(&store, &version, None, old + 1).await);
@@ -306,28 +202,17 @@ async fn what_was_checked_against_another_schema_is_not_written() {
 #[tokio::test]
 async fn deep_pages_list_each_item_once_the_newest_first() {
     on_each_database(|store| async move {
-        store
-            .catalog
-            .create_dataset(&home(), &fresh("d", at(0)))
-            .await
-            .unwrap();
+        store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
         let d = dataset(&store, "d").await.dataset;
         for n in 0..25 {
             let item = DatasetItem::new(format!("{n:02}"), &d, input(n), at(n / 3));
             assert!(put(&store, item, None, false).await);
         }
-        let query = ItemQuery {
-            dataset_id: Some(d.id.clone()),
-            ..ItemQuery::default()
-        };
+        let query = ItemQuery { dataset_id: Some(d.id.clone()), ..ItemQuery::default() };
         let mut seen = Vec::new();
         for page in 1..=3 {
             let paging = Paging { page, limit: 10 };
-            let found = store
-                .catalog
-                .dataset_items(&home(), &query, paging)
-                .await
-                .unwrap();
+            let found = store.catalog.dataset_items(&home(), &query, paging).await.unwrap();
             assert_eq!(found.n_total, 25);
             seen.extend(found.items.into_iter().map(|version| version.item.id));
         }
@@ -354,12 +239,8 @@ async fn of_writes_to_one_dataset_at_once_each_keeps_what_it_says() {
             };
             let home = home();
             let (one, other) = tokio::join!(
-                store
-                    .catalog
-                    .update_dataset(&home, &seen, &described, at(round)),
-                store
-                    .catalog
-                    .update_dataset(&home, &seen, &noted, at(round)),
+                store.catalog.update_dataset(&home, &seen, &described, at(round)),
+                store.catalog.update_dataset(&home, &seen, &noted, at(round)),
             );
             assert!(one.unwrap().is_some() && other.unwrap().is_some());
             let standing = dataset(&store, "d").await.dataset;
@@ -388,15 +269,10 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
         let mut seen = Vec::new();
         let mut after = None;
         loop {
-            let some = store
-                .catalog
-                .dataset_items_after(&p, &of.id, after.as_ref(), 4);
+            let some = store.catalog.dataset_items_after(&p, &of.id, after.as_ref(), 4);
             let some = some.await.unwrap();
             let Some(last) = some.last() else { break };
-            after = Some(perpend_domain::list::Cursor {
-                at: last.created_at,
-                id: last.id.clone(),
-            });
+            after = Some(perpend_domain::list::Cursor { at: last.created_at, id: last.id.clone() });
             seen.extend(some.into_iter().map(|item| item.id));
             let newer = DatasetItem::new(format!("n{}", seen.len()), &of, input(0), at(1_000));
             assert!(put(&store, newer, None, false).await);
@@ -404,21 +280,10 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
         let expected: Vec<String> = (0..25).rev().map(|n| format!("i{n:02}")).collect();
         assert_eq!(seen, expected);
         let of_all = [of.id.as_str(), &other.id, "none"];
-        let ids = store
-            .catalog
-            .dataset_item_ids(&p, &of_all, 3)
-            .await
-            .unwrap();
-        assert_eq!(
-            (ids[&of.id].len(), &ids[&other.id][..]),
-            (3, &["foreign".to_owned()][..])
-        );
+        let ids = store.catalog.dataset_item_ids(&p, &of_all, 3).await.unwrap();
+        assert_eq!((ids[&of.id].len(), &ids[&other.id][..]), (3, &["foreign".to_owned()][..]));
         let wanted = ["i03", "foreign", "none"];
-        let found = store
-            .catalog
-            .dataset_items_by_id(&p, &wanted)
-            .await
-            .unwrap();
+        let found = store.catalog.dataset_items_by_id(&p, &wanted).await.unwrap();
         assert_eq!(found.len(), 2);
     })
     .await;

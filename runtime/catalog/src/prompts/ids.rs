@@ -27,20 +27,14 @@ impl Catalog {
             for (name, version) in chunk {
                 args.push(name.as_str().into());
                 args.push((*version).into());
-                any.push(format!(
-                    "(name = ${} AND version = ${})",
-                    args.len() - 1,
-                    args.len()
-                ));
+                any.push(format!("(name = ${} AND version = ${})", args.len() - 1, args.len()));
             }
             let sql = format!(
                 "SELECT name, version, id FROM prompt_versions WHERE project_id = $1 AND ({})",
                 any.join(" OR ")
             );
             let rows: Vec<(String, i64, String)> = self.pool.select(&sql, &args).await?;
-            let ids = rows
-                .into_iter()
-                .map(|(name, version, id)| ((name, version), id));
+            let ids = rows.into_iter().map(|(name, version, id)| ((name, version), id));
             found.extend(ids);
         }
         Ok(found)

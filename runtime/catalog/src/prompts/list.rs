@@ -47,9 +47,7 @@ impl PromptQuery {
     ];
 
     fn holds(&self, row: &VersionCells) -> bool {
-        self.label
-            .as_ref()
-            .is_none_or(|label| row.labels.contains(label))
+        self.label.as_ref().is_none_or(|label| row.labels.contains(label))
             && self.tag.as_ref().is_none_or(|tag| row.tags.contains(tag))
             && self.from.is_none_or(|from| from <= row.updated_at)
             && self.to.is_none_or(|to| row.updated_at < to)
@@ -238,10 +236,8 @@ impl Catalog {
             return self.filtered_prompts(project, query, paging).await;
         }
         let sql = conditions(project, query);
-        let counted: Vec<(i64,)> = self
-            .pool
-            .select(&format!("SELECT COUNT(*) {}", sql.text), &sql.args)
-            .await?;
+        let counted: Vec<(i64,)> =
+            self.pool.select(&format!("SELECT COUNT(*) {}", sql.text), &sql.args).await?;
         let page = format!(
             "SELECT p.name {} ORDER BY p.created_at DESC, p.name LIMIT {} OFFSET {}",
             sql.text,

@@ -103,14 +103,10 @@ async fn read_prompt(
     selector: &Selector,
 ) -> Result<Option<Prompt>, Error> {
     let found = match selector {
-        Selector::Version(version) => query(BY_VERSION)
-            .bind(project.as_str())
-            .bind(name)
-            .bind(*version),
-        Selector::Label(label) => query(BY_LABEL)
-            .bind(project.as_str())
-            .bind(name)
-            .bind(label),
+        Selector::Version(version) => {
+            query(BY_VERSION).bind(project.as_str()).bind(name).bind(*version)
+        }
+        Selector::Label(label) => query(BY_LABEL).bind(project.as_str()).bind(name).bind(label),
     };
     let row: Option<row::PromptRow> = found.fetch_optional(source).await?;
     row.map(Prompt::try_from).transpose()
@@ -148,9 +144,6 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn protected_labels(&self, project: &ProjectId) -> Result<Vec<String>, Error> {
-        query_scalar(PROTECTED)
-            .bind(project.as_str())
-            .fetch_all(&self.pool)
-            .await
+        query_scalar(PROTECTED).bind(project.as_str()).fetch_all(&self.pool).await
     }
 }

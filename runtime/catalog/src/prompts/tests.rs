@@ -43,10 +43,7 @@ fn label(label: &str) -> Selector {
 
 async fn labels_of(store: &Store, prompt: &str, version: i64) -> Vec<String> {
     let (home, name) = (project("home"), name(prompt));
-    let found = store
-        .catalog
-        .prompt(&home, &name, &Selector::Version(version))
-        .await;
+    let found = store.catalog.prompt(&home, &name, &Selector::Version(version)).await;
     found.unwrap().unwrap().labels
 }
 
@@ -74,10 +71,7 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
                 &home,
                 &name("a/tone"),
                 1,
-                LabelChange {
-                    added: &moved,
-                    ..LabelChange::default()
-                },
+                LabelChange { added: &moved, ..LabelChange::default() },
                 at(2),
             )
             .await
@@ -85,16 +79,11 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
         assert_eq!(moved.labels, ["production", "staging"]);
         assert_eq!((moved.created_at, moved.updated_at), (at(0), at(2)));
         assert_eq!(labels_of(&store, "a/tone", 2).await, [LATEST]);
-        let found = store
-            .catalog
-            .prompt(&home, &name("a/tone"), &label("production"))
-            .await
-            .unwrap();
+        let found =
+            store.catalog.prompt(&home, &name("a/tone"), &label("production")).await.unwrap();
         assert_eq!(found, Some(moved));
-        let foreign = store
-            .catalog
-            .prompt(&project("foreign"), &name("a/tone"), &label(LATEST))
-            .await;
+        let foreign =
+            store.catalog.prompt(&project("foreign"), &name("a/tone"), &label(LATEST)).await;
         assert_eq!(foreign.unwrap(), None);
         let none = store
             .catalog
@@ -113,22 +102,13 @@ async fn versions_made_at_the_same_time_get_numbers_of_their_own() {
             let (store, home) = (store.clone(), home.clone());
             async move {
                 let new = text("busy", &format!("text {n}"), &["production"]);
-                store
-                    .catalog
-                    .create_prompt(&home, &new, at(n))
-                    .await
-                    .unwrap()
-                    .version
+                store.catalog.create_prompt(&home, &new, at(n)).await.unwrap().version
             }
         });
         let mut numbers = futures_util::future::join_all(made).await;
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
-        let newest = store
-            .catalog
-            .prompt(&home, &name("busy"), &label(LATEST))
-            .await
-            .unwrap();
+        let newest = store.catalog.prompt(&home, &name("busy"), &label(LATEST)).await.unwrap();
         assert_eq!(newest.unwrap().version, 8);
     })
     .await;
@@ -140,39 +120,19 @@ async fn tags_belong_to_the_prompt_and_its_kind_does_not_change() {
         let home = project("home");
         let mut new = text("a", "one", &[]);
         new.tags = Some(vec!["x".to_owned(), "y".to_owned()]);
-        store
-            .catalog
-            .create_prompt(&home, &new, at(0))
-            .await
-            .unwrap();
-        let kept = store
-            .catalog
-            .create_prompt(&home, &text("a", "two", &[]), at(1))
-            .await
-            .unwrap();
+        store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
+        let kept = store.catalog.create_prompt(&home, &text("a", "two", &[]), at(1)).await.unwrap();
         assert_eq!(kept.tags, ["x", "y"]);
         let mut new = text("a", "three", &[]);
         new.tags = Some(Vec::new());
-        store
-            .catalog
-            .create_prompt(&home, &new, at(2))
-            .await
-            .unwrap();
-        let first = store
-            .catalog
-            .prompt(&home, &name("a"), &Selector::Version(1))
-            .await
-            .unwrap();
+        store.catalog.create_prompt(&home, &new, at(2)).await.unwrap();
+        let first = store.catalog.prompt(&home, &name("a"), &Selector::Version(1)).await.unwrap();
         assert_eq!(first.unwrap().tags, Vec::<String>::new());
         let mut chat = text("a", "four", &[]);
         chat.body = PromptBody::Chat(Vec::new());
         let chat = store.catalog.create_prompt(&home, &chat, at(3)).await;
         assert!(matches!(chat, Err(Error::Conflict(_))), "{chat:?}");
-        let newest = store
-            .catalog
-            .prompt(&home, &name("a"), &label(LATEST))
-            .await
-            .unwrap();
+        let newest = store.catalog.prompt(&home, &name("a"), &label(LATEST)).await.unwrap();
         assert_eq!(newest.unwrap().version, 3);
     })
     .await;
@@ -184,18 +144,10 @@ async fn latest_moves_back_when_the_newest_version_goes() {
         let home = project("home");
         for text_of in ["one", "two", "three"] {
             let new = text("a", text_of, &["production"]);
-            store
-                .catalog
-                .create_prompt(&home, &new, at(0))
-                .await
-                .unwrap();
+            store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
         }
         let delete = async |which: Option<Selector>| {
-            store
-                .catalog
-                .delete_prompt(&home, &name("a"), which.as_ref(), at(1))
-                .await
-                .unwrap()
+            store.catalog.delete_prompt(&home, &name("a"), which.as_ref(), at(1)).await.unwrap()
         };
         assert_eq!(delete(Some(Selector::Version(9))).await, Deleted::NotFound);
         assert_eq!(delete(Some(label("production"))).await, Deleted::Done);
@@ -203,11 +155,8 @@ async fn latest_moves_back_when_the_newest_version_goes() {
         assert_eq!(delete(Some(Selector::Version(1))).await, Deleted::Done);
         assert_eq!(delete(None).await, Deleted::Done);
         assert_eq!(delete(None).await, Deleted::NotFound);
-        let again = store
-            .catalog
-            .create_prompt(&home, &text("a", "again", &[]), at(2))
-            .await
-            .unwrap();
+        let again =
+            store.catalog.create_prompt(&home, &text("a", "again", &[]), at(2)).await.unwrap();
         assert_eq!(again.version, 1);
     })
     .await;
@@ -219,41 +168,22 @@ async fn what_others_include_stays() {
         let home = project("home");
         for text_of in ["one", "two", "three"] {
             let new = text("part", text_of, &[]);
-            store
-                .catalog
-                .create_prompt(&home, &new, at(0))
-                .await
-                .unwrap();
+            store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
         }
         let include = |what: &str| format!("@@@langfusePrompt:name=part|{what}@@@");
         for (prompt, what) in [("by number", "version=1"), ("by label", "label=latest")] {
             let new = text(prompt, &include(what), &[]);
-            store
-                .catalog
-                .create_prompt(&home, &new, at(0))
-                .await
-                .unwrap();
+            store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
         }
         let delete = async |prompt: &str, which: Option<Selector>| {
-            store
-                .catalog
-                .delete_prompt(&home, &name(prompt), which.as_ref(), at(1))
-                .await
-                .unwrap()
+            store.catalog.delete_prompt(&home, &name(prompt), which.as_ref(), at(1)).await.unwrap()
         };
         let by_number = Deleted::IncludedBy(vec![("by number".to_owned(), 1)]);
         assert_eq!(delete("part", Some(Selector::Version(1))).await, by_number);
-        assert_eq!(
-            delete("part", Some(Selector::Version(3))).await,
-            Deleted::Done,
-            "latest moves"
-        );
+        assert_eq!(delete("part", Some(Selector::Version(3))).await, Deleted::Done, "latest moves");
         assert!(matches!(delete("part", None).await, Deleted::IncludedBy(all) if all.len() == 2));
         assert_eq!(delete("by number", None).await, Deleted::Done);
-        assert_eq!(
-            delete("part", Some(Selector::Version(1))).await,
-            Deleted::Done
-        );
+        assert_eq!(delete("part", Some(Selector::Version(1))).await, Deleted::Done);
         assert_eq!(delete("by label", None).await, Deleted::Done);
         assert_eq!(delete("part", None).await, Deleted::Done);
     })
@@ -267,73 +197,37 @@ async fn the_list_has_one_entry_per_prompt_in_an_order_that_new_versions_do_not_
         for (n, prompt) in ["first", "second", "third"].into_iter().enumerate() {
             let mut new = text(prompt, "one", &["production"]);
             new.tags = Some(vec![format!("tag {n}")]);
-            store
-                .catalog
-                .create_prompt(&home, &new, at(n as i64))
-                .await
-                .unwrap();
+            store.catalog.create_prompt(&home, &new, at(n as i64)).await.unwrap();
         }
         let new = text("first", "two", &["staging"]);
-        store
-            .catalog
-            .create_prompt(&home, &new, at(9))
-            .await
-            .unwrap();
+        store.catalog.create_prompt(&home, &new, at(9)).await.unwrap();
         let names = async |query: PromptQuery, paging: Paging| {
             let page = store.catalog.prompts(&home, &query, paging).await.unwrap();
             let names: Vec<String> = page.items.into_iter().map(|prompt| prompt.name).collect();
             (names.join(","), page.n_total)
         };
         let all = Paging::default();
-        assert_eq!(
-            names(PromptQuery::default(), all).await,
-            ("third,second,first".to_owned(), 3)
-        );
+        assert_eq!(names(PromptQuery::default(), all).await, ("third,second,first".to_owned(), 3));
         let second_page = Paging { page: 2, limit: 2 };
-        assert_eq!(
-            names(PromptQuery::default(), second_page).await,
-            ("first".to_owned(), 3)
-        );
-        let page = store
-            .catalog
-            .prompts(&home, &PromptQuery::default(), second_page)
-            .await
-            .unwrap();
+        assert_eq!(names(PromptQuery::default(), second_page).await, ("first".to_owned(), 3));
+        let page =
+            store.catalog.prompts(&home, &PromptQuery::default(), second_page).await.unwrap();
         let first = &page.items[0];
-        assert_eq!(
-            (first.versions.as_slice(), first.updated_at),
-            (&[1, 2][..], at(9))
-        );
+        assert_eq!((first.versions.as_slice(), first.updated_at), (&[1, 2][..], at(9)));
         assert_eq!(first.labels, ["latest", "production", "staging"]);
         let some = |text: &str| Some(text.to_owned());
-        let by_name = PromptQuery {
-            name: some("second"),
-            ..PromptQuery::default()
-        };
+        let by_name = PromptQuery { name: some("second"), ..PromptQuery::default() };
         assert_eq!(names(by_name, all).await.1, 1);
-        let by_label = PromptQuery {
-            label: some("staging"),
-            ..PromptQuery::default()
-        };
+        let by_label = PromptQuery { label: some("staging"), ..PromptQuery::default() };
         assert_eq!(names(by_label, all).await.0, "first");
-        let by_tag = PromptQuery {
-            tag: some("tag 2"),
-            ..PromptQuery::default()
-        };
+        let by_tag = PromptQuery { tag: some("tag 2"), ..PromptQuery::default() };
         assert_eq!(names(by_tag, all).await.0, "third");
-        let by_time = PromptQuery {
-            from: Some(at(1)),
-            to: Some(at(9)),
-            ..PromptQuery::default()
-        };
+        let by_time = PromptQuery { from: Some(at(1)), to: Some(at(9)), ..PromptQuery::default() };
         assert_eq!(names(by_time, all).await.0, "third,second");
         let conditions =
             [json!({ "type": "number", "column": "version", "operator": ">", "value": 1 })];
         let filter = Filter::parse(&conditions, PromptQuery::COLUMNS).unwrap();
-        let by_filter = PromptQuery {
-            filter,
-            ..PromptQuery::default()
-        };
+        let by_filter = PromptQuery { filter, ..PromptQuery::default() };
         assert_eq!(names(by_filter, all).await.0, "first");
     })
     .await;
@@ -345,27 +239,10 @@ async fn protected_labels_are_a_list_of_the_project() {
         let home = project("home");
         let labels = ["production".to_owned(), "eu".to_owned()];
         store.catalog.protect_labels(&home, &labels).await.unwrap();
-        assert_eq!(
-            store.catalog.protected_labels(&home).await.unwrap(),
-            ["eu", "production"]
-        );
-        assert!(
-            store
-                .catalog
-                .protected_labels(&project("other"))
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert_eq!(store.catalog.protected_labels(&home).await.unwrap(), ["eu", "production"]);
+        assert!(store.catalog.protected_labels(&project("other")).await.unwrap().is_empty());
         store.catalog.protect_labels(&home, &[]).await.unwrap();
-        assert!(
-            store
-                .catalog
-                .protected_labels(&home)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(store.catalog.protected_labels(&home).await.unwrap().is_empty());
     })
     .await;
 }
@@ -375,29 +252,12 @@ async fn nul_in_what_callers_ask_for_finds_nothing_on_either_database() {
     on_each_database(|store| async move {
         let home = project("home");
         let new = text("a", "@@@langfusePrompt:name=x\0|version=1@@@", &[]);
-        store
-            .catalog
-            .create_prompt(&home, &new, at(0))
-            .await
-            .unwrap();
+        store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
         let found = store.catalog.prompt(&home, &name("a"), &label("\0")).await;
         assert_eq!(found.unwrap(), None);
-        assert_eq!(
-            store
-                .catalog
-                .included_prompt(&home, &new.references[0])
-                .await
-                .unwrap(),
-            None
-        );
-        let query = PromptQuery {
-            name: Some("\0".to_owned()),
-            ..PromptQuery::default()
-        };
-        let listed = store
-            .catalog
-            .prompts(&home, &query, Paging::default())
-            .await;
+        assert_eq!(store.catalog.included_prompt(&home, &new.references[0]).await.unwrap(), None);
+        let query = PromptQuery { name: Some("\0".to_owned()), ..PromptQuery::default() };
+        let listed = store.catalog.prompts(&home, &query, Paging::default()).await;
         assert_eq!(listed.unwrap().n_total, 0);
     })
     .await;

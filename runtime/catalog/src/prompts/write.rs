@@ -121,14 +121,9 @@ pub(crate) async fn refuse_protected<'l>(
     if labels.is_empty() {
         return Ok(());
     }
-    let protected: Vec<String> = query_scalar(PROTECTED)
-        .bind(project.as_str())
-        .fetch_all(tx)
-        .await?;
-    match labels
-        .iter()
-        .find(|label| protected.iter().any(|one| one == *label))
-    {
+    let protected: Vec<String> =
+        query_scalar(PROTECTED).bind(project.as_str()).fetch_all(tx).await?;
+    match labels.iter().find(|label| protected.iter().any(|one| one == *label)) {
         None => Ok(()),
         Some(label) => Err(Error::Forbidden(format!(
             "the label {label} is protected: a key of the organization has to remove it from the protected labels of \
@@ -197,18 +192,11 @@ async fn remove_labels(
     if labels.is_empty() {
         return Ok(());
     }
-    let references: Vec<ReferenceRow> = query(REFERENCES_TO)
-        .bind(project.as_str())
-        .bind(name.as_str())
-        .fetch_all(&mut *tx)
-        .await?;
-    let mut included = references
-        .iter()
-        .filter_map(|row| row.included_label.as_deref());
+    let references: Vec<ReferenceRow> =
+        query(REFERENCES_TO).bind(project.as_str()).bind(name.as_str()).fetch_all(&mut *tx).await?;
+    let mut included = references.iter().filter_map(|row| row.included_label.as_deref());
     if included.any(|label| labels.contains(&label)) {
-        return Err(Error::Conflict(
-            "another prompt includes this one by a label to be removed",
-        ));
+        return Err(Error::Conflict("another prompt includes this one by a label to be removed"));
     }
     for label in labels.iter().copied() {
         query(REMOVE_LABEL)
@@ -287,11 +275,7 @@ impl Plan {
             Some(Selector::Version(version)) => row.version == *version,
             Some(Selector::Label(label)) => labels(row.labels.as_deref()).contains(label),
         };
-        let gone: Vec<i64> = versions
-            .iter()
-            .filter(goes)
-            .map(|row| row.version)
-            .collect();
+        let gone: Vec<i64> = versions.iter().filter(goes).map(|row| row.version).collect();
         let left = versions.iter().filter(|row| !gone.contains(&row.version));
         let newest_left = left.map(|row| row.version).max();
         let mut gone_labels: Vec<String> = Vec::new();
@@ -305,24 +289,14 @@ impl Plan {
         }
         let stands = |row: &ReferenceRow| {
             let is_gone = row.name == name.as_str() && gone.contains(&row.version);
-            let needs = row
-                .included_version
-                .is_some_and(|version| gone.contains(&version))
-                || row
-                    .included_label
-                    .as_ref()
-                    .is_some_and(|label| gone_labels.contains(label));
+            let needs = row.included_version.is_some_and(|version| gone.contains(&version))
+                || row.included_label.as_ref().is_some_and(|label| gone_labels.contains(label));
             needs && !is_gone
         };
         let in_the_way = references.into_iter().filter(stands);
         let mut in_the_way: Vec<_> = in_the_way.map(|row| (row.name, row.version)).collect();
         in_the_way.dedup();
-        Self {
-            gone,
-            newest_left,
-            takes_latest,
-            in_the_way,
-        }
+        Self { gone, newest_left, takes_latest, in_the_way }
     }
 }
 
@@ -346,15 +320,10 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            let standing: Standing = query(STANDING)
-                .bind(project.as_str())
-                .bind(name)
-                .fetch_one(&mut tx)
-                .await?;
+            let standing: Standing =
+                query(STANDING).bind(project.as_str()).bind(name).fetch_one(&mut tx).await?;
             if standing.kind != new.body.kind().as_str() {
-                return Err(Error::Conflict(
-                    "all versions of a prompt are text, or all are chat",
-                ));
+                return Err(Error::Conflict("all versions of a prompt are text, or all are chat"));
             }
             let former: Vec<String> = from_json("prompt", &standing.tags)?;
             if let Some(tags) = new.tags.as_ref().filter(|tags| **tags != former) {
@@ -365,11 +334,8 @@ impl Catalog {
                     .execute(&mut tx)
                     .await?;
             }
-            let version: i64 = query_scalar(NEXT)
-                .bind(project.as_str())
-                .bind(name)
-                .fetch_one(&mut tx)
-                .await?;
+            let version: i64 =
+                query_scalar(NEXT).bind(project.as_str()).bind(name).fetch_one(&mut tx).await?;
             insert_version(&mut tx, project, new, version, now).await?;
             let mut labels: Vec<&str> = new.labels.iter().map(String::as_str).collect();
             labels.retain(|label| *label != LATEST);
@@ -420,9 +386,7 @@ impl Catalog {
             refuse_protected(&mut tx, project, changed).await?;
             remove_labels(&mut tx, project, name, &removed, version, now).await?;
             move_labels(&mut tx, project, name, &labels, version, now).await?;
-            read_prompt(&mut tx, project, name.as_str(), &selector)
-                .await?
-                .ok_or(Error::NotFound)?
+            read_prompt(&mut tx, project, name.as_str(), &selector).await?.ok_or(Error::NotFound)?
         }))
     }
 
@@ -459,9 +423,7 @@ impl Catalog {
             if plan.gone.is_empty() {
                 return Ok(Deleted::NotFound);
             }
-            let gone = versions
-                .iter()
-                .filter(|row| plan.gone.contains(&row.version));
+            let gone = versions.iter().filter(|row| plan.gone.contains(&row.version));
             let gone: Vec<String> = gone.flat_map(|row| labels(row.labels.as_deref())).collect();
             refuse_protected(&mut tx, project, gone.iter().map(String::as_str)).await?;
             if !plan.in_the_way.is_empty() {
@@ -502,16 +464,9 @@ impl Catalog {
         labels: &[String],
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            query(UNPROTECT)
-                .bind(project.as_str())
-                .execute(&mut tx)
-                .await?;
+            query(UNPROTECT).bind(project.as_str()).execute(&mut tx).await?;
             for label in labels {
-                query(PROTECT)
-                    .bind(project.as_str())
-                    .bind(label)
-                    .execute(&mut tx)
-                    .await?;
+                query(PROTECT).bind(project.as_str()).bind(label).execute(&mut tx).await?;
             }
         });
         Ok(())

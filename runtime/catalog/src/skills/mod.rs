@@ -253,9 +253,7 @@ impl Catalog {
                     self.pool.select(NEWEST, &named).await?
                 } else {
                     let [project, name] = named.clone();
-                    self.pool
-                        .select(OF_LABEL, &[project, name, label.as_str().into()])
-                        .await?
+                    self.pool.select(OF_LABEL, &[project, name, label.as_str().into()]).await?
                 };
                 rows.first().map(|(version,)| *version)
             }
@@ -264,10 +262,8 @@ impl Catalog {
             return Ok(None);
         };
         let [project, name] = named;
-        let mut rows: Vec<SkillRow> = self
-            .pool
-            .select(GET, &[project, name, version.into()])
-            .await?;
+        let mut rows: Vec<SkillRow> =
+            self.pool.select(GET, &[project, name, version.into()]).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -289,10 +285,7 @@ impl Catalog {
         let n_total = all.len() as u64;
         let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
         let items = all.into_iter().skip(skip).take(paging.limit as usize);
-        Ok(Numbered {
-            items: items.collect(),
-            n_total,
-        })
+        Ok(Numbered { items: items.collect(), n_total })
     }
 
     /// The texts with these hashes that the project has, as pairs of hash and text.

@@ -120,31 +120,18 @@ async fn texts_are_kept_once_per_project_and_outlive_their_versions() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
         for id in ["v1", "v2"] {
-            let made = store
-                .catalog
-                .create_skill(&ours, &new("pdf", id, "text"), at(1))
-                .await;
+            let made = store.catalog.create_skill(&ours, &new("pdf", id, "text"), at(1)).await;
             assert_eq!(made.unwrap().files[0].size, 7);
         }
         let hashes = strings(&["hash of text", "hash of nothing"]);
         let read = |project: ProjectId| {
             let (store, hashes) = (store.clone(), hashes.clone());
-            async move {
-                store
-                    .catalog
-                    .skill_contents(&project, &hashes)
-                    .await
-                    .unwrap()
-            }
+            async move { store.catalog.skill_contents(&project, &hashes).await.unwrap() }
         };
         for version in [1, 2] {
             let found = read(ours.clone()).await;
             assert_eq!(found, [("hash of text".to_owned(), "text".to_owned())]);
-            store
-                .catalog
-                .delete_skill(&ours, "pdf", version, at(2))
-                .await
-                .unwrap();
+            store.catalog.delete_skill(&ours, "pdf", version, at(2)).await.unwrap();
         }
         assert_eq!(read(ours.clone()).await.len(), 1);
         assert!(read(theirs).await.is_empty());
@@ -158,48 +145,12 @@ fn queries() -> Vec<(SkillQuery, Vec<&'static str>)> {
     let all = SkillQuery::default();
     vec![
         (all.clone(), vec!["web", "pdf"]),
-        (
-            SkillQuery {
-                name: some("pdf"),
-                ..all.clone()
-            },
-            vec!["pdf"],
-        ),
-        (
-            SkillQuery {
-                search: some("PAGE"),
-                ..all.clone()
-            },
-            vec!["web"],
-        ),
-        (
-            SkillQuery {
-                search: some("forms"),
-                ..all.clone()
-            },
-            vec![],
-        ),
-        (
-            SkillQuery {
-                tag: some("office"),
-                ..all.clone()
-            },
-            vec!["pdf"],
-        ),
-        (
-            SkillQuery {
-                from: Some(at(3)),
-                ..all.clone()
-            },
-            vec!["pdf"],
-        ),
-        (
-            SkillQuery {
-                to: Some(at(3)),
-                ..all.clone()
-            },
-            vec!["web"],
-        ),
+        (SkillQuery { name: some("pdf"), ..all.clone() }, vec!["pdf"]),
+        (SkillQuery { search: some("PAGE"), ..all.clone() }, vec!["web"]),
+        (SkillQuery { search: some("forms"), ..all.clone() }, vec![]),
+        (SkillQuery { tag: some("office"), ..all.clone() }, vec!["pdf"]),
+        (SkillQuery { from: Some(at(3)), ..all.clone() }, vec!["pdf"]),
+        (SkillQuery { to: Some(at(3)), ..all.clone() }, vec!["web"]),
     ]
 }
 
@@ -207,53 +158,30 @@ fn queries() -> Vec<(SkillQuery, Vec<&'static str>)> {
 async fn the_list_shows_the_newest_version_of_each_skill_that_fits() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
-        for (name, text, millis) in [
-            ("pdf", "forms", 1),
-            ("web", "Pages", 2),
-            ("pdf", "tables", 3),
-        ] {
+        for (name, text, millis) in [("pdf", "forms", 1), ("web", "Pages", 2), ("pdf", "tables", 3)]
+        {
             let new = new(name, text, text);
             let made = store.catalog.create_skill(&ours, &new, at(millis)).await;
             made.unwrap();
         }
         let tags = strings(&["office"]);
-        let tagged = store
-            .catalog
-            .tag_skill(&ours, "pdf", &tags, at(4))
-            .await
-            .unwrap();
+        let tagged = store.catalog.tag_skill(&ours, "pdf", &tags, at(4)).await.unwrap();
         assert_eq!((tagged.version, &tagged.tags), (2, &tags));
         let missing = store.catalog.tag_skill(&theirs, "pdf", &tags, at(4)).await;
         assert!(matches!(missing, Err(Error::NotFound)), "{missing:?}");
-        store
-            .catalog
-            .label_skill(&ours, "pdf", 1, &strings(&["production"]), at(5))
-            .await
-            .unwrap();
+        store.catalog.label_skill(&ours, "pdf", 1, &strings(&["production"]), at(5)).await.unwrap();
         let names = |query: SkillQuery| {
             let (store, ours) = (store.clone(), ours.clone());
             async move {
-                let found = store
-                    .catalog
-                    .skills(&ours, &query, Paging::default())
-                    .await
-                    .unwrap();
-                found
-                    .items
-                    .into_iter()
-                    .map(|skill| skill.name)
-                    .collect::<Vec<_>>()
+                let found = store.catalog.skills(&ours, &query, Paging::default()).await.unwrap();
+                found.items.into_iter().map(|skill| skill.name).collect::<Vec<_>>()
             }
         };
         for (query, expected) in queries() {
             assert_eq!(names(query.clone()).await, expected, "{query:?}");
         }
         let page = Paging { page: 2, limit: 1 };
-        let second = store
-            .catalog
-            .skills(&ours, &SkillQuery::default(), page)
-            .await
-            .unwrap();
+        let second = store.catalog.skills(&ours, &SkillQuery::default(), page).await.unwrap();
         assert_eq!(second.n_total, 2);
         let pdf = &second.items[0];
         assert_eq!((pdf.latest, pdf.production), (2, Some(1)));

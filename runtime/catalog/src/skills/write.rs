@@ -88,16 +88,11 @@ impl Catalog {
     ) -> Result<Skill, Error> {
         let (project_id, name) = (Arg::from(project.as_str()), Arg::from(new.name.as_str()));
         let at = Arg::from(now.as_micros());
-        let (frontmatter, files) = (
-            to_json("skill", &new.frontmatter)?,
-            to_json("skill", &new.files)?,
-        );
+        let (frontmatter, files) =
+            (to_json("skill", &new.frontmatter)?, to_json("skill", &new.files)?);
         let lock = [project_id.clone(), name.clone(), at.clone()];
         let version = in_transaction!(&self.pool, |tx| {
-            let version: i64 = query_scalar(NEXT)
-                .bind_all(&lock)
-                .fetch_one(&mut tx)
-                .await?;
+            let version: i64 = query_scalar(NEXT).bind_all(&lock).fetch_one(&mut tx).await?;
             let row: [Arg<'_>; 10] = [
                 project_id.clone(),
                 name.clone(),
@@ -112,18 +107,13 @@ impl Catalog {
             ];
             tx.execute(INSERT, &row).await?;
             for (hash, content) in &new.contents {
-                let row = [
-                    project_id.clone(),
-                    hash.as_str().into(),
-                    content.as_str().into(),
-                    at.clone(),
-                ];
+                let row =
+                    [project_id.clone(), hash.as_str().into(), content.as_str().into(), at.clone()];
                 tx.execute(KEEP, &row).await?;
             }
             version
         });
-        self.existing_skill(project, &new.name, &Selector::Version(version))
-            .await
+        self.existing_skill(project, &new.name, &Selector::Version(version)).await
     }
 
     async fn existing_skill(
@@ -148,15 +138,10 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<Skill, Error> {
         let tags = to_json("skill", &tags)?;
-        let args: [Arg<'_>; 4] = [
-            project.as_str().into(),
-            name.into(),
-            now.as_micros().into(),
-            tags.as_str().into(),
-        ];
+        let args: [Arg<'_>; 4] =
+            [project.as_str().into(), name.into(), now.as_micros().into(), tags.as_str().into()];
         self.pool.change(SET_TAGS, &args).await?;
-        self.existing_skill(project, name, &Selector::Label(LATEST.to_owned()))
-            .await
+        self.existing_skill(project, name, &Selector::Label(LATEST.to_owned())).await
     }
 
     /// Puts these labels and no others on a version; other versions of the skill lose them. `latest` is
@@ -175,21 +160,14 @@ impl Catalog {
         let (project_id, skill) = (Arg::from(project.as_str()), Arg::from(name));
         let at = Arg::from(now.as_micros());
         let lock = [project_id.clone(), skill.clone(), at.clone()];
-        let this: [Arg<'_>; 4] = [
-            project_id.clone(),
-            skill.clone(),
-            version.into(),
-            at.clone(),
-        ];
+        let this: [Arg<'_>; 4] = [project_id.clone(), skill.clone(), version.into(), at.clone()];
         in_transaction!(&self.pool, |tx| {
             tx.execute(TOUCH, &lock).await?;
             if tx.execute(CHANGED, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
-            let former: Vec<String> = query_scalar(LABELS_OF)
-                .bind_all(&this[..3])
-                .fetch_all(&mut tx)
-                .await?;
+            let former: Vec<String> =
+                query_scalar(LABELS_OF).bind_all(&this[..3]).fetch_all(&mut tx).await?;
             let added = labels.iter().filter(|label| !former.contains(label));
             let removed = former.iter().filter(|label| !labels.contains(label));
             let changed = added.chain(removed).map(String::as_str);
@@ -197,21 +175,13 @@ impl Catalog {
             tx.execute(UNLABEL, &this[..3]).await?;
             for label in labels {
                 let label = Arg::from(label.as_str());
-                let of = [
-                    project_id.clone(),
-                    skill.clone(),
-                    label,
-                    at.clone(),
-                    version.into(),
-                ];
+                let of = [project_id.clone(), skill.clone(), label, at.clone(), version.into()];
                 tx.execute(ROBBED, &of).await?;
                 let [project_id, skill, label, _, version] = of;
-                tx.execute(LABEL, &[project_id, skill, label, version])
-                    .await?;
+                tx.execute(LABEL, &[project_id, skill, label, version]).await?;
             }
         });
-        self.existing_skill(project, name, &Selector::Version(version))
-            .await
+        self.existing_skill(project, name, &Selector::Version(version)).await
     }
 
     /// Deletes a version, and the skill with its last one. When the newest goes, the one before it is the
@@ -230,10 +200,8 @@ impl Catalog {
         let this: [Arg<'_>; 3] = [project.as_str().into(), name.into(), version.into()];
         in_transaction!(&self.pool, |tx| {
             tx.execute(TOUCH, &lock).await?;
-            let labels: Vec<String> = query_scalar(LABELS_OF)
-                .bind_all(&this)
-                .fetch_all(&mut tx)
-                .await?;
+            let labels: Vec<String> =
+                query_scalar(LABELS_OF).bind_all(&this).fetch_all(&mut tx).await?;
             refuse_protected(&mut tx, project, labels.iter().map(String::as_str)).await?;
             if tx.execute(DELETE, &this).await? == 0 {
                 return Err(Error::NotFound);

@@ -20,38 +20,19 @@ fn a_secret_hash_knows_its_secret_and_survives_text() {
 async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
     on_each_database(|store| async move {
         assert_eq!(store.catalog.first_project().await.unwrap(), None);
-        let made = store
-            .catalog
-            .create_first_project(&init(1, "old key!"), at(0))
-            .await
-            .unwrap();
+        let made = store.catalog.create_first_project(&init(1, "old key!"), at(0)).await.unwrap();
         assert_eq!(made.id, project("project-1"));
         assert_eq!(made.organization.name, "Acme");
         // A restart draws other ids.
-        let again = store
-            .catalog
-            .create_first_project(&init(2, "old key!"), at(9))
-            .await
-            .unwrap();
+        let again = store.catalog.create_first_project(&init(2, "old key!"), at(9)).await.unwrap();
         assert_eq!(again, made);
-        assert_eq!(
-            store.catalog.first_project().await.unwrap(),
-            Some(made.clone())
-        );
-        let key = store
-            .catalog
-            .api_key(&PublicKey::new("old key!").unwrap())
-            .await
-            .unwrap()
-            .unwrap();
+        assert_eq!(store.catalog.first_project().await.unwrap(), Some(made.clone()));
+        let key =
+            store.catalog.api_key(&PublicKey::new("old key!").unwrap()).await.unwrap().unwrap();
         assert_eq!(key.made, key_of(1, "old key!"));
         assert!(key.made.secret_hash.matches("any secret: even ünïcode"));
         // Another key for the same names opens the same project.
-        let other = store
-            .catalog
-            .create_first_project(&init(3, "new key"), at(9))
-            .await
-            .unwrap();
+        let other = store.catalog.create_first_project(&init(3, "new key"), at(9)).await.unwrap();
         assert_eq!(other, made);
         assert_eq!(store.catalog.api_keys(&made.id).await.unwrap().len(), 2);
     })
@@ -62,14 +43,9 @@ async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
 async fn nodes_that_start_at_once_make_one_project() {
     on_each_database(|store| async move {
         let inits: Vec<Init> = (0..6).map(|n| init(n, "pk")).collect();
-        let starts = inits
-            .iter()
-            .map(|init| store.catalog.create_first_project(init, at(0)));
+        let starts = inits.iter().map(|init| store.catalog.create_first_project(init, at(0)));
         let made: Vec<_> = futures_util::future::join_all(starts).await;
-        let ids: Vec<_> = made
-            .into_iter()
-            .map(|project| project.unwrap().id)
-            .collect();
+        let ids: Vec<_> = made.into_iter().map(|project| project.unwrap().id).collect();
         assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
         assert_eq!(store.catalog.api_keys(&ids[0]).await.unwrap().len(), 1);
     })
@@ -79,46 +55,21 @@ async fn nodes_that_start_at_once_make_one_project() {
 #[tokio::test]
 async fn keys_are_added_listed_and_taken_away_within_their_project() {
     on_each_database(|store| async move {
-        let home = store
-            .catalog
-            .create_first_project(&init(1, "pk-1"), at(0))
-            .await
-            .unwrap()
-            .id;
-        let key = NewApiKey {
-            rights: Rights::Ingest,
-            ..key_of(2, "pk-2")
-        };
-        store
-            .catalog
-            .create_api_key(&home, &key, at(1))
-            .await
-            .unwrap();
-        let stored = store
-            .catalog
-            .api_key(&key.public_key)
-            .await
-            .unwrap()
-            .unwrap();
+        let home = store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap().id;
+        let key = NewApiKey { rights: Rights::Ingest, ..key_of(2, "pk-2") };
+        store.catalog.create_api_key(&home, &key, at(1)).await.unwrap();
+        let stored = store.catalog.api_key(&key.public_key).await.unwrap().unwrap();
         assert_eq!(
             (stored.made.rights, &stored.owner),
             (Rights::Ingest, &KeyOwner::Project(home.clone()))
         );
-        let taken = NewApiKey {
-            public_key: key.public_key.clone(),
-            ..key_of(3, "x")
-        };
+        let taken = NewApiKey { public_key: key.public_key.clone(), ..key_of(3, "x") };
         let refused = store.catalog.create_api_key(&home, &taken, at(2)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
-        let nowhere = store
-            .catalog
-            .create_api_key(&project("none"), &key_of(4, "pk-4"), at(2))
-            .await;
+        let nowhere =
+            store.catalog.create_api_key(&project("none"), &key_of(4, "pk-4"), at(2)).await;
         assert!(matches!(nowhere, Err(Error::NotFound)), "{nowhere:?}");
-        let foreign = store
-            .catalog
-            .delete_api_key(&project("none"), "key-2")
-            .await;
+        let foreign = store.catalog.delete_api_key(&project("none"), "key-2").await;
         assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
         store.catalog.delete_api_key(&home, "key-2").await.unwrap();
         assert_eq!(store.catalog.api_key(&key.public_key).await.unwrap(), None);
@@ -129,21 +80,10 @@ async fn keys_are_added_listed_and_taken_away_within_their_project() {
 #[tokio::test]
 async fn a_server_secret_is_made_once() {
     on_each_database(|store| async move {
-        let first = store
-            .catalog
-            .secret("session", || vec![1; 32])
-            .await
-            .unwrap();
-        let second = store
-            .catalog
-            .secret("session", || vec![2; 32])
-            .await
-            .unwrap();
+        let first = store.catalog.secret("session", || vec![1; 32]).await.unwrap();
+        let second = store.catalog.secret("session", || vec![2; 32]).await.unwrap();
         let other = store.catalog.secret("login", || vec![3; 32]).await.unwrap();
-        assert_eq!(
-            (first, second, other),
-            (vec![1; 32], vec![1; 32], vec![3; 32])
-        );
+        assert_eq!((first, second, other), (vec![1; 32], vec![1; 32], vec![3; 32]));
     })
     .await;
 }
@@ -159,42 +99,19 @@ fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Error>) {
 #[tokio::test]
 async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
     on_each_database(|store| async move {
-        let home = store
-            .catalog
-            .create_first_project(&init(1, "pk-1"), at(0))
-            .await
-            .unwrap();
+        let home = store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
         let (project, organization) = (home.id, home.organization.id);
         let of_organization = KeyOwner::Organization(organization.clone());
-        store
-            .catalog
-            .create_key(&of_organization, &key_of(2, "pk-org"), at(1))
-            .await
-            .unwrap();
+        store.catalog.create_key(&of_organization, &key_of(2, "pk-org"), at(1)).await.unwrap();
         let public_keys = ["pk-1", "pk-org"].map(|key| PublicKey::new(key).unwrap());
         for key in &public_keys {
             assert!(store.catalog.is_public_key_used(key).await.unwrap());
         }
-        store
-            .catalog
-            .delete_api_key(&project, "key-1")
-            .await
-            .unwrap();
-        store
-            .catalog
-            .delete_organization_key(&public_keys[1])
-            .await
-            .unwrap();
+        store.catalog.delete_api_key(&project, "key-1").await.unwrap();
+        store.catalog.delete_organization_key(&public_keys[1]).await.unwrap();
 
-        let other = Init {
-            organization_name: "Other".to_owned(),
-            ..init(3, "pk-3")
-        };
-        let other = store
-            .catalog
-            .create_first_project(&other, at(2))
-            .await
-            .unwrap();
+        let other = Init { organization_name: "Other".to_owned(), ..init(3, "pk-3") };
+        let other = store.catalog.create_first_project(&other, at(2)).await.unwrap();
         let owners = [
             KeyOwner::Project(project.clone()),
             of_organization,
@@ -207,31 +124,15 @@ async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
                 is_refused(store.catalog.create_key(owner, &again, at(3)).await);
             }
             let start = init(9, key.as_str());
-            assert!(
-                store
-                    .catalog
-                    .create_first_project(&start, at(3))
-                    .await
-                    .is_err()
-            );
+            assert!(store.catalog.create_first_project(&start, at(3)).await.is_err());
             assert_eq!(store.catalog.api_key(key).await.unwrap(), None);
             assert!(store.catalog.is_public_key_used(key).await.unwrap());
         }
         // A refusal uses up nothing.
         let unknown = KeyOwner::Project(super::project("none"));
         let fresh = key_of(8, "pk-fresh");
-        assert!(
-            store
-                .catalog
-                .create_key(&unknown, &fresh, at(4))
-                .await
-                .is_err()
-        );
-        store
-            .catalog
-            .create_key(&owners[2], &fresh, at(4))
-            .await
-            .unwrap();
+        assert!(store.catalog.create_key(&unknown, &fresh, at(4)).await.is_err());
+        store.catalog.create_key(&owners[2], &fresh, at(4)).await.unwrap();
     })
     .await;
 }
@@ -239,35 +140,18 @@ async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
 #[tokio::test]
 async fn the_public_keys_of_a_deleted_project_come_back_nowhere() {
     on_each_database(|store| async move {
-        let home = store
-            .catalog
-            .create_first_project(&init(1, "pk-1"), at(0))
-            .await
-            .unwrap();
+        let home = store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
         let organization = KeyOwner::Organization(home.organization.id.clone());
-        let delete = store
-            .catalog
-            .delete_project(&home.organization.id, &home.id, at(1));
+        let delete = store.catalog.delete_project(&home.organization.id, &home.id, at(1));
         delete.await.unwrap();
         let again = key_of(9, "pk-1");
         is_refused(store.catalog.create_key(&organization, &again, at(2)).await);
         // Also when nothing of the project is left.
         store.catalog.empty(&home.id).await.unwrap();
         store.catalog.forget_project(&home.id).await.unwrap();
-        is_refused(
-            store
-                .catalog
-                .create_key(&organization, &again, at(401))
-                .await,
-        );
+        is_refused(store.catalog.create_key(&organization, &again, at(401)).await);
         let again = init(9, "pk-1");
-        assert!(
-            store
-                .catalog
-                .create_first_project(&again, at(401))
-                .await
-                .is_err()
-        );
+        assert!(store.catalog.create_first_project(&again, at(401)).await.is_err());
         assert_eq!(store.catalog.first_project().await.unwrap(), None);
     })
     .await;
@@ -276,34 +160,20 @@ async fn the_public_keys_of_a_deleted_project_come_back_nowhere() {
 #[tokio::test]
 async fn of_several_that_want_one_public_key_while_it_is_deleted_none_gets_it() {
     on_each_database(|store| async move {
-        let home = store
-            .catalog
-            .create_first_project(&init(1, "pk-1"), at(0))
-            .await
-            .unwrap();
+        let home = store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
         let organization = KeyOwner::Organization(home.organization.id.clone());
         for n in 2..12 {
             let (public_key, id) = (format!("pk-{n}"), format!("key-{n}"));
             let key = key_of(n, &public_key);
-            store
-                .catalog
-                .create_api_key(&home.id, &key, at(1))
-                .await
-                .unwrap();
-            let rival = NewApiKey {
-                id: format!("rival-{n}"),
-                ..key
-            };
+            store.catalog.create_api_key(&home.id, &key, at(1)).await.unwrap();
+            let rival = NewApiKey { id: format!("rival-{n}"), ..key };
             let (deleted, made) = tokio::join!(
                 store.catalog.delete_api_key(&home.id, &id),
                 store.catalog.create_key(&organization, &rival, at(1)),
             );
             deleted.unwrap();
             is_refused(made);
-            assert_eq!(
-                store.catalog.api_key(&rival.public_key).await.unwrap(),
-                None
-            );
+            assert_eq!(store.catalog.api_key(&rival.public_key).await.unwrap(), None);
         }
     })
     .await;

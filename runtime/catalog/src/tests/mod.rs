@@ -85,10 +85,7 @@ pub(super) fn version(id: &str) -> NewVersion {
         plugin_evaluator: "exact-match".to_owned(),
         config: json!({"z": 1, "a": [true, null]}),
         mapping: vec![mapping("output")],
-        grants: Grants {
-            model: true,
-            ..Grants::NONE
-        },
+        grants: Grants { model: true, ..Grants::NONE },
         fingerprint: Digest::of(id.as_bytes()),
     }
 }
@@ -112,10 +109,7 @@ pub(super) async fn evaluator(
     now: Timestamp,
 ) -> Evaluator {
     let text = info("perpend/text", "0.1.0");
-    let digest = store
-        .catalog
-        .put_plugin(None, &text, b"component", now)
-        .await;
+    let digest = store.catalog.put_plugin(None, &text, b"component", now).await;
     assert_eq!(digest.unwrap(), version(id).plugin);
     let new = NewEvaluator {
         id: evaluator_id(id),
@@ -123,11 +117,7 @@ pub(super) async fn evaluator(
         description: None,
         version: version(&format!("{id}-v1")),
     };
-    store
-        .catalog
-        .create_evaluator(project, &new, now)
-        .await
-        .unwrap()
+    store.catalog.create_evaluator(project, &new, now).await.unwrap()
 }
 
 pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
@@ -145,10 +135,7 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         )
         .unwrap(),
         assignments: evaluators.iter().map(|e| assignment(e)).collect(),
-        timing: Timing {
-            settle_ms: Some(5),
-            ..Timing::default()
-        },
+        timing: Timing { settle_ms: Some(5), ..Timing::default() },
         on_missing: OnMissing::Skip,
         late: Late::Rescore,
         budget: Vec::new(),
@@ -170,10 +157,5 @@ pub(super) fn assignment(evaluator: &str) -> Assignment {
 }
 
 pub(super) fn pause(reason: &str) -> Pause {
-    Pause {
-        reason: reason.to_owned(),
-        message: "it fails".to_owned(),
-        at: at(50),
-        until: None,
-    }
+    Pause { reason: reason.to_owned(), message: "it fails".to_owned(), at: at(50), until: None }
 }

@@ -8,56 +8,31 @@ async fn an_evaluator_reads_back_as_made_and_counts_its_versions() {
         let home = project("home");
         let made = evaluator(&store, &home, "e1", at(1)).await;
         assert_eq!(made.version.number, 1);
-        assert_eq!(
-            made.version.config.to_string(),
-            r#"{"z":1,"a":[true,null]}"#
-        );
+        assert_eq!(made.version.config.to_string(), r#"{"z":1,"a":[true,null]}"#);
         assert_eq!(made.version.mapping, [mapping("output")]);
         assert_eq!(made.version.fingerprint, Digest::of(b"e1-v1"));
         let id = evaluator_id("e1");
         let new = version("e1-v2");
-        let second = store
-            .catalog
-            .add_evaluator_version(&home, &id, &new, at(2))
-            .await
-            .unwrap();
+        let second = store.catalog.add_evaluator_version(&home, &id, &new, at(2)).await.unwrap();
         assert_eq!((second.version.number, second.updated_at), (2, at(2)));
         assert_eq!(second.version.id.as_str(), "e1-v2");
-        let all = store
-            .catalog
-            .evaluator_versions(&home, &id, None, 50)
-            .await
-            .unwrap();
+        let all = store.catalog.evaluator_versions(&home, &id, None, 50).await.unwrap();
         let numbers: Vec<_> = all.iter().map(|v| v.number).collect();
         assert_eq!(numbers, [2, 1]);
-        let rest = store
-            .catalog
-            .evaluator_versions(&home, &id, Some(2), 50)
-            .await
-            .unwrap();
+        let rest = store.catalog.evaluator_versions(&home, &id, Some(2), 50).await.unwrap();
         assert_eq!(rest, std::slice::from_ref(&made.version));
-        let (owner, first) = store
-            .catalog
-            .evaluator_version(&home, &made.version.id)
-            .await
-            .unwrap()
-            .unwrap();
+        let (owner, first) =
+            store.catalog.evaluator_version(&home, &made.version.id).await.unwrap().unwrap();
         assert_eq!((owner, first), (id.clone(), made.version));
         let renamed = store
             .catalog
             .rename_evaluator(&home, &id, Some("new"), Some(Some("text")), at(3))
             .await
             .unwrap();
-        assert_eq!(
-            (renamed.name.as_str(), renamed.description.as_deref()),
-            ("new", Some("text"))
-        );
+        assert_eq!((renamed.name.as_str(), renamed.description.as_deref()), ("new", Some("text")));
         assert_eq!(renamed.version, second.version);
-        let cleared = store
-            .catalog
-            .rename_evaluator(&home, &id, None, Some(None), at(4))
-            .await
-            .unwrap();
+        let cleared =
+            store.catalog.rename_evaluator(&home, &id, None, Some(None), at(4)).await.unwrap();
         assert_eq!((cleared.name.as_str(), cleared.description), ("new", None));
     })
     .await;
@@ -70,17 +45,11 @@ async fn versions_saved_at_once_get_different_numbers() {
         evaluator(&store, &home, "e1", at(0)).await;
         let id = evaluator_id("e1");
         let new: Vec<_> = (2..8).map(|n| version(&format!("v{n}"))).collect();
-        let saves = new
-            .iter()
-            .map(|v| store.catalog.add_evaluator_version(&home, &id, v, at(1)));
+        let saves = new.iter().map(|v| store.catalog.add_evaluator_version(&home, &id, v, at(1)));
         for saved in futures_util::future::join_all(saves).await {
             saved.unwrap();
         }
-        let all = store
-            .catalog
-            .evaluator_versions(&home, &id, None, 50)
-            .await
-            .unwrap();
+        let all = store.catalog.evaluator_versions(&home, &id, None, 50).await.unwrap();
         let numbers: Vec<_> = all.iter().map(|v| v.number).collect();
         assert_eq!(numbers, [7, 6, 5, 4, 3, 2, 1]);
     })
@@ -94,9 +63,7 @@ async fn of_many_that_pause_an_evaluator_one_wins() {
         evaluator(&store, &home, "e1", at(0)).await;
         let id = evaluator_id("e1");
         let pauses: Vec<_> = (0..8).map(|n| pause(&format!("REASON_{n}"))).collect();
-        let tries = pauses
-            .iter()
-            .map(|p| store.catalog.pause_evaluator(&home, &id, p, None));
+        let tries = pauses.iter().map(|p| store.catalog.pause_evaluator(&home, &id, p, None));
         let won: Vec<bool> = futures_util::future::join_all(tries)
             .await
             .into_iter()
@@ -104,38 +71,11 @@ async fn of_many_that_pause_an_evaluator_one_wins() {
             .collect();
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
         let winner = won.iter().position(|won| *won).unwrap();
-        let paused = store
-            .catalog
-            .evaluator(&home, &id)
-            .await
-            .unwrap()
-            .unwrap()
-            .paused;
+        let paused = store.catalog.evaluator(&home, &id).await.unwrap().unwrap().paused;
         assert_eq!(paused.as_ref(), Some(&pauses[winner]));
-        assert!(
-            store
-                .catalog
-                .unpause_evaluator(&home, &id, at(60))
-                .await
-                .unwrap()
-        );
-        assert!(
-            !store
-                .catalog
-                .unpause_evaluator(&home, &id, at(61))
-                .await
-                .unwrap()
-        );
-        assert_eq!(
-            store
-                .catalog
-                .evaluator(&home, &id)
-                .await
-                .unwrap()
-                .unwrap()
-                .paused,
-            None
-        );
+        assert!(store.catalog.unpause_evaluator(&home, &id, at(60)).await.unwrap());
+        assert!(!store.catalog.unpause_evaluator(&home, &id, at(61)).await.unwrap());
+        assert_eq!(store.catalog.evaluator(&home, &id).await.unwrap().unwrap().paused, None);
     })
     .await;
 }
@@ -151,53 +91,14 @@ async fn deleting_an_evaluator_drops_versions_and_assignments_and_disables_empty
             .create_rule(&home, &rule("both", &["e1", "e2"], at(1)), &at(1))
             .await
             .unwrap();
-        store
-            .catalog
-            .create_rule(&home, &rule("one", &["e1"], at(1)), &at(1))
-            .await
-            .unwrap();
-        assert_eq!(
-            store
-                .catalog
-                .evaluator_uses(&home, &first.id)
-                .await
-                .unwrap()
-                .len(),
-            2
-        );
-        store
-            .catalog
-            .delete_evaluator(&home, &first.id, at(2))
-            .await
-            .unwrap();
-        assert_eq!(
-            store.catalog.evaluator(&home, &first.id).await.unwrap(),
-            None
-        );
-        assert_eq!(
-            store
-                .catalog
-                .evaluator_version(&home, &first.version.id)
-                .await
-                .unwrap(),
-            None
-        );
-        let both = store
-            .catalog
-            .rule(&home, &RuleId::new("both").unwrap())
-            .await
-            .unwrap()
-            .unwrap();
-        assert_eq!(
-            (both.enabled, both.assignments),
-            (true, vec![assignment("e2")])
-        );
-        let one = store
-            .catalog
-            .rule(&home, &RuleId::new("one").unwrap())
-            .await
-            .unwrap()
-            .unwrap();
+        store.catalog.create_rule(&home, &rule("one", &["e1"], at(1)), &at(1)).await.unwrap();
+        assert_eq!(store.catalog.evaluator_uses(&home, &first.id).await.unwrap().len(), 2);
+        store.catalog.delete_evaluator(&home, &first.id, at(2)).await.unwrap();
+        assert_eq!(store.catalog.evaluator(&home, &first.id).await.unwrap(), None);
+        assert_eq!(store.catalog.evaluator_version(&home, &first.version.id).await.unwrap(), None);
+        let both = store.catalog.rule(&home, &RuleId::new("both").unwrap()).await.unwrap().unwrap();
+        assert_eq!((both.enabled, both.assignments), (true, vec![assignment("e2")]));
+        let one = store.catalog.rule(&home, &RuleId::new("one").unwrap()).await.unwrap().unwrap();
         assert_eq!((one.enabled, one.assignments), (false, vec![]));
     })
     .await;
@@ -220,18 +121,10 @@ async fn lists_run_newest_first_and_a_cursor_loses_nothing_among_equal_times() {
         let (mut evaluators, mut rules) = (Vec::new(), Vec::new());
         let (mut after, mut after_rule) = (None, None);
         for _ in 0..4 {
-            let page = store
-                .catalog
-                .evaluators(&home, after.as_ref(), 2)
-                .await
-                .unwrap();
+            let page = store.catalog.evaluators(&home, after.as_ref(), 2).await.unwrap();
             evaluators.extend(page.items.into_iter().map(|e| e.id.to_string()));
             after = page.next;
-            let page = store
-                .catalog
-                .rules(&home, after_rule.as_ref(), 2)
-                .await
-                .unwrap();
+            let page = store.catalog.rules(&home, after_rule.as_ref(), 2).await.unwrap();
             assert!(page.items.iter().all(|rule| rule.assignments.len() == 2));
             rules.extend(page.items.into_iter().map(|rule| rule.id.to_string()));
             after_rule = page.next;
@@ -250,19 +143,9 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
         evaluator(&store, &home, "e1", at(0)).await;
         evaluator(&store, &home, "e2", at(0)).await;
         let made = rule("r", &["e2", "e1"], at(1));
-        store
-            .catalog
-            .create_rule(&home, &made, &made.created_at)
-            .await
-            .unwrap();
-        assert_eq!(
-            store.catalog.rule(&home, &made.id).await.unwrap(),
-            Some(made.clone())
-        );
-        let twice = store
-            .catalog
-            .create_rule(&home, &made, &made.created_at)
-            .await;
+        store.catalog.create_rule(&home, &made, &made.created_at).await.unwrap();
+        assert_eq!(store.catalog.rule(&home, &made.id).await.unwrap(), Some(made.clone()));
+        let twice = store.catalog.create_rule(&home, &made, &made.created_at).await;
         assert!(matches!(twice, Err(Error::Conflict(_))), "{twice:?}");
 
         let patch = RulePatch {
@@ -270,37 +153,16 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
             filter: Some(Written::default()),
             ..RulePatch::default()
         };
-        let patched = store
-            .catalog
-            .patch_rule(&home, &made.id, &patch, &at(2))
-            .await
-            .unwrap();
-        let expected = Rule {
-            sampling: 1.0,
-            filter: Written::default(),
-            updated_at: at(2),
-            ..made.clone()
-        };
+        let patched = store.catalog.patch_rule(&home, &made.id, &patch, &at(2)).await.unwrap();
+        let expected =
+            Rule { sampling: 1.0, filter: Written::default(), updated_at: at(2), ..made.clone() };
         assert_eq!(patched, expected);
 
-        let patch = RulePatch {
-            assignments: Some(vec![]),
-            ..RulePatch::default()
-        };
-        let patched = store
-            .catalog
-            .patch_rule(&home, &made.id, &patch, &at(3))
-            .await
-            .unwrap();
+        let patch = RulePatch { assignments: Some(vec![]), ..RulePatch::default() };
+        let patched = store.catalog.patch_rule(&home, &made.id, &patch, &at(3)).await.unwrap();
         assert_eq!((patched.enabled, patched.assignments.len()), (false, 0));
-        let patch = RulePatch {
-            enabled: Some(true),
-            ..RulePatch::default()
-        };
-        let refused = store
-            .catalog
-            .patch_rule(&home, &made.id, &patch, &at(4))
-            .await;
+        let patch = RulePatch { enabled: Some(true), ..RulePatch::default() };
+        let refused = store.catalog.patch_rule(&home, &made.id, &patch, &at(4)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
 
         store.catalog.delete_rule(&home, &made.id).await.unwrap();
@@ -315,25 +177,15 @@ async fn a_refused_patch_leaves_the_rule_as_it_was() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let made = rule("r", &["e1"], at(1));
-        store
-            .catalog
-            .create_rule(&home, &made, &made.created_at)
-            .await
-            .unwrap();
+        store.catalog.create_rule(&home, &made, &made.created_at).await.unwrap();
         let patch = RulePatch {
             name: Some("other".to_owned()),
             assignments: Some(vec![assignment("e1"), assignment("unknown")]),
             ..RulePatch::default()
         };
-        let refused = store
-            .catalog
-            .patch_rule(&home, &made.id, &patch, &at(2))
-            .await;
+        let refused = store.catalog.patch_rule(&home, &made.id, &patch, &at(2)).await;
         assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
-        assert_eq!(
-            store.catalog.rule(&home, &made.id).await.unwrap(),
-            Some(made)
-        );
+        assert_eq!(store.catalog.rule(&home, &made.id).await.unwrap(), Some(made));
     })
     .await;
 }
@@ -350,39 +202,17 @@ async fn a_project_has_at_most_500_active_rules() {
                 .await
                 .unwrap();
         }
-        let surplus = store
-            .catalog
-            .create_rule(&home, &rule("surplus", &["e1"], at(1)), &at(1))
-            .await;
+        let surplus =
+            store.catalog.create_rule(&home, &rule("surplus", &["e1"], at(1)), &at(1)).await;
         assert!(matches!(surplus, Err(Error::Conflict(_))), "{surplus:?}");
-        let idle = Rule {
-            enabled: false,
-            ..rule("idle", &["e1"], at(1))
-        };
-        store
-            .catalog
-            .create_rule(&home, &idle, &idle.created_at)
-            .await
-            .unwrap();
-        let patch = RulePatch {
-            enabled: Some(true),
-            ..RulePatch::default()
-        };
-        let refused = store
-            .catalog
-            .patch_rule(&home, &idle.id, &patch, &at(2))
-            .await;
+        let idle = Rule { enabled: false, ..rule("idle", &["e1"], at(1)) };
+        store.catalog.create_rule(&home, &idle, &idle.created_at).await.unwrap();
+        let patch = RulePatch { enabled: Some(true), ..RulePatch::default() };
+        let refused = store.catalog.patch_rule(&home, &idle.id, &patch, &at(2)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
         // One that is active already can still be changed, and another project has its own count.
-        let patch = RulePatch {
-            sampling: Some(0.5),
-            ..RulePatch::default()
-        };
-        store
-            .catalog
-            .patch_rule(&home, &RuleId::new("r0").unwrap(), &patch, &at(2))
-            .await
-            .unwrap();
+        let patch = RulePatch { sampling: Some(0.5), ..RulePatch::default() };
+        store.catalog.patch_rule(&home, &RuleId::new("r0").unwrap(), &patch, &at(2)).await.unwrap();
         evaluator(&store, &project("other"), "e1", at(0)).await;
         store
             .catalog
@@ -401,48 +231,19 @@ async fn the_engine_sees_enabled_rules_of_all_projects_with_their_current_versio
         evaluator(&store, &home, "unused", at(0)).await;
         evaluator(&store, &other, "e1", at(0)).await;
         let (mine, theirs) = (rule("r", &["e1"], at(1)), rule("r", &["e1"], at(2)));
-        store
-            .catalog
-            .create_rule(&home, &mine, &mine.created_at)
-            .await
-            .unwrap();
-        store
-            .catalog
-            .create_rule(&other, &theirs, &theirs.created_at)
-            .await
-            .unwrap();
-        let off = Rule {
-            enabled: false,
-            ..rule("off", &["unused"], at(1))
-        };
-        store
-            .catalog
-            .create_rule(&home, &off, &off.created_at)
-            .await
-            .unwrap();
-        store
-            .catalog
-            .pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"), None)
-            .await
-            .unwrap();
+        store.catalog.create_rule(&home, &mine, &mine.created_at).await.unwrap();
+        store.catalog.create_rule(&other, &theirs, &theirs.created_at).await.unwrap();
+        let off = Rule { enabled: false, ..rule("off", &["unused"], at(1)) };
+        store.catalog.create_rule(&home, &off, &off.created_at).await.unwrap();
+        store.catalog.pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"), None).await.unwrap();
         let id = evaluator_id("e1");
-        store
-            .catalog
-            .add_evaluator_version(&home, &id, &version("second"), at(3))
-            .await
-            .unwrap();
+        store.catalog.add_evaluator_version(&home, &id, &version("second"), at(3)).await.unwrap();
 
         let active = store.catalog.active_rules().await.unwrap();
-        assert_eq!(
-            active.revision,
-            store.catalog.catalog_revision().await.unwrap()
-        );
+        assert_eq!(active.revision, store.catalog.catalog_revision().await.unwrap());
         let rules: Vec<_> = active.rules.iter().map(|r| (&r.project, &r.rule)).collect();
         assert_eq!(rules[0], (&home, &mine));
-        assert_eq!(
-            (rules[1].0, &rules[1].1.paused),
-            (&other, &Some(pause("BUDGET_REACHED")))
-        );
+        assert_eq!((rules[1].0, &rules[1].1.paused), (&other, &Some(pause("BUDGET_REACHED"))));
         assert_eq!(rules.len(), 2);
         let mut versions: Vec<_> = active
             .evaluators
@@ -467,73 +268,30 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
         };
         let made = evaluator(&store, &home, "e1", at(0)).await;
         raised("create evaluator").await;
-        store
-            .catalog
-            .add_evaluator_version(&home, &made.id, &version("v2"), at(1))
-            .await
-            .unwrap();
+        store.catalog.add_evaluator_version(&home, &made.id, &version("v2"), at(1)).await.unwrap();
         raised("new version").await;
-        store
-            .catalog
-            .rename_evaluator(&home, &made.id, Some("n"), None, at(1))
-            .await
-            .unwrap();
+        store.catalog.rename_evaluator(&home, &made.id, Some("n"), None, at(1)).await.unwrap();
         raised("rename").await;
-        store
-            .catalog
-            .pause_evaluator(&home, &made.id, &pause("X"), None)
-            .await
-            .unwrap();
+        store.catalog.pause_evaluator(&home, &made.id, &pause("X"), None).await.unwrap();
         raised("pause evaluator").await;
-        store
-            .catalog
-            .unpause_evaluator(&home, &made.id, at(1))
-            .await
-            .unwrap();
+        store.catalog.unpause_evaluator(&home, &made.id, at(1)).await.unwrap();
         raised("unpause evaluator").await;
         let rule = rule("r", &["e1"], at(1));
         let catalog = &store.catalog;
         catalog.create_rule(&home, &rule, &at(1)).await.unwrap();
         raised("create rule").await;
-        store
-            .catalog
-            .patch_rule(&home, &rule.id, &RulePatch::default(), &at(2))
-            .await
-            .unwrap();
+        store.catalog.patch_rule(&home, &rule.id, &RulePatch::default(), &at(2)).await.unwrap();
         raised("patch rule").await;
-        store
-            .catalog
-            .pause_rule(&home, &rule.id, &pause("X"), None)
-            .await
-            .unwrap();
+        store.catalog.pause_rule(&home, &rule.id, &pause("X"), None).await.unwrap();
         raised("pause rule").await;
-        let enabled = RulePatch {
-            enabled: Some(true),
-            ..RulePatch::default()
-        };
-        let going_on = store
-            .catalog
-            .patch_rule(&home, &rule.id, &enabled, &at(3))
-            .await;
+        let enabled = RulePatch { enabled: Some(true), ..RulePatch::default() };
+        let going_on = store.catalog.patch_rule(&home, &rule.id, &enabled, &at(3)).await;
         assert_eq!(going_on.unwrap().paused, None);
         raised("unpause rule").await;
-        assert_eq!(
-            store
-                .catalog
-                .rule(&home, &rule.id)
-                .await
-                .unwrap()
-                .unwrap()
-                .paused,
-            None
-        );
+        assert_eq!(store.catalog.rule(&home, &rule.id).await.unwrap().unwrap().paused, None);
         store.catalog.delete_rule(&home, &rule.id).await.unwrap();
         raised("delete rule").await;
-        store
-            .catalog
-            .delete_evaluator(&home, &made.id, at(3))
-            .await
-            .unwrap();
+        store.catalog.delete_evaluator(&home, &made.id, at(3)).await.unwrap();
         raised("delete evaluator").await;
     })
     .await;
@@ -546,10 +304,7 @@ async fn a_paused_rule_is_counted_until_it_is_switched_off() {
         evaluator(&store, &home, "e1", at(0)).await;
         for id in ["a", "b"] {
             let rule = rule(id, &["e1"], at(1));
-            catalog
-                .create_rule(&home, &rule, &rule.created_at)
-                .await
-                .unwrap();
+            catalog.create_rule(&home, &rule, &rule.created_at).await.unwrap();
         }
         let n = async || catalog.n_paused_rules(&home).await.unwrap();
         assert_eq!(n().await, 0);
@@ -559,10 +314,7 @@ async fn a_paused_rule_is_counted_until_it_is_switched_off() {
         paused.await.unwrap();
         assert_eq!(n().await, 1);
         assert_eq!(catalog.n_paused_rules(&project("other")).await.unwrap(), 0);
-        let off = RulePatch {
-            enabled: Some(false),
-            ..RulePatch::default()
-        };
+        let off = RulePatch { enabled: Some(false), ..RulePatch::default() };
         catalog.patch_rule(&home, &id, &off, &at(2)).await.unwrap();
         assert_eq!(n().await, 0);
     })
@@ -576,80 +328,34 @@ async fn what_belongs_to_another_project_is_not_found() {
         let (home, foreign) = (project("home"), project("foreign"));
         let made = evaluator(&store, &home, "e1", at(0)).await;
         let rule = rule("r", &["e1"], at(1));
-        catalog
-            .create_rule(&home, &rule, &rule.created_at)
-            .await
-            .unwrap();
+        catalog.create_rule(&home, &rule, &rule.created_at).await.unwrap();
 
         assert_eq!(catalog.evaluator(&foreign, &made.id).await.unwrap(), None);
-        assert_eq!(
-            catalog
-                .evaluator_version(&foreign, &made.version.id)
-                .await
-                .unwrap(),
-            None
-        );
+        assert_eq!(catalog.evaluator_version(&foreign, &made.version.id).await.unwrap(), None);
         assert_eq!(catalog.rule(&foreign, &rule.id).await.unwrap(), None);
         let evaluators = catalog.evaluators(&foreign, None, 50).await.unwrap();
         assert!(evaluators.items.is_empty());
         let rules = catalog.rules(&foreign, None, 50).await.unwrap();
         assert!(rules.items.is_empty());
+        assert!(catalog.evaluator_uses(&foreign, &made.id).await.unwrap().is_empty());
         assert!(
-            catalog
-                .evaluator_uses(&foreign, &made.id)
-                .await
-                .unwrap()
-                .is_empty()
+            !catalog.pause_evaluator(&foreign, &made.id, &pause("X"), None).await.unwrap().is_new()
         );
-        assert!(
-            !catalog
-                .pause_evaluator(&foreign, &made.id, &pause("X"), None)
-                .await
-                .unwrap()
-                .is_new()
-        );
-        assert!(
-            !catalog
-                .pause_rule(&foreign, &rule.id, &pause("X"), None)
-                .await
-                .unwrap()
-                .is_new()
-        );
+        assert!(!catalog.pause_rule(&foreign, &rule.id, &pause("X"), None).await.unwrap().is_new());
         let refusals = [
-            catalog
-                .evaluator_versions(&foreign, &made.id, None, 9)
-                .await
-                .err(),
-            catalog
-                .add_evaluator_version(&foreign, &made.id, &version("x"), at(2))
-                .await
-                .err(),
-            catalog
-                .rename_evaluator(&foreign, &made.id, Some("x"), None, at(2))
-                .await
-                .err(),
-            catalog
-                .delete_evaluator(&foreign, &made.id, at(2))
-                .await
-                .err(),
-            catalog
-                .patch_rule(&foreign, &rule.id, &RulePatch::default(), &at(2))
-                .await
-                .err(),
+            catalog.evaluator_versions(&foreign, &made.id, None, 9).await.err(),
+            catalog.add_evaluator_version(&foreign, &made.id, &version("x"), at(2)).await.err(),
+            catalog.rename_evaluator(&foreign, &made.id, Some("x"), None, at(2)).await.err(),
+            catalog.delete_evaluator(&foreign, &made.id, at(2)).await.err(),
+            catalog.patch_rule(&foreign, &rule.id, &RulePatch::default(), &at(2)).await.err(),
             catalog.delete_rule(&foreign, &rule.id).await.err(),
             // An evaluator of another project cannot be used either.
-            catalog
-                .create_rule(&foreign, &rule, &rule.created_at)
-                .await
-                .err(),
+            catalog.create_rule(&foreign, &rule, &rule.created_at).await.err(),
         ];
         for (n, refusal) in refusals.iter().enumerate() {
             assert!(matches!(refusal, Some(Error::NotFound)), "{n}: {refusal:?}");
         }
-        assert_eq!(
-            catalog.evaluator(&home, &made.id).await.unwrap(),
-            Some(made)
-        );
+        assert_eq!(catalog.evaluator(&home, &made.id).await.unwrap(), Some(made));
         assert_eq!(catalog.rule(&home, &rule.id).await.unwrap(), Some(rule));
     })
     .await;
@@ -669,40 +375,19 @@ async fn a_rule_cannot_become_equal_to_another_one() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("first", &["e1"], at(1));
-        store
-            .catalog
-            .create_rule(&home, &first, &first.created_at)
-            .await
-            .unwrap();
+        store.catalog.create_rule(&home, &first, &first.created_at).await.unwrap();
         let equal = twin(&first, "equal", |_| {});
-        let refused = store
-            .catalog
-            .create_rule(&home, &equal, &equal.created_at)
-            .await;
+        let refused = store.catalog.create_rule(&home, &equal, &equal.created_at).await;
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
         let named = twin(&first, "name", |rule| rule.name = "another".to_owned());
-        store
-            .catalog
-            .create_rule(&home, &named, &named.created_at)
-            .await
-            .unwrap();
-        let patch = RulePatch {
-            name: Some(first.name.clone()),
-            ..RulePatch::default()
-        };
-        let refused = store
-            .catalog
-            .patch_rule(&home, &named.id, &patch, &at(2))
-            .await;
+        store.catalog.create_rule(&home, &named, &named.created_at).await.unwrap();
+        let patch = RulePatch { name: Some(first.name.clone()), ..RulePatch::default() };
+        let refused = store.catalog.patch_rule(&home, &named.id, &patch, &at(2)).await;
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
         let kept = store.catalog.rule(&home, &named.id).await.unwrap().unwrap();
         assert_eq!(kept.name, "another");
         // The same name again is no change.
-        store
-            .catalog
-            .patch_rule(&home, &first.id, &patch, &at(3))
-            .await
-            .unwrap();
+        store.catalog.patch_rule(&home, &first.id, &patch, &at(3)).await.unwrap();
     })
     .await;
 }
@@ -713,12 +398,9 @@ async fn of_equal_rules_that_are_made_at_once_one_is() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("r", &["e1"], at(1));
-        let twins: Vec<Rule> = (0..8)
-            .map(|n| twin(&first, &format!("r{n}"), |_| {}))
-            .collect();
-        let made = twins
-            .iter()
-            .map(|twin| store.catalog.create_rule(&home, twin, &twin.created_at));
+        let twins: Vec<Rule> = (0..8).map(|n| twin(&first, &format!("r{n}"), |_| {})).collect();
+        let made =
+            twins.iter().map(|twin| store.catalog.create_rule(&home, twin, &twin.created_at));
         let made = futures_util::future::join_all(made).await;
         let n_made = made.iter().filter(|made| made.is_ok()).count();
         assert_eq!(n_made, 1, "{made:?}");
@@ -734,32 +416,13 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("first", &["e1"], at(1));
-        store
-            .catalog
-            .create_rule(&home, &first, &first.created_at)
-            .await
-            .unwrap();
+        store.catalog.create_rule(&home, &first, &first.created_at).await.unwrap();
         let second = twin(&first, "second", |rule| rule.name = "unlike".to_owned());
-        store
-            .catalog
-            .create_rule(&home, &second, &second.created_at)
-            .await
-            .unwrap();
+        store.catalog.create_rule(&home, &second, &second.created_at).await.unwrap();
         let name = first.name.as_str();
-        store
-            .pool
-            .change("UPDATE rules SET name = $1", &[name.into()])
-            .await
-            .unwrap();
-        let patch = RulePatch {
-            enabled: Some(false),
-            ..RulePatch::default()
-        };
-        let off = store
-            .catalog
-            .patch_rule(&home, &second.id, &patch, &at(2))
-            .await
-            .unwrap();
+        store.pool.change("UPDATE rules SET name = $1", &[name.into()]).await.unwrap();
+        let patch = RulePatch { enabled: Some(false), ..RulePatch::default() };
+        let off = store.catalog.patch_rule(&home, &second.id, &patch, &at(2)).await.unwrap();
         assert_eq!((off.name, off.enabled), (first.name, false));
     })
     .await;

@@ -67,10 +67,7 @@ fn says_something(message: &Map<String, Value>) -> bool {
 
 /// Keys that tell of a message, not what it says.
 fn is_about_message(key: &str) -> bool {
-    matches!(
-        key,
-        "role" | "name" | "finish_reason" | "index" | "id" | "tool_call_id"
-    )
+    matches!(key, "role" | "name" | "finish_reason" | "index" | "id" | "tool_call_id")
 }
 
 #[cfg(test)]

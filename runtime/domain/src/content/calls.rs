@@ -22,32 +22,13 @@ const MAX_PARSED: usize = 10_000;
 /// Maximum number of calls that are read from one value.
 const MAX_CALLS: usize = 1_000;
 /// Members with the name of a tool, by priority.
-const NAMES: [&str; 6] = [
-    "name",
-    "toolName",
-    "tool_name",
-    "function_name",
-    "tool_type",
-    "tool",
-];
+const NAMES: [&str; 6] = ["name", "toolName", "tool_name", "function_name", "tool_type", "tool"];
 /// Members with the arguments of a call, by priority.
-const ARGUMENTS: [&str; 6] = [
-    "arguments",
-    "input",
-    "args",
-    "parameters",
-    "tool_kwargs",
-    "tool_input",
-];
+const ARGUMENTS: [&str; 6] =
+    ["arguments", "input", "args", "parameters", "tool_kwargs", "tool_input"];
 /// The same in calls of tools that a provider runs, and in calls whose arguments could not be parsed.
-const OTHER_ARGUMENTS: [&str; 6] = [
-    "code",
-    "action",
-    "actions",
-    "queries",
-    "operation",
-    "rawInput",
-];
+const OTHER_ARGUMENTS: [&str; 6] =
+    ["code", "action", "actions", "queries", "operation", "rawInput"];
 /// Members of a message that hold its calls: a list or an object.
 const LISTS: [&str; 11] = [
     "tool_calls",
@@ -63,12 +44,7 @@ const LISTS: [&str; 11] = [
     "toolUse",
 ];
 /// Members that name tools without calling them, and pieces of calls that are complete elsewhere in the message.
-const NO_CALLS: [&str; 4] = [
-    "tool_choice",
-    "toolChoice",
-    "tool_call_chunks",
-    "tool_definitions",
-];
+const NO_CALLS: [&str; 4] = ["tool_choice", "toolChoice", "tool_call_chunks", "tool_definitions"];
 /// Every shape of a call contains one of these words, in lower or mixed case.
 const MARKERS: [&str; 5] = ["tool", "call", "executable", "\"arguments\"", "\"input\""];
 
@@ -132,16 +108,7 @@ impl<'v> CallFields<'v> {
             facts.extend(outer.facts(&["id", "status", "index"]));
         }
         facts.dedup();
-        Self {
-            id,
-            name,
-            arguments,
-            result,
-            error,
-            facts,
-            inner: fields,
-            around,
-        }
+        Self { id, name, arguments, result, error, facts, inner: fields, around }
     }
 
     /// The members that are in no field.
@@ -259,9 +226,7 @@ fn typed_answer(answer: &Value) -> (Option<&Value>, bool) {
         let kind = TYPES.iter().find(|known| **known == kind)?;
         Some((object.get("value")?, kind.starts_with("error")))
     });
-    value.map_or((Some(answer), false), |(value, is_error)| {
-        (Some(value), is_error)
-    })
+    value.map_or((Some(answer), false), |(value, is_error)| (Some(value), is_error))
 }
 
 /// A call of a tool.
@@ -299,10 +264,7 @@ fn may_hold_calls(json: &str) -> bool {
     MARKERS.iter().any(|marker| {
         let first = marker.as_bytes()[0];
         let mut rest = json.as_bytes();
-        while let Some(at) = rest
-            .iter()
-            .position(|byte| byte.eq_ignore_ascii_case(&first))
-        {
+        while let Some(at) = rest.iter().position(|byte| byte.eq_ignore_ascii_case(&first)) {
             rest = &rest[at..];
             if rest
                 .get(..marker.len())
@@ -450,9 +412,7 @@ fn empty_arguments(members: &Map<String, Value>) -> Value {
     let inner = ["function", "functionCall", "function_call", "toolUse"]
         .iter()
         .find_map(|key| members.get(*key)?.as_object());
-    let found = ARGUMENTS
-        .iter()
-        .find_map(|key| inner.unwrap_or(members).get(*key));
+    let found = ARGUMENTS.iter().find_map(|key| inner.unwrap_or(members).get(*key));
     found.cloned().unwrap_or_default()
 }
 

@@ -166,11 +166,7 @@ impl Beside {
 /// Whether a message gives instructions rather than takes part.
 #[must_use]
 pub fn is_of_system(message: &Value) -> bool {
-    message
-        .get("role")
-        .and_then(Value::as_str)
-        .and_then(Speaker::of)
-        == Some(Speaker::System)
+    message.get("role").and_then(Value::as_str).and_then(Speaker::of) == Some(Speaker::System)
 }
 
 /// A member of a request that one role says.
@@ -235,9 +231,7 @@ fn message_of(value: &Value, default: Speaker) -> Option<Value> {
     let role = role.map_or(Speaker::Assistant.role(), role_name);
     message.insert("role".to_owned(), role.into());
     message.insert("content".to_owned(), said.cloned().unwrap_or_default());
-    let has_calls = object
-        .get("tool_calls")
-        .is_some_and(|calls| !is_empty(calls));
+    let has_calls = object.get("tool_calls").is_some_and(|calls| !is_empty(calls));
     for (name, value) in fields.rest() {
         if TRANSPORT.contains(&name.as_str()) {
             continue;

@@ -83,32 +83,15 @@ fn messages_in_several_members_are_one_conversation() {
             json!({ "request": { "system": "S", "messages": first }, "response": { "choices": [{ "message": answered }] } }),
             "S Q1 A1",
         ),
-        (
-            json!({ "input_messages": first, "output_messages": second }),
-            "Q1 A1",
-        ),
-        (
-            json!({ "instructions": "S", "input": "Q2", "output": second }),
-            "S Q2 A1",
-        ),
-        (
-            json!({ "system": "S", "messages": first, "output": [asked, answered] }),
-            "S Q1 A1",
-        ),
-        (
-            json!({ "body": { "messages": first, "input": "Q2" } }),
-            "Q1 Q2",
-        ),
-        (
-            json!({ "messages": first, "output": { "input": "x" } }),
-            "Q1",
-        ),
+        (json!({ "input_messages": first, "output_messages": second }), "Q1 A1"),
+        (json!({ "instructions": "S", "input": "Q2", "output": second }), "S Q2 A1"),
+        (json!({ "system": "S", "messages": first, "output": [asked, answered] }), "S Q1 A1"),
+        (json!({ "body": { "messages": first, "input": "Q2" } }), "Q1 Q2"),
+        (json!({ "messages": first, "output": { "input": "x" } }), "Q1"),
     ] {
         let messages = conversation(value.clone(), Speaker::User);
-        let said: Vec<&str> = messages
-            .iter()
-            .map(|message| message["content"].as_str().unwrap())
-            .collect();
+        let said: Vec<&str> =
+            messages.iter().map(|message| message["content"].as_str().unwrap()).collect();
         assert_eq!(said.join(" "), texts, "{value}");
     }
 }
@@ -123,10 +106,7 @@ fn the_media_of_every_library_are_found() {
             other => other.clone(),
         };
         let found = take(&mut value.clone()).found;
-        let types: Value = found
-            .iter()
-            .map(|found| json!(found.content_type))
-            .collect();
+        let types: Value = found.iter().map(|found| json!(found.content_type)).collect();
         let medium = InlineMedium::of(value, 0).map(|medium| medium.bytes);
         if types != case["media"] || medium != Some(decoded(case["data"].as_str().unwrap())) {
             wrong.push(format!("{}: {types}", named(case)));

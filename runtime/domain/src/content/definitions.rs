@@ -71,10 +71,7 @@ fn add(tools: Value, (depth, n_left): (usize, &mut usize), all: &mut Vec<Value>)
 
 /// Whether an object has a definition in each member, as the AI SDK takes tools.
 fn is_named_by_member(members: &Map<String, Value>) -> bool {
-    let is_definition = ["type", "name"]
-        .iter()
-        .chain(&INNER)
-        .any(|key| members.contains_key(*key));
+    let is_definition = ["type", "name"].iter().chain(&INNER).any(|key| members.contains_key(*key));
     !is_definition && !members.is_empty() && members.values().all(Value::is_object)
 }
 

@@ -38,9 +38,7 @@ pub(crate) fn length_in_address(text: &str) -> usize {
         at += run_length(&text[at..]);
         if let Some(b'%') = bytes.get(at)
             && let Some(escape) = bytes.get(at + 1..at + 3)
-            && ESCAPES
-                .iter()
-                .any(|known| escape.eq_ignore_ascii_case(known))
+            && ESCAPES.iter().any(|known| escape.eq_ignore_ascii_case(known))
         {
             at += 3;
             continue;
@@ -193,19 +191,11 @@ mod tests {
         assert_eq!(decoded_length(escaped), 12);
         assert_eq!(sniffed("%2F9j%2F4AAQSkZJRg"), Some("image/jpeg"));
         let wrapped = format!("{0}\n{0}\r\nAP8=", "A".repeat(76));
-        assert_eq!(
-            length_in_address(&format!("{wrapped}\nand text")),
-            wrapped.len()
-        );
+        assert_eq!(length_in_address(&format!("{wrapped}\nand text")), wrapped.len());
         assert_eq!(decoded(&wrapped).len(), 116);
-        for (text, length) in [
-            ("", 0),
-            ("%", 0),
-            ("AP8%", 3),
-            ("AP8%2", 3),
-            ("AP8%2é", 3),
-            ("AP8=\nword", 4),
-        ] {
+        for (text, length) in
+            [("", 0), ("%", 0), ("AP8%", 3), ("AP8%2", 3), ("AP8%2é", 3), ("AP8=\nword", 4)]
+        {
             assert_eq!(length_in_address(text), length, "{text}");
         }
     }
@@ -218,16 +208,9 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_the_type() {
-        let data = [
-            "iVBORw0KGgoAAAANSUhEUg",
-            "/9j/4AAQSkZJRg",
-            "UklGRiQAAABXQVZF",
-        ];
+        let data = ["iVBORw0KGgoAAAANSUhEUg", "/9j/4AAQSkZJRg", "UklGRiQAAABXQVZF"];
         let found = data.map(sniffed);
-        assert_eq!(
-            found,
-            [Some("image/png"), Some("image/jpeg"), Some("audio/wav")]
-        );
+        assert_eq!(found, [Some("image/png"), Some("image/jpeg"), Some("audio/wav")]);
         assert_eq!(["", "aGVsbG8", "é"].map(sniffed), [None; 3]);
     }
 }

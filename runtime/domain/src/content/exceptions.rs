@@ -55,10 +55,8 @@ mod tests {
             { "name": "exception", "attributes": { "exception.message": "again" } },
         ] });
         let found = exceptions(metadata.as_object().unwrap());
-        let said: Vec<_> = found
-            .iter()
-            .map(|one| (one.place, one.kind, one.message, one.stack))
-            .collect();
+        let said: Vec<_> =
+            found.iter().map(|one| (one.place, one.kind, one.message, one.stack)).collect();
         let first = (1, "TimeoutError", "too late", "at a\nat b");
         assert_eq!(said, [first, (4, "", "again", "")]);
         let other = json!({ "events": "none" });

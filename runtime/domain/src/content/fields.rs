@@ -14,10 +14,7 @@ pub struct Fields<'v> {
 impl<'v> Fields<'v> {
     /// Nothing of it is shown yet.
     pub fn of(object: &'v Map<String, Value>) -> Self {
-        Self {
-            object,
-            used: Vec::new(),
-        }
+        Self { object, used: Vec::new() }
     }
 
     /// The object.
@@ -74,8 +71,7 @@ impl<'v> Fields<'v> {
             let is_shown = self.used.contains(&key.as_str());
             !is_shown && !is_empty(value)
         });
-        rest.map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
+        rest.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }
 

@@ -16,13 +16,8 @@ const JAVA: [(&str, &str); 4] = [
     ("TOOL_EXECUTION_RESULT", "tool"),
 ];
 /// Types of their parts, and the common words for them.
-const JAVA_PARTS: [(&str, &str); 5] = [
-    ("TEXT", "text"),
-    ("IMAGE", "image"),
-    ("AUDIO", "audio"),
-    ("VIDEO", "video"),
-    ("PDF", "file"),
-];
+const JAVA_PARTS: [(&str, &str); 5] =
+    [("TEXT", "text"), ("IMAGE", "image"), ("AUDIO", "audio"), ("VIDEO", "video"), ("PDF", "file")];
 
 /// Gives an object the words of the common shapes.
 pub(crate) fn of_object(members: &mut Map<String, Value>) {
@@ -45,10 +40,7 @@ pub(crate) fn of_object(members: &mut Map<String, Value>) {
 
 /// The messages of LangChain4j in a list with one that no other library writes.
 pub(crate) fn of_list(items: &mut [Value]) {
-    if items
-        .iter()
-        .any(|item| item.as_object().is_some_and(is_java))
-    {
+    if items.iter().any(|item| item.as_object().is_some_and(is_java)) {
         let items = items.iter_mut().filter_map(Value::as_object_mut);
         items.for_each(of_java);
     }
@@ -127,9 +119,8 @@ fn of_rpc(members: &mut Map<String, Value>) {
 /// An event of OpenAI's that an item is sent with.
 fn of_event(members: &mut Map<String, Value>) {
     let kind = text(members, "type");
-    let is_event = ["conversation.item.", "response.output_item."]
-        .iter()
-        .any(|start| kind.starts_with(start));
+    let is_event =
+        ["conversation.item.", "response.output_item."].iter().any(|start| kind.starts_with(start));
     let has_item = members.get("item").is_some_and(Value::is_object);
     if is_event && has_item && !members.contains_key("message") {
         rename(members, &[("item", "message")]);
@@ -140,9 +131,7 @@ fn of_event(members: &mut Map<String, Value>) {
 fn of_cohere(members: &mut Map<String, Value>) {
     let is_answer = !text(members, "generation_id").is_empty()
         && members.get("text").is_some_and(Value::is_string);
-    let is_free = ["role", "content", "message"]
-        .iter()
-        .all(|name| !members.contains_key(*name));
+    let is_free = ["role", "content", "message"].iter().all(|name| !members.contains_key(*name));
     if is_answer && is_free {
         rename(members, &[("text", "content")]);
         members.insert("role".to_owned(), "assistant".into());
@@ -220,18 +209,10 @@ fn of_java(members: &mut Map<String, Value>) {
     if !has_body || has("role") || has("content") {
         return;
     }
-    let names = [
-        ("type", "role"),
-        ("text", "content"),
-        ("toolExecutionRequests", "tool_calls"),
-    ];
+    let names = [("type", "role"), ("text", "content"), ("toolExecutionRequests", "tool_calls")];
     rename(members, &names);
     if *role == "tool" {
-        let names = [
-            ("id", "tool_call_id"),
-            ("toolName", "name"),
-            ("isError", "is_error"),
-        ];
+        let names = [("id", "tool_call_id"), ("toolName", "name"), ("isError", "is_error")];
         rename(members, &names);
     }
     members.insert("role".to_owned(), (*role).into());

@@ -56,10 +56,7 @@ impl InlineMedium {
         let mut taken = Taken::new(&value, Some(number));
         taken.walk(&mut value, None);
         let found = taken.found.get(number)?;
-        found.size.map(|_| Self {
-            content_type: found.content_type.clone(),
-            bytes: taken.bytes,
-        })
+        found.size.map(|_| Self { content_type: found.content_type.clone(), bytes: taken.bytes })
     }
 }
 
@@ -71,9 +68,7 @@ pub fn read(text: &str, is_json: bool) -> Value {
         false => parsed(text),
         true => serde_json::from_str(text).ok(),
     });
-    value
-        .flatten()
-        .unwrap_or_else(|| Value::String(text.to_owned()))
+    value.flatten().unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 /// Takes all media out of a value.
@@ -99,9 +94,7 @@ impl Taken {
     fn walk(&mut self, value: &mut Value, hint: Option<&str>) {
         if let Some(bytes) = buffer(value) {
             let found = Found {
-                content_type: type_of(&bytes)
-                    .unwrap_or("application/octet-stream")
-                    .to_owned(),
+                content_type: type_of(&bytes).unwrap_or("application/octet-stream").to_owned(),
                 size: Some(bytes.len() as u64),
                 stored: None,
                 print: print(&bytes),
@@ -222,9 +215,9 @@ fn holds(value: &Value, mark: char) -> bool {
     match value {
         Value::String(text) => text.contains(mark),
         Value::Array(items) => items.iter().any(|item| holds(item, mark)),
-        Value::Object(members) => members
-            .iter()
-            .any(|(key, member)| key.contains(mark) || holds(member, mark)),
+        Value::Object(members) => {
+            members.iter().any(|(key, member)| key.contains(mark) || holds(member, mark))
+        }
         _ => false,
     }
 }

@@ -5,13 +5,7 @@ use serde_json::{Map, Value};
 use crate::content::members::is_empty;
 
 /// Types of a part that is text.
-pub const TEXT: [&str; 5] = [
-    "text",
-    "input_text",
-    "output_text",
-    "summary_text",
-    "reasoning_text",
-];
+pub const TEXT: [&str; 5] = ["text", "input_text", "output_text", "summary_text", "reasoning_text"];
 /// Types of a part that is what a model thought.
 pub const REASONING: [&str; 4] = ["reasoning", "thinking", "redacted_thinking", "thought"];
 const CALLS: [&str; 7] = [
@@ -26,14 +20,8 @@ const CALLS: [&str; 7] = [
     "tool.execution",
 ];
 /// Types of calls that name no tool, without `_call` at their ends.
-const NAMELESS: [&str; 6] = [
-    "tool",
-    "function",
-    "custom_tool",
-    "invalid_tool",
-    "server_tool",
-    "mcp",
-];
+const NAMELESS: [&str; 6] =
+    ["tool", "function", "custom_tool", "invalid_tool", "server_tool", "mcp"];
 /// Tools that providers run, whose calls have their names with `_call` behind it as type.
 const PROVIDED: [&str; 14] = [
     "apply_patch",
@@ -96,12 +84,8 @@ pub const RESULT_MEMBERS: [&str; 8] = [
     "code_execution_result",
 ];
 /// What Gemini runs has no name of its own.
-pub const RUN_BY_GEMINI: [&str; 4] = [
-    "executableCode",
-    "executable_code",
-    "codeExecutionResult",
-    "code_execution_result",
-];
+pub const RUN_BY_GEMINI: [&str; 4] =
+    ["executableCode", "executable_code", "codeExecutionResult", "code_execution_result"];
 /// What the common APIs call a part of a message that is a medium.
 pub const MEDIUM_TYPES: [&str; 25] = [
     "audio",
@@ -130,25 +114,11 @@ pub const MEDIUM_TYPES: [&str; 25] = [
     "video-url",
     "video_url",
 ];
-const MEDIUM_MEMBERS: [&str; 7] = [
-    "inlineData",
-    "inline_data",
-    "fileData",
-    "file_data",
-    "image_url",
-    "input_audio",
-    "image",
-];
+const MEDIUM_MEMBERS: [&str; 7] =
+    ["inlineData", "inline_data", "fileData", "file_data", "image_url", "input_audio", "image"];
 /// Members that name a call, those that are likelier first.
-pub const CALL_IDS: [&str; 7] = [
-    "call_id",
-    "tool_call_id",
-    "toolCallId",
-    "tool_use_id",
-    "toolUseId",
-    "id",
-    "tool_id",
-];
+pub const CALL_IDS: [&str; 7] =
+    ["call_id", "tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "id", "tool_id"];
 
 /// What a part is, by its type and members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,10 +137,7 @@ impl Kind {
     pub fn of(object: &Map<String, Value>) -> Self {
         let has = |key: &str| object.get(key).is_some_and(|value| !is_empty(value));
         let is_object = |key: &str| object.get(key).is_some_and(Value::is_object);
-        let kind = object
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
         match kind {
             _ if TEXT.contains(&kind) => Self::Text,
             _ if REASONING.contains(&kind) => Self::Reasoning,
@@ -248,10 +215,7 @@ mod tests {
             (json!({"type": "function_call"}), Kind::Call),
             (json!({"type": "web_search_call"}), Kind::Call),
             (json!({"type": "new_call", "call_id": "c"}), Kind::Call),
-            (
-                json!({"type": "new_call", "id": "c", "status": "x"}),
-                Kind::Call,
-            ),
+            (json!({"type": "new_call", "id": "c", "status": "x"}), Kind::Call),
             (json!({"type": "new_call", "id": "c"}), Kind::Unknown),
             (json!({"type": "margin_call", "amount": 5}), Kind::Unknown),
             (json!({"type": "phone_call", "name": "Anna"}), Kind::Unknown),

@@ -30,10 +30,7 @@ fn texts_in_objects_of_their_own_are_texts() {
         ),
     ]);
     let ran = json!([{"type": "code_interpreter_call", "id": "c", "code": "1", "outputs": [{"type": "logs", "logs": "hi"}]}]);
-    assert_eq!(
-        unified(ran)[0]["outputs"],
-        json!([{"text": "hi", "type": "text"}])
-    );
+    assert_eq!(unified(ran)[0]["outputs"], json!([{"text": "hi", "type": "text"}]));
 }
 
 #[test]
@@ -74,10 +71,7 @@ fn requests_of_google_say_their_instructions_and_tools_beside_the_messages() {
     }
     let own =
         unified(json!({"model": "m", "contents": "hi", "tools": [1], "config": {"tools": [2]}}));
-    assert_eq!(
-        (&own["tools"], &own["config"]),
-        (&json!([1]), &json!({"tools": [2]}))
-    );
+    assert_eq!((&own["tools"], &own["config"]), (&json!([1]), &json!({"tools": [2]})));
 }
 
 #[test]
@@ -175,10 +169,7 @@ fn calls_and_results_of_every_library_have_a_type_and_an_id() {
             json!({"type": "tool_result", "call_id": "a", "output": {"approve": true}}),
         ),
     ] {
-        assert_eq!(
-            unified(json!({"output": [sent]})),
-            json!({"output": [made]})
-        );
+        assert_eq!(unified(json!({"output": [sent]})), json!({"output": [made]}));
     }
 }
 

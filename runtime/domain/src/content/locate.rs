@@ -66,10 +66,7 @@ fn locate_within(value: &Value, depth: usize) -> Option<Located<'_>> {
 
 impl<'v> Located<'v> {
     fn of(items: Vec<Item<'v>>) -> Self {
-        Self {
-            items,
-            ..Self::default()
-        }
+        Self { items, ..Self::default() }
     }
 }
 
@@ -137,9 +134,8 @@ fn of_object(members: &Map<String, Value>, depth: usize) -> Option<Located<'_>> 
         shown.push(key);
         located.tools = Some(value);
     }
-    let rest = members
-        .iter()
-        .filter(|(key, value)| !shown.contains(&key.as_str()) && !is_empty(value));
+    let rest =
+        members.iter().filter(|(key, value)| !shown.contains(&key.as_str()) && !is_empty(value));
     let rest = rest.map(|(key, value)| (key.clone(), value.clone()));
     merge(&mut located.further, rest.collect());
     Some(located)

@@ -70,22 +70,15 @@ const ENCODED: [&str; 5] = ["base64", "blob", "binary", "file-data", "image-data
 /// What ids of files at a provider begin with.
 const FILE_IDS: [&str; 2] = ["file-", "file_"];
 /// Members that are lists of media, and what the types of these begin with.
-const LISTS: [(&str, &str); 4] = [
-    ("images", "image/"),
-    ("audios", "audio/"),
-    ("videos", "video/"),
-    ("artifacts", "image/"),
-];
+const LISTS: [(&str, &str); 4] =
+    [("images", "image/"), ("audios", "audio/"), ("videos", "video/"), ("artifacts", "image/")];
 /// Names of formats and their MIME types. Raw samples have none that says how to play them.
 const FORMATS: [(&str, &str); 39] = [
     ("aac", "audio/aac"),
     ("avif", "image/avif"),
     ("csv", "text/csv"),
     ("doc", "application/msword"),
-    (
-        "docx",
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ),
+    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ("flac", "audio/flac"),
     ("flv", "application/octet-stream"),
     ("g711_alaw", "application/octet-stream"),
@@ -119,10 +112,7 @@ const FORMATS: [(&str, &str); 39] = [
     ("x-aac", "audio/aac"),
     ("x-wav", "audio/wav"),
     ("xls", "application/vnd.ms-excel"),
-    (
-        "xlsx",
-        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ),
+    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
 ];
 /// Formats of `FORMATS` that sound is recorded in.
 const SOUND: [&str; 13] = [
@@ -195,9 +185,7 @@ pub fn held(members: &Map<String, Value>, around: Option<&str>) -> Option<Held> 
             return found(key, content_type);
         }
         let families = ["image/", "audio/", "video/", "application/pdf"];
-        let is_medium = families
-            .iter()
-            .any(|family| content_type.starts_with(family));
+        let is_medium = families.iter().any(|family| content_type.starts_with(family));
         let is_bytes = |key: &&'static str| text(members, key).is_some_and(is_bytes);
         let key = DATA.into_iter().find(is_bytes).filter(|_| is_medium)?;
         return found(key, content_type);
@@ -250,10 +238,7 @@ fn untyped(members: &Map<String, Value>, kind: &str) -> Option<Held> {
         let is_taken = is_bytes(data) && !data.contains(' ') && (is_certain || !kind.is_empty());
         let format = text(members, "output_format").and_then(type_of_format);
         let content_type = content_type.or(format).unwrap_or_default();
-        is_taken.then(|| Held {
-            key,
-            content_type: content_type.to_owned(),
-        })
+        is_taken.then(|| Held { key, content_type: content_type.to_owned() })
     })
 }
 
@@ -264,13 +249,7 @@ pub fn types_around(
     members: &Map<String, Value>,
     around: Option<&str>,
 ) -> Vec<(&'static str, String)> {
-    let names = [
-        "source",
-        "bytes",
-        "inlineData",
-        "inline_data",
-        "input_audio",
-    ];
+    let names = ["source", "bytes", "inlineData", "inline_data", "input_audio"];
     let types = names.into_iter().filter_map(|name| {
         let inner = members.get(name)?.as_object()?;
         let content_type = match name {

@@ -37,10 +37,7 @@ fn a_small_medium_is_found_where_a_shape_has_one() {
 
 #[test]
 fn a_small_medium_in_a_text_is_told_by_its_first_bytes() {
-    assert_eq!(
-        types(json!({"anything": format!("see {PNG}.")})),
-        ["image/png"]
-    );
+    assert_eq!(types(json!({"anything": format!("see {PNG}.")})), ["image/png"]);
     let gif = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
     assert_eq!(types(json!([gif])), ["image/gif"]);
     for text in [
@@ -71,23 +68,14 @@ fn markup_in_an_address_is_a_medium_as_it_is() {
             "data:image/svg+xml;utf8,<svg width=\"1\"><g a='b c'/></svg>",
             "<svg width=\"1\"><g a='b c'/></svg>",
         ),
-        (
-            "data:text/html,<script>alert(1)</script>",
-            "<script>alert(1)</script>",
-        ),
+        ("data:text/html,<script>alert(1)</script>", "<script>alert(1)</script>"),
         (
             "data:text/html,<!doctype html><p>a b</p><br><p>c</p>",
             "<!doctype html><p>a b</p><br><p>c</p>",
         ),
-        (
-            "data:text/html,<img src=x onerror=alert(1)>",
-            "<img src=x onerror=alert(1)>",
-        ),
+        ("data:text/html,<img src=x onerror=alert(1)>", "<img src=x onerror=alert(1)>"),
         ("data:text/html,<u>", "<u>"),
-        (
-            "data:text/html,<p><pre>a</pre><p/>b<p>c</p></p>",
-            "<p><pre>a</pre><p/>b<p>c</p></p>",
-        ),
+        ("data:text/html,<p><pre>a</pre><p/>b<p>c</p></p>", "<p><pre>a</pre><p/>b<p>c</p></p>"),
         ("data:text/html,%3Cb%3Ea%3C/b%3E", "<b>a</b>"),
     ] {
         let text = format!("see <i>{address}</i> and <b>words</b>");
@@ -97,11 +85,8 @@ fn markup_in_an_address_is_a_medium_as_it_is() {
         let medium = InlineMedium::of(Value::String(text), 0).unwrap();
         assert_eq!(String::from_utf8(medium.bytes).unwrap(), data);
     }
-    for text in [
-        "see data:text/html,<b",
-        "see data:text/plain,<b>a</b>",
-        "see data:text/html,</b>",
-    ] {
+    for text in ["see data:text/html,<b", "see data:text/plain,<b>a</b>", "see data:text/html,</b>"]
+    {
         assert!(spans(text).is_empty(), "{text}");
     }
     // Elements without an end are not searched for without end.

@@ -32,10 +32,7 @@ pub fn parsed(text: &str) -> Option<Value> {
 
 fn structure(text: &str) -> Option<Value> {
     let start = text.trim_start();
-    start
-        .starts_with(['{', '['])
-        .then(|| serde_json::from_str(start).ok())
-        .flatten()
+    start.starts_with(['{', '[']).then(|| serde_json::from_str(start).ok()).flatten()
 }
 
 /// Adds members; one whose name is taken gets a mark behind it.
@@ -59,10 +56,7 @@ pub(crate) fn rename(members: &mut Map<String, Value>, names: &[(&str, &str)]) {
 
 /// The text of a member; empty when it is none.
 pub(crate) fn text<'v>(members: &'v Map<String, Value>, name: &str) -> &'v str {
-    members
-        .get(name)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    members.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The first bytes of a text, at most so many, up to the end of a character.

@@ -40,15 +40,7 @@ const MAX_DEPTH: usize = 8;
 /// Values of messages held as text that are parsed. Each takes up to 100 bytes.
 const MAX_PARSED: usize = 300_000;
 /// Who speaks in a pair of a role and what is said.
-const PAIRED: [&str; 7] = [
-    "system",
-    "developer",
-    "user",
-    "human",
-    "ai",
-    "assistant",
-    "tool",
-];
+const PAIRED: [&str; 7] = ["system", "developer", "user", "human", "ai", "assistant", "tool"];
 /// Values of the member `from` that name the sender of a message.
 const SENDERS: [&str; 9] = [
     "human",
@@ -97,18 +89,14 @@ fn expand(value: &mut Value, n_left: &mut usize) {
                     }
                 }
             }
-            members
-                .values_mut()
-                .for_each(|member| expand(member, n_left));
+            members.values_mut().for_each(|member| expand(member, n_left));
         }
         _ => {}
     }
 }
 
 fn is_dotted(key: &str) -> bool {
-    ["message.", "tool_call.", "message_content."]
-        .iter()
-        .any(|prefix| key.starts_with(prefix))
+    ["message.", "tool_call.", "message_content."].iter().any(|prefix| key.starts_with(prefix))
 }
 
 fn insert_dotted(members: &mut Map<String, Value>, path: &str, value: Value) {
@@ -261,10 +249,8 @@ fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value>
             _ => ("user", kind.as_str()),
         };
         let role = if is_answer { "assistant" } else { role };
-        let is_known = matches!(
-            kind.as_str(),
-            "system-prompt" | "user-prompt" | "tool-call" | "tool-return"
-        );
+        let is_known =
+            matches!(kind.as_str(), "system-prompt" | "user-prompt" | "tool-call" | "tool-return");
         // Of the others the word says more than the type.
         if (is_known || name == kind) && !part.contains_key("type") {
             part.remove("part_kind");
@@ -288,17 +274,14 @@ fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value>
             None => turns.push((role, said)),
         }
     }
-    let said = rest
-        .into_iter()
-        .map(|(name, mut values)| match values.len() {
-            1 => (name, values.remove(0)),
-            _ => (name, Value::Array(values)),
-        });
+    let said = rest.into_iter().map(|(name, mut values)| match values.len() {
+        1 => (name, values.remove(0)),
+        _ => (name, Value::Array(values)),
+    });
     merge(&mut members, said.collect());
     let turns = turns.into_iter();
-    let mut turns: Vec<Value> = turns
-        .map(|(role, parts)| json!({ "role": role, "parts": parts }))
-        .collect();
+    let mut turns: Vec<Value> =
+        turns.map(|(role, parts)| json!({ "role": role, "parts": parts })).collect();
     if let Some(Value::Object(last)) = turns.last_mut() {
         merge(last, members);
     }
@@ -398,19 +381,13 @@ fn give_roles(members: &mut Map<String, Value>) {
 /// The members of one message.
 fn of_message(members: &mut Map<String, Value>) {
     if members.get("_role").is_some_and(Value::is_string) && members.contains_key("_content") {
-        let names = [
-            ("_role", "role"),
-            ("_content", "content"),
-            ("_name", "name"),
-            ("_meta", "meta"),
-        ];
+        let names =
+            [("_role", "role"), ("_content", "content"), ("_name", "name"), ("_meta", "meta")];
         rename(members, &names);
     }
     of_class(members);
     if members.get("role").is_some_and(Value::is_string) {
-        BLOCKS
-            .iter()
-            .for_each(|(list, kind)| of_blocks(members, list, kind));
+        BLOCKS.iter().for_each(|(list, kind)| of_blocks(members, list, kind));
     }
     of_more(members);
     let has_role = members.get("role").is_some_and(Value::is_string);

@@ -16,12 +16,7 @@ const DOTNET: [(&str, &str); 7] = [
     ("uri", "uri"),
 ];
 /// Types of parts that are the result of a tool.
-const RESULTS: [&str; 4] = [
-    "tool_result",
-    "tool-result",
-    "tool_call_response",
-    "mcp_tool_result",
-];
+const RESULTS: [&str; 4] = ["tool_result", "tool-result", "tool_call_response", "mcp_tool_result"];
 /// Types of the parts of a result of MCP.
 const ANSWERED: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
 
@@ -87,10 +82,7 @@ pub(crate) fn answer(mut result: Map<String, Value>) -> Map<String, Value> {
     flag(&mut result);
     result.insert("type".to_owned(), "tool_result".into());
     let content = Value::Array(vec![Value::Object(result)]);
-    Map::from_iter([
-        ("role".to_owned(), "tool".into()),
-        ("content".to_owned(), content),
-    ])
+    Map::from_iter([("role".to_owned(), "tool".into()), ("content".to_owned(), content)])
 }
 
 /// Puts the contents of a result of MCP in its place, and what else it says beside them.
@@ -123,17 +115,11 @@ fn flag(result: &mut Map<String, Value>) {
 
 /// A part of Microsoft.Extensions.AI.
 fn of_dotnet(members: &mut Map<String, Value>) {
-    let known = DOTNET
-        .iter()
-        .find(|(word, _)| *word == text(members, "$type"));
+    let known = DOTNET.iter().find(|(word, _)| *word == text(members, "$type"));
     let Some((_, kind)) = known.filter(|_| !members.contains_key("type")) else {
         return;
     };
-    let names = [
-        ("$type", "type"),
-        ("callId", "call_id"),
-        ("fileId", "file_id"),
-    ];
+    let names = [("$type", "type"), ("callId", "call_id"), ("fileId", "file_id")];
     rename(members, &names);
     members.insert("type".to_owned(), (*kind).into());
 }
@@ -210,9 +196,8 @@ fn of_resource(members: &mut Map<String, Value>) {
 /// Audio of which only the words were recorded.
 fn of_transcript(members: &mut Map<String, Value>) {
     let has = |name: &str| members.get(name).is_some_and(|value| !is_empty(value));
-    let is_heard = ["audio", "input_audio", "data", "source", "url", "audio_url"]
-        .iter()
-        .any(|name| has(name));
+    let is_heard =
+        ["audio", "input_audio", "data", "source", "url", "audio_url"].iter().any(|name| has(name));
     let is_said = !text(members, "transcript").trim().is_empty();
     if is_said && !is_heard && !members.contains_key("text") {
         rename(members, &[("transcript", "text")]);

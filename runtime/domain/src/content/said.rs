@@ -70,9 +70,7 @@ fn text(content: &Value) -> String {
             let texts = parts.iter().filter_map(|part| match part {
                 Value::String(text) => Some(text.as_str()),
                 part if is_thought(part) => None,
-                part => ["text", "content"]
-                    .iter()
-                    .find_map(|key| part.get(*key)?.as_str()),
+                part => ["text", "content"].iter().find_map(|key| part.get(*key)?.as_str()),
             });
             texts.collect::<Vec<_>>().join(" ")
         }
@@ -101,10 +99,7 @@ mod tests {
                 ]}),
                 Some("And this?"),
             ),
-            (
-                json!({"candidates": [{"content": {"parts": [{"text": "Yes."}]}}]}),
-                Some("Yes."),
-            ),
+            (json!({"candidates": [{"content": {"parts": [{"text": "Yes."}]}}]}), Some("Yes.")),
             (
                 json!([{"role": "assistant", "content": [{"type": "thinking", "text": "Hm."}, "Yes."]}]),
                 Some("Yes."),
@@ -117,10 +112,8 @@ mod tests {
             assert_eq!(last_said(&value.to_string()).as_deref(), said, "{value}");
         }
         assert_eq!(last_said("[{\"role\": \"user\""), None);
-        let large = format!(
-            "[{}{{\"role\":\"user\",\"content\":\"a\"}}]",
-            "{},".repeat(MAX_VALUES)
-        );
+        let large =
+            format!("[{}{{\"role\":\"user\",\"content\":\"a\"}}]", "{},".repeat(MAX_VALUES));
         assert_eq!(last_said(&large), None);
     }
 }

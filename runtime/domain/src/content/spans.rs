@@ -69,9 +69,7 @@ pub fn spans(text: &str) -> Vec<Span> {
             continue;
         }
         let end = at + run;
-        let uri = text[end..]
-            .starts_with(':')
-            .then(|| data_uri(text, at, end, &mut n_left));
+        let uri = text[end..].starts_with(':').then(|| data_uri(text, at, end, &mut n_left));
         if let Some(span) = uri.flatten().or_else(|| long_run(text, at..end)) {
             at = span.whole.end;
             spans.push(span);
@@ -85,9 +83,7 @@ pub fn spans(text: &str) -> Vec<Span> {
 /// The id in a reference to a stored medium.
 #[must_use]
 pub fn media_id(reference: &str) -> Option<&str> {
-    let inner = reference
-        .strip_prefix(REFERENCE)?
-        .strip_suffix(REFERENCE_END)?;
+    let inner = reference.strip_prefix(REFERENCE)?.strip_suffix(REFERENCE_END)?;
     let id = inner.split('|').find_map(|part| part.strip_prefix("id="));
     id.filter(|id| !id.is_empty())
 }
@@ -123,9 +119,8 @@ fn data_uri(text: &str, run: usize, colon: usize, n_left: &mut usize) -> Option<
     let window = beginning(&text[colon + 1..], MAX_HEAD);
     let head = &window[..window.find(',')?];
     let base64 = head.len().checked_sub(";base64".len());
-    let is_base64 = base64
-        .and_then(|at| head.get(at..))
-        .is_some_and(|end| end.eq_ignore_ascii_case(";base64"));
+    let is_base64 =
+        base64.and_then(|at| head.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(";base64"));
     let content_type = plain_type(head).or_else(|| is_base64.then(String::new))?;
     let from = colon + 1 + head.len() + 1;
     let from = from + if is_base64 { apart(&text[from..]) } else { 0 };
@@ -154,9 +149,7 @@ fn data_uri(text: &str, run: usize, colon: usize, n_left: &mut usize) -> Option<
 }
 
 fn is_markup(content_type: &str) -> bool {
-    ["html", "svg", "xml"]
-        .iter()
-        .any(|name| content_type.contains(name))
+    ["html", "svg", "xml"].iter().any(|name| content_type.contains(name))
 }
 
 /// Where unencoded markup in an address ends: behind its last element.
@@ -171,9 +164,7 @@ fn markup_length(text: &str, n_left: &mut usize) -> usize {
 /// How long the element is that a text begins with; only its start where its end is not near.
 fn element_length(text: &str, n_left: &mut usize) -> Option<usize> {
     let window = beginning(text, MAX_ELEMENT.min(*n_left));
-    let name = window
-        .strip_prefix('<')
-        .filter(|name| !name.starts_with('/'))?;
+    let name = window.strip_prefix('<').filter(|name| !name.starts_with('/'))?;
     let n_name = name.bytes().take_while(u8::is_ascii_alphanumeric).count();
     let name = &name[..n_name];
     let Some(opened) = window.find('>') else {

@@ -7,18 +7,8 @@ use crate::content::kinds::Kind;
 /// Objects around a message: `choices[0].message`, the `data` and `kwargs` of LangChain ...
 pub const MAX_LAYERS: usize = 5;
 /// Who speaks, as the member `role` says it.
-pub const ROLES: [&str; 10] = [
-    "system",
-    "developer",
-    "user",
-    "human",
-    "assistant",
-    "model",
-    "ai",
-    "tool",
-    "function",
-    "bot",
-];
+pub const ROLES: [&str; 10] =
+    ["system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function", "bot"];
 /// `type` of LangChain's messages.
 pub const LANGCHAIN: [&str; 10] = [
     "human",
@@ -153,9 +143,7 @@ pub fn is_said(value: &Value) -> bool {
         }
     }
     let is_langchain = LANGCHAIN.contains(&text_at(object, "type"));
-    let has_said = ["content", "parts"]
-        .iter()
-        .any(|key| object.contains_key(*key));
+    let has_said = ["content", "parts"].iter().any(|key| object.contains_key(*key));
     has_said && (is_langchain || !text_at(object, "role").is_empty())
 }
 
@@ -183,9 +171,7 @@ pub fn is_reply(items: &[Value]) -> bool {
 /// Whether a serialised object of LangChain is a message.
 fn is_class(object: &Map<String, Value>) -> bool {
     let path = object.get("id").and_then(Value::as_array);
-    let class = path
-        .and_then(|path| path.last()?.as_str())
-        .unwrap_or_default();
+    let class = path.and_then(|path| path.last()?.as_str()).unwrap_or_default();
     class.ends_with("Message") || class.ends_with("MessageChunk")
 }
 
@@ -198,9 +184,8 @@ pub fn is_spoken(object: &Map<String, Value>) -> bool {
         return is_known || object.contains_key("content") || object.contains_key("parts");
     }
     let is_langchain = LANGCHAIN.contains(&text_at(object, "type"));
-    let has_calls = ["tool_calls", "toolCalls"]
-        .iter()
-        .any(|key| object.get(*key).is_some_and(Value::is_array));
+    let has_calls =
+        ["tool_calls", "toolCalls"].iter().any(|key| object.get(*key).is_some_and(Value::is_array));
     (is_langchain && object.contains_key("content")) || has_calls
 }
 
@@ -214,15 +199,7 @@ fn is_item(object: &Map<String, Value>) -> bool {
         }
         Kind::Medium => {
             let kind = text_at(object, "type");
-            let said = [
-                "source",
-                "data",
-                "content",
-                "inlineData",
-                "image",
-                "url",
-                "uri",
-            ];
+            let said = ["source", "data", "content", "inlineData", "image", "url", "uri"];
             object.contains_key(kind) || said.iter().any(|key| object.contains_key(*key))
         }
         Kind::Call => {

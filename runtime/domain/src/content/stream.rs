@@ -5,15 +5,8 @@ use serde_json::{Map, Value};
 use crate::content::members::{is_empty, merge};
 
 /// Members whose texts go on from chunk to chunk.
-const SPOKEN: [&str; 7] = [
-    "content",
-    "arguments",
-    "reasoning_content",
-    "reasoning",
-    "refusal",
-    "text",
-    "thinking",
-];
+const SPOKEN: [&str; 7] =
+    ["content", "arguments", "reasoning_content", "reasoning", "refusal", "text", "thinking"];
 /// Numbered members of a list that are looked at for the one that goes on.
 const MAX_NUMBERED: usize = 64;
 
@@ -86,9 +79,7 @@ fn join(into: &mut Value, from: Value, key: &str, others: &mut Map<String, Value
         (own, from) if is_empty(own) => *own = from,
         (own, from) if *own == from => {}
         (_, from) => {
-            let list = others
-                .entry(key)
-                .or_insert_with(|| Value::Array(Vec::new()));
+            let list = others.entry(key).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(list) = list {
                 list.push(from);
             }

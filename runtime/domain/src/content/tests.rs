@@ -35,10 +35,7 @@ fn messages_of_each_library_get_roles_and_contents() {
             json!({"candidates": [{"content": {"parts": [{"text": "hi"}]}}]}),
             json!({"candidates": [{"content": {"parts": [{"text": "hi"}], "role": "model"}}]}),
         ),
-        (
-            json!([{"source": "user", "content": "hi", "type": "UserMessage"}]),
-            json!([of_user]),
-        ),
+        (json!([{"source": "user", "content": "hi", "type": "UserMessage"}]), json!([of_user])),
         (
             json!([{"source": "bob", "content": "hi", "type": "TextMessage"}]),
             json!([{"name": "bob", "content": "hi", "type": "TextMessage", "role": "assistant"}]),
@@ -55,10 +52,7 @@ fn messages_of_each_library_get_roles_and_contents() {
             json!([{"_role": "user", "_content": "hi", "_name": null, "_meta": {}}]),
             json!([{"role": "user", "content": "hi", "name": null, "meta": {}}]),
         ),
-        (
-            json!({"messages": json!([of_user]).to_string()}),
-            json!({"messages": [of_user]}),
-        ),
+        (json!({"messages": json!([of_user]).to_string()}), json!({"messages": [of_user]})),
         (
             json!({"messages": json!(json!([of_user]).to_string()).to_string()}),
             json!({"messages": [of_user]}),
@@ -151,10 +145,7 @@ fn chunks_are_one_answer_with_all_that_they_say() {
     let many: Vec<Value> = (0..50_000)
         .map(|n| json!({"choices": [{"index": n, "delta": {"content": "a"}}]}))
         .collect();
-    assert_eq!(
-        unified(json!(many))[0]["choices"].as_array().unwrap().len(),
-        50_000
-    );
+    assert_eq!(unified(json!(many))[0]["choices"].as_array().unwrap().len(), 50_000);
 }
 
 #[test]
@@ -263,9 +254,8 @@ fn any_value() -> impl Strategy<Value = Value> {
             prop::collection::vec(inner, 0..4).prop_map(Value::from),
             prop::collection::vec(member, 0..6).prop_map(|members| {
                 let members = members.into_iter();
-                let members: Map<String, Value> = members
-                    .map(|(key, value)| (key.to_owned(), value))
-                    .collect();
+                let members: Map<String, Value> =
+                    members.map(|(key, value)| (key.to_owned(), value)).collect();
                 Value::Object(members)
             }),
         ]

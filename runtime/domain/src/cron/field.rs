@@ -17,9 +17,7 @@ pub(super) const MONTH: Kind = Kind {
     name: "month",
     min: 1,
     max: 12,
-    names: &[
-        "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-    ],
+    names: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
 };
 /// 0 and 7 are both Sunday.
 pub(super) const DAY_OF_WEEK: Kind = Kind {
@@ -31,12 +29,7 @@ pub(super) const DAY_OF_WEEK: Kind = Kind {
 
 impl Kind {
     const fn numbers(name: &'static str, min: u8, max: u8) -> Self {
-        Self {
-            name,
-            min,
-            max,
-            names: &[],
-        }
+        Self { name, min, max, names: &[] }
     }
 }
 
@@ -114,11 +107,7 @@ fn read_step(text: &str) -> Result<usize, String> {
 }
 
 fn number(text: &str, kind: &Kind) -> Result<u8, String> {
-    let named = kind
-        .names
-        .iter()
-        .zip(kind.min..)
-        .find(|(name, _)| name.eq_ignore_ascii_case(text));
+    let named = kind.names.iter().zip(kind.min..).find(|(name, _)| name.eq_ignore_ascii_case(text));
     let number = named.map(|(_, number)| number).or_else(|| digits(text));
     let allowed = number.filter(|number| (kind.min..=kind.max).contains(number));
     allowed.ok_or_else(|| {

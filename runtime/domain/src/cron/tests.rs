@@ -37,9 +37,7 @@ const CHANGES: [(&str, &str, i64); 8] = [
 fn minutes(zone: &TimeZone, from: &str, n_days: i64) -> Vec<(jiff::Timestamp, DateTime)> {
     let from: jiff::Timestamp = from.parse().unwrap();
     let minute = |n| from + SignedDuration::from_secs(30 + 60 * n);
-    (0..n_days * 24 * 60)
-        .map(|n| (minute(n), zone.to_datetime(minute(n))))
-        .collect()
+    (0..n_days * 24 * 60).map(|n| (minute(n), zone.to_datetime(minute(n)))).collect()
 }
 
 fn all_fires(schedule: &Schedule, from: &str, until: jiff::Timestamp) -> Vec<jiff::Timestamp> {
@@ -59,29 +57,17 @@ fn an_interval_fires_in_every_minute_whose_wall_time_fits() {
             let fits = |wall: &DateTime| {
                 schedule.minutes.allows(wall.minute()) && schedule.hours.allows(wall.hour())
             };
-            let expected: Vec<_> = minutes
-                .iter()
-                .filter(|(_, wall)| fits(wall))
-                .map(|(at, _)| *at)
-                .collect();
+            let expected: Vec<_> =
+                minutes.iter().filter(|(_, wall)| fits(wall)).map(|(at, _)| *at).collect();
             let until = minutes.last().unwrap().0;
-            assert_eq!(
-                all_fires(&schedule, from, until),
-                expected,
-                "{expression} {zone} {from}"
-            );
+            assert_eq!(all_fires(&schedule, from, until), expected, "{expression} {zone} {from}");
         }
     }
 }
 
 #[test]
 fn a_fixed_time_fires_once_for_each_time_on_the_wall_and_at_once_after_a_gap() {
-    for expression in [
-        "30 0 * * *",
-        "0,30 1-3 * * *",
-        "1 0,2,23 * * *",
-        "45 1,2 * * *",
-    ] {
+    for expression in ["30 0 * * *", "0,30 1-3 * * *", "1 0,2,23 * * *", "45 1,2 * * *"] {
         for (zone, from, n_days) in CHANGES {
             let schedule = schedule(expression, zone);
             let minutes = minutes(&schedule.zone, from, n_days);
@@ -102,11 +88,7 @@ fn a_fixed_time_fires_once_for_each_time_on_the_wall_and_at_once_after_a_gap() {
                     expected.push(*at);
                 }
             }
-            assert_eq!(
-                all_fires(&schedule, from, until),
-                expected,
-                "{expression} {zone} {from}"
-            );
+            assert_eq!(all_fires(&schedule, from, until), expected, "{expression} {zone} {from}");
         }
     }
 }
@@ -115,10 +97,7 @@ fn a_fixed_time_fires_once_for_each_time_on_the_wall_and_at_once_after_a_gap() {
 fn a_start_within_the_second_pass_never_leads_back() {
     let schedule = schedule("30 1 * * *", "America/New_York");
     // 01:10 for the second time: the fire of the first pass is over.
-    assert_eq!(
-        fires(&schedule, "2026-11-01T06:10:00Z", 1),
-        ["2026-11-02T06:30Z"]
-    );
+    assert_eq!(fires(&schedule, "2026-11-01T06:10:00Z", 1), ["2026-11-02T06:30Z"]);
 }
 
 #[test]
@@ -127,17 +106,10 @@ fn days_are_either_or_only_where_both_are_restricted() {
     let either = schedule("0 0 13 * 1", "UTC");
     assert_eq!(
         fires(&either, "2026-02-08T00:00:00Z", 3),
-        [
-            "2026-02-09T00:00Z",
-            "2026-02-13T00:00Z",
-            "2026-02-16T00:00Z"
-        ]
+        ["2026-02-09T00:00Z", "2026-02-13T00:00Z", "2026-02-16T00:00Z"]
     );
     let both = schedule("0 0 */12 * 5", "UTC");
-    assert_eq!(
-        fires(&both, "2026-02-08T00:00:00Z", 2),
-        ["2026-02-13T00:00Z", "2026-03-13T00:00Z"]
-    );
+    assert_eq!(fires(&both, "2026-02-08T00:00:00Z", 2), ["2026-02-13T00:00Z", "2026-03-13T00:00Z"]);
 }
 
 #[test]
@@ -162,60 +134,31 @@ fn the_rarest_day_is_found() {
 #[test]
 fn what_is_written_wrongly_is_refused_by_name() {
     let refused = |expression: &str, timezone: &str| {
-        Schedule::parse(expression, timezone)
-            .unwrap_err()
-            .to_string()
+        Schedule::parse(expression, timezone).unwrap_err().to_string()
     };
     for (expression, problem) in [
-        (
-            "* * * *",
-            "cron: five fields (minute, hour, day of month, month, day of week), not 4",
-        ),
+        ("* * * *", "cron: five fields (minute, hour, day of month, month, day of week), not 4"),
         (
             "0 * * * * *",
             "cron: five fields (minute, hour, day of month, month, day of week), not 6",
         ),
-        (
-            "@daily",
-            "cron: five fields (minute, hour, day of month, month, day of week), not 1",
-        ),
-        (
-            "60 * * * *",
-            "cron, minute: `60` must be a number from 0 to 59",
-        ),
-        (
-            "+5 * * * *",
-            "cron, minute: `+5` must be a number from 0 to 59",
-        ),
-        (
-            "1, * * * *",
-            "cron, minute: `` must be a number from 0 to 59",
-        ),
+        ("@daily", "cron: five fields (minute, hour, day of month, month, day of week), not 1"),
+        ("60 * * * *", "cron, minute: `60` must be a number from 0 to 59"),
+        ("+5 * * * *", "cron, minute: `+5` must be a number from 0 to 59"),
+        ("1, * * * *", "cron, minute: `` must be a number from 0 to 59"),
         ("* 9-5 * * *", "cron, hour: `9-5` ends before it starts"),
-        (
-            "*/0 * * * *",
-            "cron, minute: `0` must be a step from 1 to 255",
-        ),
+        ("*/0 * * * *", "cron, minute: `0` must be a step from 1 to 255"),
         (
             "5/10 * * * *",
             "cron, minute: a step needs `*` or a range before it, such as `0-59/2`, not `5/10`",
         ),
-        (
-            "* * L * *",
-            "cron, day of month: `L` must be a number from 1 to 31",
-        ),
+        ("* * L * *", "cron, day of month: `L` must be a number from 1 to 31"),
         (
             "* * * * 8",
             "cron, day of week: `8` must be a number from 0 to 7 or one of SUN, MON, TUE, WED, THU, FRI, SAT",
         ),
-        (
-            "0 0 30 2 *",
-            "cron: none of these months has such a day, so it would never fire",
-        ),
-        (
-            "0 0 31 4,6 *",
-            "cron: none of these months has such a day, so it would never fire",
-        ),
+        ("0 0 30 2 *", "cron: none of these months has such a day, so it would never fire"),
+        ("0 0 31 4,6 *", "cron: none of these months has such a day, so it would never fire"),
     ] {
         assert_eq!(refused(expression, "UTC"), problem);
     }

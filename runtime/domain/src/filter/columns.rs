@@ -72,10 +72,7 @@ impl ColumnKind {
     /// What is tested is a member of it, by its key.
     #[must_use]
     pub const fn has_members(self) -> bool {
-        matches!(
-            self,
-            Members | QueryMembers | NumberMembers | BoolMembers | CategoryMembers
-        )
+        matches!(self, Members | QueryMembers | NumberMembers | BoolMembers | CategoryMembers)
     }
 }
 
@@ -83,12 +80,7 @@ impl Column {
     /// A column without aliases and fixed values.
     #[must_use]
     pub const fn new(id: &'static str, kind: ColumnKind) -> Self {
-        Self {
-            id,
-            kind,
-            aliases: &[],
-            values: &[],
-        }
+        Self { id, kind, aliases: &[], values: &[] }
     }
 
     const fn aka(mut self, aliases: &'static [&'static str]) -> Self {
@@ -196,12 +188,8 @@ pub static RULE_OBSERVATION: &[Column] = &[
 pub const SCORE_NAMES: &str = "score_names";
 
 /// What scores say, in every kind of row that has them.
-pub const SCORE_COLUMNS: [&str; 4] = [
-    SCORES_AVG.id,
-    SCORE_CATEGORIES.id,
-    SCORE_BOOLEANS.id,
-    SCORE_NAMES,
-];
+pub const SCORE_COLUMNS: [&str; 4] =
+    [SCORES_AVG.id, SCORE_CATEGORIES.id, SCORE_BOOLEANS.id, SCORE_NAMES];
 
 /// What rules see of a trace.
 pub static RULE_TRACE: &[Column] = &[
@@ -263,9 +251,7 @@ pub static TRACES: &[Column] = &[
     RELEASE,
     LEVEL,
     TAGS,
-    Column::new("kinds", List)
-        .aka(&["kind", "type", "Type", "Kinds of steps"])
-        .of(KINDS),
+    Column::new("kinds", List).aka(&["kind", "type", "Type", "Kinds of steps"]).of(KINDS),
     Column::new("models", List).aka(&["model", "providedModelName", "Model"]),
     Column::new("prompts", List).aka(&["promptName", "Prompt Name"]),
     BOOKMARKED,
@@ -358,9 +344,7 @@ pub static SCORES: &[Column] = &[
     TEXT,
     NAME,
     Column::new("source", Options).aka(&["Source"]).of(SOURCES),
-    Column::new("dataType", Options)
-        .aka(&["Data Type"])
-        .of(DATA_TYPES),
+    Column::new("dataType", Options).aka(&["Data Type"]).of(DATA_TYPES),
     ENVIRONMENT,
     Column::new("timestamp", Time).aka(&["Timestamp"]),
     Column::new("value", Number).aka(&["Value"]),

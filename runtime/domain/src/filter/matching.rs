@@ -123,34 +123,27 @@ impl Filter {
     /// `None` when the row matches.
     #[must_use]
     pub fn first_failing(&self, row: &dyn Row) -> Option<Mismatch> {
-        self.conditions
-            .iter()
-            .enumerate()
-            .find_map(|(index, condition)| {
-                let cell = condition
-                    .column
-                    .map_or(Cell::Null, |column| row.cell(column.id));
-                if condition.test.holds(&cell) {
-                    return None;
-                }
-                let actual = match condition.test.key() {
-                    Some(key) => cell.member(key).cloned().unwrap_or(match &cell {
-                        Cell::List(_) => cell.to_json(),
-                        _ => Value::Null,
-                    }),
-                    None => cell.to_json(),
-                };
-                Some(Mismatch { index, actual })
-            })
+        self.conditions.iter().enumerate().find_map(|(index, condition)| {
+            let cell = condition.column.map_or(Cell::Null, |column| row.cell(column.id));
+            if condition.test.holds(&cell) {
+                return None;
+            }
+            let actual = match condition.test.key() {
+                Some(key) => cell.member(key).cloned().unwrap_or(match &cell {
+                    Cell::List(_) => cell.to_json(),
+                    _ => Value::Null,
+                }),
+                None => cell.to_json(),
+            };
+            Some(Mismatch { index, actual })
+        })
     }
 
     /// Whether the row matches as far as conditions on these columns are left out.
     #[must_use]
     pub fn matches_but_for(&self, columns: &[&str], row: &dyn Row) -> bool {
         let is_left_out = |condition: &&Condition| {
-            condition
-                .column
-                .is_some_and(|column| columns.contains(&column.id))
+            condition.column.is_some_and(|column| columns.contains(&column.id))
         };
         let mut others = self.conditions.iter().filter(|each| !is_left_out(each));
         others.all(|condition| condition.holds(row))
@@ -202,11 +195,7 @@ fn member_text(value: &Value) -> Cow<'_, str> {
 fn member_number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
-        Value::String(text) => text
-            .trim()
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite()),
+        Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
         _ => None,
     }
 }
@@ -267,9 +256,9 @@ impl Test {
             Self::IsNot(value) => !matches!(cell, Cell::Bool(is) if is == value),
             Self::IsNull => cell.is_null(),
             Self::IsNotNull => !cell.is_null(),
-            Self::MemberText(key, op, value) => cell
-                .member(key)
-                .is_some_and(|member| op.holds(&member_text(member), value)),
+            Self::MemberText(key, op, value) => {
+                cell.member(key).is_some_and(|member| op.holds(&member_text(member), value))
+            }
             Self::MemberIsSet(key) => cell.member(key).is_some(),
             Self::MemberIsNotSet(key) => cell.member(key).is_none(),
             Self::MemberNumber(key, order, value) => cell
@@ -308,16 +297,12 @@ fn one_of(cell: &Cell<'_>, values: &[String]) -> bool {
                 .any(|text| values.iter().any(|value| value == text)),
             _ => false,
         }),
-        _ => cell
-            .as_text()
-            .is_some_and(|text| values.iter().any(|value| value == text)),
+        _ => cell.as_text().is_some_and(|text| values.iter().any(|value| value == text)),
     }
 }
 
 fn has_category(members: &Map<String, Value>, key: &str, values: &[String]) -> bool {
-    categories(members, key)
-        .iter()
-        .any(|category| values.iter().any(|value| value == category))
+    categories(members, key).iter().any(|category| values.iter().any(|value| value == category))
 }
 
 fn has_boolean(cell: &Cell<'_>, key: &str, value: bool) -> bool {

@@ -80,30 +80,11 @@ const TYPES: &[&str] = &[
     "null",
 ];
 const ORDERS: &[&str] = &["=", "!=", ">", "<", ">=", "<="];
-const TEXT_OPS: &[&str] = &[
-    "=",
-    "contains",
-    "does not contain",
-    "starts with",
-    "ends with",
-];
-const SEARCH_OPS: &[&str] = &[
-    "=",
-    "contains",
-    "does not contain",
-    "starts with",
-    "ends with",
-    "matches",
-];
-const MEMBER_OPS: &[&str] = &[
-    "=",
-    "contains",
-    "does not contain",
-    "starts with",
-    "ends with",
-    "is set",
-    "is not set",
-];
+const TEXT_OPS: &[&str] = &["=", "contains", "does not contain", "starts with", "ends with"];
+const SEARCH_OPS: &[&str] =
+    &["=", "contains", "does not contain", "starts with", "ends with", "matches"];
+const MEMBER_OPS: &[&str] =
+    &["=", "contains", "does not contain", "starts with", "ends with", "is set", "is not set"];
 const OPTION_OPS: &[&str] = &["any of", "none of"];
 const LIST_OPS: &[&str] = &["any of", "none of", "all of"];
 const BOOL_OPS: &[&str] = &["=", "<>"];
@@ -123,11 +104,7 @@ impl Filter {
                 Err(error) => errors.push(error),
             }
         }
-        if errors.is_empty() {
-            Ok(Self { conditions })
-        } else {
-            Err(errors)
-        }
+        if errors.is_empty() { Ok(Self { conditions }) } else { Err(errors) }
     }
 
     /// Reads a filter that was checked when it was stored and may have become invalid since: an
@@ -162,10 +139,7 @@ impl<'a> Reader<'a> {
         FilterError {
             index: self.index,
             field,
-            column: self
-                .member("column")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            column: self.member("column").and_then(Value::as_str).map(str::to_owned),
             message: message.into(),
             invalid_values: Vec::new(),
             allowed_values: Vec::new(),
@@ -178,10 +152,7 @@ impl<'a> Reader<'a> {
             allowed_values: allowed.to_vec(),
             ..self.error(
                 field,
-                format!(
-                    "`{value}` is not allowed here; allowed: {}",
-                    allowed.join(", ")
-                ),
+                format!("`{value}` is not allowed here; allowed: {}", allowed.join(", ")),
             )
         }
     }
@@ -216,10 +187,7 @@ impl<'a> Reader<'a> {
         }
         let test = self.test(Some(column))?;
         self.check_values(column, &test)?;
-        Ok(Condition {
-            column: Some(column),
-            test,
-        })
+        Ok(Condition { column: Some(column), test })
     }
 
     /// Values outside a closed list, and lists that must not be empty.
@@ -351,20 +319,16 @@ impl<'a> Reader<'a> {
     }
 
     fn given(&self) -> Result<&'a Value, FilterError> {
-        self.member("value")
-            .ok_or_else(|| self.error(ConditionField::Value, "is missing"))
+        self.member("value").ok_or_else(|| self.error(ConditionField::Value, "is missing"))
     }
 
     fn text_value(&self) -> Result<String, FilterError> {
         let text = self.given()?.as_str();
-        text.map(str::to_owned)
-            .ok_or_else(|| self.error(ConditionField::Value, "must be text"))
+        text.map(str::to_owned).ok_or_else(|| self.error(ConditionField::Value, "must be text"))
     }
 
     fn number(&self) -> Result<f64, FilterError> {
-        self.given()?
-            .as_f64()
-            .ok_or_else(|| self.error(ConditionField::Value, "must be a number"))
+        self.given()?.as_f64().ok_or_else(|| self.error(ConditionField::Value, "must be a number"))
     }
 
     fn truth(&self) -> Result<bool, FilterError> {
@@ -406,9 +370,7 @@ mod tests {
     use serde_json::json;
 
     fn fault(condition: Value) -> FilterError {
-        Filter::parse(&[condition], RULE_OBSERVATION)
-            .unwrap_err()
-            .remove(0)
+        Filter::parse(&[condition], RULE_OBSERVATION).unwrap_err().remove(0)
     }
 
     #[test]
@@ -428,10 +390,7 @@ mod tests {
         let value = json!({"type": "stringOptions", "column": "level", "operator": "any of", "value": ["BAD"]});
         let error = fault(value);
         assert_eq!(error.path(), "filter[0].value");
-        assert_eq!(
-            error.allowed_values,
-            ["DEBUG", "DEFAULT", "WARNING", "ERROR"]
-        );
+        assert_eq!(error.allowed_values, ["DEBUG", "DEFAULT", "WARNING", "ERROR"]);
         let empty =
             json!({"type": "stringOptions", "column": "name", "operator": "any of", "value": []});
         assert_eq!(fault(empty).path(), "filter[0].value");
@@ -445,11 +404,7 @@ mod tests {
     fn null_fits_every_column_and_needs_no_value() {
         for column in RULE_OBSERVATION.iter().chain(TRACES) {
             let raw = json!({"type": "null", "column": column.id, "operator": "is null"});
-            let columns = if find(TRACES, column.id).is_some() {
-                TRACES
-            } else {
-                RULE_OBSERVATION
-            };
+            let columns = if find(TRACES, column.id).is_some() { TRACES } else { RULE_OBSERVATION };
             assert!(Filter::parse(&[raw], columns).is_ok(), "{}", column.id);
         }
     }

@@ -94,12 +94,7 @@ fn the_record_of_a_trace_holds_for_what_it_says_and_the_root_for_the_rest() {
         o.content.output = Some(Payload::Text("root's".to_owned()));
     });
     let about = || About::Trace(root.trace_id.clone());
-    let mut patch = Patch::new(
-        "e".to_owned(),
-        Timestamp::from_millis(900_000),
-        false,
-        about(),
-    );
+    let mut patch = Patch::new("e".to_owned(), Timestamp::from_millis(900_000), false, about());
     patch.user_id = Some("ann".to_owned());
     patch.input = Some(Payload::Text("told".to_owned()));
     let alone = fold(std::slice::from_ref(&root)).unwrap();
@@ -134,36 +129,20 @@ fn the_root_is_the_best_ranked_and_provisional_without_its_parent() {
     let parentless = observation("d", None, 20, |_| {});
     let root = |set: &[&Observation]| {
         let trace = folded(set.iter().map(|o| (*o).clone()).collect());
-        (
-            trace.root.unwrap().to_string(),
-            trace.root_is_provisional,
-            trace.timestamp.as_micros(),
-        )
+        (trace.root.unwrap().to_string(), trace.root_is_provisional, trace.timestamp.as_micros())
     };
     assert_eq!(root(&[&orphan]), ("a".to_owned(), true, 1));
     assert_eq!(root(&[&orphan, &as_root]), ("b".to_owned(), false, 1));
-    assert_eq!(
-        root(&[&orphan, &as_root, &app_root]),
-        ("c".to_owned(), false, 1)
-    );
-    assert_eq!(
-        root(&[&orphan, &as_root, &app_root, &parentless]),
-        ("d".to_owned(), false, 20)
-    );
+    assert_eq!(root(&[&orphan, &as_root, &app_root]), ("c".to_owned(), false, 1));
+    assert_eq!(root(&[&orphan, &as_root, &app_root, &parentless]), ("d".to_owned(), false, 20));
     assert_eq!(fold(&[]), None);
 }
 
 #[test]
 fn a_cycle_has_a_root_too() {
-    let set = vec![
-        observation("a", Some("b"), 2, |_| {}),
-        observation("b", Some("a"), 1, |_| {}),
-    ];
+    let set = vec![observation("a", Some("b"), 2, |_| {}), observation("b", Some("a"), 1, |_| {})];
     let trace = folded(set);
-    assert_eq!(
-        (trace.root.unwrap().as_str(), trace.root_is_provisional),
-        ("b", true)
-    );
+    assert_eq!((trace.root.unwrap().as_str(), trace.root_is_provisional), ("b", true));
 }
 
 #[test]
@@ -197,24 +176,15 @@ fn explicit_values_come_from_the_root_and_then_from_the_latest() {
     assert_eq!(trace.name.as_deref(), Some("named"));
     assert_eq!(trace.tags, ["a", "b"]);
     assert!(trace.public);
-    assert_eq!(
-        Value::Object(trace.metadata),
-        json!({ "a": { "x": 1, "y": 2 }, "k": "old" })
-    );
-    assert_eq!(
-        (trace.latency_us, trace.n_observations, trace.n_by_level),
-        (12, 3, [0, 3, 0, 0])
-    );
+    assert_eq!(Value::Object(trace.metadata), json!({ "a": { "x": 1, "y": 2 }, "k": "old" }));
+    assert_eq!((trace.latency_us, trace.n_observations, trace.n_by_level), (12, 3, [0, 3, 0, 0]));
 }
 
 #[test]
 fn root_content_can_be_added_later_and_twice() {
     let content = Content {
         input: Some(crate::payload::Payload::Text("in".to_owned())),
-        metadata: json!({ "own": 1, "scope": { "name": "s" } })
-            .as_object()
-            .unwrap()
-            .clone(),
+        metadata: json!({ "own": 1, "scope": { "name": "s" } }).as_object().unwrap().clone(),
         ..Content::default()
     };
     let whole = fold(&[observation("a", None, 0, |o| o.content = content.clone())]).unwrap();
@@ -244,10 +214,7 @@ fn tokens_and_money_of_an_aggregate_count_each_on_their_own() {
         o.cost.insert("total".to_owned(), 0.5);
     });
     let trace = folded(vec![agent]);
-    assert_eq!(
-        (trace.usage["total"].to_u64(), trace.total_cost),
-        (300, 0.5)
-    );
+    assert_eq!((trace.usage["total"].to_u64(), trace.total_cost), (300, 0.5));
 }
 
 #[test]
@@ -255,12 +222,7 @@ fn an_aggregate_in_a_cycle_counts_the_same_in_any_order() {
     let part = |id: &str, parent: &str| {
         observation(id, Some(parent), 0, |o| o.aggregate_usage = usage(50))
     };
-    let set = [
-        part("a", "b"),
-        part("b", "a"),
-        part("c", "b"),
-        part("d", "d"),
-    ];
+    let set = [part("a", "b"), part("b", "a"), part("c", "b"), part("d", "d")];
     for first in 0..set.len() {
         let mut turned = set.to_vec();
         turned.rotate_left(first);
@@ -280,10 +242,7 @@ fn one_call_seen_by_two_libraries_counts_once() {
 
     let mut same_library = inner.clone();
     same_library.scope_name = "one".to_owned();
-    assert_eq!(
-        folded(vec![outer.clone(), same_library]).usage["total"].to_u64(),
-        200
-    );
+    assert_eq!(folded(vec![outer.clone(), same_library]).usage["total"].to_u64(), 200);
 
     let with_response = |o: &Observation, id: &str| {
         let mut o = o.clone();
@@ -295,10 +254,7 @@ fn one_call_seen_by_two_libraries_counts_once() {
     let mut elsewhere = with_response(&inner, "1");
     elsewhere.usage = usage(40);
     elsewhere.parent_id = None;
-    assert_eq!(
-        folded(vec![with_response(&outer, "1"), elsewhere]).usage["total"].to_u64(),
-        40
-    );
+    assert_eq!(folded(vec![with_response(&outer, "1"), elsewhere]).usage["total"].to_u64(), 40);
 }
 
 #[test]
@@ -370,10 +326,8 @@ fn a_trace_tells_what_its_steps_are_and_use_once_each_and_in_order() {
         observation(id, None, 0, |o| {
             o.kind = kind;
             o.model = (model != "-").then(|| model.to_owned());
-            o.prompt = (prompt != "-").then(|| PromptLink {
-                name: prompt.to_owned(),
-                version: None,
-            });
+            o.prompt =
+                (prompt != "-").then(|| PromptLink { name: prompt.to_owned(), version: None });
         })
     };
     let steps = vec![
@@ -388,14 +342,8 @@ fn a_trace_tells_what_its_steps_are_and_use_once_each_and_in_order() {
     assert_eq!(found.kinds, texts(&["GENERATION", "TOOL"]));
     assert_eq!(found.models, texts(&["large", "small"]));
     assert_eq!(found.prompts, texts(&["greet"]));
-    let many = (0..MAX_STEP_NAMES + 1).map(|n| {
-        step(
-            &n.to_string(),
-            ObservationKind::Generation,
-            &format!("m{n:04}"),
-            "-",
-        )
-    });
+    let many = (0..MAX_STEP_NAMES + 1)
+        .map(|n| step(&n.to_string(), ObservationKind::Generation, &format!("m{n:04}"), "-"));
     let found = folded(many.collect()).steps.models;
     assert_eq!(found.len(), MAX_STEP_NAMES);
     assert_eq!(found.last().map(String::as_str), Some("m0099"));

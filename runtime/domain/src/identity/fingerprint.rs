@@ -16,9 +16,7 @@ pub fn fingerprint(
     config: &Value,
     slots: &[FingerprintSlot<'_>],
 ) -> Fingerprint {
-    let slots = slots
-        .iter()
-        .map(|slot| (slot.name.to_owned(), slot.value()));
+    let slots = slots.iter().map(|slot| (slot.name.to_owned(), slot.value()));
     let slots: Map<String, Value> = slots.collect();
     let made_of = json!({
         "plugin_digest": plugin,
@@ -141,21 +139,9 @@ mod tests {
         let digest = Digest::of(b"x");
         let config = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let one = fingerprint(&digest, "e", &config(r#"{"a":1,"b":2}"#), &[]);
-        assert_eq!(
-            one,
-            fingerprint(&digest, "e", &config(r#"{"b":2.0,"a":1}"#), &[])
-        );
-        assert_ne!(
-            one,
-            fingerprint(&digest, "f", &config(r#"{"a":1,"b":2}"#), &[])
-        );
-        assert_ne!(
-            one,
-            fingerprint(&digest, "e", &config(r#"{"a":1,"b":3}"#), &[])
-        );
-        assert_ne!(
-            one,
-            fingerprint(&Digest::of(b"y"), "e", &config(r#"{"a":1,"b":2}"#), &[])
-        );
+        assert_eq!(one, fingerprint(&digest, "e", &config(r#"{"b":2.0,"a":1}"#), &[]));
+        assert_ne!(one, fingerprint(&digest, "f", &config(r#"{"a":1,"b":2}"#), &[]));
+        assert_ne!(one, fingerprint(&digest, "e", &config(r#"{"a":1,"b":3}"#), &[]));
+        assert_ne!(one, fingerprint(&Digest::of(b"y"), "e", &config(r#"{"a":1,"b":2}"#), &[]));
     }
 }

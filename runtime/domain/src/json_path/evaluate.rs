@@ -39,11 +39,7 @@ enum Found<'v> {
 
 impl<'v> Evaluation<'v, '_> {
     fn query(&mut self, query: &Query, current: &'v Value) -> Result<Vec<&'v Value>, OutOfSteps> {
-        let mut nodes = vec![if query.is_absolute {
-            self.root
-        } else {
-            current
-        }];
+        let mut nodes = vec![if query.is_absolute { self.root } else { current }];
         for segment in &query.segments {
             let mut selected = Vec::new();
             for node in nodes {
@@ -65,12 +61,12 @@ impl<'v> Evaluation<'v, '_> {
     ) -> Result<(), OutOfSteps> {
         self.select(segment, node, selected)?;
         match node {
-            Value::Array(list) => list
-                .iter()
-                .try_for_each(|each| self.descend(segment, each, selected)),
-            Value::Object(members) => members
-                .values()
-                .try_for_each(|each| self.descend(segment, each, selected)),
+            Value::Array(list) => {
+                list.iter().try_for_each(|each| self.descend(segment, each, selected))
+            }
+            Value::Object(members) => {
+                members.values().try_for_each(|each| self.descend(segment, each, selected))
+            }
             _ => Ok(()),
         }
     }
@@ -221,8 +217,7 @@ impl<'v> Evaluation<'v, '_> {
                 order(left, right) == Some(Ordering::Less)
             }
             (Some(Value::String(left)), Some(Value::String(right))) => {
-                self.steps
-                    .take(left.len().min(right.len()) / BYTES_PER_STEP)?;
+                self.steps.take(left.len().min(right.len()) / BYTES_PER_STEP)?;
                 left < right
             }
             _ => false,
@@ -241,8 +236,7 @@ impl<'v> Evaluation<'v, '_> {
                 order(left, right) == Some(Ordering::Equal)
             }
             (Some(Value::String(left)), Some(Value::String(right))) => {
-                self.steps
-                    .take(left.len().min(right.len()) / BYTES_PER_STEP)?;
+                self.steps.take(left.len().min(right.len()) / BYTES_PER_STEP)?;
                 left == right
             }
             (Some(Value::Array(left)), Some(Value::Array(right))) => {

@@ -40,21 +40,11 @@ impl JsonPath {
                 at: MAX_PATH_BYTES,
             });
         }
-        let mut parser = Parser {
-            text,
-            at: 0,
-            depth: 0,
-        };
+        let mut parser = Parser { text, at: 0, depth: 0 };
         let read = parser.whole();
-        let query = read.map_err(|(at, problem)| InvalidPath {
-            path: text.to_owned(),
-            problem,
-            at,
-        })?;
-        Ok(Self {
-            text: text.to_owned(),
-            query,
-        })
+        let query =
+            read.map_err(|(at, problem)| InvalidPath { path: text.to_owned(), problem, at })?;
+        Ok(Self { text: text.to_owned(), query })
     }
 }
 
@@ -81,10 +71,7 @@ impl Parser<'_> {
         }
         let segments = self.segments()?;
         match self.rest().is_empty() {
-            true => Ok(Query {
-                is_absolute: true,
-                segments,
-            }),
+            true => Ok(Query { is_absolute: true, segments }),
             false => self.fault("a segment is expected, such as `.name`, `['name']` or `[0]`"),
         }
     }
@@ -142,10 +129,7 @@ impl Parser<'_> {
             let is_descendant = self.take("..");
             if self.take("[") {
                 let selectors = self.selectors()?;
-                segments.push(Segment {
-                    is_descendant,
-                    selectors,
-                });
+                segments.push(Segment { is_descendant, selectors });
                 continue;
             }
             if !is_descendant && !self.take(".") {
@@ -156,10 +140,7 @@ impl Parser<'_> {
                 true => Selector::Wildcard,
                 false => Selector::Name(self.shorthand()?),
             };
-            segments.push(Segment {
-                is_descendant,
-                selectors: vec![selector],
-            });
+            segments.push(Segment { is_descendant, selectors: vec![selector] });
         }
     }
 
@@ -229,21 +210,14 @@ impl Parser<'_> {
         } else {
             self.at = before;
         }
-        Ok(Selector::Slice {
-            start,
-            end,
-            step: step.unwrap_or(1),
-        })
+        Ok(Selector::Slice { start, end, step: step.unwrap_or(1) })
     }
 
     /// An integer without leading zeros, where there is one.
     fn integer(&mut self) -> Result<Option<i64>, Fault> {
         let rest = self.rest();
         let digits = rest.strip_prefix('-').unwrap_or(rest);
-        let n_digits = digits.len()
-            - digits
-                .trim_start_matches(|c: char| c.is_ascii_digit())
-                .len();
+        let n_digits = digits.len() - digits.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let length = rest.len() - digits.len() + n_digits;
         let text = rest.get(..length).unwrap_or_default();
         if text.is_empty() {
@@ -415,20 +389,14 @@ impl Parser<'_> {
         if !is_absolute {
             self.expect("@")?;
         }
-        Ok(Query {
-            is_absolute,
-            segments: self.nested(Self::segments)?,
-        })
+        Ok(Query { is_absolute, segments: self.nested(Self::segments)? })
     }
 
     /// A query that is compared.
     fn node(&self, query: Query, begin: usize) -> Result<Comparable, Fault> {
         match query.is_singular() {
             true => Ok(Comparable::Node(query)),
-            false => Err((
-                begin,
-                "a query that selects at most one node is expected".to_owned(),
-            )),
+            false => Err((begin, "a query that selects at most one node is expected".to_owned())),
         }
     }
 
@@ -473,11 +441,9 @@ impl Parser<'_> {
     }
 
     fn literal(&mut self) -> Result<Value, Fault> {
-        for (text, value) in [
-            ("true", Value::Bool(true)),
-            ("false", Value::Bool(false)),
-            ("null", Value::Null),
-        ] {
+        for (text, value) in
+            [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)]
+        {
             if self.take(text) {
                 return Ok(value);
             }
@@ -505,12 +471,10 @@ impl Parser<'_> {
     }
 
     fn function(&mut self) -> Result<Called, Fault> {
-        let name = ["length", "count", "value", "match", "search"]
-            .into_iter()
-            .find(|name| {
-                let rest = self.rest().strip_prefix(name);
-                rest.is_some_and(|rest| rest.starts_with('('))
-            });
+        let name = ["length", "count", "value", "match", "search"].into_iter().find(|name| {
+            let rest = self.rest().strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with('('))
+        });
         let Some(name) = name else {
             return self
                 .fault("one of the functions length, count, value, match, search is expected");
@@ -561,10 +525,7 @@ fn compiled(pattern: &str) -> Result<Option<Pattern>, &'static str> {
             .build();
         match built {
             Ok(regex) => {
-                return Ok(Some(Pattern {
-                    regex,
-                    steps_per_byte,
-                }));
+                return Ok(Some(Pattern { regex, steps_per_byte }));
             }
             Err(regex::Error::CompiledTooBig(_)) => {}
             Err(_) => return Ok(None),

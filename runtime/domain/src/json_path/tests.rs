@@ -185,10 +185,7 @@ fn paths_select_what_rfc_9535_says() {
     // The other implementation refuses it.
     let pair = JsonPath::parse("$['\\ud83d\\ude00']").unwrap();
     let value = json!({ "\u{1f600}": 1 });
-    assert_eq!(
-        pair.select(&value, &mut Steps::new(9)).unwrap(),
-        [&json!(1)]
-    );
+    assert_eq!(pair.select(&value, &mut Steps::new(9)).unwrap(), [&json!(1)]);
 }
 
 #[test]
@@ -215,11 +212,7 @@ fn comparing_and_searching_take_steps() {
     let long = "x".repeat(100_000);
     let many = vec![json!([[long.clone(), 1], [long, 2]]); 100];
     let value = json!({ "all": many });
-    for path in [
-        "$..[?@ == $.all]",
-        "$.all[?$.all == $.all]",
-        "$..[?search(@, 'xy')]",
-    ] {
+    for path in ["$..[?@ == $.all]", "$.all[?$.all == $.all]", "$..[?search(@, 'xy')]"] {
         let path = JsonPath::parse(path).unwrap();
         let result = path.select(&value, &mut Steps::new(50_000));
         assert_eq!(result, Err(OutOfSteps), "{path:?}");

@@ -98,10 +98,7 @@ impl Budget {
     pub(super) fn parse(&mut self, text: &str) -> Result<Option<Value>, Exceeded> {
         let before = self.read;
         let mut is_exceeded = false;
-        let reading = Reading {
-            left: &mut self.read,
-            is_exceeded: &mut is_exceeded,
-        };
+        let reading = Reading { left: &mut self.read, is_exceeded: &mut is_exceeded };
         let mut json = serde_json::Deserializer::from_str(text);
         let value = reading.deserialize(&mut json).ok();
         let value = value.filter(|_| json.end().is_ok());
@@ -145,10 +142,7 @@ impl Reading<'_> {
     }
 
     const fn inner(&mut self) -> Reading<'_> {
-        Reading {
-            left: self.left,
-            is_exceeded: self.is_exceeded,
-        }
+        Reading { left: self.left, is_exceeded: self.is_exceeded }
     }
 }
 

@@ -53,19 +53,14 @@ pub fn opens(text: &str, n_left: u32) -> bool {
 
 /// The JSON in a text, when there is any.
 fn parse_text(text: &str, n_left: u32) -> Option<Value> {
-    (0 < n_left && may_be_json(text))
-        .then(|| serde_json::from_str(text).ok())
-        .flatten()
+    (0 < n_left && may_be_json(text)).then(|| serde_json::from_str(text).ok()).flatten()
 }
 
 /// Most texts are prose; one look at the first character spares them a parser.
 fn may_be_json(text: &str) -> bool {
     let first = text.bytes().find(|byte| !byte.is_ascii_whitespace());
     text.len() <= MAX_OPENED_BYTES
-        && matches!(
-            first,
-            Some(b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9')
-        )
+        && matches!(first, Some(b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9'))
 }
 
 /// The part of an opened value that a path selects: one node gives its value, several an array, none

@@ -74,20 +74,14 @@ impl Plan {
     /// Hands over input, output, expected output and metadata as they are stored.
     #[must_use]
     pub const fn identity() -> Self {
-        Self {
-            entries: None,
-            written: Vec::new(),
-        }
+        Self { entries: None, written: Vec::new() }
     }
 
     pub(super) fn mapped(
         entries: Vec<(String, Source, Option<JsonPath>)>,
         written: &[Mapping],
     ) -> Self {
-        Self {
-            entries: Some(entries),
-            written: written.to_vec(),
-        }
+        Self { entries: Some(entries), written: written.to_vec() }
     }
 
     /// Whether all observations of a target trace are needed, not only its root.
@@ -280,11 +274,7 @@ impl Subject<'_> {
         }
         let content = self.observation.map(|own| &own.content);
         let (input, output, metadata) = match self.trace {
-            Some(trace) => (
-                trace.input.as_ref(),
-                trace.output.as_ref(),
-                Some(&trace.metadata),
-            ),
+            Some(trace) => (trace.input.as_ref(), trace.output.as_ref(), Some(&trace.metadata)),
             None => (
                 content.and_then(|content| content.input.as_ref()),
                 content.and_then(|content| content.output.as_ref()),
@@ -317,11 +307,7 @@ impl Subject<'_> {
     }
 
     fn expected(&self) -> Option<&Payload> {
-        self.observation?
-            .experiment
-            .as_ref()?
-            .item_expected_output
-            .as_ref()
+        self.observation?.experiment.as_ref()?.item_expected_output.as_ref()
     }
 
     /// The value of a source, JSON text in it parsed.

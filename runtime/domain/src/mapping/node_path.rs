@@ -101,9 +101,7 @@ fn step(rest: &mut Chars<'_>) -> Result<Step, InvalidNodePath> {
     let is_usual = digits == "0" || !digits.starts_with('0');
     let index = digits.parse().map_err(|_| InvalidNodePath)?;
     *rest = behind.chars();
-    (is_plain && is_usual)
-        .then_some(Step::Index(index))
-        .ok_or(InvalidNodePath)
+    (is_plain && is_usual).then_some(Step::Index(index)).ok_or(InvalidNodePath)
 }
 
 fn escaped(rest: &mut Chars<'_>) -> Result<char, InvalidNodePath> {
@@ -118,9 +116,7 @@ fn escaped(rest: &mut Chars<'_>) -> Result<char, InvalidNodePath> {
             let digits = rest.as_str().get(..4).ok_or(InvalidNodePath)?;
             let code = u32::from_str_radix(digits, 16).map_err(|_| InvalidNodePath)?;
             *rest = rest.as_str()[4..].chars();
-            char::from_u32(code)
-                .filter(|c| *c < ' ')
-                .ok_or(InvalidNodePath)?
+            char::from_u32(code).filter(|c| *c < ' ').ok_or(InvalidNodePath)?
         }
         _ => return Err(InvalidNodePath),
     })

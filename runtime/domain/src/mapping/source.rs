@@ -89,12 +89,8 @@ impl Source {
     pub(super) fn parse(raw: &str, target: TargetKind) -> Result<Self, String> {
         if target == TargetKind::Session {
             return match raw {
-                "session.thread" => Ok(Self::SessionThread {
-                    without_system: false,
-                }),
-                "session.thread_without_system" => Ok(Self::SessionThread {
-                    without_system: true,
-                }),
+                "session.thread" => Ok(Self::SessionThread { without_system: false }),
+                "session.thread_without_system" => Ok(Self::SessionThread { without_system: true }),
                 "session.metadata" => Ok(Self::SessionMetadata),
                 _ => Err(refused(raw, target)),
             };
@@ -113,14 +109,10 @@ impl Source {
                 "trace.output" => return Ok(Self::TraceOutput),
                 "trace.metadata" => return Ok(Self::TraceMetadata),
                 "trace.thread" => {
-                    return Ok(Self::Thread {
-                        without_system: false,
-                    });
+                    return Ok(Self::Thread { without_system: false });
                 }
                 "trace.thread_without_system" => {
-                    return Ok(Self::Thread {
-                        without_system: true,
-                    });
+                    return Ok(Self::Thread { without_system: true });
                 }
                 _ => {}
             }
@@ -141,10 +133,7 @@ impl Source {
         };
         let (selector, part) = raw.rsplit_once('.').ok_or_else(bad)?;
         let part = Part::parse(part).ok_or_else(bad)?;
-        Ok(Self::Chosen(
-            Selector::parse(selector).ok_or_else(bad)?,
-            part,
-        ))
+        Ok(Self::Chosen(Selector::parse(selector).ok_or_else(bad)?, part))
     }
 }
 
@@ -198,9 +187,7 @@ impl Selector {
     }
 
     pub(super) fn fits(&self, observation: &Observation) -> bool {
-        self.name
-            .as_ref()
-            .is_none_or(|name| *name == observation.name)
+        self.name.as_ref().is_none_or(|name| *name == observation.name)
             && self.kind.is_none_or(|kind| kind == observation.kind)
     }
 }
@@ -221,11 +208,9 @@ mod tests {
         assert_eq!((selector.which, part), (Which::Nth(2), Part::Output));
         let (selector, _) = read("observation:type=generation.input").unwrap();
         assert_eq!((selector.name, selector.which), (None, Which::Last));
-        for bad in [
-            "observation:last.input",
-            "observation:name=x",
-            "observation:name=x,nth=0.input",
-        ] {
+        for bad in
+            ["observation:last.input", "observation:name=x", "observation:name=x,nth=0.input"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

@@ -25,10 +25,7 @@ pub(super) fn messages(
 ) -> Result<Vec<Value>, Exceeded> {
     let mut messages = Vec::new();
     let content = &generation.content;
-    let said = [
-        (&content.input, Speaker::User),
-        (&content.output, Speaker::Assistant),
-    ];
+    let said = [(&content.input, Speaker::User), (&content.output, Speaker::Assistant)];
     for (payload, role) in said {
         if let Some(payload) = payload {
             let value = open(budget.payload(payload)?, budget)?;
@@ -172,27 +169,16 @@ mod tests {
             conversation.add(turn).unwrap();
         }
         let all = conversation.messages.iter();
-        all.map(|message| message["content"].as_str().unwrap_or_default().to_owned())
-            .collect()
+        all.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     #[test]
     fn what_a_turn_repeats_of_those_before_is_in_the_conversation_once() {
         let system = ("system", "Be kind.");
         let first = said(&[system, ("user", "Hi")], "Hello");
-        let whole = [
-            system,
-            ("user", "Hi"),
-            ("assistant", "Hello"),
-            ("user", "Bye"),
-        ];
+        let whole = [system, ("user", "Hi"), ("assistant", "Hello"), ("user", "Bye")];
         let short = [system, ("assistant", "Hello"), ("user", "Bye")];
-        for second in [
-            &whole[..],
-            &short,
-            &[system, ("user", "Bye")],
-            &[("user", "Bye")],
-        ] {
+        for second in [&whole[..], &short, &[system, ("user", "Bye")], &[("user", "Bye")]] {
             let turns = [first.clone(), said(second, "Ciao")];
             let want = ["Be kind.", "Hi", "Hello", "Bye", "Ciao"];
             assert_eq!(contents(&turns), want, "{second:?}");
@@ -204,11 +190,7 @@ mod tests {
         let call = ("assistant", "[search]");
         let tools = [("user", "Where?"), call, ("tool", "here")];
         let first = said(&tools, "It is here.");
-        let history = [
-            ("user", "Where?"),
-            ("assistant", "It is here."),
-            ("user", "Thanks"),
-        ];
+        let history = [("user", "Where?"), ("assistant", "It is here."), ("user", "Thanks")];
         let mut second = said(&history, "Bye");
         let want = ["Where?", "[search]", "here", "It is here.", "Thanks", "Bye"];
         assert_eq!(contents(&[first.clone(), second.clone()]), want);
@@ -234,9 +216,7 @@ mod tests {
             let messages = messages(&own, &mut Budget::default()).unwrap();
             let roles = |messages: &Value| {
                 let messages = messages.as_array().unwrap().iter();
-                messages
-                    .map(|message| message["role"].clone())
-                    .collect::<Vec<_>>()
+                messages.map(|message| message["role"].clone()).collect::<Vec<_>>()
             };
             let whole = value_of(messages.clone(), false).unwrap();
             assert_eq!(roles(&whole)[1..], ["user", "assistant"], "{input}");
@@ -259,10 +239,7 @@ mod tests {
 
     #[test]
     fn a_question_that_is_asked_again_is_in_it_again() {
-        let turns = [
-            said(&[("user", "Where?")], "There."),
-            said(&[("user", "Where?")], "Here."),
-        ];
+        let turns = [said(&[("user", "Where?")], "There."), said(&[("user", "Where?")], "Here.")];
         assert_eq!(contents(&turns), ["Where?", "There.", "Where?", "Here."]);
     }
 
@@ -280,10 +257,7 @@ mod tests {
         let mut conversation = Conversation::default();
         assert_eq!(conversation.add(&said(&[("user", &large)], "1")), Ok(()));
         let more = large.replace('x', "y");
-        assert_eq!(
-            conversation.add(&said(&[("user", &more)], "2")),
-            Err(TooLong)
-        );
+        assert_eq!(conversation.add(&said(&[("user", &more)], "2")), Err(TooLong));
         assert_eq!(conversation.messages.len(), 2);
         let many = vec![("user", "x"); MAX_MESSAGES];
         assert_eq!(conversation.add(&said(&many, "2")), Err(TooLong));

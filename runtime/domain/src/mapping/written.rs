@@ -49,11 +49,7 @@ mod tests {
 
     #[test]
     fn a_written_item_has_the_parts_that_are_needed_and_its_variables_where_mapped_ones_are() {
-        let needs = ItemParts {
-            output: true,
-            metadata: true,
-            ..ItemParts::default()
-        };
+        let needs = ItemParts { output: true, metadata: true, ..ItemParts::default() };
         let variables = json!({ "question": "why?" });
         let written = WrittenItem {
             input: Some(json!("not needed")),

@@ -41,11 +41,7 @@ fn pick(a: Option<f64>, b: Option<f64>, better: fn(f64, f64) -> f64) -> Option<f
 /// A number as JSON, whole ones without a fraction.
 fn json_number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT {
-        json!(value as i64)
-    } else {
-        json!(value)
-    }
+    if value.fract() == 0.0 && value.abs() < EXACT { json!(value as i64) } else { json!(value) }
 }
 
 impl Accumulator {
@@ -67,12 +63,7 @@ impl Accumulator {
         if !value.is_finite() {
             return;
         }
-        self.merge(Partial {
-            n: 1,
-            sum: value,
-            min: Some(value),
-            max: Some(value),
-        });
+        self.merge(Partial { n: 1, sum: value, min: Some(value), max: Some(value) });
         match aggregation {
             Aggregation::Uniq => {
                 self.distinct.insert(value.to_string());
@@ -159,11 +150,7 @@ impl Accumulator {
         let width = (max - min) / bins as f64;
         let mut heights = vec![0_u64; bins];
         for value in &self.values {
-            let place = if width > 0.0 {
-                ((value - min) / width) as usize
-            } else {
-                0
-            };
+            let place = if width > 0.0 { ((value - min) / width) as usize } else { 0 };
             heights[place.min(bins - 1)] += 1;
         }
         let edge = |at: usize| match at == bins {
@@ -184,10 +171,7 @@ mod tests {
 
     fn metric(aggregation: Aggregation) -> Metric {
         let measure = View::Observations.measure("latency").unwrap();
-        Metric {
-            measure,
-            aggregation,
-        }
+        Metric { measure, aggregation }
     }
 
     fn of(aggregation: Aggregation, values: &[f64]) -> Value {
@@ -224,10 +208,7 @@ mod tests {
         }
         assert_eq!(of(Aggregation::Histogram, &[2.0, 2.0]), json!([[2, 2, 2]]));
         let ids = Metric {
-            measure: Measure {
-                name: "traceId",
-                is_number: false,
-            },
+            measure: Measure { name: "traceId", is_number: false },
             aggregation: Aggregation::Uniq,
         };
         let mut texts = Accumulator::default();

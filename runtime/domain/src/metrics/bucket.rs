@@ -105,31 +105,11 @@ mod tests {
     fn buckets_begin_where_people_expect_them_to() {
         let moment = at("2026-03-18T10:20:30.5Z"); // a Wednesday
         for (granularity, start, next) in [
-            (
-                Granularity::Minute,
-                "2026-03-18T10:20:00Z",
-                "2026-03-18T10:21:00Z",
-            ),
-            (
-                Granularity::Hour,
-                "2026-03-18T10:00:00Z",
-                "2026-03-18T11:00:00Z",
-            ),
-            (
-                Granularity::Day,
-                "2026-03-18T00:00:00Z",
-                "2026-03-19T00:00:00Z",
-            ),
-            (
-                Granularity::Week,
-                "2026-03-16T00:00:00Z",
-                "2026-03-23T00:00:00Z",
-            ),
-            (
-                Granularity::Month,
-                "2026-03-01T00:00:00Z",
-                "2026-04-01T00:00:00Z",
-            ),
+            (Granularity::Minute, "2026-03-18T10:20:00Z", "2026-03-18T10:21:00Z"),
+            (Granularity::Hour, "2026-03-18T10:00:00Z", "2026-03-18T11:00:00Z"),
+            (Granularity::Day, "2026-03-18T00:00:00Z", "2026-03-19T00:00:00Z"),
+            (Granularity::Week, "2026-03-16T00:00:00Z", "2026-03-23T00:00:00Z"),
+            (Granularity::Month, "2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"),
         ] {
             assert_eq!(granularity.start(moment), at(start), "{granularity}");
             assert_eq!(granularity.next(at(start)), at(next), "{granularity}");
@@ -137,12 +117,7 @@ mod tests {
         }
         let leap = Granularity::Month.next(at("2024-02-01T00:00:00Z"));
         assert_eq!(leap, at("2024-03-01T00:00:00Z"));
-        assert_eq!(
-            Granularity::Day
-                .start(Timestamp::from_micros(-1))
-                .as_micros(),
-            -DAY
-        );
+        assert_eq!(Granularity::Day.start(Timestamp::from_micros(-1)).as_micros(), -DAY);
     }
 
     #[test]

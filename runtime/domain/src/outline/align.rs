@@ -159,10 +159,8 @@ impl<'o> Sides<'o> {
         if is_swapped {
             pairs.sort_by_key(|(_, b)| *b);
         }
-        let ranks: Vec<usize> = pairs
-            .iter()
-            .map(|(a, b)| if is_swapped { *a } else { *b })
-            .collect();
+        let ranks: Vec<usize> =
+            pairs.iter().map(|(a, b)| if is_swapped { *a } else { *b }).collect();
         for at in longest_rise(&ranks) {
             stays[pairs[at].0] = true;
         }
@@ -254,15 +252,7 @@ mod tests {
             ("ask", Some(0)),
             ("ask", Some(0)),
         ]);
-        let wanted = [
-            "=run",
-            "  -plan",
-            "  =ask",
-            "  +look",
-            "  =ask",
-            "    -tool",
-            "  +ask",
-        ];
+        let wanted = ["=run", "  -plan", "  =ask", "  +look", "  =ask", "    -tool", "  +ask"];
         assert_eq!(told(&a, &b), wanted);
         assert_eq!(align(&a, &b)[0].n_below, 6);
         assert_eq!(align(&a, &Outline::default()).len(), 5);
@@ -279,20 +269,13 @@ mod tests {
     fn ten_thousand_rows_in_reverse_order_take_no_time() {
         let names: Vec<String> = (0..10_000).map(|n| format!("step {n}")).collect();
         let forth: Vec<_> = names.iter().map(|name| (name.as_str(), None)).collect();
-        let back: Vec<_> = names
-            .iter()
-            .rev()
-            .map(|name| (name.as_str(), None))
-            .collect();
+        let back: Vec<_> = names.iter().rev().map(|name| (name.as_str(), None)).collect();
         let pairs = align(&outline(&forth), &outline(&back));
         assert_eq!(pairs.iter().filter(|pair| pair.is_moved).count(), 9_999);
         // Each below the one before.
         let at = |at: usize| at.checked_sub(1);
-        let deep: Vec<_> = names
-            .iter()
-            .enumerate()
-            .map(|(n, name)| (name.as_str(), at(n)))
-            .collect();
+        let deep: Vec<_> =
+            names.iter().enumerate().map(|(n, name)| (name.as_str(), at(n))).collect();
         assert_eq!(align(&outline(&deep), &outline(&deep))[0].n_below, 9_999);
     }
 

@@ -40,12 +40,7 @@ const LARGEST_UNIT: Unit = unit(f64::INFINITY, 1e3 * YEAR, "ky", None);
 const YEAR: f64 = 365.25 * 86_400e6;
 
 const fn unit(until: f64, size: f64, name: &'static str, sixtieth: Option<&'static str>) -> Unit {
-    Unit {
-        until,
-        size,
-        name,
-        sixtieth,
-    }
+    Unit { until, size, name, sixtieth }
 }
 
 /// The time axis of one trace.
@@ -83,12 +78,7 @@ impl Axis {
     /// From a start to an end.
     #[must_use]
     pub fn new(start: Timestamp, end: Timestamp) -> Self {
-        Self {
-            origin: start,
-            start,
-            length_us: end.micros_since(start).max(1),
-            is_part: false,
-        }
+        Self { origin: start, start, length_us: end.micros_since(start).max(1), is_part: false }
     }
 
     /// A part of this axis, in milliseconds from its start; what is beyond its ends is left out.
@@ -124,12 +114,7 @@ impl Axis {
         let is_outside = self.length_us < start.micros_since(self.start)
             || end.is_some_and(|end| end < self.start);
         if self.is_part && is_outside {
-            return Bar {
-                x: left,
-                width: 0.0,
-                wait: None,
-                is_open: false,
-            };
+            return Bar { x: left, width: 0.0, wait: None, is_open: false };
         }
         let width = (right - left).max(MIN_WIDTH);
         let x = left.min(UNITS - width);

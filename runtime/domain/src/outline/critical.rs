@@ -105,12 +105,7 @@ mod tests {
         let own = |id: &str, ms| (id.to_owned(), ms);
         assert_eq!(
             named(&outline),
-            [
-                own("root", 25),
-                own("slower", 20),
-                own("inner", 30),
-                own("answer", 25)
-            ]
+            [own("root", 25), own("slower", 20), own("inner", 30), own("answer", 25)]
         );
     }
 
@@ -133,10 +128,7 @@ mod tests {
             bone("after", None, 60, 100),
         ]);
         let own = |id: &str, ms| (id.to_owned(), ms);
-        assert_eq!(
-            named(&outline),
-            [own("root", 40), own("child", 10), own("after", 40)]
-        );
+        assert_eq!(named(&outline), [own("root", 40), own("child", 10), own("after", 40)]);
     }
 
     proptest! {

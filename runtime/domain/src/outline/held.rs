@@ -55,11 +55,7 @@ impl<T> Room<T> {
             return;
         }
         self.n_bytes += n_bytes;
-        let made = Made {
-            version,
-            made,
-            n_bytes,
-        };
+        let made = Made { version, made, n_bytes };
         self.by_trace.insert(key, made);
         while self.max_bytes < self.n_bytes {
             let Some((_, oldest)) = self.by_trace.remove_lru() else {
@@ -74,11 +70,7 @@ impl<T: Weighed> Held<T> {
     /// Room for this much memory.
     #[must_use]
     pub fn of_at_most(max_bytes: usize) -> Self {
-        Self(Mutex::new(Room {
-            by_trace: LruCache::new_unbounded(),
-            n_bytes: 0,
-            max_bytes,
-        }))
+        Self(Mutex::new(Room { by_trace: LruCache::new_unbounded(), n_bytes: 0, max_bytes }))
     }
 
     /// What was made of this version of a trace, where it is still held.
@@ -149,10 +141,7 @@ mod tests {
     }
 
     const fn version(revision: i64) -> TraceVersion {
-        TraceVersion {
-            number: 1,
-            revision,
-        }
+        TraceVersion { number: 1, revision }
     }
 
     #[test]

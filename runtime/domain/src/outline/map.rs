@@ -36,10 +36,6 @@ impl Map {
                 let _ = write!(errors, "M{at} 0v{HEIGHT}h1v-{HEIGHT}z");
             }
         }
-        Self {
-            depths,
-            errors,
-            n: buckets.len(),
-        }
+        Self { depths, errors, n: buckets.len() }
     }
 }

@@ -64,10 +64,8 @@ fn begins(id: &str) -> u128 {
 
 /// Parents before children, siblings by start, then id.
 pub(super) fn place(bones: &[Bone], ids: &Ids) -> Vec<Placed> {
-    let parents: Vec<Option<usize>> = bones
-        .iter()
-        .map(|bone| ids.find(bones, bone.parent_id.as_deref()?))
-        .collect();
+    let parents: Vec<Option<usize>> =
+        bones.iter().map(|bone| ids.find(bones, bone.parent_id.as_deref()?)).collect();
     let in_cycle = cycle_members(&parents);
 
     // In this order each list of children is sorted once it is filled.
@@ -92,12 +90,7 @@ pub(super) fn place(bones: &[Bone], ids: &Ids) -> Vec<Placed> {
             _ => None,
         };
         let own = Some(position(placed.len()));
-        placed.push(Placed {
-            index,
-            parent,
-            depth,
-            oddity,
-        });
+        placed.push(Placed { index, parent, depth, oddity });
         let below = children[index].iter().rev();
         stack.extend(below.map(|child| (*child, own, depth + 1)));
     }

@@ -84,9 +84,7 @@ fn run(rows: &[Entry], members: &[usize], behind: usize) -> Run {
         n_open: position(members.len() - durations.len()),
         median_us: share(50),
         p95_us: share(95),
-        tokens: all()
-            .filter_map(|row| row.tokens)
-            .reduce(u64::saturating_add),
+        tokens: all().filter_map(|row| row.tokens).reduce(u64::saturating_add),
         cost: all().map(Entry::own_cost).sum(),
     }
 }

@@ -26,18 +26,13 @@ fn bone(id: &str, parent: Option<&str>, start_ms: i64) -> Bone {
 
 fn outline(edges: &[(&str, Option<&str>)]) -> Outline {
     let bones = edges.iter().zip(0..);
-    Outline::new(
-        bones
-            .map(|((id, parent), at)| bone(id, *parent, at))
-            .collect(),
-    )
+    Outline::new(bones.map(|((id, parent), at)| bone(id, *parent, at)).collect())
 }
 
 fn shown(edges: &[(&str, Option<&str>)]) -> Vec<(String, u32, Option<Oddity>)> {
     let outline = outline(edges);
     let rows = outline.rows().iter();
-    rows.map(|row| (row.id().to_owned(), row.depth, row.oddity))
-        .collect()
+    rows.map(|row| (row.id().to_owned(), row.depth, row.oddity)).collect()
 }
 
 fn visible(view: &View<'_>) -> Vec<String> {
@@ -127,17 +122,9 @@ fn own_time_is_what_no_child_covers() {
 
 #[test]
 fn children_follow_their_parent_by_start() {
-    let rows = shown(&[
-        ("b", Some("a")),
-        ("a", None),
-        ("c", Some("b")),
-        ("d", Some("a")),
-    ]);
+    let rows = shown(&[("b", Some("a")), ("a", None), ("c", Some("b")), ("d", Some("a"))]);
     let expected = [("a", 0), ("b", 1), ("c", 2), ("d", 1)];
-    assert_eq!(
-        rows,
-        expected.map(|(id, depth)| (id.to_owned(), depth, None))
-    );
+    assert_eq!(rows, expected.map(|(id, depth)| (id.to_owned(), depth, None)));
 }
 
 #[test]
@@ -160,10 +147,7 @@ fn orphans_and_cycles_are_on_the_top_level() {
         ("z", 0, Some(Oddity::Cycle)),
         ("self", 0, Some(Oddity::Cycle)),
     ];
-    assert_eq!(
-        rows,
-        expected.map(|(id, depth, odd)| (id.to_owned(), depth, odd))
-    );
+    assert_eq!(rows, expected.map(|(id, depth, odd)| (id.to_owned(), depth, odd)));
 }
 
 fn chain(n: usize) -> Outline {
@@ -176,10 +160,7 @@ fn chain(n: usize) -> Outline {
 fn a_chain_of_any_length_is_walked() {
     let outline = chain(20_000);
     let rows = outline.rows();
-    assert_eq!(
-        (rows.len(), rows[19_999].depth, rows[0].n_below),
-        (20_000, 19_999, 19_999)
-    );
+    assert_eq!((rows.len(), rows[19_999].depth, rows[0].n_below), (20_000, 19_999, 19_999));
     let last = outline.find("o19999");
     assert_eq!(last, Some(19_999));
     // By default two levels are open, and the way to what is selected.
@@ -196,17 +177,8 @@ fn what_was_closed_by_hand_stays_closed_whatever_is_selected() {
     assert_eq!(folds.closed, [Mark::Row("o100".to_owned())]);
     let view = outline.view(&folds, Some(250));
     assert_eq!((view.len(), view.index_of(250)), (101, Some(100)));
-    assert_eq!(
-        outline
-            .toggled(folds.clone(), None, Mark::Row("o100".to_owned()))
-            .open
-            .len(),
-        1
-    );
-    assert_eq!(
-        outline.view(&outline.revealed(folds, 250), Some(250)).len(),
-        251
-    );
+    assert_eq!(outline.toggled(folds.clone(), None, Mark::Row("o100".to_owned())).open.len(), 1);
+    assert_eq!(outline.view(&outline.revealed(folds, 250), Some(250)).len(), 251);
     assert_eq!(
         outline.toggled(Folds::default(), None, Mark::Row("none".to_owned())),
         Folds::default()
@@ -228,24 +200,15 @@ fn a_chain_opened_row_by_row_is_one_mark_and_stays_open_above_what_is_closed() {
     let mut folds = Folds::default();
     for at in 2..1_499 {
         folds = outline.toggled(folds, None, row(at));
-        assert_eq!(
-            (folds.open.as_slice(), n_lines(&folds)),
-            (&[row(at)][..], at + 2)
-        );
+        assert_eq!((folds.open.as_slice(), n_lines(&folds)), (&[row(at)][..], at + 2));
     }
     let folds = outline.toggled(folds, None, row(1_498));
     assert_eq!(folds.closed, [row(1_498)]);
-    assert_eq!(
-        (folds.open.as_slice(), n_lines(&folds)),
-        (&[row(1_497)][..], 1_499)
-    );
+    assert_eq!((folds.open.as_slice(), n_lines(&folds)), (&[row(1_497)][..], 1_499));
     let closed = outline.toggled(folds, None, row(700));
     assert_eq!(n_lines(&closed), 701);
     let again = outline.toggled(closed, None, row(700));
-    assert_eq!(
-        (again.open.as_slice(), n_lines(&again)),
-        (&[row(1_497)][..], 1_499)
-    );
+    assert_eq!((again.open.as_slice(), n_lines(&again)), (&[row(1_497)][..], 1_499));
     assert!(!again.forgot_open && !again.forgot_closed);
 }
 
@@ -301,45 +264,21 @@ fn chunks(n: usize) -> Outline {
 fn neighbours_that_look_alike_are_one_line_until_it_is_opened() {
     let outline = chunks(4_000);
     let run = &outline.runs()[0];
-    assert_eq!(
-        (outline.runs().len(), run.n, run.n_errors, run.tokens),
-        (1, 4_000, 4, Some(8_000))
-    );
-    assert_eq!(
-        (run.median_us, run.p95_us),
-        (Some(2_000_000), Some(3_800_000))
-    );
+    assert_eq!((outline.runs().len(), run.n, run.n_errors, run.tokens), (1, 4_000, 4, Some(8_000)));
+    assert_eq!((run.median_us, run.p95_us), (Some(2_000_000), Some(3_800_000)));
     let view = outline.view(&Folds::default(), None);
     assert_eq!(visible(&view), ["root", "c00000+", "z"]);
-    assert_eq!(
-        view.map(200)
-            .iter()
-            .map(|bucket| bucket.n_errors)
-            .sum::<u32>(),
-        4
-    );
+    assert_eq!(view.map(200).iter().map(|bucket| bucket.n_errors).sum::<u32>(), 4);
 
     let folds = outline.toggled(Folds::default(), None, Mark::Run("c00000".to_owned()));
     let view = outline.view(&folds, None);
     assert_eq!(view.len(), 1 + 1 + 2 * 4_000 + 1);
-    assert_eq!(
-        visible(&view)[..5],
-        ["root", "c00000+", "c00000", "b00000", "c00001"]
-    );
+    assert_eq!(visible(&view)[..5], ["root", "c00000+", "c00000", "b00000", "c00001"]);
     let depths: Vec<u32> = view.window(0, 4).iter().map(|line| line.depth).collect();
     assert_eq!(depths, [0, 1, 2, 3]);
-    assert_eq!(
-        view.map(200)
-            .iter()
-            .map(|bucket| bucket.n_errors)
-            .sum::<u32>(),
-        4
-    );
+    assert_eq!(view.map(200).iter().map(|bucket| bucket.n_errors).sum::<u32>(), 4);
 
-    let ungrouped = Folds {
-        is_ungrouped: true,
-        ..Folds::default()
-    };
+    let ungrouped = Folds { is_ungrouped: true, ..Folds::default() };
     assert_eq!(outline.view(&ungrouped, None).len(), outline.rows().len());
     // The group that contains the selected row is open.
     let selected = outline.find("b03999");
@@ -558,15 +497,11 @@ proptest! {
 
 #[test]
 fn what_should_have_a_cost_is_told_from_what_costs_nothing() {
-    let mut bones: Vec<Bone> = [
-        ("agent", None),
-        ("call", Some("agent")),
-        ("tool", Some("agent")),
-    ]
-    .into_iter()
-    .zip(0..)
-    .map(|((id, parent), at)| bone(id, parent, at))
-    .collect();
+    let mut bones: Vec<Bone> = [("agent", None), ("call", Some("agent")), ("tool", Some("agent"))]
+        .into_iter()
+        .zip(0..)
+        .map(|((id, parent), at)| bone(id, parent, at))
+        .collect();
     let unpriced = |bones: &[Bone]| -> Vec<bool> {
         let outline = Outline::new(bones.to_vec());
         outline.rows().iter().map(|row| row.is_unpriced).collect()

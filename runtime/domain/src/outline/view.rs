@@ -71,10 +71,8 @@ impl Folds {
     }
 
     fn forget_oldest(&mut self) {
-        let lists = [
-            (&mut self.open, &mut self.forgot_open),
-            (&mut self.closed, &mut self.forgot_closed),
-        ];
+        let lists =
+            [(&mut self.open, &mut self.forgot_open), (&mut self.closed, &mut self.forgot_closed)];
         for (marks, forgot) in lists {
             let n_over = marks.len().saturating_sub(MAX_FOLDS);
             marks.drain(..n_over);
@@ -235,10 +233,7 @@ impl Outline {
     pub fn view(&self, folds: &Folds, selected: Option<usize>) -> View<'_> {
         let opened = Opened::new(self, folds, selected);
         let kept = folds.leaves_out().then(|| self.kept(folds));
-        let is_kept = |at: usize| {
-            kept.as_ref()
-                .is_none_or(|kept| kept[at].own || kept[at].below)
-        };
+        let is_kept = |at: usize| kept.as_ref().is_none_or(|kept| kept[at].own || kept[at].below);
         let runs: &[Run] = match folds.is_ungrouped || kept.is_some() {
             true => &[],
             false => &self.runs,
@@ -282,12 +277,7 @@ impl Outline {
                 None => row.n_below > 0,
             };
             let is_open = has_below.then(|| opened.has(Place::Row(at), by_default));
-            lines.push(Line {
-                row: place,
-                run: None,
-                depth: indent(&around),
-                is_open,
-            });
+            lines.push(Line { row: place, run: None, depth: indent(&around), is_open });
             at = match is_open {
                 Some(false) => row.behind(at),
                 _ => at + 1,
@@ -302,10 +292,7 @@ impl Outline {
 
     /// Which rows have the level and the kind that are asked for.
     fn kept(&self, folds: &Folds) -> Vec<Kept> {
-        let own = |row: &Entry| Kept {
-            own: folds.asks_for(row.kind, row.level),
-            below: false,
-        };
+        let own = |row: &Entry| Kept { own: folds.asks_for(row.kind, row.level), below: false };
         let mut kept: Vec<Kept> = self.rows.iter().map(own).collect();
         // Children come after their parents.
         for at in (0..kept.len()).rev() {

@@ -7,12 +7,7 @@ use super::*;
 
 fn patch(event: &str, at: i64, is_update: bool) -> Patch {
     let about = About::Observation(ObservationId::new("o").unwrap());
-    Patch::new(
-        event.to_owned(),
-        Timestamp::from_millis(at),
-        is_update,
-        about,
-    )
+    Patch::new(event.to_owned(), Timestamp::from_millis(at), is_update, about)
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -61,14 +56,8 @@ fn of_a_tag_the_last_word_holds_and_a_bookmark_is_set_and_cleared() {
         Patch::marking(&trace, marks, event.to_owned(), Timestamp::from_millis(at)).unwrap()
     };
     let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
-    let sent = Patch {
-        tags: tags(&["a", "b"]),
-        ..patch("0", 9, false)
-    };
-    let sent = Patch {
-        about: About::Trace(trace.clone()),
-        ..sent
-    };
+    let sent = Patch { tags: tags(&["a", "b"]), ..patch("0", 9, false) };
+    let sent = Patch { about: About::Trace(trace.clone()), ..sent };
     let removed = TraceMarks {
         bookmarked: Some(true),
         remove_tags: tags(&["a", "c"]),
@@ -77,23 +66,14 @@ fn of_a_tag_the_last_word_holds_and_a_bookmark_is_set_and_cleared() {
     let removed = mark("1", 1, &removed);
     let merged = merge([&removed, &sent]).unwrap();
     let facts = merged.trace.unwrap();
-    assert_eq!(
-        (merged.tags, facts.removed_tags),
-        (tags(&["b"]), tags(&["a", "c"]))
-    );
+    assert_eq!((merged.tags, facts.removed_tags), (tags(&["b"]), tags(&["a", "c"])));
     assert_eq!(facts.bookmarked, Some(true));
-    let added = TraceMarks {
-        bookmarked: Some(false),
-        add_tags: tags(&["a"]),
-        ..TraceMarks::default()
-    };
+    let added =
+        TraceMarks { bookmarked: Some(false), add_tags: tags(&["a"]), ..TraceMarks::default() };
     let added = mark("2", 2, &added);
     let merged = merge([&added, &removed, &sent]).unwrap();
     let facts = merged.trace.unwrap();
-    assert_eq!(
-        (merged.tags, facts.removed_tags),
-        (tags(&["a", "b"]), tags(&["c"]))
-    );
+    assert_eq!((merged.tags, facts.removed_tags), (tags(&["a", "b"]), tags(&["c"])));
     assert_eq!(facts.bookmarked, Some(false));
     let stored = serde_json::to_value(&sent).unwrap();
     assert!(stored.get("bookmarked").is_none() && stored.get("removed_tags").is_none());
@@ -119,10 +99,7 @@ fn what_many_parts_add_is_bounded_and_the_metadata_say_so() {
         assert!(n_bytes <= crate::accumulated::MAX_METADATA_BYTES + 100);
     };
     check(&parts);
-    assert_eq!(
-        merge(&parts).unwrap().content.metadata["truncated"]["tags"],
-        5_000
-    );
+    assert_eq!(merge(&parts).unwrap().content.metadata["truncated"]["tags"], 5_000);
     condense(&mut parts, 2);
     assert_eq!(parts.len(), 1);
     let n_bytes = serde_json::to_string(&parts).unwrap().len();
@@ -175,10 +152,7 @@ fn an_observation_without_a_trace_makes_one_and_a_trace_is_a_record() {
     assert_eq!((record.id.as_str(), record.trace_id.as_str()), ("t-t", "t"));
     assert_eq!(record.end, Some(Timestamp::from_millis(7)));
     let facts = record.trace.unwrap();
-    assert_eq!(
-        (facts.public, facts.metadata["k"].clone()),
-        (Some(true), json!(1))
-    );
+    assert_eq!((facts.public, facts.metadata["k"].clone()), (Some(true), json!(1)));
     assert_eq!(merge(&[] as &[Patch]), None);
 }
 
@@ -189,10 +163,7 @@ fn any_patch() -> impl Strategy<Value = Patch> {
         ("[0-9]", 0_i64..3, any::<bool>(), any::<bool>()),
         (words.clone(), words.clone(), words.clone(), words),
         (numbers.clone(), numbers.clone(), numbers),
-        (
-            prop::collection::vec("[ab]", 0..2),
-            prop::collection::vec("[ab]", 0..2),
-        ),
+        (prop::collection::vec("[ab]", 0..2), prop::collection::vec("[ab]", 0..2)),
     )
         .prop_map(|(head, words, numbers, (tags, removed))| {
             let mut patch = patch(&head.0, head.1, head.2);
@@ -207,9 +178,7 @@ fn any_patch() -> impl Strategy<Value = Patch> {
             patch.start = numbers.0.map(Timestamp::from_micros);
             patch.end = numbers.1.map(Timestamp::from_millis);
             if let Some(n) = numbers.2 {
-                patch
-                    .usage
-                    .insert("total".to_owned(), n.unsigned_abs().into());
+                patch.usage.insert("total".to_owned(), n.unsigned_abs().into());
                 patch.metadata.insert(format!("k{n}"), json!({ "n": n }));
             }
             patch.removed_tags = removed;

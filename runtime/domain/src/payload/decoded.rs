@@ -72,11 +72,7 @@ struct Decoder {
 
 impl Decoder {
     fn decode(json: &str, depth: u32, max: usize) -> (String, bool) {
-        let mut decoder = Self {
-            text: String::new(),
-            max,
-            has_deeper: false,
-        };
+        let mut decoder = Self { text: String::new(), max, has_deeper: false };
         decoder.json(json, depth);
         let mut text = decoder.text;
         text.truncate(text.floor_char_boundary(max));
@@ -101,9 +97,8 @@ impl Decoder {
     /// A string as it is written, with its quotes.
     fn string(&mut self, written: &str, depth: u32) {
         let has_escapes = written.contains('\\');
-        let Some(string) = has_escapes
-            .then(|| serde_json::from_str::<String>(written).ok())
-            .flatten()
+        let Some(string) =
+            has_escapes.then(|| serde_json::from_str::<String>(written).ok()).flatten()
         else {
             self.text.push_str(written);
             return;
@@ -164,13 +159,9 @@ mod tests {
             assert_eq!(payload.decoded(8), "{\"q\":\"");
             assert_eq!(payload.decoded(9), "{\"q\":\"你");
         }
-        for written in [
-            r"C:\temp \u4f60",
-            r"[INFO] C:\temp",
-            r#""quoted" C:\temp"#,
-            r#"{"q":"你好"}"#,
-            "",
-        ] {
+        for written in
+            [r"C:\temp \u4f60", r"[INFO] C:\temp", r#""quoted" C:\temp"#, r#"{"q":"你好"}"#, ""]
+        {
             assert_eq!(readings(&text_of(written)), [written]);
         }
         // Half a character is no text: it stays as it is written.

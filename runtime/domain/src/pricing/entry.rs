@@ -32,17 +32,9 @@ pub(super) enum Condition {
     /// The buckets of the input add up to more than this many tokens.
     InputAbove(u64),
     /// The buckets whose name matches, `total` left out, add up to a number that compares so.
-    Tokens {
-        buckets: Pattern,
-        operator: TierOperator,
-        value: f64,
-    },
+    Tokens { buckets: Pattern, operator: TierOperator, value: f64 },
     /// A member of the model parameters or of the metadata has one of these values.
-    Attribute {
-        source: AttributeSource,
-        key: String,
-        values: Vec<String>,
-    },
+    Attribute { source: AttributeSource, key: String, values: Vec<String> },
     /// `service_tier`, a model parameter or a metadata key, says this.
     Service(String),
 }
@@ -101,9 +93,7 @@ impl Pattern {
 
 impl PriceEntry {
     pub(super) fn pattern_length(&self) -> usize {
-        self.pattern
-            .as_ref()
-            .map_or(self.model.len(), |pattern| pattern.text.len())
+        self.pattern.as_ref().map_or(self.model.len(), |pattern| pattern.text.len())
     }
 
     /// The tier that holds for an observation: its name and prices.
@@ -111,18 +101,12 @@ impl PriceEntry {
         self.tiers
             .iter()
             .find(|tier| tier.conditions.iter().all(|c| c.holds(observation)))
-            .map_or((&self.tier, &self.prices), |tier| {
-                (&tier.name, &tier.prices)
-            })
+            .map_or((&self.tier, &self.prices), |tier| (&tier.name, &tier.prices))
     }
 
     /// The prices for so many tokens, where nothing but the tokens is known.
     pub(super) fn prices_for_usage(&self, usage: &Usage) -> &Prices {
-        let holds = |tier: &&Tier| {
-            tier.conditions
-                .iter()
-                .all(|c| c.holds_for(usage) == Some(true))
-        };
+        let holds = |tier: &&Tier| tier.conditions.iter().all(|c| c.holds_for(usage) == Some(true));
         let tier = self.tiers.iter().find(holds);
         tier.map_or(&self.prices, |tier| &tier.prices)
     }
@@ -151,11 +135,7 @@ impl Condition {
                 let is_input = |name: &str| side_of(name) == Some(Side::Input);
                 Some(Quantity::from(*above) < tokens_of(usage, is_input))
             }
-            Self::Tokens {
-                buckets,
-                operator,
-                value,
-            } => {
+            Self::Tokens { buckets, operator, value } => {
                 let sum = tokens_of(usage, |bucket| buckets.is_match(bucket));
                 Some(operator.holds(sum.to_f64(), *value))
             }
@@ -168,11 +148,7 @@ impl Condition {
             Self::InputAbove(_) | Self::Tokens { .. } => {
                 self.holds_for(&observation.usage) == Some(true)
             }
-            Self::Attribute {
-                source,
-                key,
-                values,
-            } => {
+            Self::Attribute { source, key, values } => {
                 let members = match source {
                     AttributeSource::ModelParameters => &observation.model_parameters,
                     AttributeSource::Metadata => &observation.content.metadata,
@@ -200,8 +176,6 @@ impl Condition {
 
 /// The tokens in the buckets that fit, `total` left out.
 pub(super) fn tokens_of(usage: &Usage, fits: impl Fn(&str) -> bool) -> Quantity {
-    let counted = usage
-        .iter()
-        .filter(|(bucket, _)| *bucket != "total" && fits(bucket));
+    let counted = usage.iter().filter(|(bucket, _)| *bucket != "total" && fits(bucket));
     counted.map(|(_, tokens)| *tokens).sum()
 }

@@ -8,13 +8,8 @@ use rust_decimal::Decimal;
 use super::entry::{Condition, InvalidPrices, Listing, PriceEntry, Prices, STANDARD, Tier};
 
 /// The buckets of prices that are written without a name, in this order.
-const COLUMNS: [&str; 5] = [
-    "input",
-    "output",
-    "input_cached_tokens",
-    "input_cache_creation",
-    "input_cache_creation_1h",
-];
+const COLUMNS: [&str; 5] =
+    ["input", "output", "input_cached_tokens", "input_cache_creation", "input_cache_creation_1h"];
 /// Written in millionths.
 const PER_MILLION: u32 = 6;
 
@@ -49,19 +44,13 @@ fn entry(line: &str, sources: &HashMap<&str, Arc<str>>) -> Result<PriceEntry, St
         other => return Err(format!("`{other}` is neither `own` nor `-`")),
     };
     let source = column("source")?;
-    let source = sources
-        .get(source)
-        .ok_or_else(|| format!("source `{source}` is not declared"))?;
+    let source = sources.get(source).ok_or_else(|| format!("source `{source}` is not declared"))?;
     let prices = prices(column("prices")?)?;
     let tiers: Result<Vec<Tier>, String> = columns.map(|text| tier(text, &prices)).collect();
     Ok(PriceEntry {
         id: format!("built-in:{model}"),
         model: model.to_owned(),
-        listing: Some(Listing {
-            seller: seller.to_owned(),
-            is_own,
-            source: Arc::clone(source),
-        }),
+        listing: Some(Listing { seller: seller.to_owned(), is_own, source: Arc::clone(source) }),
         pattern: None,
         start: None,
         tiers: tiers?,
@@ -99,9 +88,7 @@ fn per_token(bucket: &str, text: &str) -> Result<Decimal, String> {
 
 /// `batch>200000:PRICES`: a service tier, or a number of input tokens, or both. Prices that it leaves out are as usual.
 fn tier(text: &str, usual: &Prices) -> Result<Tier, String> {
-    let (when, own) = text
-        .split_once(':')
-        .ok_or_else(|| format!("tier `{text}` has no prices"))?;
+    let (when, own) = text.split_once(':').ok_or_else(|| format!("tier `{text}` has no prices"))?;
     let (service, above) = match when.split_once('>') {
         Some((service, above)) => (service, Some(above)),
         None => (when, None),
@@ -122,9 +109,5 @@ fn tier(text: &str, usual: &Prices) -> Result<Tier, String> {
     let mut complete = usual.clone();
     complete.extend(prices(own)?);
     let names: Vec<String> = conditions.iter().map(Condition::name).collect();
-    Ok(Tier {
-        name: names.join(", ").into(),
-        conditions,
-        prices: complete,
-    })
+    Ok(Tier { name: names.join(", ").into(), conditions, prices: complete })
 }

@@ -12,20 +12,13 @@ use crate::time::Timestamp;
 /// Dollars as a decimal; the shortest text of the number is what its writer meant.
 fn decimal(price: f64) -> Decimal {
     let text = price.to_string();
-    text.parse()
-        .or_else(|_| Decimal::from_scientific(&text))
-        .unwrap_or_default()
+    text.parse().or_else(|_| Decimal::from_scientific(&text)).unwrap_or_default()
 }
 
 impl Condition {
     fn of_tier(condition: &TierCondition) -> Self {
         match condition {
-            TierCondition::Usage {
-                usage_detail_pattern,
-                operator,
-                value,
-                case_sensitive,
-            } => {
+            TierCondition::Usage { usage_detail_pattern, operator, value, case_sensitive } => {
                 let prefix = if *case_sensitive { "" } else { "(?i)" };
                 Self::Tokens {
                     buckets: Pattern::new(format!("{prefix}{usage_detail_pattern}")),
@@ -33,16 +26,9 @@ impl Condition {
                     value: *value,
                 }
             }
-            TierCondition::Attribute {
-                source,
-                key,
-                values,
-                ..
-            } => Self::Attribute {
-                source: *source,
-                key: key.clone(),
-                values: values.clone(),
-            },
+            TierCondition::Attribute { source, key, values, .. } => {
+                Self::Attribute { source: *source, key: key.clone(), values: values.clone() }
+            }
         }
     }
 }
@@ -68,9 +54,7 @@ impl PriceEntry {
     pub fn of_model(model: &ModelDefinition) -> Self {
         let prices = |tier: &PricingTier| -> Prices {
             let priced = tier.prices.iter();
-            priced
-                .map(|(bucket, price)| (bucket.clone(), decimal(*price)))
-                .collect()
+            priced.map(|(bucket, price)| (bucket.clone(), decimal(*price))).collect()
         };
         let mut others: Vec<&PricingTier> =
             model.tiers.iter().filter(|tier| !tier.is_default).collect();
@@ -87,9 +71,7 @@ impl PriceEntry {
             pattern: Some(Pattern::new(model.pattern.clone())),
             start: model.start_date,
             tiers: others.iter().map(tier).collect(),
-            tier: model
-                .default_tier()
-                .map_or(STANDARD.into(), |tier| tier.name.clone().into()),
+            tier: model.default_tier().map_or(STANDARD.into(), |tier| tier.name.clone().into()),
             prices: model.default_tier().map(prices).unwrap_or_default(),
         }
     }

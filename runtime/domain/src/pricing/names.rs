@@ -10,9 +10,7 @@ pub(super) fn candidate_names(model: &str) -> Vec<&str> {
     }
     // Claude Code marks a longer context: `claude-sonnet-4-5[1m]`.
     for at in 0..names.len() {
-        let marked = names[at]
-            .strip_suffix(']')
-            .and_then(|name| name.rsplit_once('['));
+        let marked = names[at].strip_suffix(']').and_then(|name| name.rsplit_once('['));
         names.extend(marked.map(|(name, _)| name));
     }
     for at in 0..names.len() {

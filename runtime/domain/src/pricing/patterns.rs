@@ -44,10 +44,7 @@ struct Compiled {
 
 impl Patterns {
     pub(super) fn new(all: Vec<(usize, String)>) -> Self {
-        Self {
-            all,
-            compiled: OnceLock::new(),
-        }
+        Self { all, compiled: OnceLock::new() }
     }
 
     fn compiled(&self) -> &Compiled {
@@ -58,10 +55,8 @@ impl Patterns {
                 let share = MAX_SET_SIZE / self.all.len().max(1);
                 let fits = |pattern: &&(usize, String)| compile(&pattern.1, share).is_some();
                 let fitting: Vec<(usize, String)> = self.all.iter().filter(fits).cloned().collect();
-                build(&fitting).unwrap_or_else(|| Compiled {
-                    set: RegexSet::empty(),
-                    places: Vec::new(),
-                })
+                build(&fitting)
+                    .unwrap_or_else(|| Compiled { set: RegexSet::empty(), places: Vec::new() })
             })
         })
     }
@@ -78,9 +73,7 @@ impl Patterns {
         }
         let compiled = self.compiled();
         let matches = compiled.set.matches(name).into_iter();
-        matches
-            .filter_map(|at| compiled.places.get(at).copied())
-            .collect()
+        matches.filter_map(|at| compiled.places.get(at).copied()).collect()
     }
 }
 
@@ -90,10 +83,7 @@ fn build(patterns: &[(usize, String)]) -> Option<Compiled> {
         .dfa_size_limit(MAX_CACHE_SIZE)
         .build()
         .ok()?;
-    Some(Compiled {
-        set,
-        places: patterns.iter().map(|(place, _)| *place).collect(),
-    })
+    Some(Compiled { set, places: patterns.iter().map(|(place, _)| *place).collect() })
 }
 
 fn compile(pattern: &str, max_bytes: usize) -> Option<Regex> {

@@ -59,9 +59,8 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// Before the maker in Bedrock's names of models: which regions a call may go to.
-const REGIONS: &[&str] = &[
-    "us", "eu", "apac", "au", "ca", "jp", "global", "us-gov", "sa", "me", "af", "mx",
-];
+const REGIONS: &[&str] =
+    &["us", "eu", "apac", "au", "ca", "jp", "global", "us-gov", "sa", "me", "af", "mx"];
 
 /// Makers as Bedrock writes them before a model's name.
 const MAKERS: &[&str] = &[
@@ -132,10 +131,7 @@ impl Sellers {
         }
         for (alias, seller) in ALIASES {
             let name = (*alias).to_owned();
-            sellers
-                .names
-                .entry(name)
-                .or_insert_with(|| (*seller).to_owned());
+            sellers.names.entry(name).or_insert_with(|| (*seller).to_owned());
         }
         for (at, entry) in entries.iter().enumerate() {
             sellers.add(at, entry);
@@ -155,17 +151,8 @@ impl Sellers {
         let is_regional = name.contains('/') || without_maker(name).is_some_and(|(r, _)| r);
         for form in forms(name) {
             let order = if form.is_undated { usize::MAX - at } else { at };
-            let rank = Rank {
-                is_plain: form.is_plain,
-                is_regional,
-                cuts: form.cuts,
-                order,
-            };
-            let found = Found {
-                rank,
-                at,
-                is_own: listing.is_own,
-            };
+            let rank = Rank { is_plain: form.is_plain, is_regional, cuts: form.cuts, order };
+            let found = Found { rank, at, is_own: listing.is_own };
             if listing.is_own {
                 keep(&mut self.own, form.name.clone(), found);
             }
@@ -232,9 +219,7 @@ fn keep(names: &mut HashMap<String, Found>, name: String, found: Found) {
 
 /// A name without the mark of a variant that has the same prices: `claude-sonnet-4-5[1m]` of Claude Code.
 fn without_variant(name: &str) -> &str {
-    let marked = name
-        .strip_suffix(']')
-        .and_then(|name| name.rsplit_once('['));
+    let marked = name.strip_suffix(']').and_then(|name| name.rsplit_once('['));
     marked.map_or(name, |(name, _)| name)
 }
 
@@ -265,12 +250,7 @@ fn forms(name: &str) -> Vec<Form> {
         while let Some((form, was_date)) = next {
             is_undated |= was_date;
             if forms.iter().all(|known| known.name != form) {
-                forms.push(Form {
-                    name: form.to_owned(),
-                    is_plain,
-                    cuts,
-                    is_undated,
-                });
+                forms.push(Form { name: form.to_owned(), is_plain, cuts, is_undated });
             }
             cuts += 1;
             next = shorter(form, is_bedrock);
@@ -283,10 +263,7 @@ fn forms(name: &str) -> Vec<Form> {
 fn shorter(name: &str, is_bedrock: bool) -> Option<(&str, bool)> {
     let version = match is_bedrock {
         // `-v1:0` and `-v1:0:28k`, step by step, as Bedrock has `-v1` too.
-        true => name
-            .rsplit_once(':')
-            .map(|(head, _)| head)
-            .or_else(|| strip_shape(name, "-v0")),
+        true => name.rsplit_once(':').map(|(head, _)| head).or_else(|| strip_shape(name, "-v0")),
         false => strip_version(name),
     };
     let date = || {

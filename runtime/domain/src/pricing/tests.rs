@@ -37,9 +37,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn usage(list: &[(&str, u64)]) -> Usage {
-    list.iter()
-        .map(|(key, n)| ((*key).to_owned(), (*n).into()))
-        .collect()
+    list.iter().map(|(key, n)| ((*key).to_owned(), (*n).into())).collect()
 }
 
 fn find<'t>(table: &'t PriceTable, model: &str, provider: Option<&str>) -> Option<&'t str> {
@@ -64,17 +62,9 @@ fn the_shipped_table_loads_and_knows_the_models_of_the_corpus() {
     for (model, bucket, million) in expected {
         let entry = shipped.find(model, None, Timestamp::default()).unwrap();
         let wanted: Decimal = million.parse().unwrap();
-        assert_eq!(
-            entry.prices[bucket] * Decimal::from(1_000_000),
-            wanted,
-            "{model}"
-        );
+        assert_eq!(entry.prices[bucket] * Decimal::from(1_000_000), wanted, "{model}");
     }
-    assert!(
-        shipped
-            .find("no such model", None, Timestamp::default())
-            .is_none()
-    );
+    assert!(shipped.find("no such model", None, Timestamp::default()).is_none());
 }
 
 #[test]
@@ -148,11 +138,7 @@ fn a_reseller_has_its_price_where_the_span_names_it_and_nowhere_else() {
         ("publishers/anthropic/models/claude-x", None, vertex),
         ("meta/llama-x", Some("groq.chat"), "groq/meta/llama-x"),
         ("GROQ/Llama-X", Some("openai"), "groq/meta/llama-x"),
-        (
-            "accounts/fireworks/models/deep-x",
-            Some("openai"),
-            fireworks,
-        ),
+        ("accounts/fireworks/models/deep-x", Some("openai"), fireworks),
         ("deep-x", Some("Fireworks"), fireworks),
         ("chat", Some("copilot"), "copilot/chat"),
     ] {
@@ -160,13 +146,7 @@ fn a_reseller_has_its_price_where_the_span_names_it_and_nowhere_else() {
         let found = find(&table, model, provider);
         assert_eq!(found, Some(expected.as_str()), "{model} of {provider:?}");
     }
-    for model in [
-        "chat",
-        "acme/chat",
-        "chat-2025-04-14",
-        "llama-x",
-        "acme/llama-x",
-    ] {
+    for model in ["chat", "acme/chat", "chat-2025-04-14", "llama-x", "acme/llama-x"] {
         assert_eq!(find(&table, model, None), None, "{model}");
         assert_eq!(find(&table, model, Some("acme")), None, "{model}");
     }
@@ -188,14 +168,8 @@ fn project_entries_then_start_then_pattern_length_then_the_newest_decide() {
             ],
             "past",
         ),
-        (
-            vec![own("long", "^(m|n)$", None), own("short", "^m$", None)],
-            "long",
-        ),
-        (
-            vec![own("first", "^m$", None), own("second", "^m$", None)],
-            "second",
-        ),
+        (vec![own("long", "^(m|n)$", None), own("short", "^m$", None)], "long"),
+        (vec![own("first", "^m$", None), own("second", "^m$", None)], "second"),
         (vec![own("future", "^m$", Some(future))], "built-in:m"),
         (vec![own("broken", "(", None)], "built-in:m"),
     ] {
@@ -208,26 +182,16 @@ fn project_entries_then_start_then_pattern_length_then_the_newest_decide() {
     assert_eq!(find(&dated, "m-2025-01-01", None), Some("undated name"));
     let own_first = project(&[own("own", "^m$", None)]);
     for model in ["m", "azure/m", "azure/m-2025-01-01"] {
-        assert_eq!(
-            find(&own_first, model, Some("azure")),
-            Some("own"),
-            "{model}"
-        );
+        assert_eq!(find(&own_first, model, Some("azure")), Some("own"), "{model}");
     }
 }
 
 #[test]
 fn buckets_go_by_name_alias_and_prefix() {
     let prices = |list: &[(&str, &str)]| -> Prices {
-        list.iter()
-            .map(|(key, text)| ((*key).to_owned(), text.parse().unwrap()))
-            .collect()
+        list.iter().map(|(key, text)| ((*key).to_owned(), text.parse().unwrap())).collect()
     };
-    let priced = prices(&[
-        ("input", "1"),
-        ("output", "10"),
-        ("input_cached_tokens", "0.5"),
-    ]);
+    let priced = prices(&[("input", "1"), ("output", "10"), ("input_cached_tokens", "0.5")]);
     let cost = cost_of(
         &usage(&[
             ("input", 1),
@@ -246,40 +210,24 @@ fn buckets_go_by_name_alias_and_prefix() {
         ("output_reasoning_tokens", 40.0),
         ("total", 45.0),
     ];
-    assert_eq!(
-        cost,
-        wanted
-            .iter()
-            .map(|(key, n)| ((*key).to_owned(), *n))
-            .collect()
-    );
-    let only_total = cost_of(
-        &usage(&[("input", 1), ("total", 5)]),
-        &prices(&[("total", "2")]),
-    );
+    assert_eq!(cost, wanted.iter().map(|(key, n)| ((*key).to_owned(), *n)).collect());
+    let only_total = cost_of(&usage(&[("input", 1), ("total", 5)]), &prices(&[("total", "2")]));
     assert_eq!(only_total["total"], 10.0);
     // The other way round: a price under the other name of the bucket.
     let by_alias = prices(&[("input", "1"), ("cache_read_input_tokens", "0.5")]);
     let cached = cost_of(&usage(&[("input_cached_tokens", 2)]), &by_alias);
     assert_eq!(cached["total"], 1.0);
-    assert_eq!(
-        cost_of(&usage(&[("custom", 1), ("total", 1)]), &priced),
-        Cost::new()
-    );
+    assert_eq!(cost_of(&usage(&[("custom", 1), ("total", 1)]), &priced), Cost::new());
 }
 
 #[test]
 fn decimal_arithmetic_gives_the_example_of_the_specification() {
     let million = Decimal::from(1_000_000);
     let price = |text: &str| text.parse::<Decimal>().unwrap() / million;
-    let prices: Prices = [
-        ("input", "0.15"),
-        ("input_cached_tokens", "0.075"),
-        ("output", "0.60"),
-    ]
-    .into_iter()
-    .map(|(key, text)| (key.to_owned(), price(text)))
-    .collect();
+    let prices: Prices = [("input", "0.15"), ("input_cached_tokens", "0.075"), ("output", "0.60")]
+        .into_iter()
+        .map(|(key, text)| (key.to_owned(), price(text)))
+        .collect();
     let tokens = usage(&[
         ("input", 56),
         ("input_cached_tokens", 64),
@@ -306,18 +254,10 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
     let mut observation = merge([&patch]).unwrap();
     let applied = |table: &PriceTable, observation: &Observation| {
         let applied = table.applied(observation)?;
-        Some((
-            applied.tier.to_owned(),
-            applied.price("input")?,
-            applied.price("total"),
-        ))
+        Some((applied.tier.to_owned(), applied.price("input")?, applied.price("total")))
     };
     let known = |tier: &str, input| Some((tier.to_owned(), input, None));
-    assert_eq!(
-        applied(&layered, &observation),
-        None,
-        "nothing was computed"
-    );
+    assert_eq!(applied(&layered, &observation), None, "nothing was computed");
     layered.apply(&mut observation);
     assert_eq!(applied(&layered, &observation), known(STANDARD, 2e-6));
     assert_eq!(applied(&table("3"), &observation), None, "other prices now");
@@ -332,11 +272,7 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
     own.apply(&mut observation);
     observation.content = crate::observation::Content::default();
     let told = applied(&own, &observation);
-    assert_eq!(
-        told,
-        known("batch", 1e-6),
-        "metadata are not read with every list"
-    );
+    assert_eq!(told, known("batch", 1e-6), "metadata are not read with every list");
 }
 
 #[test]
@@ -378,20 +314,13 @@ fn a_tier_holds_under_all_its_conditions_and_prices_what_it_names() {
         (Some("Batch"), 51, 50.0 * 2.0 + 5.0 + 51.0 * 3.0),
         (Some("default"), 50, 50.0 * 2.0 + 8.0 + 50.0),
     ] {
-        observation.usage = usage(&[
-            ("input", 50),
-            ("input_cached_tokens", cached),
-            ("output", 1),
-        ]);
+        observation.usage = usage(&[("input", 50), ("input_cached_tokens", cached), ("output", 1)]);
         let parameters = &mut observation.model_parameters;
         parameters.remove("service_tier");
         parameters.extend(service.map(|service| ("service_tier".to_owned(), json!(service))));
         table.apply(&mut observation);
         let computed = observation.computed_cost["total"] * 1e6;
-        assert!(
-            (computed - total).abs() < 1e-6,
-            "{service:?} {cached}: {computed}"
-        );
+        assert!((computed - total).abs() < 1e-6, "{service:?} {cached}: {computed}");
     }
 }
 
@@ -414,26 +343,14 @@ fn a_bad_table_names_the_line() {
 #[test]
 fn patterns_of_many_models_are_bounded_together_and_match_as_they_do_alone() {
     let models: Vec<ModelDefinition> = (0..1_500)
-        .map(|n| {
-            own(
-                &format!("m{n}"),
-                &format!("(?i)^(vendor/)?(model-{n}-turbo)$"),
-                None,
-            )
-        })
+        .map(|n| own(&format!("m{n}"), &format!("(?i)^(vendor/)?(model-{n}-turbo)$"), None))
         .collect();
     let many = PriceTable::of_models(&models, PriceTable::built_in());
     assert!(many.is_complete());
     assert_eq!(find(&many, "Vendor/Model-1499-TURBO", None), Some("m1499"));
     assert_eq!(find(&many, "model-1499-turb", None), None);
     let large: Vec<ModelDefinition> = (0..300)
-        .map(|n| {
-            own(
-                &format!("m{n}"),
-                &format!("^[a-z]{n}[^\\x00]{{400}}x$"),
-                None,
-            )
-        })
+        .map(|n| own(&format!("m{n}"), &format!("^[a-z]{n}[^\\x00]{{400}}x$"), None))
         .chain([own("small", "^small$", None)])
         .collect();
     let large = PriceTable::of_models(&large, PriceTable::built_in());
@@ -457,10 +374,7 @@ fn a_path_keeps_the_region_and_the_mark_of_a_variant_is_no_part_of_the_name() {
         (profile, Some("aws.bedrock")),
         (format!("bedrock/{regional}"), None),
         (format!("bedrock/converse/{regional}"), None),
-        (
-            format!("bedrock/converse/{regional}"),
-            Some("amazon-bedrock"),
-        ),
+        (format!("bedrock/converse/{regional}"), Some("amazon-bedrock")),
     ] {
         let found = find(&table, &model, provider);
         assert_eq!(

@@ -22,7 +22,5 @@ pub fn check_label(raw: &str) -> Result<(), InvalidPrompt> {
     if (1..=MAX_LABEL_CHARS).contains(&raw.len()) && raw.bytes().all(fits) {
         return Ok(());
     }
-    invalid(format!(
-        "{raw:?} is no label: 1 to {MAX_LABEL_CHARS} of a to z, 0 to 9, _, - and ."
-    ))
+    invalid(format!("{raw:?} is no label: 1 to {MAX_LABEL_CHARS} of a to z, 0 to 9, _, - and ."))
 }

@@ -93,17 +93,11 @@ pub fn compose(root: &Part, known: &HashMap<Reference, Part>) -> Result<Composed
     if !work.missing.is_empty() {
         return Err(ComposeError::Needs(work.missing));
     }
-    Ok(Composed {
-        body,
-        included: work.included,
-    })
+    Ok(Composed { body, included: work.included })
 }
 
 fn content(message: &Map<String, Value>) -> &str {
-    message
-        .get("content")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    message.get("content").and_then(Value::as_str).unwrap_or_default()
 }
 
 struct Work<'k> {
@@ -235,10 +229,7 @@ mod tests {
 
     fn known(parts: &[Part]) -> HashMap<Reference, Part> {
         let entry = |part: &Part| {
-            let reference = Reference {
-                name: part.name.clone(),
-                selector: Selector::Version(1),
-            };
+            let reference = Reference { name: part.name.clone(), selector: Selector::Version(1) };
             (reference, part.clone())
         };
         parts.iter().map(entry).collect()
@@ -281,10 +272,7 @@ mod tests {
         assert_eq!(text(&composed), "B and B");
         let graph = graph(&root, &composed).unwrap();
         assert_eq!(graph["root"]["id"], "id-root");
-        assert_eq!(
-            graph["dependencies"]["id-root"].as_array().unwrap().len(),
-            2
-        );
+        assert_eq!(graph["dependencies"]["id-root"].as_array().unwrap().len(), 2);
         assert_eq!(graph["dependencies"]["id-a"][0]["name"], "b");
     }
 
@@ -330,22 +318,13 @@ mod tests {
         let five = chain(5);
         assert_eq!(text(&compose(&five[0], &known(&five)).unwrap()), "end");
         let six = chain(6);
-        assert!(matches!(
-            compose(&six[0], &known(&six)),
-            Err(ComposeError::TooDeep(_))
-        ));
+        assert!(matches!(compose(&six[0], &known(&six)), Err(ComposeError::TooDeep(_))));
         // The deep part is composed first from nearby, where it fits, then from further down.
         let mut parts = chain(5);
-        parts.push(part(
-            "root",
-            &format!("{}{}", include("p1"), include("deep")),
-        ));
+        parts.push(part("root", &format!("{}{}", include("p1"), include("deep"))));
         parts.push(part("deep", &include("p1")));
         let root = &parts[6];
-        assert!(matches!(
-            compose(root, &known(&parts)),
-            Err(ComposeError::TooDeep(_))
-        ));
+        assert!(matches!(compose(root, &known(&parts)), Err(ComposeError::TooDeep(_))));
     }
 
     #[test]
@@ -358,9 +337,6 @@ mod tests {
             double("d", "e"),
             part("e", "x"),
         ];
-        assert_eq!(
-            compose(&parts[0], &known(&parts)),
-            Err(ComposeError::TooLarge)
-        );
+        assert_eq!(compose(&parts[0], &known(&parts)), Err(ComposeError::TooLarge));
     }
 }

@@ -59,17 +59,12 @@ pub(super) fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
         ))
     };
     let (name, selector) = inner.split_once('|').ok_or_else(wrong)?;
-    let name = name
-        .strip_prefix("name=")
-        .filter(|name| !name.is_empty())
-        .ok_or_else(wrong)?;
+    let name = name.strip_prefix("name=").filter(|name| !name.is_empty()).ok_or_else(wrong)?;
     let selector = match selector.split_once('=') {
         Some(("version", number)) => match number.parse() {
             Ok(number) if 0 < number => Selector::Version(number),
             _ => {
-                return invalid(format!(
-                    "{number:?} in {OPEN}{inner}{CLOSE} is no version number"
-                ));
+                return invalid(format!("{number:?} in {OPEN}{inner}{CLOSE} is no version number"));
             }
         },
         Some(("label", label)) => {
@@ -78,10 +73,7 @@ pub(super) fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
         }
         _ => return Err(wrong()),
     };
-    Ok(Reference {
-        name: name.to_owned(),
-        selector,
-    })
+    Ok(Reference { name: name.to_owned(), selector })
 }
 
 /// The references of a text, in order.

@@ -18,12 +18,7 @@ pub struct Fault {
 
 impl Fault {
     pub(super) fn new(at: &Range<usize>, message: impl Into<String>) -> Self {
-        Self {
-            at: at.clone(),
-            message: message.into(),
-            allowed: Vec::new(),
-            guess: None,
-        }
+        Self { at: at.clone(), message: message.into(), allowed: Vec::new(), guess: None }
     }
 
     pub(super) fn guessing(mut self, nearest: Option<&&str>) -> Self {

@@ -14,9 +14,8 @@ fn distance(a: &[char], b: &[char]) -> usize {
         let mut row = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
             let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (at(&last, j) + usize::from(x != y))
-                .min(at(&last, j + 1) + 1)
-                .min(at(&row, j) + 1);
+            let mut best =
+                (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
             let is_swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
             if is_swapped {
                 best = best.min(at(&before, j - 1) + 1);
@@ -29,10 +28,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
 }
 
 fn folded(name: &str) -> Vec<char> {
-    name.chars()
-        .take(MAX_CHARS + 1)
-        .flat_map(char::to_lowercase)
-        .collect()
+    name.chars().take(MAX_CHARS + 1).flat_map(char::to_lowercase).collect()
 }
 
 /// How far apart two names are; none where they have little in common.
@@ -53,17 +49,12 @@ pub(super) fn values(written: &str, values: &[&'static str]) -> Vec<&'static str
 /// The columns nearest in spelling to what was written, the nearest first. Other names of a column count
 /// for it.
 pub(super) fn columns(written: &str, columns: &'static [Column]) -> Vec<&'static str> {
-    let has_scores = columns
-        .iter()
-        .any(|column| SCORE_COLUMNS.contains(&column.id));
+    let has_scores = columns.iter().any(|column| SCORE_COLUMNS.contains(&column.id));
     let names = columns.iter().flat_map(|column| {
         let names = std::iter::once(&column.id).chain(column.aliases);
         names.map(|name| (*name, column.id))
     });
-    best(
-        written,
-        names.chain(has_scores.then_some(("score", "score"))),
-    )
+    best(written, names.chain(has_scores.then_some(("score", "score"))))
 }
 
 /// Of pairs of a name and what it stands for.
@@ -72,9 +63,8 @@ fn best(
     names: impl Iterator<Item = (&'static str, &'static str)>,
 ) -> Vec<&'static str> {
     let written = folded(written);
-    let mut found: Vec<(usize, &'static str)> = names
-        .filter_map(|(name, of)| Some((apart(&written, name)?, of)))
-        .collect();
+    let mut found: Vec<(usize, &'static str)> =
+        names.filter_map(|(name, of)| Some((apart(&written, name)?, of))).collect();
     found.sort_by_key(|(apart, _)| *apart);
     let mut nearest = Vec::new();
     for (_, name) in found {

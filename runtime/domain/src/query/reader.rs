@@ -271,10 +271,7 @@ impl Reader {
     ) -> Result<Vec<Test>, Fault> {
         let one = |order, word| Ok(vec![test(order, read(word)?)]);
         let range = |from: &Word, to: &Word| {
-            Ok(vec![
-                test(Order::AtLeast, read(from)?),
-                test(end, read(to)?),
-            ])
+            Ok(vec![test(Order::AtLeast, read(from)?), test(end, read(to)?)])
         };
         let is_negated = self.named.is_negated;
         match &self.named.test {

@@ -38,10 +38,7 @@ pub(super) fn conditions(raw: Raw, columns: &'static [Column]) -> Result<Vec<Con
     };
     let column = column_of(&named, columns)?;
     let tests = Reader::new(named, column).tests()?;
-    let condition = |test| Condition {
-        column: Some(column),
-        test,
-    };
+    let condition = |test| Condition { column: Some(column), test };
     Ok(tests.into_iter().map(condition).collect())
 }
 
@@ -67,10 +64,7 @@ fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Colum
     } else {
         message.push_str("; put text with a colon in quotes to look for it");
     }
-    let others = columns
-        .iter()
-        .map(|column| column.id)
-        .filter(|id| !near.contains(id));
+    let others = columns.iter().map(|column| column.id).filter(|id| !near.contains(id));
     let allowed = near.iter().copied().chain(others);
     let fault = Fault::new(&named.column.at, message).allowing(allowed);
     Err(fault.guessing(guess))

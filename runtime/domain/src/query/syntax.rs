@@ -162,11 +162,7 @@ impl<'t> Cursor<'t> {
     fn bare(&mut self, is_part: impl Fn(char) -> bool) -> Word {
         let start = self.at;
         let text = self.take(|c| is_in_bare(c) && is_part(c)).to_owned();
-        Word {
-            text,
-            is_quoted: false,
-            at: start..self.at,
-        }
+        Word { text, is_quoted: false, at: start..self.at }
     }
 
     /// A JSON string, from its opening quote. Control characters need no escape in it.
@@ -180,10 +176,7 @@ impl<'t> Cursor<'t> {
         });
         let Some((end, _)) = end else {
             self.at = self.text.len();
-            return Err(Fault::new(
-                &(start..self.at),
-                "the closing quote is missing",
-            ));
+            return Err(Fault::new(&(start..self.at), "the closing quote is missing"));
         };
         let mut json = String::with_capacity(end + 1);
         for c in self.rest().get(..=end).unwrap_or_default().chars() {
@@ -195,11 +188,7 @@ impl<'t> Cursor<'t> {
         self.at += end + 1;
         let at = start..self.at;
         match serde_json::from_str(&json) {
-            Ok(text) => Ok(Word {
-                text,
-                is_quoted: true,
-                at,
-            }),
+            Ok(text) => Ok(Word { text, is_quoted: true, at }),
             Err(_) => Err(Fault::new(
                 &at,
                 "text in quotes is written as in JSON: `\\\\` for a backslash, `\\\"` for a quote",
@@ -273,9 +262,8 @@ impl<'t> Cursor<'t> {
         let test = if let Some((sign, op)) = operator(self.rest()) {
             self.at += sign.len();
             RawTest::Op(op, self.value()?)
-        } else if let Some((sign, set)) = SETS
-            .into_iter()
-            .find(|(sign, _)| self.rest().starts_with(sign))
+        } else if let Some((sign, set)) =
+            SETS.into_iter().find(|(sign, _)| self.rest().starts_with(sign))
         {
             self.at += sign.len();
             RawTest::Set(set, self.set()?)

@@ -8,23 +8,14 @@ use crate::filter::{
     SetOp, TRACES, Test, TextOp, find,
 };
 
-static LISTS: [&[Column]; 7] = [
-    TRACES,
-    GROUPS,
-    OBSERVATIONS,
-    SCORES,
-    RULE_OBSERVATION,
-    RULE_TRACE,
-    RULE_SESSION,
-];
+static LISTS: [&[Column]; 7] =
+    [TRACES, GROUPS, OBSERVATIONS, SCORES, RULE_OBSERVATION, RULE_TRACE, RULE_SESSION];
 
 fn tests_of(text: &str, columns: &'static [Column]) -> Vec<(&'static str, Test)> {
     let parsed = parse(text, columns);
     assert_eq!(parsed.faults().next(), None, "{text}");
     let conditions = parsed.filter.conditions.into_iter();
-    conditions
-        .map(|condition| (condition.column.unwrap().id, condition.test))
-        .collect()
+    conditions.map(|condition| (condition.column.unwrap().id, condition.test)).collect()
 }
 
 fn own(texts: &[&str]) -> Vec<String> {
@@ -40,28 +31,13 @@ fn the_examples_of_the_documentation_mean_what_they_say() {
     let expected = vec![
         ("level", Test::AnyOf(own(&["ERROR", "WARNING"]))),
         ("latency", Test::Number(Order::Greater, 2.0)),
-        (
-            "name",
-            Test::Text(TextOp::DoesNotContain, key("healthcheck")),
-        ),
+        ("name", Test::Text(TextOp::DoesNotContain, key("healthcheck"))),
         ("tags", Test::List(SetOp::AllOf, own(&["vip", "beta"]))),
-        (
-            "metadata",
-            Test::MemberText(key("tier"), TextOp::Equal, key("gold")),
-        ),
-        (
-            "scores_avg",
-            Test::MemberNumber(key("accuracy"), Order::Less, 0.5),
-        ),
-        (
-            "scores_avg",
-            Test::MemberNumber(key("answer is long enough"), Order::Equal, 1.0),
-        ),
+        ("metadata", Test::MemberText(key("tier"), TextOp::Equal, key("gold"))),
+        ("scores_avg", Test::MemberNumber(key("accuracy"), Order::Less, 0.5)),
+        ("scores_avg", Test::MemberNumber(key("answer is long enough"), Order::Equal, 1.0)),
         ("sessionId", Test::IsNotNull),
-        (
-            "text",
-            Test::Text(TextOp::MatchesAnyCase, key("refund policy")),
-        ),
+        ("text", Test::Text(TextOp::MatchesAnyCase, key("refund policy"))),
     ];
     for columns in [TRACES, OBSERVATIONS] {
         assert_eq!(tests_of(text, columns), expected);
@@ -106,9 +82,7 @@ fn no_name_is_that_of_two_columns() {
 
 fn assert_meanings(table: Vec<(&str, Vec<Test>)>) {
     for (written, expected) in table {
-        let found = tests_of(written, OBSERVATIONS)
-            .into_iter()
-            .map(|(_, test)| test);
+        let found = tests_of(written, OBSERVATIONS).into_iter().map(|(_, test)| test);
         assert_eq!(found.collect::<Vec<_>>(), expected, "{written}");
     }
 }
@@ -126,19 +100,13 @@ fn each_way_to_test_a_text_or_a_list_has_its_meaning() {
         ("name:\"null\"", vec![Test::AnyOf(own(&["null"]))]),
         ("input:*a", vec![text(TextOp::MatchesAnyCase, "a")]),
         ("tags:a", vec![Test::AnyOf(own(&["a"]))]),
-        (
-            "tags:any( a, b )",
-            vec![Test::List(SetOp::AnyOf, own(&["a", "b"]))],
-        ),
+        ("tags:any( a, b )", vec![Test::List(SetOp::AnyOf, own(&["a", "b"]))]),
         ("-tags:any()", vec![Test::List(SetOp::NoneOf, vec![])]),
         ("name:null", vec![Test::IsNull]),
         ("-name:set", vec![Test::IsNull]),
         ("-name:null", vec![Test::IsNotNull]),
         ("refund", vec![text(TextOp::MatchesAnyCase, "refund")]),
-        (
-            "example.com",
-            vec![text(TextOp::MatchesAnyCase, "example.com")],
-        ),
+        ("example.com", vec![text(TextOp::MatchesAnyCase, "example.com")]),
         ("\"a:b\"", vec![text(TextOp::MatchesAnyCase, "a:b")]),
     ];
     assert_meanings(table.into());
@@ -152,16 +120,10 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
     let table = [
         ("latency:5", vec![Test::Number(Order::Equal, 5.0)]),
         ("-latency:5", vec![Test::Number(Order::NotEqual, 5.0)]),
-        (
-            "\"Latency (s)\":>=1e1",
-            vec![Test::Number(Order::AtLeast, 10.0)],
-        ),
+        ("\"Latency (s)\":>=1e1", vec![Test::Number(Order::AtLeast, 10.0)]),
         (
             "latency:-1..2.5",
-            vec![
-                Test::Number(Order::AtLeast, -1.0),
-                Test::Number(Order::AtMost, 2.5),
-            ],
+            vec![Test::Number(Order::AtLeast, -1.0), Test::Number(Order::AtMost, 2.5)],
         ),
         (
             "startTime:2026-03-01..\"2026-03-02T10:00:00Z\"",
@@ -173,10 +135,7 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
         ("isRoot:true", vec![Test::Is(true)]),
         ("-isRoot:true", vec![Test::IsNot(true)]),
         ("metadata.k:5", vec![member(TextOp::Equal, "5")]),
-        (
-            "metadata.k:==5",
-            vec![Test::MemberNumber(key(), Order::Equal, 5.0)],
-        ),
+        ("metadata.k:==5", vec![Test::MemberNumber(key(), Order::Equal, 5.0)]),
         (
             "metadata.k:1..5",
             vec![
@@ -186,30 +145,15 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
         ),
         ("metadata.k:\"1..5\"", vec![member(TextOp::Equal, "1..5")]),
         ("-metadata.k:~a", vec![member(TextOp::DoesNotContain, "a")]),
-        (
-            "metadata.k:any(a)",
-            vec![Test::CategoryAnyOf(key(), own(&["a"]))],
-        ),
-        (
-            "-metadata.k:a",
-            vec![Test::CategoryNoneOf(key(), own(&["a"]))],
-        ),
+        ("metadata.k:any(a)", vec![Test::CategoryAnyOf(key(), own(&["a"]))]),
+        ("-metadata.k:a", vec![Test::CategoryNoneOf(key(), own(&["a"]))]),
         ("metadata.k:set", vec![Test::MemberIsSet(key())]),
         ("metadata.k:null", vec![Test::MemberIsNotSet(key())]),
         ("score.k:true", vec![Test::MemberIs(key(), true)]),
         ("-score.k:true", vec![Test::MemberIsNot(key(), true)]),
-        (
-            "score.k:\"true\"",
-            vec![Test::CategoryAnyOf(key(), own(&["true"]))],
-        ),
-        (
-            "score.k:good",
-            vec![Test::CategoryAnyOf(key(), own(&["good"]))],
-        ),
-        (
-            "score.k:1,2",
-            vec![Test::CategoryAnyOf(key(), own(&["1", "2"]))],
-        ),
+        ("score.k:\"true\"", vec![Test::CategoryAnyOf(key(), own(&["true"]))]),
+        ("score.k:good", vec![Test::CategoryAnyOf(key(), own(&["good"]))]),
+        ("score.k:1,2", vec![Test::CategoryAnyOf(key(), own(&["1", "2"]))]),
         ("score_categories:a", vec![Test::AnyOf(own(&["a"]))]),
         ("score.k:set", vec![Test::List(SetOp::AnyOf, own(&["k"]))]),
         ("-score.k:null", vec![Test::List(SetOp::AnyOf, own(&["k"]))]),
@@ -217,9 +161,7 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
         ("-score.k:set", vec![Test::List(SetOp::NoneOf, own(&["k"]))]),
     ];
     assert_meanings(table.into());
-    let nested = tests_of("score.tone.politeness:>=1", OBSERVATIONS)
-        .remove(0)
-        .1;
+    let nested = tests_of("score.tone.politeness:>=1", OBSERVATIONS).remove(0).1;
     assert_eq!(nested.key(), Some("tone.politeness"));
 }
 
@@ -244,42 +186,12 @@ fn a_time_is_also_read_as_the_fields_of_a_page_take_it() {
 
 /// A term, its invalid part, the start of the message, and the first of the suggestions.
 const FAULTS: [(&str, &str, &str, &[&str]); 24] = [
-    (
-        "latncy:>2",
-        "latncy",
-        "there is no column `latncy`; did you mean `latency`?",
-        &["latency"],
-    ),
-    (
-        "Nmae:a",
-        "Nmae",
-        "there is no column `Nmae`; did you mean `name`?",
-        &["name"],
-    ),
-    (
-        "socre.k:1",
-        "socre",
-        "there is no column `socre`; did you mean `score` or",
-        &["score"],
-    ),
-    (
-        "name:>5",
-        ">",
-        "`name` cannot be tested with `>`; it takes `=`,",
-        &["=", "~"],
-    ),
-    (
-        "-name:^a",
-        "^",
-        "`name` cannot be tested with `-` and `^`",
-        &["="],
-    ),
-    (
-        "latency:~2",
-        "~",
-        "`latency` cannot be tested with `~`",
-        &["=", "!="],
-    ),
+    ("latncy:>2", "latncy", "there is no column `latncy`; did you mean `latency`?", &["latency"]),
+    ("Nmae:a", "Nmae", "there is no column `Nmae`; did you mean `name`?", &["name"]),
+    ("socre.k:1", "socre", "there is no column `socre`; did you mean `score` or", &["score"]),
+    ("name:>5", ">", "`name` cannot be tested with `>`; it takes `=`,", &["=", "~"]),
+    ("-name:^a", "^", "`name` cannot be tested with `-` and `^`", &["="]),
+    ("latency:~2", "~", "`latency` cannot be tested with `~`", &["=", "!="]),
     (
         "score.k:~a",
         "~",
@@ -289,53 +201,18 @@ const FAULTS: [(&str, &str, &str, &[&str]); 24] = [
     ("latency:fast", "fast", "`fast` is not a number", &[]),
     ("latency:1..fast", "fast", "`fast` is not a number", &[]),
     ("latency:inf", "inf", "`inf` is not a number", &[]),
-    (
-        "startTime:>today",
-        "today",
-        "`today` is not a date such as",
-        &[],
-    ),
-    (
-        "level:error",
-        "error",
-        "`level` has no value `error`; did you mean `ERROR`?",
-        &["ERROR"],
-    ),
-    (
-        "level:x",
-        "x",
-        "`level` has no value `x`; it has `DEBUG`,",
-        &["DEBUG"],
-    ),
-    (
-        "isRoot:yes",
-        "yes",
-        "`yes` is neither `true` nor `false`",
-        &["true", "false"],
-    ),
+    ("startTime:>today", "today", "`today` is not a date such as", &[]),
+    ("level:error", "error", "`level` has no value `error`; did you mean `ERROR`?", &["ERROR"]),
+    ("level:x", "x", "`level` has no value `x`; it has `DEBUG`,", &["DEBUG"]),
+    ("isRoot:yes", "yes", "`yes` is neither `true` nor `false`", &["true", "false"]),
     ("metadata:a", "metadata", "`metadata` needs a key", &[]),
     ("score:set", "score", "`score` needs a key", &[]),
     ("metadata.\"\":a", "\"\"", "a key must not be empty", &[]),
-    (
-        "name.k:a",
-        "k",
-        "`name` has no keys; write `name:value`",
-        &[],
-    ),
-    (
-        "name:=null",
-        "null",
-        "put the text `null` in quotes",
-        &["\"null\""],
-    ),
+    ("name.k:a", "k", "`name` has no keys; write `name:value`", &[]),
+    ("name:=null", "null", "put the text `null` in quotes", &["\"null\""]),
     ("name:", "", "a value is missing here", &[]),
     ("name:\"a b", "\"a b", "the closing quote is missing", &[]),
-    (
-        "-refund",
-        "-refund",
-        "`-` must be followed by a column",
-        &[],
-    ),
+    ("-refund", "-refund", "`-` must be followed by a column", &[]),
     (">5", ">5", "`>` must follow a column and a colon", &[]),
     ("a,b", ",", "put text with `,` in quotes", &[]),
 ];
@@ -366,15 +243,9 @@ fn more_terms_than_are_read_are_one_fault_and_the_others_hold() {
 
 #[test]
 fn the_terms_beside_a_fault_still_apply() {
-    let parsed = parse(
-        "it\"s nme:\"a b\" tags:all(a b level:ERROR -x latency:>2",
-        OBSERVATIONS,
-    );
-    let is_fault: Vec<(&str, bool)> = parsed
-        .terms
-        .iter()
-        .map(|term| (term.text.as_str(), term.outcome.is_err()))
-        .collect();
+    let parsed = parse("it\"s nme:\"a b\" tags:all(a b level:ERROR -x latency:>2", OBSERVATIONS);
+    let is_fault: Vec<(&str, bool)> =
+        parsed.terms.iter().map(|term| (term.text.as_str(), term.outcome.is_err())).collect();
     assert_eq!(
         is_fault,
         [
@@ -415,10 +286,7 @@ fn what_has_no_text_is_left_out() {
         ],
     };
     assert_eq!(print(&filter), "name:null");
-    let json: Vec<_> = filter.conditions[..3]
-        .iter()
-        .map(Condition::to_json)
-        .collect();
+    let json: Vec<_> = filter.conditions[..3].iter().map(Condition::to_json).collect();
     assert_eq!(json, [None, None, None]);
 }
 
@@ -479,10 +347,7 @@ fn each_operator_of_a_score_can_be_written() {
 fn every_operator_of_a_kind_can_be_written() {
     for column in LISTS.into_iter().flatten() {
         let key = match column.kind.types() {
-            [
-                "stringObject" | "numberObject" | "booleanObject" | "categoryOptions",
-                ..,
-            ] => ".k",
+            ["stringObject" | "numberObject" | "booleanObject" | "categoryOptions", ..] => ".k",
             _ => "",
         };
         let value = match column.kind.types() {
@@ -499,10 +364,7 @@ fn every_operator_of_a_kind_can_be_written() {
                 sign => format!("{sign}{value}"),
             };
             let text = format!("{}{key}:{test}", column.id);
-            let list = LISTS
-                .into_iter()
-                .find(|list| list.contains(column))
-                .unwrap();
+            let list = LISTS.into_iter().find(|list| list.contains(column)).unwrap();
             assert_eq!(parse(&text, list).faults().next(), None, "{text}");
         }
     }

@@ -21,9 +21,9 @@ pub const fn operators(kind: ColumnKind) -> &'static [&'static str] {
         Time | Number => &["=", "!=", ">", ">=", "<", "<=", "..", "null", "set"],
         Bool => &["=", "true", "false", "null", "set"],
         Members => &["=", "~", "^", "$", "null", "set"],
-        QueryMembers => &[
-            "=", "~", "^", "$", "any(", "==", "!=", ">", ">=", "<", "<=", "..", "null", "set",
-        ],
+        QueryMembers => {
+            &["=", "~", "^", "$", "any(", "==", "!=", ">", ">=", "<", "<=", "..", "null", "set"]
+        }
         NumberMembers => &["=", "!=", ">", ">=", "<", "<=", ".."],
         BoolMembers => &["=", "true", "false"],
         CategoryMembers => &["=", "any("],
@@ -32,9 +32,8 @@ pub const fn operators(kind: ColumnKind) -> &'static [&'static str] {
 }
 
 /// The same for a score by name, whichever column of scores the value fits.
-pub const SCORE_OPERATORS: &[&str] = &[
-    "<", "<=", ">", ">=", "=", "!=", "..", "any(", "true", "false", "null", "set",
-];
+pub const SCORE_OPERATORS: &[&str] =
+    &["<", "<=", ">", ">=", "=", "!=", "..", "any(", "true", "false", "null", "set"];
 
 /// A number as people write it: no `inf`, no `NaN`.
 pub(super) fn number(text: &str) -> Option<f64> {
@@ -45,8 +44,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
 
 /// Both ends of `a..b`, where both are numbers.
 pub(super) fn is_number_range(text: &str) -> bool {
-    text.split_once("..")
-        .is_some_and(|(from, to)| number(from).is_some() && number(to).is_some())
+    text.split_once("..").is_some_and(|(from, to)| number(from).is_some() && number(to).is_some())
 }
 
 pub(super) fn truth(text: &str) -> Option<bool> {

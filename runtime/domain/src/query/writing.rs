@@ -122,10 +122,9 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
     let sign = OPS.iter().find(|(sign, _)| test.starts_with(sign));
     let before = match sign {
         Some((sign, _)) => sign.len(),
-        None => ["any(", "all("]
-            .iter()
-            .find(|set| test.starts_with(**set))
-            .map_or(0, |set| set.len()),
+        None => {
+            ["any(", "all("].iter().find(|set| test.starts_with(**set)).map_or(0, |set| set.len())
+        }
     };
     if 0 < before {
         from += before;
@@ -138,14 +137,7 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
         from += spaces;
         is_first = false;
     }
-    found(
-        from,
-        Part::Value {
-            column,
-            key,
-            is_first,
-        },
-    )
+    found(from, Part::Value { column, key, is_first })
 }
 
 #[cfg(test)]
@@ -156,18 +148,12 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> (Range<usize>, String, Part) {
-        let Writing {
-            at, start, part, ..
-        } = writing(text, TRACES);
+        let Writing { at, start, part, .. } = writing(text, TRACES);
         (at, start, part)
     }
 
     fn value(column: &str, key: Option<&str>, is_first: bool) -> Part {
-        Part::Value {
-            column: column.to_owned(),
-            key: key.map(str::to_owned),
-            is_first,
-        }
+        Part::Value { column: column.to_owned(), key: key.map(str::to_owned), is_first }
     }
 
     #[test]
@@ -185,18 +171,8 @@ mod tests {
             ("level:ERROR,WA", 12, "WA", value("level", None, false)),
             ("name:~heal", 6, "heal", value("name", None, false)),
             ("tags:all(vip, be", 14, "be", value("tags", None, false)),
-            (
-                "score.tone.deep:<",
-                17,
-                "",
-                value("score", Some("tone.deep"), false),
-            ),
-            (
-                "score.\"is long\":tr",
-                16,
-                "tr",
-                value("score", Some("is long"), true),
-            ),
+            ("score.tone.deep:<", 17, "", value("score", Some("tone.deep"), false)),
+            ("score.\"is long\":tr", 16, "tr", value("score", Some("is long"), true)),
             ("name:\"two wo", 5, "two wo", value("name", None, true)),
             ("\"a: b", 0, "a: b", Part::Column),
         ] {

@@ -276,10 +276,7 @@ impl Sought {
         ];
         let mut places: Vec<Place> = own.into_iter().flatten().collect();
         // What a span says about its trace stands with what it says about itself.
-        let of_trace = step
-            .trace
-            .iter()
-            .flat_map(|facts| self.places_of_trace(facts));
+        let of_trace = step.trace.iter().flat_map(|facts| self.places_of_trace(facts));
         for place in of_trace {
             if places.iter().all(|own| own.part != place.part) {
                 places.push(place);
@@ -389,10 +386,7 @@ mod tests {
 
     #[test]
     fn each_part_of_a_step_is_searched_by_itself() {
-        let (trace, id) = (
-            TraceId::new("t1").unwrap(),
-            ObservationId::new("w-id").unwrap(),
-        );
+        let (trace, id) = (TraceId::new("t1").unwrap(), ObservationId::new("w-id").unwrap());
         let at = Timestamp::from_millis(0);
         let mut step = Observation::ended(trace, id, ObservationKind::Tool, (at, at));
         step.name = "w-name".to_owned();

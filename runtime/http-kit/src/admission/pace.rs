@@ -52,12 +52,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn pace(start: Instant) -> Pace {
-        Pace {
-            bytes_per_second: 1_000,
-            pause: PAUSE,
-            due: start + PAUSE,
-            end: start + 20 * PAUSE,
-        }
+        Pace { bytes_per_second: 1_000, pause: PAUSE, due: start + PAUSE, end: start + 20 * PAUSE }
     }
 
     /// Seconds until a body ends to which `n_bytes` come every `step`, of which there are never enough.

@@ -88,10 +88,7 @@ async fn read_body(
                     error = &error as &dyn std::error::Error,
                     "request body ended early"
                 );
-                return Err(Problem::new(
-                    Code::InvalidBody,
-                    "the request body ended early",
-                ));
+                return Err(Problem::new(Code::InvalidBody, "the request body ended early"));
             }
             Ok(None) => break,
             Err(_) => return Err(too_slow(&pace, limits)),

@@ -60,11 +60,7 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
     let is_of_organization = any.iter().all(|one| one.place() == Place::Organization);
     let message = match (caller.owner, caller.scope) {
         (Owner::Project(project), scope) if holds(scope) => {
-            return Ok(Allowed::InProject(Act {
-                project,
-                scope,
-                public_half: caller.public_half,
-            }));
+            return Ok(Allowed::InProject(Act { project, scope, public_half: caller.public_half }));
         }
         (Owner::Organization(organization), scope)
             if caller.public_half.is_none() && holds(scope) =>

@@ -67,10 +67,7 @@ mod tests {
 
     fn parse(text: &str) -> Option<(String, Option<String>)> {
         match Credentials::parse(&HeaderValue::from_str(text).unwrap())? {
-            Credentials::Pair {
-                public_key,
-                secret_key,
-            } => Some((public_key, Some(secret_key))),
+            Credentials::Pair { public_key, secret_key } => Some((public_key, Some(secret_key))),
             Credentials::PublicKey(public_key) => Some((public_key, None)),
         }
     }
@@ -78,12 +75,7 @@ mod tests {
     #[test]
     fn the_spellings_that_clients_send_are_read_alike() {
         let pair = Some(("pk".to_owned(), Some("s:k".to_owned())));
-        for text in [
-            "Basic cGs6czpr",
-            "basic cGs6czpr",
-            "BASIC   cGs6czpr ",
-            "Basic%20cGs6czpr",
-        ] {
+        for text in ["Basic cGs6czpr", "basic cGs6czpr", "BASIC   cGs6czpr ", "Basic%20cGs6czpr"] {
             assert_eq!(parse(text), pair, "{text}");
         }
         let padded = Some(("pk".to_owned(), Some("sk".to_owned())));
@@ -95,15 +87,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_no_credential() {
-        for text in [
-            "",
-            "Basic",
-            "Basic !!!",
-            "Basic cGs=",
-            "Bearer ",
-            "Digest abc",
-            "cGs6c2s=",
-        ] {
+        for text in ["", "Basic", "Basic !!!", "Basic cGs=", "Bearer ", "Digest abc", "cGs6c2s="] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

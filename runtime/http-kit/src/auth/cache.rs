@@ -62,11 +62,7 @@ impl KeyCache {
         since: u64,
         now: Timestamp,
     ) {
-        let ttl = if key.is_some() {
-            KEPT_MS
-        } else {
-            UNKNOWN_KEPT_MS
-        };
+        let ttl = if key.is_some() { KEPT_MS } else { UNKNOWN_KEPT_MS };
         let mut kept = self.lock();
         if since != kept.n_forgotten {
             return;

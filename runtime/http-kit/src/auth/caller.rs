@@ -131,10 +131,9 @@ pub(super) async fn identify(
 ) -> Result<Caller, Failure> {
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
     match credentials.ok_or(Failure::Missing)? {
-        Credentials::Pair {
-            public_key,
-            secret_key,
-        } => by_pair(web, client, &public_key, &secret_key).await,
+        Credentials::Pair { public_key, secret_key } => {
+            by_pair(web, client, &public_key, &secret_key).await
+        }
         Credentials::PublicKey(bearer) => match otlp::either(headers, "admin-api-key") {
             Some(admin_key) => by_admin_key(web, client, headers, [&bearer, &admin_key]).await,
             None => by_public_key(web, &bearer).await,
@@ -201,11 +200,7 @@ async fn by_admin_key(
         Err(_) => None,
     };
     let project = project.ok_or_else(|| Problem::new(Code::NotFound, "no such project"))?;
-    Ok(Caller {
-        owner: KeyOwner::Project(project.id),
-        scope: Scope::Full,
-        public_half: None,
-    })
+    Ok(Caller { owner: KeyOwner::Project(project.id), scope: Scope::Full, public_half: None })
 }
 
 /// What a browser is logged in to.
@@ -270,11 +265,7 @@ async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Probl
             _ => return Ok(None),
         },
     };
-    Ok(Some(Act {
-        project,
-        scope,
-        public_half: None,
-    }))
+    Ok(Some(Act { project, scope, public_half: None }))
 }
 
 /// The act of who sent these headers in a project, for what has no guard in front. A refusal here is not counted as a

@@ -63,12 +63,7 @@ impl Needs {
     pub fn name(self) -> String {
         match self {
             Self::Nobody => "nobody".to_owned(),
-            _ => self
-                .permissions()
-                .iter()
-                .map(|one| one.name())
-                .collect::<Vec<_>>()
-                .join(" or "),
+            _ => self.permissions().iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "),
         }
     }
 }

@@ -41,11 +41,7 @@ impl Caller {
             (KeyOwner::Project(_), Rights::Full) => Scope::Full,
             (KeyOwner::Project(_), Rights::Ingest) => Scope::Ingest,
         };
-        Self {
-            owner: key.owner.clone(),
-            scope,
-            public_half: None,
-        }
+        Self { owner: key.owner.clone(), scope, public_half: None }
     }
 }
 

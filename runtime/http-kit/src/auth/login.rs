@@ -24,11 +24,7 @@ pub async fn log_in_with_token(
 ) -> Result<Option<String>, Problem> {
     let (own, now) = (&web.login_token, web.clock.now());
     if !own.is(token.trim()) {
-        let attempt = Attempt {
-            client,
-            request_id: None,
-            public_key: None,
-        };
+        let attempt = Attempt { client, request_id: None, public_key: None };
         let problem = web.throttle.failed(Target::LoginToken, attempt, now);
         return match problem.retry_after() {
             Some(_) => Err(problem),

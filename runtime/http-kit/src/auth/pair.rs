@@ -16,9 +16,7 @@ pub struct KeyPair {
 // The secret does not reach a log by way of `{:?}`.
 impl std::fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair")
-            .field("public_key", &self.public_key)
-            .finish_non_exhaustive()
+        f.debug_struct("KeyPair").field("public_key", &self.public_key).finish_non_exhaustive()
     }
 }
 
@@ -57,9 +55,6 @@ impl KeyPair {
 /// Enough of a secret to recognise it: its end, and never more than a quarter of it.
 fn hint(secret: &str) -> String {
     let n_chars = secret.chars().count();
-    let tail: String = secret
-        .chars()
-        .skip(n_chars - (n_chars / 4).min(4))
-        .collect();
+    let tail: String = secret.chars().skip(n_chars - (n_chars / 4).min(4)).collect();
     format!("…{tail}")
 }

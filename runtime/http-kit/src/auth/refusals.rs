@@ -40,10 +40,7 @@ impl Refusals {
         let mut all = self.lock();
         if !all.contains_key(project) && MAX_PROJECTS <= all.len() {
             let last = |(_, of): &(&ProjectId, &VecDeque<Refusal>)| of.back().map(|one| one.at);
-            let oldest = all
-                .iter()
-                .min_by_key(last)
-                .map(|(project, _)| project.clone());
+            let oldest = all.iter().min_by_key(last).map(|(project, _)| project.clone());
             if let Some(oldest) = oldest {
                 all.remove(&oldest);
             }

@@ -67,10 +67,7 @@ impl FormToken {
     /// Names the session in what browsers keep of its pages, and tells nothing of the token.
     #[must_use]
     pub fn session_tag(&self) -> String {
-        let digest = Sha256::new()
-            .chain_update(b"form-tag/1")
-            .chain_update(self.0)
-            .finalize();
+        let digest = Sha256::new().chain_update(b"form-tag/1").chain_update(self.0).finalize();
         URL_SAFE_NO_PAD.encode(&digest[..9])
     }
 
@@ -79,9 +76,7 @@ impl FormToken {
         let Ok(both) = URL_SAFE_NO_PAD.decode(masked) else {
             return false;
         };
-        let Some((mask, hidden)) = both
-            .split_at_checked(32)
-            .filter(|(_, rest)| rest.len() == 32)
+        let Some((mask, hidden)) = both.split_at_checked(32).filter(|(_, rest)| rest.len() == 32)
         else {
             return false;
         };
@@ -109,11 +104,7 @@ struct Part<'h> {
 impl<'h> Part<'h> {
     fn read(text: &'h str) -> Option<Self> {
         let (project, reference) = text.split_once('.')?;
-        Some(Self {
-            text,
-            project,
-            reference,
-        })
+        Some(Self { text, project, reference })
     }
 
     fn digest(&self) -> SessionDigest {
@@ -126,9 +117,7 @@ impl<'h> Part<'h> {
 }
 
 fn digest(reference: &str) -> SessionDigest {
-    let hash = Sha256::new()
-        .chain_update(b"session/3")
-        .chain_update(reference);
+    let hash = Sha256::new().chain_update(b"session/3").chain_update(reference);
     hash.finalize().into()
 }
 
@@ -146,9 +135,8 @@ fn random(ids: &dyn IdSource) -> String {
 fn cookies(headers: &HeaderMap) -> Vec<Vec<Part<'_>>> {
     let lists = headers.get_all(header::COOKIE).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());
-    let cookies = lists
-        .flat_map(|list| list.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
+    let cookies =
+        lists.flat_map(|list| list.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let ours = cookies.filter(|(name, _)| *name == COOKIE);
     let parts = ours.map(|(_, value)| {
         let parts = value.split(BETWEEN).take(MAX_AT_ONCE);
@@ -175,10 +163,7 @@ async fn valid<'h>(
         });
         with_row.collect::<Vec<_>>()
     });
-    Ok(found
-        .into_iter()
-        .find(|some| !some.is_empty())
-        .unwrap_or_default())
+    Ok(found.into_iter().find(|some| !some.is_empty()).unwrap_or_default())
 }
 
 /// The sessions in the `Cookie` headers that have neither ended nor expired; `None` when there are none.
@@ -186,15 +171,11 @@ pub(super) async fn sessions(web: &Web, headers: &HeaderMap) -> Result<Option<Se
     let valid = valid(web, headers).await?;
     // The same whichever project was used last, and after a login to one more: forms of open pages stay good until the
     // oldest session ends or its project is logged in to anew.
-    let oldest = valid
-        .iter()
-        .min_by_key(|(_, row)| (row.created_at, row.digest));
+    let oldest = valid.iter().min_by_key(|(_, row)| (row.created_at, row.digest));
     let Some((oldest, _)) = oldest else {
         return Ok(None);
     };
-    let token = Sha256::new()
-        .chain_update(FORM_DOMAIN)
-        .chain_update(oldest.reference);
+    let token = Sha256::new().chain_update(FORM_DOMAIN).chain_update(oldest.reference);
     let token = FormToken(token.finalize().into());
     let all = valid.into_iter().map(|(_, row)| row).collect();
     Ok(Some(Sessions { all, token }))
@@ -211,10 +192,8 @@ pub async fn begin_session(
     project: &ProjectId,
     origin: SessionOrigin,
 ) -> Result<String, Error> {
-    let (replaced, others): (Vec<_>, Vec<_>) = valid(web, headers)
-        .await?
-        .into_iter()
-        .partition(|(_, row)| row.project == *project);
+    let (replaced, others): (Vec<_>, Vec<_>) =
+        valid(web, headers).await?.into_iter().partition(|(_, row)| row.project == *project);
     // Later than the others, so that which is the oldest is certain.
     let after = others.iter().map(|(_, row)| row.created_at.plus_millis(1));
     let created_at = after.fold(web.clock.now(), Ord::max);
@@ -227,9 +206,7 @@ pub async fn begin_session(
         expires_at: created_at.plus_millis(SESSION_SECONDS * 1_000),
     };
     let replaced: Vec<SessionDigest> = replaced.iter().map(|(_, row)| row.digest).collect();
-    web.catalog
-        .begin_browser_session(&session, &replaced)
-        .await?;
+    web.catalog.begin_browser_session(&session, &replaced).await?;
     let own = format!("{}.{reference}", URL_SAFE_NO_PAD.encode(project.as_str()));
     let others = others.iter().map(|(part, _)| part.text);
     let all = [own.as_str()].into_iter().chain(others);
@@ -291,10 +268,7 @@ mod tests {
         let parts = std::iter::repeat_n(part.as_str(), 20);
         let value = joined(["newest.r"].into_iter().chain(parts));
         assert!(value.len() <= MAX_BYTES && value.starts_with("newest.r~p"));
-        assert_eq!(
-            joined(std::iter::repeat_n("a.b", 20)).matches('~').count(),
-            11
-        );
+        assert_eq!(joined(std::iter::repeat_n("a.b", 20)).matches('~').count(), 11);
     }
 
     #[derive(Debug)]

@@ -214,9 +214,8 @@ mod tests {
     #[test]
     fn a_flood_of_refusals_is_a_few_log_lines_and_the_number_of_those_left_out() {
         let throttle = Throttle::default();
-        let lines: Vec<_> = (0..1_000)
-            .filter_map(|_| throttle.line(Reason::WrongSecret, NOW))
-            .collect();
+        let lines: Vec<_> =
+            (0..1_000).filter_map(|_| throttle.line(Reason::WrongSecret, NOW)).collect();
         assert_eq!(lines, [0; MAX_LINES as usize]);
         // Another kind of refusal is not hidden by the flood, and says how much there was.
         assert_eq!(throttle.line(Reason::Last, NOW), Some(970));
@@ -228,11 +227,7 @@ mod tests {
     fn a_short_secret_is_compared_in_a_blocked_network_only_where_it_was_accepted_before() {
         let (throttle, target) = (Throttle::default(), Target::Administrator);
         let client = ClientAddress::in_request(&axum::http::Extensions::new());
-        let attempt = Attempt {
-            client,
-            request_id: None,
-            public_key: None,
-        };
+        let attempt = Attempt { client, request_id: None, public_key: None };
         let compares = |secret, now| throttle.may_compare(&target, client, secret, now);
         assert!(compares("short", NOW));
         for _ in 0..MAX_FAILURES {

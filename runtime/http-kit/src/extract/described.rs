@@ -36,8 +36,7 @@ fn schema<T: ToSchema + 'static>() -> Option<Arc<Schema>> {
     // What is guarded is whole between any two statements, also after a panic.
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let made = kept.entry(TypeId::of::<T>());
-    made.or_insert_with(|| compiled::<T>().map(Arc::new))
-        .clone()
+    made.or_insert_with(|| compiled::<T>().map(Arc::new)).clone()
 }
 
 fn compiled<T: ToSchema>() -> Option<Schema> {
@@ -63,10 +62,7 @@ fn issues(fault: Fault) -> Vec<Issue> {
             let names = names.iter().take(MAX_LISTED);
             names.map(|name| below(name, "unknown field")).collect()
         }
-        Kind::Other => vec![Issue {
-            message: fault.message,
-            path: fault.path,
-        }],
+        Kind::Other => vec![Issue { message: fault.message, path: fault.path }],
     }
 }
 
@@ -95,10 +91,7 @@ mod tests {
     fn every_missing_and_wrong_field_is_named_at_once() {
         let all = all_issues::<Queue>(br#"{"scoreConfigIds":["a",1]}"#, first());
         let text = format!("{all:?}");
-        for part in [
-            r#"[String("name")]"#,
-            r#"[String("scoreConfigIds"), Number(1)]"#,
-        ] {
+        for part in [r#"[String("name")]"#, r#"[String("scoreConfigIds"), Number(1)]"#] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

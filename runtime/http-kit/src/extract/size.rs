@@ -39,10 +39,7 @@ impl Size {
                 _ => {}
             }
         }
-        Self {
-            n_values,
-            n_members,
-        }
+        Self { n_values, n_members }
     }
 
     const fn n_bytes(self, n_text_bytes: usize) -> usize {
@@ -79,10 +76,7 @@ mod tests {
             (r#"{"a":1,"b":[{},"x,:[{\",\\"]}"#, 6, 2),
             ("[[[[", 5, 0),
         ] {
-            let size = Size {
-                n_values,
-                n_members,
-            };
+            let size = Size { n_values, n_members };
             assert_eq!(Size::of(json.as_bytes()), size, "{json}");
         }
     }
@@ -96,10 +90,9 @@ mod tests {
                 _ => 0,
             }
         }
-        for json in [
-            r#"[1,[],{},[[]],{"a":{"b":[null,true]}}]"#,
-            r#"{"a":[1,2,{"c":"d,e"}],"f":1.5e3}"#,
-        ] {
+        for json in
+            [r#"[1,[],{},[[]],{"a":{"b":[null,true]}}]"#, r#"{"a":[1,2,{"c":"d,e"}],"f":1.5e3}"#]
+        {
             let tree: Value = serde_json::from_str(json).unwrap();
             assert!(count(&tree) <= Size::of(json.as_bytes()).n_values, "{json}");
         }

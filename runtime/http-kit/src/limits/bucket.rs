@@ -33,9 +33,7 @@ impl Bucket {
     /// Gives back what the time since the last look earned. A clock that was set back earns nothing.
     fn earn(&mut self, limit: u32, now: Timestamp) {
         let elapsed = u64::try_from(now.micros_since(self.at)).unwrap_or(0);
-        self.debt = self
-            .debt
-            .saturating_sub(elapsed.saturating_mul(limit.into()));
+        self.debt = self.debt.saturating_sub(elapsed.saturating_mul(limit.into()));
         self.at = now;
     }
 
@@ -112,23 +110,11 @@ mod tests {
         let buckets = Buckets::default();
         let first: Vec<_> = (0..4).map(|_| take(&buckets, 1, 3, 0)).collect();
         assert_eq!(first, [Ok(2), Ok(1), Ok(0), Err(20)]);
-        assert_eq!(
-            take(&buckets, 1, 3, 19_999),
-            Err(1),
-            "refusals cost nothing"
-        );
+        assert_eq!(take(&buckets, 1, 3, 19_999), Err(1), "refusals cost nothing");
         assert_eq!(take(&buckets, 1, 3, 20_000), Ok(0));
         assert_eq!(take(&buckets, 1, 3, 20_000), Err(20));
-        assert_eq!(
-            take(&buckets, 1, 3, 10_000_000),
-            Ok(2),
-            "never more than the allowance"
-        );
-        assert_eq!(
-            take(&buckets, 2, 3, 0),
-            Ok(2),
-            "keys do not know each other"
-        );
+        assert_eq!(take(&buckets, 1, 3, 10_000_000), Ok(2), "never more than the allowance");
+        assert_eq!(take(&buckets, 2, 3, 0), Ok(2), "keys do not know each other");
     }
 
     #[test]

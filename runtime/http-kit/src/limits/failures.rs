@@ -61,10 +61,7 @@ impl<K: Eq + Hash> Failures<K> {
             record.failed_at.push(now);
             let is_blocked = limit <= record.failed_at.len();
             if is_blocked {
-                *record = Record {
-                    blocked_at: Some(now),
-                    ..Record::default()
-                };
+                *record = Record { blocked_at: Some(now), ..Record::default() };
             }
             is_blocked
         })
@@ -94,11 +91,7 @@ mod tests {
         assert_eq!(failures.blocked_for(&1, at(169_998)), Some(1));
         assert_eq!(failures.blocked_for(&1, at(169_999)), None);
         assert_eq!(failures.blocked_for(&2, at(109_999)), None);
-        assert_eq!(
-            [170_000, 170_001].map(count),
-            [false; 2],
-            "all of it is there again"
-        );
+        assert_eq!([170_000, 170_001].map(count), [false; 2], "all of it is there again");
         assert!(count(170_002));
     }
 

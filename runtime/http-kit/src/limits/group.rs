@@ -63,12 +63,7 @@ pub struct Limits(pub(super) Buckets<(Group, CountedKey)>);
 
 /// Whether anything is limited at all.
 pub fn are_on(limits: &RateLimits) -> bool {
-    let groups = [
-        Group::Ingestion,
-        Group::Datasets,
-        Group::Metrics,
-        Group::Api,
-    ];
+    let groups = [Group::Ingestion, Group::Datasets, Group::Metrics, Group::Api];
     groups.iter().any(|group| group.limit(limits) > 0)
 }
 
@@ -80,46 +75,18 @@ mod tests {
     fn endpoints_are_counted_in_the_group_of_their_resource() {
         for (method, path, group) in [
             (Method::POST, "/v1/traces", Some(Group::Ingestion)),
-            (
-                Method::POST,
-                "/api/public/otel/v1/traces",
-                Some(Group::Ingestion),
-            ),
-            (
-                Method::POST,
-                "/api/public/ingestion",
-                Some(Group::Ingestion),
-            ),
+            (Method::POST, "/api/public/otel/v1/traces", Some(Group::Ingestion)),
+            (Method::POST, "/api/public/ingestion", Some(Group::Ingestion)),
             (Method::POST, "/api/public/scores", Some(Group::Ingestion)),
             (Method::PATCH, "/api/public/spans", Some(Group::Ingestion)),
             (Method::GET, "/api/public/v3/scores", Some(Group::Api)),
             (Method::GET, "/api/public/traces/a", Some(Group::Api)),
-            (
-                Method::POST,
-                "/api/public/v2/datasets",
-                Some(Group::Datasets),
-            ),
-            (
-                Method::GET,
-                "/api/public/datasets/a/runs",
-                Some(Group::Datasets),
-            ),
-            (
-                Method::GET,
-                "/api/public/dataset-items",
-                Some(Group::Datasets),
-            ),
+            (Method::POST, "/api/public/v2/datasets", Some(Group::Datasets)),
+            (Method::GET, "/api/public/datasets/a/runs", Some(Group::Datasets)),
+            (Method::GET, "/api/public/dataset-items", Some(Group::Datasets)),
             (Method::GET, "/api/public/v2/metrics", Some(Group::Metrics)),
-            (
-                Method::GET,
-                "/api/public/metrics/daily",
-                Some(Group::Metrics),
-            ),
-            (
-                Method::GET,
-                "/api/public/unstable/dashboards",
-                Some(Group::Api),
-            ),
+            (Method::GET, "/api/public/metrics/daily", Some(Group::Metrics)),
+            (Method::GET, "/api/public/unstable/dashboards", Some(Group::Api)),
             (Method::GET, "/api/v1/plugins", Some(Group::Api)),
             (Method::GET, "/api/public/v2/prompts/a%2Fb", None),
             (Method::GET, "/api/v1/prompts/protected-labels", None),

@@ -41,9 +41,8 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 pub async fn keep(State(web): State<Web>, request: Request, next: Next) -> Response {
     let group = Group::of(request.method(), request.uri().path());
     let limits = &web.config.limits;
-    let Some((group, limit)) = group
-        .map(|group| (group, group.limit(limits)))
-        .filter(|(_, limit)| *limit > 0)
+    let Some((group, limit)) =
+        group.map(|group| (group, group.limit(limits))).filter(|(_, limit)| *limit > 0)
     else {
         return next.run(request).await;
     };
@@ -53,10 +52,7 @@ pub async fn keep(State(web): State<Web>, request: Request, next: Next) -> Respo
         return next.run(request).await;
     };
     let now = web.clock.now();
-    let taken = web
-        .limits
-        .0
-        .take((group, key), limit, now, |(group, _)| group.limit(limits));
+    let taken = web.limits.0.take((group, key), limit, now, |(group, _)| group.limit(limits));
     let mut response = match taken.retry_after_seconds {
         None => next.run(request).await,
         Some(seconds) => refuse(&request, refusal(group, &taken, seconds)),

@@ -129,9 +129,7 @@ pub async fn probe(
     bucket: &dyn ObjectStore,
 ) -> object_store::Result<()> {
     let path = path(settings, project, PROBE)?;
-    bucket
-        .put(&path, "Exports are written here.\n".into())
-        .await?;
+    bucket.put(&path, "Exports are written here.\n".into()).await?;
     Ok(())
 }
 

@@ -109,13 +109,7 @@ impl File {
             false => Bytes::Plain(Vec::new()),
         };
         let names: Vec<Value> = columns.iter().map(|name| name.as_str().into()).collect();
-        let mut file = Self {
-            file_type,
-            columns,
-            bytes,
-            n_rows: 0,
-            n_bytes: 0,
-        };
+        let mut file = Self { file_type, columns, bytes, n_rows: 0, n_bytes: 0 };
         match file_type {
             FileType::Json => file.put(b"[")?,
             FileType::Csv => file.put(line(names.iter()).as_bytes())?,
@@ -201,20 +195,15 @@ mod tests {
 
     #[test]
     fn rows_read_back_from_each_kind_of_file() {
-        let rows = [
-            [json!("a,\"b\"\nc"), json!(["x", "y"])],
-            [json!("plain"), Value::Null],
-        ];
+        let rows = [[json!("a,\"b\"\nc"), json!(["x", "y"])], [json!("plain"), Value::Null]];
         for is_compressed in [false, true] {
             let text = made(FileType::Json, is_compressed, &rows);
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read[0]["id"], "a,\"b\"\nc");
             assert_eq!(read[1], json!({ "id": "plain", "tags": null }));
             let lines = made(FileType::Jsonl, is_compressed, &rows);
-            let read: Vec<Value> = lines
-                .lines()
-                .map(|line| serde_json::from_str(line).unwrap())
-                .collect();
+            let read: Vec<Value> =
+                lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert_eq!((read.len(), &read[0]["tags"]), (2, &json!(["x", "y"])));
             let table = made(FileType::Csv, is_compressed, &rows);
             let expected = "id,tags\r\n\"a,\"\"b\"\"\nc\",\"[\"\"x\"\",\"\"y\"\"]\"\r\nplain,\r\n";

@@ -107,11 +107,7 @@ pub async fn round(app: &App) {
 async fn next(app: &App, shutdown: &CancellationToken) -> bool {
     let now = app.clock.now();
     let fence = fence(app);
-    let claimed = app
-        .store
-        .catalog
-        .claim_blob_export(fence, now.plus_millis(LEASE_MS), now)
-        .await;
+    let claimed = app.store.catalog.claim_blob_export(fence, now.plus_millis(LEASE_MS), now).await;
     let export = match claimed {
         Ok(Some(export)) => export,
         Ok(None) => return false,
@@ -121,10 +117,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> bool {
             return false;
         }
     };
-    let lease = ExportLease {
-        project: export.project.clone(),
-        fence,
-    };
+    let lease = ExportLease { project: export.project.clone(), fence };
     // The lane serves all exports: a fault in one is that one's failure.
     let writing = AssertUnwindSafe(write(app, &export, &lease, now)).catch_unwind();
     let settled = tokio::select! {
@@ -162,10 +155,7 @@ async fn settle(
                 true => Ok(()),
                 false => {
                     let now = app.clock.now();
-                    app.store
-                        .catalog
-                        .release_blob_export(lease, Some(now))
-                        .await
+                    app.store.catalog.release_blob_export(lease, Some(now)).await
                 }
             };
         }
@@ -176,14 +166,9 @@ async fn settle(
     let n_failures = export.state.n_failures;
     tracing::warn!(project.id = %lease.project, reason, n_failures, "an export failed and is tried again");
     let wait = FIRST_WAIT_MS << n_failures.min(10);
-    let wait = wait
-        .min(LAST_WAIT_MS)
-        .min(export.settings.frequency.as_millis());
+    let wait = wait.min(LAST_WAIT_MS).min(export.settings.frequency.as_millis());
     let now = app.clock.now();
-    app.store
-        .catalog
-        .fail_blob_export(lease, &reason, now, now.plus_millis(wait))
-        .await
+    app.store.catalog.fail_blob_export(lease, &reason, now, now.plus_millis(wait)).await
 }
 
 /// What was written in one turn.
@@ -207,18 +192,10 @@ async fn write(
     let to = to.unwrap_or_else(|| Timestamp::from_millis(now.as_millis() - LAG_MS));
     if let Some(from) = from.filter(|from| to <= *from) {
         let next = from.plus_millis(LAG_MS + 1);
-        app.store
-            .catalog
-            .finish_blob_export(lease, None, next)
-            .await?;
-        return Ok(Written {
-            n_rows: 0,
-            is_whole: true,
-        });
+        app.store.catalog.finish_blob_export(lease, None, next).await?;
+        return Ok(Written { n_rows: 0, is_whole: true });
     }
-    let secret = app
-        .vault
-        .unseal(&SealedAt::Export.owner(&export.project), &export.secret)?;
+    let secret = app.vault.unseal(&SealedAt::Export.owner(&export.project), &export.secret)?;
     let mut writing = Writing {
         app,
         settings,
@@ -237,24 +214,14 @@ async fn write(
         writing.advance().await?;
         if 0 < writing.place.n_files {
             let n_rows = writing.n_rows;
-            return Ok(Written {
-                n_rows,
-                is_whole: false,
-            });
+            return Ok(Written { n_rows, is_whole: false });
         }
     }
     // From the begin of the window's first turn; this one may be a late one.
     let next = to.plus_millis(LAG_MS + settings.frequency.as_millis());
-    let is_ours = app
-        .store
-        .catalog
-        .finish_blob_export(lease, Some(to), next)
-        .await?;
+    let is_ours = app.store.catalog.finish_blob_export(lease, Some(to), next).await?;
     match is_ours {
-        true => Ok(Written {
-            n_rows: writing.n_rows,
-            is_whole: true,
-        }),
+        true => Ok(Written { n_rows: writing.n_rows, is_whole: true }),
         false => Err(Failure::Lost),
     }
 }
@@ -321,10 +288,9 @@ impl Writing<'_> {
         };
         upload.shutdown().await?;
         self.place = match end {
-            End::OfTable => ExportPlace {
-                n_tables: self.place.n_tables + 1,
-                ..ExportPlace::default()
-            },
+            End::OfTable => {
+                ExportPlace { n_tables: self.place.n_tables + 1, ..ExportPlace::default() }
+            }
             End::OfFile(last) => ExportPlace {
                 n_tables: self.place.n_tables,
                 n_files: self.place.n_files + 1,

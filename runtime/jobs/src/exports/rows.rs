@@ -62,15 +62,8 @@ const GROUPS: [(&str, &[&str], &[&str]); 11] = [
     ("tools", &["calledToolNames"], &["calledToolNames"]),
     ("trace_context", &[], &["tags", "release", "traceName"]),
 ];
-const CORE: &[&str] = &[
-    "id",
-    "traceId",
-    "projectId",
-    "parentObservationId",
-    "type",
-    "startTime",
-    "endTime",
-];
+const CORE: &[&str] =
+    &["id", "traceId", "projectId", "parentObservationId", "type", "startTime", "endTime"];
 const TIME: &[&str] = &["completionStartTime", "createdAt", "updatedAt"];
 const PROMPT: &[&str] = &["promptId", "promptName", "promptVersion"];
 const METRICS: &[&str] = &["latency", "timeToFirstToken"];
@@ -162,12 +155,9 @@ impl Table {
         match source {
             ExportSource::Older => &[Self::Traces, Self::Observations, Self::Scores],
             ExportSource::ObservationsV2 => &[Self::ObservationsV2, Self::Scores],
-            ExportSource::Both => &[
-                Self::Traces,
-                Self::Observations,
-                Self::ObservationsV2,
-                Self::Scores,
-            ],
+            ExportSource::Both => {
+                &[Self::Traces, Self::Observations, Self::ObservationsV2, Self::Scores]
+            }
         }
     }
 
@@ -191,12 +181,10 @@ impl Table {
         match self {
             Self::Traces => TRACE.to_vec(),
             Self::Scores => SCORE.to_vec(),
-            Self::Observations => chosen
-                .flat_map(|(_, older, _)| older.iter().copied())
-                .collect(),
-            Self::ObservationsV2 => chosen
-                .flat_map(|(_, _, newer)| newer.iter().copied())
-                .collect(),
+            Self::Observations => chosen.flat_map(|(_, older, _)| older.iter().copied()).collect(),
+            Self::ObservationsV2 => {
+                chosen.flat_map(|(_, _, newer)| newer.iter().copied()).collect()
+            }
         }
     }
 
@@ -209,9 +197,7 @@ impl Table {
     /// Whether rows carry what senders put in, which may be long.
     pub(super) fn has_content(self, settings: &ExportSettings) -> bool {
         let fields = self.fields(settings);
-        ["input", "metadata"]
-            .iter()
-            .any(|field| fields.contains(field))
+        ["input", "metadata"].iter().any(|field| fields.contains(field))
     }
 
     /// What changed in the window after a place.
@@ -224,11 +210,7 @@ impl Table {
         settings: &ExportSettings,
         asked: Asked<'_>,
     ) -> Result<Rows, perpend_db::Error> {
-        let Read {
-            views,
-            last,
-            is_full,
-        } = match self {
+        let Read { views, last, is_full } = match self {
             Self::Traces => trace_views(app, asked).await?,
             Self::Scores => score_views(app, asked).await?,
             Self::Observations | Self::ObservationsV2 => {
@@ -240,11 +222,7 @@ impl Table {
             let mut take = |field: &&str| view.get_mut(*field).map(Value::take).unwrap_or_default();
             fields.iter().map(&mut take).collect()
         });
-        Ok(Rows {
-            values: values.collect(),
-            last,
-            is_full,
-        })
+        Ok(Rows { values: values.collect(), last, is_full })
     }
 
     async fn observation_views(
@@ -284,11 +262,7 @@ impl Table {
             view["metadata"] = metadata;
             view
         });
-        Ok(Read {
-            views: views.collect(),
-            last,
-            is_full,
-        })
+        Ok(Read { views: views.collect(), last, is_full })
     }
 }
 
@@ -303,25 +277,17 @@ struct Read {
 
 async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Error> {
     let read =
-        app.store
-            .telemetry
-            .changed_traces(asked.project, asked.window, asked.after, asked.limit);
+        app.store.telemetry.changed_traces(asked.project, asked.window, asked.after, asked.limit);
     let (read, is_cut) = read.await?;
     let last = read.last().map(|(place, _)| place.clone());
     let is_full = is_cut || read.len() == asked.limit as usize;
     let view = |(_, stored)| json!(Trace::new(asked.project, stored, Shown::ALL));
-    Ok(Read {
-        views: read.into_iter().map(view).collect(),
-        last,
-        is_full,
-    })
+    Ok(Read { views: read.into_iter().map(view).collect(), last, is_full })
 }
 
 async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Error> {
     let read =
-        app.store
-            .telemetry
-            .changed_scores(asked.project, asked.window, asked.after, asked.limit);
+        app.store.telemetry.changed_scores(asked.project, asked.window, asked.after, asked.limit);
     let (read, is_cut) = read.await?;
     let scores = || read.iter().map(|(_, score)| score);
     let categories = Categories::of(&app.store.catalog, asked.project, scores()).await?;

@@ -112,16 +112,10 @@ fn retry_after_closes_the_gate_for_everyone() {
 
 #[test]
 fn what_the_provider_says_is_left_caps_the_bucket() {
-    let left = |n, reset| Left {
-        n,
-        reset: Some(Duration::from_secs(reset)),
-    };
+    let left = |n, reset| Left { n, reset: Some(Duration::from_secs(reset)) };
     let mut gate = Gate::new(8);
     assert_eq!(gate.start(0.0), Verdict::Go);
-    let remaining = Remaining {
-        requests: Some(left(1, 20)),
-        tokens: None,
-    };
+    let remaining = Remaining { requests: Some(left(1, 20)), tokens: None };
     gate.remaining(0.0, remaining);
     assert_eq!(gate.start(0.0), Verdict::Go);
     assert_eq!(gate.start(0.0), Verdict::Go, "no bucket, nothing to cap");
@@ -131,10 +125,7 @@ fn what_the_provider_says_is_left_caps_the_bucket() {
     assert_eq!(gate.start(2.0), Verdict::Go);
     assert_eq!(gate.start(3.0), Verdict::At(21.0));
     assert_eq!(gate.start(21.0), Verdict::Go);
-    let tokens = Remaining {
-        requests: None,
-        tokens: Some(left(199, 10)),
-    };
+    let tokens = Remaining { requests: None, tokens: Some(left(199, 10)) };
     gate.remaining(22.0, tokens);
     assert_eq!(gate.start(23.0), Verdict::Go, "enough for one request");
     assert_eq!(gate.start(24.0), Verdict::At(32.0));

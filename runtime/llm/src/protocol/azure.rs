@@ -58,10 +58,7 @@ fn address(endpoint: &Endpoint, model: &str, ending: &[&str]) -> Result<Url, Fai
     }
     let version = endpoint.api_version.as_ref().or(version.as_ref());
     let version = version.map_or(API_VERSION, String::as_str).to_owned();
-    url.query_pairs_mut()
-        .clear()
-        .extend_pairs(others)
-        .append_pair("api-version", &version);
+    url.query_pairs_mut().clear().extend_pairs(others).append_pair("api-version", &version);
     Ok(wire::with_path(url, &path))
 }
 

@@ -127,9 +127,7 @@ fn contents<'m>(
         }
     }
     let turns = turns.into_iter();
-    Ok(turns
-        .map(|(role, parts)| json!({ "role": role, "parts": parts }))
-        .collect())
+    Ok(turns.map(|(role, parts)| json!({ "role": role, "parts": parts })).collect())
 }
 
 fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
@@ -402,11 +400,7 @@ struct Embedding {
 pub(super) fn embeddings(body: Value) -> Result<Embeddings, String> {
     let answer: EmbeddingAnswer = wire::read(body)?;
     Ok(Embeddings {
-        vectors: answer
-            .embeddings
-            .into_iter()
-            .map(|one| one.values)
-            .collect(),
+        vectors: answer.embeddings.into_iter().map(|one| one.values).collect(),
         usage: None,
         model: None,
     })

@@ -148,9 +148,7 @@ pub(crate) fn answer(endpoint: &Endpoint, request: &Value) -> Result<MockAnswer,
         })
     };
     let said = messages.into_iter().flatten();
-    let turn = 1 + said
-        .filter(|message| message["role"] == "assistant")
-        .count();
+    let turn = 1 + said.filter(|message| message["role"] == "assistant").count();
     let matches = |rule: &&Rule| {
         rule.contains.as_ref().is_none_or(says) && rule.turn.is_none_or(|own| own == turn)
     };
@@ -206,14 +204,11 @@ fn embeddings(texts: &[Value]) -> MockAnswer {
     let vector = |text: &Value| {
         let digest = Sha256::digest(text.as_str().unwrap_or_default());
         let numbers = digest.iter().take(DIMENSIONS);
-        numbers
-            .map(|byte| f32::from(*byte) / 127.5 - 1.0)
-            .collect::<Vec<_>>()
+        numbers.map(|byte| f32::from(*byte) / 127.5 - 1.0).collect::<Vec<_>>()
     };
     let entries = texts.iter().enumerate();
-    let data: Vec<_> = entries
-        .map(|(at, text)| json!({ "index": at, "embedding": vector(text) }))
-        .collect();
+    let data: Vec<_> =
+        entries.map(|(at, text)| json!({ "index": at, "embedding": vector(text) })).collect();
     MockAnswer {
         latency: Duration::ZERO,
         status: 200,

@@ -187,9 +187,7 @@ pub(super) fn body(
 /// Servers without keys get none.
 pub(super) fn bearer(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let key = Some(endpoint.key.expose()).filter(|key| !key.is_empty());
-    key.map(|key| ("authorization", format!("Bearer {key}")))
-        .into_iter()
-        .collect()
+    key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
 }
 
 fn is_vendor(base: &Url) -> bool {
@@ -284,10 +282,7 @@ impl From<Token> for TokenLogprob {
             token: token.token,
             logprob: token.logprob,
             alternatives: alternatives
-                .map(|other| TokenAlternative {
-                    token: other.token,
-                    logprob: other.logprob,
-                })
+                .map(|other| TokenAlternative { token: other.token, logprob: other.logprob })
                 .collect(),
         }
     }
@@ -318,12 +313,8 @@ struct CompletionDetails {
 
 impl From<Counted> for Usage {
     fn from(counted: Counted) -> Self {
-        let cached = counted
-            .prompt_tokens_details
-            .and_then(|of| of.cached_tokens);
-        let reasoning = counted
-            .completion_tokens_details
-            .and_then(|of| of.reasoning_tokens);
+        let cached = counted.prompt_tokens_details.and_then(|of| of.cached_tokens);
+        let reasoning = counted.completion_tokens_details.and_then(|of| of.reasoning_tokens);
         Self {
             input: counted.prompt_tokens,
             cached_input: cached.unwrap_or_default(),
@@ -347,11 +338,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
         finish: finish(choice.finish_reason.as_deref()),
         refusal: choice.message.refusal.filter(|refusal| !refusal.is_empty()),
         usage: answer.usage.map(Usage::from),
-        logprobs: logprobs
-            .into_iter()
-            .flatten()
-            .map(TokenLogprob::from)
-            .collect(),
+        logprobs: logprobs.into_iter().flatten().map(TokenLogprob::from).collect(),
         model: answer.model,
     })
 }
@@ -457,10 +444,7 @@ mod tests {
             "usage": { "prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": null, "cost": 0.25 },
         });
         let reply = reply(body).unwrap();
-        assert_eq!(
-            (reply.text.as_str(), reply.finish),
-            ("ab", FinishReason::Stop)
-        );
+        assert_eq!((reply.text.as_str(), reply.finish), ("ab", FinishReason::Stop));
         assert_eq!(reply.usage.unwrap().cost_usd, Some(0.25));
         let body = json!({
             "choices": [{ "message": { "content": "a" }, "logprobs": { "content": [{ "logprob": null }] } }],

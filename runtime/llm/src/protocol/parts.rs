@@ -42,18 +42,11 @@ pub(super) fn encoded<'a>(
         MediaKind::File => true,
     };
     if !fits {
-        let message = format!(
-            "the medium {id:?} is {}, which is no {}",
-            medium.content_type,
-            kind.name()
-        );
+        let message =
+            format!("the medium {id:?} is {}, which is no {}", medium.content_type, kind.name());
         return Err(Failure::new(Class::InvalidInput, message));
     }
-    Ok(Encoded {
-        kind,
-        content_type: &medium.content_type,
-        base64: STANDARD.encode(&medium.bytes),
-    })
+    Ok(Encoded { kind, content_type: &medium.content_type, base64: STANDARD.encode(&medium.bytes) })
 }
 
 /// A part that a protocol has no place for.

@@ -140,9 +140,7 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
         stop: &ask.params.stop,
         top_logprobs,
         include: top_logprobs.map(|_| ["message.output_text.logprobs"]),
-        text: native
-            .or(json_mode)
-            .map(|format| json!({ "format": format })),
+        text: native.or(json_mode).map(|format| json!({ "format": format })),
         tool_choice: tool
             .as_ref()
             .map(|_| json!({ "type": "function", "name": REPLY }))
@@ -230,9 +228,7 @@ struct OutputDetails {
 impl From<Counted> for Usage {
     fn from(counted: Counted) -> Self {
         let cached = counted.input_tokens_details.and_then(|of| of.cached_tokens);
-        let reasoning = counted
-            .output_tokens_details
-            .and_then(|of| of.reasoning_tokens);
+        let reasoning = counted.output_tokens_details.and_then(|of| of.reasoning_tokens);
         Self {
             input: counted.input_tokens,
             cached_input: cached.unwrap_or_default(),
@@ -266,11 +262,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
             // Remarks before the answer.
             Item::Message { phase, .. } if phase.as_deref() == Some("commentary") => {}
             Item::Message { content, .. } => content.into_iter().for_each(|part| reply.add(part)),
-            Item::FunctionCall {
-                call_id,
-                name,
-                arguments,
-            } => reply.calls.push(ToolCall {
+            Item::FunctionCall { call_id, name, arguments } => reply.calls.push(ToolCall {
                 id: call_id.unwrap_or_default(),
                 name,
                 arguments: parts::called_with(arguments),

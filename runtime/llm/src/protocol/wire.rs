@@ -40,8 +40,7 @@ pub(crate) struct Ask<'a> {
 impl Ask<'_> {
     /// The schema, where the provider is to enforce it.
     pub(crate) fn native(&self) -> Option<&Wanted> {
-        self.wanted
-            .filter(|_| self.structure == Structure::JsonSchema)
+        self.wanted.filter(|_| self.structure == Structure::JsonSchema)
     }
 
     /// The schema, where it is that of a tool.
@@ -135,14 +134,9 @@ pub(crate) fn base(endpoint: &Endpoint, vendor: &str, model: &str) -> Result<Url
 pub(crate) fn segments(url: &Url) -> Vec<String> {
     let segments = url.path_segments().into_iter().flatten();
     let decoded = |segment: &str| {
-        percent_encoding::percent_decode_str(segment)
-            .decode_utf8_lossy()
-            .into_owned()
+        percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
     };
-    segments
-        .filter(|segment| !segment.is_empty())
-        .map(decoded)
-        .collect()
+    segments.filter(|segment| !segment.is_empty()).map(decoded).collect()
 }
 
 /// The address with another path.
@@ -157,13 +151,7 @@ pub(crate) fn with_path(mut url: Url, segments: &[String]) -> Url {
 /// The address with more of a path, unless it ends that way already.
 pub(crate) fn ending_in(url: Url, ending: &[&str]) -> Url {
     let mut path = segments(&url);
-    if !path
-        .iter()
-        .map(String::as_str)
-        .rev()
-        .take(ending.len())
-        .eq(ending.iter().rev().copied())
-    {
+    if !path.iter().map(String::as_str).rev().take(ending.len()).eq(ending.iter().rev().copied()) {
         path.extend(ending.iter().map(|&segment| segment.to_owned()));
     }
     with_path(url, &path)
@@ -174,10 +162,7 @@ pub(crate) fn body(body: &impl serde::Serialize, rest: &Map<String, Value>) -> V
     // The structs here have string keys only: they always become objects.
     let mut body = serde_json::to_value(body).unwrap_or_default();
     if let Value::Object(members) = &mut body {
-        members.extend(
-            rest.iter()
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
+        members.extend(rest.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
     body
 }

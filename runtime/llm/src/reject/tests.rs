@@ -5,13 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn rejected(status: u16, body: &str, sent: &Value) -> Rejected {
-    classify(&Answer {
-        model: "m",
-        status,
-        retry_after: None,
-        body,
-        sent,
-    })
+    classify(&Answer { model: "m", status, retry_after: None, body, sent })
 }
 
 /// Status, body, and the expected class.
@@ -26,11 +20,7 @@ fn check(cases: &[(u16, &str, &str)]) {
 #[test]
 fn errors_about_the_account_get_the_class_that_the_scheduler_acts_on() {
     let cases = [
-        (
-            429,
-            r#"{"error":{"message":"Rate limit reached","type":"requests"}}"#,
-            "rate_limited",
-        ),
+        (429, r#"{"error":{"message":"Rate limit reached","type":"requests"}}"#, "rate_limited"),
         (
             529,
             r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
@@ -52,11 +42,7 @@ fn errors_about_the_account_get_the_class_that_the_scheduler_acts_on() {
             r#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API"}}"#,
             "billing_exhausted",
         ),
-        (
-            400,
-            r#"{"error":"Budget has been exceeded! Current cost: 1"}"#,
-            "billing_exhausted",
-        ),
+        (400, r#"{"error":"Budget has been exceeded! Current cost: 1"}"#, "billing_exhausted"),
     ];
     check(&cases);
 }
@@ -158,11 +144,7 @@ fn errors_about_the_request_get_the_class_that_names_its_part() {
             r#"{"detail":[{"loc":["body","temperature"],"msg":"must be at most 1"}]}"#,
             "model_config_invalid",
         ),
-        (
-            400,
-            r#"{"error":{"message":"Please stop sending this"}}"#,
-            "invalid_input",
-        ),
+        (400, r#"{"error":{"message":"Please stop sending this"}}"#, "invalid_input"),
         (400, "", "invalid_input"),
         (409, "", "upstream_unavailable"),
     ];
@@ -182,23 +164,14 @@ fn hints_say_what_to_change() {
     let other_name = Some(Hint::Quirk(Quirk::OtherLimitName));
     let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
     assert_eq!(hint(message, Some("max_tokens")), other_name);
-    assert_eq!(
-        hint("Unrecognized request argument: max_completion_tokens", None),
-        other_name
-    );
+    assert_eq!(hint("Unrecognized request argument: max_completion_tokens", None), other_name);
     assert_eq!(hint("max_tokens is too large: 9", Some("max_tokens")), None);
     assert_eq!(
         hint("Unknown name \"seed\": Cannot find field.", None),
         Some(Hint::Quirk(Quirk::NoSeed))
     );
     let no_logprobs = Some(Hint::Quirk(Quirk::NoLogprobs));
-    assert_eq!(
-        hint(
-            "logprobs are not supported with this model",
-            Some("logprobs")
-        ),
-        no_logprobs
-    );
+    assert_eq!(hint("logprobs are not supported with this model", Some("logprobs")), no_logprobs);
     for message in [
         "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
         "This model does not support tools",
@@ -207,10 +180,7 @@ fn hints_say_what_to_change() {
     ] {
         assert_eq!(hint(message, None), Some(Hint::StepDown), "{message}");
     }
-    assert_eq!(
-        hint("no", Some("response_format.json_schema")),
-        Some(Hint::StepDown)
-    );
+    assert_eq!(hint("no", Some("response_format.json_schema")), Some(Hint::StepDown));
     assert_eq!(hint("Something else", None), None);
 }
 
@@ -226,10 +196,7 @@ fn a_wait_in_the_body_of_google_is_read_and_long_texts_are_cut() {
 
 #[test]
 fn errors_in_good_answers_are_found() {
-    assert_eq!(
-        hidden_status(&json!({ "error": { "code": 429 } })),
-        Some(429)
-    );
+    assert_eq!(hidden_status(&json!({ "error": { "code": 429 } })), Some(429));
     assert_eq!(hidden_status(&json!({ "error": "x" })), Some(502));
     assert_eq!(hidden_status(&json!({ "error": null, "output": [] })), None);
     assert_eq!(hidden_status(&json!({ "choices": [] })), None);

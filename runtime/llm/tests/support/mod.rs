@@ -65,10 +65,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let server = Self {
-            url,
-            asked: asked.clone(),
-        };
+        let server = Self { url, asked: asked.clone() };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -135,11 +132,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut body = vec![0; length?.1.parse().ok()?];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Asked {
-        path,
-        headers,
-        body: serde_json::from_slice(&body).unwrap(),
-    })
+    Some(Asked { path, headers, body: serde_json::from_slice(&body).unwrap() })
 }
 
 async fn act(stream: &mut BufReader<TcpStream>, act: &Act) -> std::io::Result<()> {
@@ -201,10 +194,7 @@ pub(crate) struct Recorder {
 
 impl CallObserver for Recorder {
     fn turn(&self) -> Turn {
-        Turn {
-            priority: self.priority,
-            ..Turn::default()
-        }
+        Turn { priority: self.priority, ..Turn::default() }
     }
 
     fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
@@ -307,10 +297,7 @@ pub(crate) fn mock(config: Value) -> Endpoint {
 }
 
 pub(crate) fn choice(model: &str) -> ModelChoice {
-    ModelChoice {
-        model: model.to_owned(),
-        ..ModelChoice::default()
-    }
+    ModelChoice { model: model.to_owned(), ..ModelChoice::default() }
 }
 
 pub(crate) fn message(role: Role, content: &str) -> Message {
@@ -339,10 +326,7 @@ pub(crate) fn schema() -> Value {
 
 /// [`request`] with [`schema`].
 pub(crate) fn structured() -> CompletionRequest {
-    CompletionRequest {
-        response_schema: Some(schema().to_string()),
-        ..request()
-    }
+    CompletionRequest { response_schema: Some(schema().to_string()), ..request() }
 }
 
 pub(crate) const GOOD: &str = r#"{"reasoning":"fine","score":0.5}"#;
@@ -360,10 +344,7 @@ pub(crate) fn finished(content: &str, reason: &str) -> Act {
 }
 
 pub(crate) fn quick() -> CallLimits {
-    CallLimits {
-        timeout: Duration::from_millis(400),
-        ..CallLimits::default()
-    }
+    CallLimits { timeout: Duration::from_millis(400), ..CallLimits::default() }
 }
 
 /// One call against a server with these acts; nothing that comes out of it may show a secret.
@@ -374,12 +355,8 @@ pub(crate) async fn try_call(
     limits: &CallLimits,
     request: &CompletionRequest,
 ) -> Result<Completion, Failure> {
-    let recorder = Recorder {
-        priority: Priority::Interactive,
-        ..Recorder::default()
-    };
-    llm.complete(endpoint, &choice("m"), limits, request, Arc::new(recorder))
-        .await
+    let recorder = Recorder { priority: Priority::Interactive, ..Recorder::default() };
+    llm.complete(endpoint, &choice("m"), limits, request, Arc::new(recorder)).await
 }
 
 pub(crate) async fn call(
@@ -389,9 +366,7 @@ pub(crate) async fn call(
     request: &CompletionRequest,
 ) -> (Result<Completion, Failure>, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let result = llm
-        .complete(endpoint, &choice("m"), limits, request, recorder.clone())
-        .await;
+    let result = llm.complete(endpoint, &choice("m"), limits, request, recorder.clone()).await;
     let shown = format!("{result:?} {:?} {endpoint:?}", recorder.calls());
     assert!(!shown.contains(KEY) && !shown.contains(HEADER), "{shown}");
     (result, recorder)

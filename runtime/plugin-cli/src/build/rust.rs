@@ -38,9 +38,7 @@ pub(crate) fn build(
         "--message-format=json-render-diagnostics",
     ]);
     // Not one that is shared: the file has the same name in every project.
-    command
-        .arg("--target-dir")
-        .arg(project.dir().join("target"));
+    command.arg("--target-dir").arg(project.dir().join("target"));
     let messages = tool::run(&mut command, progress).map_err(explained)?;
     let built = artifact(&messages, project.dir()).ok_or_else(|| {
         BuildError::Componentize(
@@ -76,9 +74,7 @@ fn artifact(messages: &[u8], dir: &Path) -> Option<PathBuf> {
     let messages = messages.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let own = messages.filter(|message| {
         message["reason"] == "compiler-artifact"
-            && message["manifest_path"]
-                .as_str()
-                .is_some_and(|path| Path::new(path) == manifest)
+            && message["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest)
     });
     own.filter_map(|message| {
         let files = message["filenames"].as_array()?;

@@ -51,10 +51,7 @@ pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<Vec<
         lines = out.lines().map(str::to_owned).collect();
     }
     let first = lines.len().saturating_sub(MAX_LINES_SHOWN);
-    Err(BuildError::ToolFailed {
-        tool,
-        said: lines[first..].join("\n"),
-    })
+    Err(BuildError::ToolFailed { tool, said: lines[first..].join("\n") })
 }
 
 /// Whether it succeeded, its standard output, and the lines of its standard error.
@@ -62,11 +59,8 @@ fn listen(
     command: &mut Command,
     progress: &dyn Progress,
 ) -> io::Result<(bool, Vec<u8>, Vec<String>)> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let missing = || io::Error::other("a pipe is missing");
     let mut stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
@@ -80,9 +74,7 @@ fn listen(
         progress.line(&line);
         said.push(line);
     }
-    let out = reading
-        .join()
-        .map_err(|_| io::Error::other("its output was not read"))??;
+    let out = reading.join().map_err(|_| io::Error::other("its output was not read"))??;
     Ok((child.wait()?.success(), out, said))
 }
 
@@ -96,9 +88,6 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo out; echo wrong >&2; exit 3"]);
         let failed = run(&mut command, &Silent).unwrap_err().to_string();
-        assert!(
-            failed.contains("sh") && failed.contains("wrong"),
-            "{failed}"
-        );
+        assert!(failed.contains("sh") && failed.contains("wrong"), "{failed}");
     }
 }

@@ -174,10 +174,7 @@ pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
             )?,
         ),
         (libc::SYS_ioctl, one_of(1, &[PAGEMAP_SCAN, libc::FIONBIO])?),
-        (
-            libc::SYS_prctl,
-            one_of(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA])?,
-        ),
+        (libc::SYS_prctl, one_of(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA])?),
         (libc::SYS_process_madvise, one_of(0, &[PIDFD_SELF])?),
         // It may end itself.
         (libc::SYS_tgkill, one_of(0, &[own_id])?),
@@ -197,11 +194,8 @@ pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
             ])?],
         ),
     ];
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = [ALWAYS, TRAPPED]
-        .concat()
-        .into_iter()
-        .map(|number| (number, Vec::new()))
-        .collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        [ALWAYS, TRAPPED].concat().into_iter().map(|number| (number, Vec::new())).collect();
     rules.extend(sometimes);
     SeccompFilter::new(
         rules,

@@ -99,9 +99,7 @@ fn limits(role: Role) -> Result<String, String> {
         }
     }
     if refused.is_empty() {
-        Ok(format!(
-            "no core, {n_open} descriptors, files of {file_bytes} bytes"
-        ))
+        Ok(format!("no core, {n_open} descriptors, files of {file_bytes} bytes"))
     } else {
         Err(refused.join(", "))
     }
@@ -110,10 +108,7 @@ fn limits(role: Role) -> Result<String, String> {
 fn at_most(resource: Resource, most: u64) -> io::Result<()> {
     let before = rustix::process::getrlimit(resource);
     let lowest = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
-    let limit = Rlimit {
-        current: lowest(before.current),
-        maximum: lowest(before.maximum),
-    };
+    let limit = Rlimit { current: lowest(before.current), maximum: lowest(before.maximum) };
     Ok(setrlimit(resource, limit)?)
 }
 
@@ -135,10 +130,7 @@ fn other_user() -> Result<Given, String> {
     let how = format!("user {user}");
     if user != own {
         let lacks = format!("user {user} is not its own: other processes may have it too");
-        return Ok(Given {
-            how,
-            lacks: Some(lacks),
-        });
+        return Ok(Given { how, lacks: Some(lacks) });
     }
     // The user has no other process: its threads are these.
     at_most(Resource::Nproc, 256).map_err(|error| format!("nproc: {error}"))?;
@@ -153,11 +145,7 @@ fn switch(id: u32) -> io::Result<()> {
 
 fn no_capabilities() -> Result<String, String> {
     let none = CapabilitySet::empty();
-    let none = CapabilitySets {
-        effective: none,
-        permitted: none,
-        inheritable: none,
-    };
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     // Kernels without ambient capabilities have none to clear.
     let _ = clear_ambient_capability_set();
     set_capabilities(None, none).map_err(|error| error.to_string())?;
@@ -192,10 +180,9 @@ fn landlock() -> Result<Given, String> {
     };
     match status.ruleset {
         RulesetStatus::FullyEnforced => Ok("no files, no network, no signals".to_owned().into()),
-        RulesetStatus::PartiallyEnforced => Ok(Given {
-            how: format!("ABI {version} of 6"),
-            lacks: Some(beyond(version)),
-        }),
+        RulesetStatus::PartiallyEnforced => {
+            Ok(Given { how: format!("ABI {version} of 6"), lacks: Some(beyond(version)) })
+        }
         RulesetStatus::NotEnforced => Err("this kernel enforces none of it".into()),
     }
 }
@@ -211,10 +198,7 @@ fn beyond(abi: i32) -> String {
     ];
     let open = later.iter().filter(|(since, _)| abi < *since);
     let open: Vec<&str> = open.map(|(_, what)| *what).collect();
-    format!(
-        "this kernel has ABI {abi} of 6, which leaves open: {}",
-        open.join(", ")
-    )
+    format!("this kernel has ABI {abi} of 6, which leaves open: {}", open.join(", "))
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -83,55 +83,31 @@ fn seccomp_alone_answers_that_there_is_no_such_call() {
             ("udp", error_of(UdpSocket::bind("127.0.0.1:0"))),
             ("socket inet", call(libc::SYS_socket, socket(libc::AF_INET))),
             ("socket unix", call(libc::SYS_socket, socket(libc::AF_UNIX))),
-            (
-                "socketpair inet",
-                call(libc::SYS_socketpair, socket(libc::AF_INET)),
-            ),
+            ("socketpair inet", call(libc::SYS_socketpair, socket(libc::AF_INET))),
             (
                 "socketpair of datagrams",
-                call(
-                    libc::SYS_socketpair,
-                    [libc::AF_UNIX.into(), libc::SOCK_DGRAM.into(), 0, 0],
-                ),
+                call(libc::SYS_socketpair, [libc::AF_UNIX.into(), libc::SOCK_DGRAM.into(), 0, 0]),
             ),
             ("fork", call(libc::SYS_clone, [process, 0, 0, 0])),
             ("clone3", call(libc::SYS_clone3, [0; 4])),
-            (
-                "new namespace",
-                call(libc::SYS_clone, [libc::CLONE_NEWUSER.into(), 0, 0, 0]),
-            ),
-            (
-                "unshare",
-                call(libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0, 0]),
-            ),
+            ("new namespace", call(libc::SYS_clone, [libc::CLONE_NEWUSER.into(), 0, 0, 0])),
+            ("unshare", call(libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0, 0])),
             ("execve", call(libc::SYS_execve, [0; 4])),
             ("execveat", call(libc::SYS_execveat, [0; 4])),
-            (
-                "ptrace",
-                call(libc::SYS_ptrace, [libc::PTRACE_TRACEME as _, 0, 0, 0]),
-            ),
-            (
-                "read memory",
-                call(libc::SYS_process_vm_readv, [parent, 0, 0, 0]),
-            ),
+            ("ptrace", call(libc::SYS_ptrace, [libc::PTRACE_TRACEME as _, 0, 0, 0])),
+            ("read memory", call(libc::SYS_process_vm_readv, [parent, 0, 0, 0])),
             ("kill", call(libc::SYS_kill, [parent, 0, 0, 0])),
             ("kill itself", call(libc::SYS_kill, [own, 0, 0, 0])),
             ("tgkill", call(libc::SYS_tgkill, [parent, parent, 0, 0])),
             ("set a limit", call(libc::SYS_prlimit64, [0, 0, 1, 0])),
-            (
-                "limits of others",
-                call(libc::SYS_prlimit64, [parent, 0, 0, 0]),
-            ),
+            ("limits of others", call(libc::SYS_prlimit64, [parent, 0, 0, 0])),
             ("bpf", call(libc::SYS_bpf, [0; 4])),
             ("io_uring", call(libc::SYS_io_uring_setup, [1, 0, 0, 0])),
             ("userfaultfd", call(libc::SYS_userfaultfd, [0; 4])),
             ("keyctl", call(libc::SYS_keyctl, [0; 4])),
             ("mount", call(libc::SYS_mount, [0; 4])),
             ("setuid", call(libc::SYS_setresuid, [0, 0, 0, 0])),
-            (
-                "get dumpable",
-                call(libc::SYS_prctl, [libc::PR_GET_DUMPABLE.into(), 0, 0, 0]),
-            ),
+            ("get dumpable", call(libc::SYS_prctl, [libc::PR_GET_DUMPABLE.into(), 0, 0, 0])),
             ("tty", call(libc::SYS_ioctl, [0, libc::TIOCSTI as _, 0, 0])),
         ]
     });
@@ -153,10 +129,7 @@ fn behind_seccomp_a_process_can_do_its_work() {
             .enable_all()
             .build()
             .unwrap();
-        assert_eq!(
-            runtime.block_on(async { tokio::spawn(async { 7 }).await.unwrap() }),
-            7
-        );
+        assert_eq!(runtime.block_on(async { tokio::spawn(async { 7 }).await.unwrap() }), 7);
     });
 }
 
@@ -183,10 +156,7 @@ fn behind_seccomp_open_files_can_be_opened_again_and_measured() {
         ] {
             assert_eq!(error_of(File::open(wrong)), Some(libc::ENOSYS), "{wrong}");
         }
-        assert_eq!(
-            error_of(File::open("/proc/self/fd/4000")),
-            Some(libc::EBADF)
-        );
+        assert_eq!(error_of(File::open("/proc/self/fd/4000")), Some(libc::EBADF));
     });
 }
 

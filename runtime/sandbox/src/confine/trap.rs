@@ -26,11 +26,7 @@ pub(super) fn install() -> io::Result<()> {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut())
     };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 extern "C" fn on_denied(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -64,19 +60,15 @@ unsafe fn answer(denied: &Denied) -> i64 {
             libc::SYS_openat => own_descriptor(second as *const c_char),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => own_descriptor(first as *const c_char),
-            libc::SYS_newfstatat if is_bare(second as *const c_char, fourth) => Some(
-                libc::syscall(libc::SYS_fstat, first as c_int, third as *mut c_void),
-            ),
+            libc::SYS_newfstatat if is_bare(second as *const c_char, fourth) => {
+                Some(libc::syscall(libc::SYS_fstat, first as c_int, third as *mut c_void))
+            }
             _ => None,
         }
     };
     match done {
         None => -i64::from(libc::ENOSYS),
-        Some(-1) => -i64::from(
-            io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EBADF),
-        ),
+        Some(-1) => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EBADF)),
         Some(value) => value,
     }
 }

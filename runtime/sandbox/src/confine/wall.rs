@@ -32,9 +32,5 @@ pub(super) fn wall(name: &str, given: Result<impl Into<Given>, String>) -> Wall 
         Ok(Given { how, lacks }) => (Ok(how), lacks),
         Err(why) => (Err(why), None),
     };
-    Wall {
-        name: name.to_owned(),
-        given,
-        lacks,
-    }
+    Wall { name: name.to_owned(), given, lacks }
 }

@@ -26,15 +26,8 @@ impl Case {
         Self {
             does,
             limit,
-            guest: Guest {
-                evaluate,
-                ..Guest::default()
-            },
-            limits: Limits {
-                cpu_ms: 200,
-                memory_bytes: 16 << 20,
-                ..Limits::default()
-            },
+            guest: Guest { evaluate, ..Guest::default() },
+            limits: Limits { cpu_ms: 200, memory_bytes: 16 << 20, ..Limits::default() },
             class: None,
             says: "",
         }
@@ -83,21 +76,12 @@ pub(crate) fn put(at: u32, value: u32) -> String {
 
 /// The comment of the score: so many bytes from `at`.
 fn comment(at: u32, length: u32) -> String {
-    [
-        put(SCORE + 36, 1),
-        put(SCORE + 40, at),
-        put(SCORE + 44, length),
-    ]
-    .concat()
+    [put(SCORE + 36, 1), put(SCORE + 40, at), put(SCORE + 44, length)].concat()
 }
 
 fn metadata(at: u32, length: usize) -> String {
-    [
-        put(SCORE + 48, 1),
-        put(SCORE + 52, at),
-        put(SCORE + 56, u32::try_from(length).unwrap()),
-    ]
-    .concat()
+    [put(SCORE + 48, 1), put(SCORE + 52, at), put(SCORE + 56, u32::try_from(length).unwrap())]
+        .concat()
 }
 
 /// So many copies of the score, as the answer.
@@ -204,10 +188,7 @@ static IMPORTS: LazyLock<[&str; 4]> =
 
 /// Over every limit of the contract, one by one.
 pub(crate) fn cases() -> Vec<Case> {
-    [time_and_space(), traps(), answers(), scores(), imports()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [time_and_space(), traps(), answers(), scores(), imports()].into_iter().flatten().collect()
 }
 
 fn time_and_space() -> Vec<Case> {
@@ -275,13 +256,9 @@ fn traps() -> Vec<Case> {
 fn answers() -> Vec<Case> {
     let text = |text: String| -> &'static str { leak(text) };
     vec![
-        Case::new(
-            "a comment of 9 MiB",
-            "data of one call",
-            text(comment(0, 9 << 20)),
-        )
-        .pages(160)
-        .ends(FailureClass::OutputLimit, "8388608 bytes"),
+        Case::new("a comment of 9 MiB", "data of one call", text(comment(0, 9 << 20)))
+            .pages(160)
+            .ends(FailureClass::OutputLimit, "8388608 bytes"),
         Case::new(
             "200 scores that share one comment of 112 KiB",
             "data of one call",
@@ -301,12 +278,8 @@ fn answers() -> Vec<Case> {
             text(put(RESULT + 8, 0x0fff_ffff)),
         )
         .ends(FailureClass::InvalidResult, "cannot be read"),
-        Case::new(
-            "a list outside of memory",
-            "-",
-            text(put(RESULT + 4, 0xffff_fff0)),
-        )
-        .ends(FailureClass::InvalidResult, "cannot be read"),
+        Case::new("a list outside of memory", "-", text(put(RESULT + 4, 0xffff_fff0)))
+            .ends(FailureClass::InvalidResult, "cannot be read"),
         Case::new("a result that is neither", "-", text(put(RESULT, 7)))
             .ends(FailureClass::InvalidResult, "cannot be read"),
         Case::new(
@@ -315,11 +288,7 @@ fn answers() -> Vec<Case> {
             text([put(0x20000, 0xfffe_fdfc), comment(0x20000, 4)].concat()),
         )
         .ends(FailureClass::InvalidResult, "utf-8"),
-        Case::new(
-            "a comment of 96 KiB",
-            "comment",
-            text(comment(0x20000, 0x18000)),
-        ),
+        Case::new("a comment of 96 KiB", "comment", text(comment(0x20000, 0x18000))),
     ]
 }
 
@@ -334,11 +303,7 @@ fn scores() -> Vec<Case> {
     ));
     let deep_length = 65 * 5 + 1 + 65;
     vec![
-        wrong(
-            "a score that is NaN",
-            "(f64.store (i32.const 0x610) (f64.const nan))",
-            "finite",
-        ),
+        wrong("a score that is NaN", "(f64.store (i32.const 0x610) (f64.const nan))", "finite"),
         wrong(
             "a score that is infinite",
             "(f64.store (i32.const 0x610) (f64.const inf))",
@@ -354,11 +319,7 @@ fn scores() -> Vec<Case> {
             "(f64.store (i32.const 0x610) (f64.const 1.5))",
             "1.5 is outside 0 to 1",
         ),
-        wrong(
-            "a score of another kind",
-            leak(put(SCORE + 8, 1)),
-            "declared numeric",
-        ),
+        wrong("a score of another kind", leak(put(SCORE + 8, 1)), "declared numeric"),
         wrong(
             "a name that is not declared",
             leak([put(SCORE, 0x160), put(SCORE + 4, 3)].concat()),
@@ -369,23 +330,14 @@ fn scores() -> Vec<Case> {
             leak([put(SCORE, 0x20000), put(SCORE + 4, 257)].concat()),
             "1 to 256 bytes",
         ),
-        wrong(
-            "metadata that is no object",
-            leak(metadata(0x160, 3)),
-            "metadata",
-        ),
+        wrong("metadata that is no object", leak(metadata(0x160, 3)), "metadata"),
         wrong(
             "metadata nested 65 deep",
             leak(metadata(0x20000, deep_length)),
             "nested deeper than 64",
         )
         .fields(deep),
-        wrong(
-            "metadata of 300 KiB",
-            leak(metadata(0x20000, 300 << 10)),
-            "256 KiB",
-        )
-        .pages(16),
+        wrong("metadata of 300 KiB", leak(metadata(0x20000, 300 << 10)), "256 KiB").pages(16),
     ]
 }
 

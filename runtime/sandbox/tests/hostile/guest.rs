@@ -99,24 +99,15 @@ fn data() -> String {
         });
         let _ = writeln!(text, "(data (i32.const {at}) \"{escaped}\")");
     };
-    let words = |words: &[u32]| {
-        words
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect::<Vec<u8>>()
-    };
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     put(0x100, b"acme/guest");
     put(0x110, b"1.0.0");
     put(NAME.0, b"score");
     put(0x130, br#"{"type":"object"}"#);
     put(0x160, b"one");
     put(0x200, &words(&[0x100, 10, 0x110, 5, 0x100, 0, 0x300, 1]));
-    put(
-        0x300,
-        &words(&[
-            0x160, 3, 0x160, 3, 0x160, 0, 0x130, 17, 3, 0x400, 0, 0x400, 1, 0x0100,
-        ]),
-    );
+    put(0x300, &words(&[0x160, 3, 0x160, 3, 0x160, 0, 0x130, 17, 3, 0x400, 0, 0x400, 1, 0x0100]));
     put(0x400, &words(&[NAME.0, NAME.1, NAME.0, 0, 0]));
     put(0x418, &words(&[1, 0]));
     put(0x420, &0.0_f64.to_le_bytes());

@@ -12,10 +12,7 @@ use crate::neighbours::call;
 async fn random_number(bench: &Bench, plugin: &Plugin, seed: u64) -> f64 {
     let mut call = call(Limits::default());
     call.seed = seed;
-    let result = bench
-        .host
-        .evaluate(plugin, call, Arc::new(NothingGranted))
-        .await;
+    let result = bench.host.evaluate(plugin, call, Arc::new(NothingGranted)).await;
     match result.outcome.unwrap()[0].value {
         PluginScoreValue::Numeric(number) => number,
         ref other => unreachable!("{other:?}"),
@@ -24,10 +21,9 @@ async fn random_number(bench: &Bench, plugin: &Plugin, seed: u64) -> f64 {
 
 #[tokio::test]
 async fn random_numbers_follow_from_the_seed() {
-    for (interface, function) in [
-        ("random", "get-random-u64"),
-        ("insecure", "get-insecure-random-u64"),
-    ] {
+    for (interface, function) in
+        [("random", "get-random-u64"), ("insecure", "get-insecure-random-u64")]
+    {
         let imports = format!(
             r#"(import "wasi:random/{interface}@0.2.0" (instance $random
                  (export "{function}" (func (result u64)))))
@@ -50,14 +46,8 @@ async fn random_numbers_follow_from_the_seed() {
         let bench = Bench::new();
         let plugin = bench.plugin(guest.bytes()).await;
         let first = random_number(&bench, &plugin, 7).await;
-        assert_eq!(
-            random_number(&bench, &plugin, 7).await.to_bits(),
-            first.to_bits()
-        );
-        assert_ne!(
-            random_number(&bench, &plugin, 8).await.to_bits(),
-            first.to_bits()
-        );
+        assert_eq!(random_number(&bench, &plugin, 7).await.to_bits(), first.to_bits());
+        assert_ne!(random_number(&bench, &plugin, 8).await.to_bits(), first.to_bits());
     }
 }
 

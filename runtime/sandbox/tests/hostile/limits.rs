@@ -42,11 +42,8 @@ fn each_limit_ends_its_guest_in_its_class_and_no_neighbour_notices() {
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut wrong = Vec::new();
     for case in cases() {
         let hostile = plugin(&host, folder.path(), &case.guest.bytes());
@@ -64,15 +61,9 @@ fn floods_of_text_are_cut_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let log = |limit: &str| {
-        let case = cases()
-            .into_iter()
-            .find(|case| case.limit == limit)
-            .unwrap();
+        let case = cases().into_iter().find(|case| case.limit == limit).unwrap();
         let hostile = plugin(&host, folder.path(), &case.guest.bytes());
         let seen = runtime.block_on(beside_a_neighbour(&host, &good, hostile, &case));
         seen.result.outcome.unwrap();
@@ -82,20 +73,14 @@ fn floods_of_text_are_cut_and_counted() {
     assert_eq!(lines.len(), 200);
     assert!(lines.iter().all(|line| line.message.len() <= 8 << 10));
     let last = &lines[199].message;
-    assert!(
-        last.contains("99800 log lines") || last.contains("99801 log lines"),
-        "{last}"
-    );
+    assert!(last.contains("99800 log lines") || last.contains("99801 log lines"), "{last}");
 
     let printed = log("WASI output streams");
     let n_bytes: usize = printed.iter().map(|line| line.message.len()).sum();
     assert!((1..=17 << 10).contains(&n_bytes), "{n_bytes}");
     assert!(printed[0].message.starts_with("stdout: "));
 
-    let comment = cases()
-        .into_iter()
-        .find(|case| case.limit == "comment")
-        .unwrap();
+    let comment = cases().into_iter().find(|case| case.limit == "comment").unwrap();
     let hostile = plugin(&host, folder.path(), &comment.guest.bytes());
     let seen = runtime.block_on(beside_a_neighbour(&host, &good, hostile, &comment));
     let scores = seen.result.outcome.unwrap();

@@ -31,10 +31,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            max_live: 16,
-            ..Settings::default()
-        };
+        let settings = Settings { max_live: 16, ..Settings::default() };
         let host = Host::new(&settings, folder.path()).unwrap();
         Self { folder, host }
     }
@@ -51,19 +48,13 @@ impl Bench {
     }
 
     async fn evaluate(&self, plugin: &Plugin, limits: Limits) -> CallResult {
-        self.host
-            .evaluate(plugin, call(limits), Arc::new(NothingGranted))
-            .await
+        self.host.evaluate(plugin, call(limits), Arc::new(NothingGranted)).await
     }
 }
 
 /// Class and message of the failure, which has to come within two seconds of CPU time.
 async fn fails(guest: Guest<'_>) -> (FailureClass, String) {
-    let limits = Limits {
-        cpu_ms: 200,
-        memory_bytes: 16 << 20,
-        ..Limits::default()
-    };
+    let limits = Limits { cpu_ms: 200, memory_bytes: 16 << 20, ..Limits::default() };
     let bench = Bench::new();
     let plugin = bench.plugin(guest.bytes()).await;
     let result = bench.evaluate(&plugin, limits).await;
@@ -78,10 +69,7 @@ async fn a_well_behaved_guest_gives_its_score() {
     let plugin = bench.plugin(Guest::default().bytes()).await;
     assert_eq!(plugin.info().name, "acme/guest");
     let result = bench.evaluate(&plugin, Limits::default()).await;
-    assert_eq!(
-        result.outcome.unwrap()[0].value,
-        PluginScoreValue::Numeric(1.0)
-    );
+    assert_eq!(result.outcome.unwrap()[0].value, PluginScoreValue::Numeric(1.0));
 }
 
 #[tokio::test]
@@ -90,32 +78,16 @@ async fn no_state_survives_a_call() {
     let evaluate = "(if (i32.load (i32.const 0x900)) (then unreachable))
         (i32.store (i32.const 0x900) (i32.const 1))";
     let bench = Bench::new();
-    let plugin = bench
-        .plugin(
-            Guest {
-                evaluate,
-                ..Guest::default()
-            }
-            .bytes(),
-        )
-        .await;
+    let plugin = bench.plugin(Guest { evaluate, ..Guest::default() }.bytes()).await;
     for _ in 0..50 {
-        bench
-            .evaluate(&plugin, Limits::default())
-            .await
-            .outcome
-            .unwrap();
+        bench.evaluate(&plugin, Limits::default()).await.outcome.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_trap_names_the_innermost_functions() {
     let fields = "(func $inner unreachable) (func $outer (call $inner))";
-    let guest = Guest {
-        fields,
-        evaluate: "(call $outer)",
-        ..Guest::default()
-    };
+    let guest = Guest { fields, evaluate: "(call $outer)", ..Guest::default() };
     let (class, message) = fails(guest).await;
     assert_eq!(class, FailureClass::PluginTrap);
     assert!(message.contains("unreachable"), "{message}");
@@ -153,27 +125,17 @@ async fn clocks_stand_still_at_a_value_that_is_not_zero() {
     };
     let bench = Bench::new();
     let plugin = bench.plugin(guest.bytes()).await;
-    bench
-        .evaluate(&plugin, Limits::default())
-        .await
-        .outcome
-        .unwrap();
+    bench.evaluate(&plugin, Limits::default()).await.outcome.unwrap();
 }
 
 /// On one thread: who gets a turn is decided here and not by the machine.
 #[tokio::test]
 async fn neighbours_of_endless_loops_are_answered() {
     let bench = Arc::new(Bench::new());
-    let spin = Guest {
-        evaluate: "(loop $forever (br $forever))",
-        ..Guest::default()
-    };
+    let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     let spin = Arc::new(bench.plugin(spin.bytes()).await);
     let good = bench.plugin(Guest::default().bytes()).await;
-    let limits = Limits {
-        cpu_ms: 400,
-        ..Limits::default()
-    };
+    let limits = Limits { cpu_ms: 400, ..Limits::default() };
     let loops: Vec<_> = (0..4)
         .map(|_| {
             let (bench, spin) = (Arc::clone(&bench), Arc::clone(&spin));

@@ -90,10 +90,5 @@ pub(crate) async fn beside_a_neighbour(
     let (result, took) = hostile.await.unwrap();
     is_over.store(true, Ordering::Release);
     let (n_neighbours, slowest_neighbour) = neighbour.await.unwrap();
-    Seen {
-        result,
-        took,
-        n_neighbours,
-        slowest_neighbour,
-    }
+    Seen { result, took, n_neighbours, slowest_neighbour }
 }

@@ -56,14 +56,8 @@ fn after_64_mib_of_traces_a_guest_is_told_that_it_is_too_much() {
     let plugin = plugin(&host, folder.path(), &guest.bytes());
     let n_asked = Arc::new(AtomicUsize::new(0));
     let port = Arc::new(Pieces(Arc::clone(&n_asked)));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let limits = Limits {
-        cpu_ms: 20_000,
-        ..Limits::default()
-    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = Limits { cpu_ms: 20_000, ..Limits::default() };
     let result = runtime.block_on(host.evaluate(&plugin, call(limits), port));
     assert!(result.outcome.is_ok(), "{:?}", result.outcome);
     assert_eq!(n_asked.load(Ordering::SeqCst), 65);

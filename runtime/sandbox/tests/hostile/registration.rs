@@ -37,10 +37,7 @@ fn files_that_are_no_components_are_named() {
 #[test]
 fn a_component_of_another_world_is_told_what_is_missing() {
     let problem = only_problem(&component("(component)"));
-    assert!(
-        problem.contains("export perpend:evaluator/evaluator@1.0.0: missing"),
-        "{problem}"
-    );
+    assert!(problem.contains("export perpend:evaluator/evaluator@1.0.0: missing"), "{problem}");
 }
 
 #[test]
@@ -63,14 +60,11 @@ fn every_import_that_is_not_granted_is_named_with_its_capability() {
         (import "perpend:evaluator/context@2.0.0" (instance))
         (import "wasi:http/outgoing-handler@0.2.3" (instance))
         (import "evil:host/shell" (instance)))"#;
-    let problems: Vec<String> = problems(&component(text))
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let problems: Vec<String> =
+        problems(&component(text)).iter().map(ToString::to_string).collect();
     let has = |import: &str, what: &str| {
-        let found = problems
-            .iter()
-            .any(|problem| problem.contains(import) && problem.contains(what));
+        let found =
+            problems.iter().any(|problem| problem.contains(import) && problem.contains(what));
         assert!(found, "{import}: {what}: {problems:#?}");
     };
     has("perpend:evaluator/model@1.0.0", "capability `model`");
@@ -82,20 +76,14 @@ fn every_import_that_is_not_granted_is_named_with_its_capability() {
 
 #[test]
 fn a_component_of_hundreds_of_instances_is_refused() {
-    let guest = Guest {
-        n_more_instances: 500,
-        ..Guest::default()
-    };
+    let guest = Guest { n_more_instances: 500, ..Guest::default() };
     let problem = only_problem(&guest.bytes());
     assert!(problem.contains("instance"), "{problem}");
 }
 
 #[test]
 fn a_start_that_never_ends_is_stopped() {
-    let guest = Guest {
-        describe: "(loop $forever (br $forever))",
-        ..Guest::default()
-    };
+    let guest = Guest { describe: "(loop $forever (br $forever))", ..Guest::default() };
     let problem = only_problem(&guest.bytes());
     assert!(problem.contains("fuel_exhausted"), "{problem}");
 }
@@ -106,13 +94,7 @@ fn all_problems_of_a_description_are_reported() {
     let describe = "(i32.store (i32.const 0x204) (i32.const 4))
         (i32.store (i32.const 0x20c) (i32.const 0))
         (i32.store (i32.const 0x304) (i32.const 0))";
-    let problems = problems(
-        &Guest {
-            describe,
-            ..Guest::default()
-        }
-        .bytes(),
-    );
+    let problems = problems(&Guest { describe, ..Guest::default() }.bytes());
     let places: Vec<&str> = problems.iter().map(|problem| problem.at.as_str()).collect();
     assert_eq!(places, ["name", "version", "evaluators[\"\"].id"]);
 }
@@ -137,14 +119,7 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = Guest::default().bytes();
     let digest = Digest::of(&bytes);
-    let host = Host::new(
-        &Settings {
-            max_live: 16,
-            ..Settings::default()
-        },
-        folder.path(),
-    )
-    .unwrap();
+    let host = Host::new(&Settings { max_live: 16, ..Settings::default() }, folder.path()).unwrap();
     assert!(matches!(host.load(digest), Err(ArtifactError::Missing)));
     perpend_sandbox::compile(&bytes, folder.path(), Grants::default()).unwrap();
     host.load(digest).unwrap();
@@ -156,24 +131,13 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
         file.seek(SeekFrom::Start(at)).unwrap();
         file.write_all(&[0xaa; 8]).unwrap();
         drop(file);
-        assert!(
-            matches!(host.load(digest), Err(ArtifactError::Unsound(_))),
-            "at {at}"
-        );
+        assert!(matches!(host.load(digest), Err(ArtifactError::Unsound(_))), "at {at}");
         perpend_sandbox::compile(&bytes, folder.path(), Grants::default()).unwrap();
         host.load(digest).unwrap();
     }
     for length in [0, 10, length - 1] {
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(length)
-            .unwrap();
-        assert!(
-            matches!(host.load(digest), Err(ArtifactError::Unsound(_))),
-            "{length} bytes"
-        );
+        File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        assert!(matches!(host.load(digest), Err(ArtifactError::Unsound(_))), "{length} bytes");
     }
 }
 
@@ -197,10 +161,7 @@ fn one_component_compiled_many_times_at_once_is_whole_each_time() {
 fn a_cache_folder_others_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
-    let error = Host::new(&Settings::default(), folder.path())
-        .err()
-        .unwrap()
-        .to_string();
+    let error = Host::new(&Settings::default(), folder.path()).err().unwrap().to_string();
     assert!(error.contains("can be written by others"), "{error}");
 }
 

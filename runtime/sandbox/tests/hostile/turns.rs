@@ -15,23 +15,14 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
-    let endless = Guest {
-        evaluate: "(loop $l (br $l))",
-        ..Guest::default()
-    };
+    let endless = Guest { evaluate: "(loop $l (br $l))", ..Guest::default() };
     let endless = Arc::new(plugin(&host, folder.path(), &endless.bytes()));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(3)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
     // Who ended, in order; none is the call of the other project.
     let order = Arc::new(Mutex::new(Vec::new()));
     let classes = runtime.block_on(async {
-        let limits = Limits {
-            cpu_ms: 60,
-            ..Limits::default()
-        };
+        let limits = Limits { cpu_ms: 60, ..Limits::default() };
         let start = |n: usize| {
             let (host, endless, order) =
                 (Arc::clone(&host), Arc::clone(&endless), Arc::clone(&order));
@@ -51,28 +42,19 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
         let (host, good, own) = (Arc::clone(&host), Arc::clone(&good), Arc::clone(&order));
         let port = Arc::new(NothingGranted);
         let other = tokio::spawn(async move {
-            let result = host
-                .evaluate_for(2, &good, call(Limits::default()), port)
-                .await;
+            let result = host.evaluate_for(2, &good, call(Limits::default()), port).await;
             own.lock().unwrap().push(None);
             result.outcome
         });
         other.await.unwrap().unwrap();
         let at = order.lock().unwrap().iter().position(Option::is_none);
         // A few may end while it starts and ends; far fewer than those that came before it.
-        assert!(
-            at.unwrap() - before <= N_ENDLESS / 4,
-            "after {at:?} and {before}"
-        );
+        assert!(at.unwrap() - before <= N_ENDLESS / 4, "after {at:?} and {before}");
         let mut classes = Vec::new();
         for one in running {
             classes.push(one.await.unwrap());
         }
         classes
     });
-    assert!(
-        classes
-            .iter()
-            .all(|class| *class == FailureClass::FuelExhausted)
-    );
+    assert!(classes.iter().all(|class| *class == FailureClass::FuelExhausted));
 }

@@ -69,11 +69,7 @@ impl Crowd {
         let host = Host::new(settings, folder.path()).unwrap();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(2).enable_all();
-        Self {
-            folder,
-            host: Arc::new(host),
-            runtime: runtime.build().unwrap(),
-        }
+        Self { folder, host: Arc::new(host), runtime: runtime.build().unwrap() }
     }
 
     fn plugin(&self, bytes: &[u8]) -> Arc<Plugin> {
@@ -89,8 +85,7 @@ impl Crowd {
     ) -> JoinHandle<CallResult> {
         let (host, plugin) = (Arc::clone(&self.host), Arc::clone(plugin));
         let port = Arc::new(port);
-        self.runtime
-            .spawn(async move { host.evaluate(&plugin, call(limits), port).await })
+        self.runtime.spawn(async move { host.evaluate(&plugin, call(limits), port).await })
     }
 
     /// The result of a call that ends long before [`LONG`] is over.
@@ -147,21 +142,12 @@ fn judge() -> Vec<u8> {
 fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
     const N: usize = 2_000;
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        max_live: 2_048,
-        ..Settings::default()
-    };
+    let settings = Settings { max_live: 2_048, ..Settings::default() };
     let host = Arc::new(Host::new(&settings, folder.path()).unwrap());
     let judge = Arc::new(plugin(&host, folder.path(), &judge()));
-    let gate = Arc::new(Gate {
-        n_waiting: AtomicUsize::new(0),
-        open: Semaphore::new(0),
-    });
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let gate = Arc::new(Gate { n_waiting: AtomicUsize::new(0), open: Semaphore::new(0) });
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let calls: Vec<_> = (0..N)
             .map(|_| {
@@ -195,15 +181,8 @@ fn waiting_for_a_model_counts_neither_as_wall_clock_time_nor_as_cpu_time() {
     let judge = crowd.plugin(&judge());
     let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
     let sleeper = crowd.plugin(&judge_that(sleep));
-    let gate = Arc::new(Gate {
-        n_waiting: AtomicUsize::new(0),
-        open: Semaphore::new(0),
-    });
-    let limits = Limits {
-        cpu_ms: 100,
-        wall_ms: 400,
-        ..Limits::default()
-    };
+    let gate = Arc::new(Gate { n_waiting: AtomicUsize::new(0), open: Semaphore::new(0) });
+    let limits = Limits { cpu_ms: 100, wall_ms: 400, ..Limits::default() };
     let waiting = crowd.start(&judge, limits, AtGate(Arc::clone(&gate)));
     crowd.until(&gate.n_waiting, 1);
     // Started later, it meets the same limit, since it waits for a clock.
@@ -240,18 +219,12 @@ fn more_sleeping_guests_than_places_leave_a_neighbour_its_answer() {
 #[test]
 fn with_every_instance_asleep_the_next_call_waits_off_its_clock_until_one_ends() {
     const N: usize = 16;
-    let crowd = Crowd::with(&Settings {
-        max_live: N as u32,
-        ..Settings::default()
-    });
+    let crowd = Crowd::with(&Settings { max_live: N as u32, ..Settings::default() });
     let good = crowd.plugin(&Guest::default().bytes());
     let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
     let sleeper = crowd.plugin(&judge_that(sleep));
     let n_asked = Arc::new(AtomicUsize::new(0));
-    let until = |wall_ms| Limits {
-        wall_ms,
-        ..Limits::default()
-    };
+    let until = |wall_ms| Limits { wall_ms, ..Limits::default() };
     let start = |_| crowd.start(&sleeper, until(2_000), Counted(Arc::clone(&n_asked)));
     let sleepers: Vec<_> = (0..N).map(start).collect();
     crowd.until(&n_asked, N);
@@ -273,10 +246,7 @@ fn guests_that_wake_among_busy_ones_get_their_places_back_and_answer() {
     let nap = "(call $block (call $subscribe (i64.const 1000000)))";
     let sleeper = crowd.plugin(&judge_that(&nap.repeat(5)));
     let busy = crowd.plugin(&judge_that("(loop $l (br $l))"));
-    let limits = Limits {
-        cpu_ms: 20,
-        ..Limits::default()
-    };
+    let limits = Limits { cpu_ms: 20, ..Limits::default() };
     let start = |_| {
         [(&sleeper, Limits::default()), (&busy, limits)]
             .map(|(plugin, limits)| crowd.start(plugin, limits, NothingGranted))

@@ -17,10 +17,7 @@ fn run(guest: &Guest<'_>, seed: u64) -> CallResult {
     std::fs::write(folder.path().join("secret"), SECRET).unwrap();
     let host = Host::new(&Settings::default(), folder.path()).unwrap();
     let plugin = plugin(&host, folder.path(), &guest.bytes());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut call = call(Limits::default());
     call.seed = seed;
     runtime.block_on(host.evaluate(&plugin, call, Arc::new(NothingGranted)))
@@ -86,10 +83,7 @@ fn a_guest_that_looks_around_is_handed_nothing() {
 #[test]
 fn memory_holds_nothing_of_who_had_it_before() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        max_live: 16,
-        ..Settings::default()
-    };
+    let settings = Settings { max_live: 16, ..Settings::default() };
     let host = Host::new(&settings, folder.path()).unwrap();
     // Fills its memory with a pattern, also what it has to grow for.
     let writer = Guest {
@@ -110,14 +104,8 @@ fn memory_holds_nothing_of_who_had_it_before() {
     };
     let [writer, reader] =
         [writer, reader].map(|guest| plugin(&host, folder.path(), &guest.bytes()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let limits = Limits {
-        cpu_ms: 20_000,
-        ..Limits::default()
-    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = Limits { cpu_ms: 20_000, ..Limits::default() };
     for _ in 0..20 {
         for plugin in [&writer, &reader] {
             let result = host.evaluate(plugin, call(limits), Arc::new(NothingGranted));

@@ -90,10 +90,7 @@ async fn a_rule_waits_until_the_one_before_it_has_ended_and_its_filter_sees_the_
         let during_the_call = async {
             gate.called().await;
             let step = explain(&bad).await;
-            let waits = Step::WaitingForRule {
-                rule: cheap.id.clone(),
-                name: "cheap".to_owned(),
-            };
+            let waits = Step::WaitingForRule { rule: cheap.id.clone(), name: "cheap".to_owned() };
             assert_eq!(step, waits);
             assert!(step.sentence().contains("\"cheap\""));
             assert_eq!(world.executions_of(&dear, 1).await, []);
@@ -127,9 +124,7 @@ async fn a_rule_goes_on_whatever_the_one_before_it_came_to() {
                 })]);
             })
             .await;
-        let is_off = world
-            .rule("is off", OBSERVATION, |rule| rule.enabled = false)
-            .await;
+        let is_off = world.rule("is off", OBSERVATION, |rule| rule.enabled = false).await;
         let last = world
             .rule("last", OBSERVATION, |rule| {
                 rule.after = after([&fails, &refuses, &is_off]);
@@ -195,25 +190,17 @@ async fn a_rule_of_traces_waits_for_what_is_held_of_their_observations() {
             let explained = scheduler.explain(&world.project, rule, &target);
             explained.await.unwrap().step
         };
-        let waits_for = |rule: &Rule| Step::WaitingForRule {
-            rule: rule.id.clone(),
-            name: rule.name.clone(),
-        };
+        let waits_for =
+            |rule: &Rule| Step::WaitingForRule { rule: rule.id.clone(), name: rule.name.clone() };
         assert_eq!(explain(&whole).await, waits_for(&parts));
         assert_eq!(explain(&last).await, waits_for(&whole));
         let (catalog, now) = (&world.store.catalog, world.clock.now());
-        catalog
-            .patch_rule(&world.project, &parts.id, &crate::enabled(), &now)
-            .await
-            .unwrap();
+        catalog.patch_rule(&world.project, &parts.id, &crate::enabled(), &now).await.unwrap();
         scheduler.run_until_idle().await.unwrap();
         for (rule, n) in [(&parts, 2), (&whole, 1), (&last, 1)] {
             let all = world.executions_of(rule, 1).await;
             assert_eq!(all.len(), n, "{}", rule.name);
-            assert!(
-                all.iter()
-                    .all(|each| each.state == ExecutionState::Completed)
-            );
+            assert!(all.iter().all(|each| each.state == ExecutionState::Completed));
         }
     })
     .await;
@@ -230,9 +217,7 @@ async fn killed_anywhere_each_rule_of_a_row_scores_a_target_once() {
                 rule.filter = short("first", OBSERVATION);
             })
             .await;
-        let third = world
-            .rule("third", OBSERVATION, |rule| rule.after = after([&second]))
-            .await;
+        let third = world.rule("third", OBSERVATION, |rule| rule.after = after([&second])).await;
         let evaluate = FakeEvaluate::length();
         let places = [
             Breakpoint::Decided,
@@ -244,10 +229,7 @@ async fn killed_anywhere_each_rule_of_a_row_scores_a_target_once() {
         ];
         let mut number = 0;
         // Each place is reached once for each rule of the row: the n-th time is the one at which it dies.
-        for (at, n_before) in places
-            .into_iter()
-            .flat_map(|at| [(at, 0), (at, 1), (at, 2)])
-        {
+        for (at, n_before) in places.into_iter().flat_map(|at| [(at, 0), (at, 1), (at, 2)]) {
             number += 1;
             world.ingest(vec![saying(number, "short")]).await;
             let stop = StopOnce::at_later(at, n_before);
@@ -265,12 +247,7 @@ async fn killed_anywhere_each_rule_of_a_row_scores_a_target_once() {
             for rule in [&first, &second, &third] {
                 let all = world.executions_of(rule, number).await;
                 let states: Vec<_> = all.iter().map(|each| each.state).collect();
-                assert_eq!(
-                    states,
-                    [ExecutionState::Completed],
-                    "{at:?} {n_before}: {}",
-                    rule.name
-                );
+                assert_eq!(states, [ExecutionState::Completed], "{at:?} {n_before}: {}", rule.name);
             }
         }
         assert_eq!(world.scores().await.len(), 3 * number as usize);
@@ -283,9 +260,7 @@ async fn what_ends_without_a_word_is_found_by_a_later_look() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let first = world.rule("first", OBSERVATION, |_| {}).await;
-        let second = world
-            .rule("second", OBSERVATION, |rule| rule.after = after([&first]))
-            .await;
+        let second = world.rule("second", OBSERVATION, |rule| rule.after = after([&first])).await;
         world.hold(&first).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         world.ingest(vec![generation(1, 1)]).await;
@@ -293,20 +268,14 @@ async fn what_ends_without_a_word_is_found_by_a_later_look() {
         assert_eq!(world.executions_of(&second, 1).await, []);
         // Its executions are cancelled, which tells nobody.
         let catalog = &world.store.catalog;
-        catalog
-            .delete_rule(&world.project, &first.id)
-            .await
-            .unwrap();
+        catalog.delete_rule(&world.project, &first.id).await.unwrap();
         let why = perpend_domain::evaluation::NoScores::new(
             perpend_domain::evaluation::Uncalled::RuleDeleted,
             "gone",
         );
         let ledger = &world.store.ledger;
         let now = world.clock.now();
-        ledger
-            .cancel_executions(&world.project, &first.id, &why, now)
-            .await
-            .unwrap();
+        ledger.cancel_executions(&world.project, &first.id, &why, now).await.unwrap();
         world.clock.advance(5_000);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.executions_of(&second, 1).await.len(), 1);
@@ -325,11 +294,8 @@ async fn a_score_of_a_person_starts_a_rule_that_reads_scores_once() {
             });
             Written::parse(vec![condition], target.filter_columns()).unwrap()
         };
-        let parts = world
-            .rule("parts", OBSERVATION, |rule| {
-                rule.filter = thumbs_down(OBSERVATION)
-            })
-            .await;
+        let parts =
+            world.rule("parts", OBSERVATION, |rule| rule.filter = thumbs_down(OBSERVATION)).await;
         let whole = world
             .rule("whole", TargetKind::Trace, |rule| {
                 rule.filter = thumbs_down(TargetKind::Trace);
@@ -404,11 +370,8 @@ async fn a_score_that_comes_while_a_rule_waits_is_seen_when_it_is_asked() {
 async fn a_score_starts_no_rule_before_those_that_it_waits_for_have_ended() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let first = world
-            .rule("first", OBSERVATION, |rule| {
-                rule.timing.settle_ms = Some(60_000)
-            })
-            .await;
+        let first =
+            world.rule("first", OBSERVATION, |rule| rule.timing.settle_ms = Some(60_000)).await;
         let second = world
             .rule("second", OBSERVATION, |rule| {
                 rule.after = after([&first]);
@@ -498,29 +461,19 @@ async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
         assert!((8..40).contains(&audited.len()), "{audited:?}");
         assert!(audited.iter().all(|n| n % 2 == 0), "{audited:?}");
         let scores = world.scores().await;
-        let marked = scores
-            .iter()
-            .filter(|score| score.written.metadata.get("audit") == Some(&json!(true)));
+        let marked =
+            scores.iter().filter(|score| score.written.metadata.get("audit") == Some(&json!(true)));
         assert_eq!(marked.count(), audited.len());
         let own = saying(audited[0], "");
         let target = target(&own);
         let explained = scheduler.explain(&world.project, &dear, &target).await;
         let step = explained.unwrap().step;
-        assert!(
-            matches!(step, Step::Taken { is_audit: true, .. }),
-            "{step:?}"
-        );
+        assert!(matches!(step, Step::Taken { is_audit: true, .. }), "{step:?}");
 
         // Without it nothing of the kind is taken.
-        let patch = RulePatch {
-            audit: Some(0.0),
-            ..RulePatch::default()
-        };
+        let patch = RulePatch { audit: Some(0.0), ..RulePatch::default() };
         let (catalog, now) = (&world.store.catalog, world.clock.now());
-        catalog
-            .patch_rule(&world.project, &dear.id, &patch, &now)
-            .await
-            .unwrap();
+        catalog.patch_rule(&world.project, &dear.id, &patch, &now).await.unwrap();
         let more = (200..300).map(|n| saying(n, "longer than ten characters"));
         world.ingest(more.collect()).await;
         scheduler.run_until_idle().await.unwrap();
@@ -546,9 +499,7 @@ async fn a_rule_of_experiments_takes_the_roots_of_items_and_counts_nothing_else(
         root.experiment = Some(Box::new(link.clone()));
         let mut step = child_of(&root, 2, ObservationKind::Tool);
         step.experiment = Some(Box::new(link));
-        world
-            .ingest(vec![root.clone(), step.clone(), generation(3, 3)])
-            .await;
+        world.ingest(vec![root.clone(), step.clone(), generation(3, 3)]).await;
         scheduler.run_until_idle().await.unwrap();
         let made = world.executions_of(&rule, 1).await;
         let made: Vec<_> = made.iter().map(|each| each.made.target.clone()).collect();

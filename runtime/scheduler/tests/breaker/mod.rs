@@ -18,11 +18,7 @@ async fn paused(world: &World, rule: &Rule) -> Option<Pause> {
 async fn broken(store: Store) -> (World, Rule, Arc<FakeEvaluate>, Scheduler) {
     let world = World::new(store).await;
     let rule = world.rule("r", OBSERVATION, |_| {}).await;
-    let options = Options {
-        batch: 10,
-        n_places: 30,
-        ..Options::default()
-    };
+    let options = Options { batch: 10, n_places: 30, ..Options::default() };
     let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
     let scheduler = world.scheduler_with(failing.clone(), None, options);
     let targets = (0..50).map(|n| generation(n, n)).collect();
@@ -56,22 +52,14 @@ async fn failures_that_depend_on_the_target_pause_the_rule_too_when_there_is_not
         let world = World::new(store).await;
         let rule = world.rule("r", OBSERVATION, |_| {}).await;
         let failing = FakeEvaluate::new(|_, _| Err(FailureClass::InvalidInput));
-        let options = Options {
-            batch: 10,
-            n_places: 30,
-            ..Options::default()
-        };
+        let options = Options { batch: 10, n_places: 30, ..Options::default() };
         let scheduler = world.scheduler_with(failing.clone(), None, options);
         let targets = (0..50).map(|n| generation(n, n)).collect();
         world.ingest(targets).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(failing.n_calls(), 20);
         let paused = paused(&world, &rule).await.unwrap();
-        assert!(
-            paused.message.contains("invalid_input"),
-            "{}",
-            paused.message
-        );
+        assert!(paused.message.contains("invalid_input"), "{}", paused.message);
     })
     .await;
 }
@@ -107,9 +95,7 @@ async fn with_nothing_held_the_next_target_is_the_one_that_is_tried() {
         let rule = world.rule("r", OBSERVATION, |_| {}).await;
         let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
         let scheduler = world.scheduler(failing.clone());
-        world
-            .ingest((0..20).map(|n| generation(n, n)).collect())
-            .await;
+        world.ingest((0..20).map(|n| generation(n, n)).collect()).await;
         scheduler.run_until_idle().await.unwrap();
         assert!(paused(&world, &rule).await.is_some());
         world.ingest(vec![generation(20, 20)]).await;
@@ -140,11 +126,7 @@ async fn a_rule_that_fails_more_often_than_not_is_paused_though_it_never_fails_t
                 false => Err(FailureClass::PluginTrap),
             }
         });
-        let options = Options {
-            batch: 1,
-            n_places: 1,
-            ..Options::default()
-        };
+        let options = Options { batch: 1, n_places: 1, ..Options::default() };
         let scheduler = world.scheduler_with(failing.clone(), None, options);
         for n in 0..120 {
             let mut target = generation(n, n);
@@ -155,11 +137,7 @@ async fn a_rule_that_fails_more_often_than_not_is_paused_though_it_never_fails_t
         assert_eq!(failing.n_calls(), 100);
         let paused = paused(&world, &rule).await.unwrap();
         assert_eq!(paused.reason, Pause::PLUGIN_FAILING);
-        assert!(
-            paused.message.starts_with("67 of the last 100"),
-            "{}",
-            paused.message
-        );
+        assert!(paused.message.starts_with("67 of the last 100"), "{}", paused.message);
     })
     .await;
 }

@@ -45,10 +45,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
         let key = ExecutionKey::live(&world.project, rule.id.as_str(), &evaluator, &target, 7);
         Making {
             project: world.project.clone(),
-            kind: QueueKind {
-                lane: Lane::Code,
-                class: ExecutionClass::Backfill,
-            },
+            kind: QueueKind { lane: Lane::Code, class: ExecutionClass::Backfill },
             is_leased: false,
             execution: NewExecution {
                 id: key.execution_id(),
@@ -66,15 +63,9 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
             },
         }
     };
-    let batch = MatchBatch {
-        executions: (0..n).map(making).collect(),
-        ..MatchBatch::default()
-    };
+    let batch = MatchBatch { executions: (0..n).map(making).collect(), ..MatchBatch::default() };
     let now = world.clock.now();
-    let lease = Lease {
-        fence: 0,
-        until: now,
-    };
+    let lease = Lease { fence: 0, until: now };
     let made = world.store.commit_matches(&[], &batch, lease, now).await;
     assert!(matches!(made.unwrap(), Matched::Made(_)));
 }
@@ -85,24 +76,13 @@ async fn a_backlog_whose_calls_never_end_leaves_places_for_what_comes_live() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         // Their items are named after their traces, of which the backlog has the low numbers.
-        world
-            .ingest((0..N_BACKLOG).map(|n| generation(n, n)).collect())
-            .await;
-        world
-            .scheduler(FakeEvaluate::length())
-            .run_until_idle()
-            .await
-            .unwrap();
+        world.ingest((0..N_BACKLOG).map(|n| generation(n, n)).collect()).await;
+        world.scheduler(FakeEvaluate::length()).run_until_idle().await.unwrap();
         let rule = world.rule("r", TargetKind::Observation, |_| {}).await;
         backlog(&world, &rule, N_BACKLOG).await;
-        let evaluate = Arc::new(StuckFor {
-            mark: "00000000000000",
-            answers: FakeEvaluate::length(),
-        });
-        let options = Options {
-            n_places: 30,
-            ..Options::default()
-        };
+        let evaluate =
+            Arc::new(StuckFor { mark: "00000000000000", answers: FakeEvaluate::length() });
+        let options = Options { n_places: 30, ..Options::default() };
         let scheduler = world.scheduler_with(evaluate, None, options);
         let shutdown = CancellationToken::new();
         let running = tokio::spawn({

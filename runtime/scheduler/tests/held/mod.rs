@@ -53,19 +53,12 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
             at: world.clock.now(),
             until: None,
         };
-        world
-            .ingest((0..4).map(|n| generation(n, n)).collect())
-            .await;
+        world.ingest((0..4).map(|n| generation(n, n)).collect()).await;
         let stop = StopOnce::at(Breakpoint::Made);
         let killed = world.scheduler_with(FakeEvaluate::length(), Some(stop), Options::default());
         killed.run_until_idle().await.unwrap_err();
         world.clock.advance(LEASE_MS);
-        world
-            .store
-            .catalog
-            .pause_rule(&world.project, &paused, &pause, None)
-            .await
-            .unwrap();
+        world.store.catalog.pause_rule(&world.project, &paused, &pause, None).await.unwrap();
 
         // The pause is taken back after it was read, and before anything is held for it.
         let stay = StayAt::at(Breakpoint::Sorted);
@@ -77,12 +70,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         });
         stay.arrived().await;
         let now = world.clock.now();
-        world
-            .store
-            .catalog
-            .patch_rule(&world.project, &paused, &enabled(), &now)
-            .await
-            .unwrap();
+        world.store.catalog.patch_rule(&world.project, &paused, &enabled(), &now).await.unwrap();
         // The other half of one scheduler: it sees the new catalog before anything is held.
         scheduler.run_until_idle().await.unwrap();
         stay.let_go();
@@ -104,29 +92,19 @@ impl Evaluate for Queued {
         self.called.add_permits(calls.len());
         let cancelled = async |(place, call): (usize, Call)| {
             call.origin.unwrap().withdrawal.withdrawn().await;
-            let failure = Failure {
-                class: FailureClass::Cancelled,
-                message: "withdrawn".to_owned(),
-            };
-            let result = CallResult {
-                outcome: Err(failure),
-                cpu_us: 0,
-                log: Vec::new(),
-            };
+            let failure =
+                Failure { class: FailureClass::Cancelled, message: "withdrawn".to_owned() };
+            let result = CallResult { outcome: Err(failure), cpu_us: 0, log: Vec::new() };
             (place, result)
         };
-        stream::iter(calls.into_iter().enumerate())
-            .then(cancelled)
-            .boxed()
+        stream::iter(calls.into_iter().enumerate()).then(cancelled).boxed()
     }
 }
 
 /// Has one call of a rule wait, makes the change, and gives the execution as it is when it waits no more.
 async fn after_change(world: &World, change: impl AsyncFnOnce(&World, &Rule)) -> Execution {
     let rule = world.rule("r", OBSERVATION, |_| {}).await;
-    let queued = Arc::new(Queued {
-        called: Semaphore::new(0),
-    });
+    let queued = Arc::new(Queued { called: Semaphore::new(0) });
     let scheduler = world.scheduler(queued.clone());
     let running = tokio::spawn({
         let scheduler = scheduler.clone();
@@ -157,10 +135,7 @@ async fn a_call_that_has_not_begun_is_held_when_its_rule_is_disabled() {
         let world = World::new(store).await;
         let disable = async |world: &World, rule: &Rule| {
             let (catalog, now) = (&world.store.catalog, world.clock.now());
-            let patch = RulePatch {
-                enabled: Some(false),
-                ..RulePatch::default()
-            };
+            let patch = RulePatch { enabled: Some(false), ..RulePatch::default() };
             let patched = catalog.patch_rule(&world.project, &rule.id, &patch, &now);
             patched.await.unwrap();
         };
@@ -220,10 +195,7 @@ async fn an_execution_that_waits_for_its_next_attempt_is_held_when_its_rule_is_d
             all.unwrap()[0].state
         };
         assert_eq!(state().await, ExecutionState::Delayed);
-        let patch = RulePatch {
-            enabled: Some(false),
-            ..RulePatch::default()
-        };
+        let patch = RulePatch { enabled: Some(false), ..RulePatch::default() };
         let (catalog, now) = (&world.store.catalog, world.clock.now());
         let patched = catalog.patch_rule(&world.project, &rule.id, &patch, &now);
         patched.await.unwrap();

@@ -72,9 +72,7 @@ fn requests(process: u32) -> Vec<Vec<Observation>> {
         let child = child_of(&root, 2 * n + 1, root.kind);
         vec![root, child]
     };
-    (first..first + u64::from(N_REQUESTS))
-        .map(request)
-        .collect()
+    (first..first + u64::from(N_REQUESTS)).map(request).collect()
 }
 
 async fn world(store: Store, process: u32) -> World {
@@ -88,10 +86,8 @@ async fn process(order: &str) {
     let mut parts = order.splitn(4, '|');
     let mut part = || parts.next().unwrap();
     let number: u32 = part().parse().unwrap();
-    let abort = Arc::new(Abort {
-        at: part().to_owned(),
-        n_left: AtomicU32::new(part().parse().unwrap()),
-    });
+    let abort =
+        Arc::new(Abort { at: part().to_owned(), n_left: AtomicU32::new(part().parse().unwrap()) });
     let url: DatabaseUrl = part().parse().unwrap();
     let inside = Arc::clone(&abort);
     let options = perpend_db::Options {
@@ -109,10 +105,7 @@ async fn process(order: &str) {
         write!(out, "\nacknowledged {n}\n").unwrap();
         out.flush().unwrap();
     }
-    let options = Options {
-        batch: 3,
-        ..Options::default()
-    };
+    let options = Options { batch: 3, ..Options::default() };
     let scheduler = world.scheduler_with(FakeEvaluate::length(), Some(abort), options);
     scheduler.run_until_idle().await.unwrap();
 }
@@ -159,9 +152,7 @@ async fn ensure_once(world: &World, sent: &[Observation]) {
         for execution in rows {
             assert_eq!(execution.state, ExecutionState::Completed, "{execution:?}");
             expected.insert(execution.made.id.to_string());
-            *per_target
-                .entry(execution.made.target.observation().cloned())
-                .or_default() += 1;
+            *per_target.entry(execution.made.target.observation().cloned()).or_default() += 1;
         }
         let of_trace = sent.iter().filter(|own| own.trace_id == *trace);
         let once = of_trace.map(|own| (Some(own.id.clone()), 1)).collect();
@@ -170,13 +161,7 @@ async fn ensure_once(world: &World, sent: &[Observation]) {
     let scores = world.scores().await;
     let of = scores.iter().map(|score| {
         assert_eq!(score.written.value, ScoreValue::Numeric(9.0));
-        score
-            .written
-            .origin
-            .as_ref()
-            .unwrap()
-            .execution_id
-            .to_string()
+        score.written.origin.as_ref().unwrap().execution_id.to_string()
     });
     assert_eq!(of.collect::<BTreeSet<_>>(), expected);
     assert_eq!(scores.len(), expected.len(), "a score stands twice");
@@ -193,11 +178,8 @@ async fn kill_and_check(database: TempDatabase, seed: u64) {
     let places: Vec<&'static str> = inside.chain(outside).copied().collect();
     let options = perpend_db::testing::patient();
     let first = world(Store::open(database.url(), &options).await.unwrap(), 0).await;
-    let rule = first
-        .rule("r", TargetKind::Observation, |rule| {
-            rule.filter = generations_only()
-        })
-        .await;
+    let rule =
+        first.rule("r", TargetKind::Observation, |rule| rule.filter = generations_only()).await;
     first.store.close().await;
     let (mut n_kills, mut number) = (0, 0);
     let mut killed_at: BTreeMap<&str, u32> = BTreeMap::new();
@@ -215,10 +197,7 @@ async fn kill_and_check(database: TempDatabase, seed: u64) {
         number += 1;
     }
     eprintln!("seed {seed}, {url}: {killed_at:?} in {number} processes");
-    assert!(
-        places.iter().all(|at| killed_at.contains_key(at)),
-        "{killed_at:?}"
-    );
+    assert!(places.iter().all(|at| killed_at.contains_key(at)), "{killed_at:?}");
     let world = world(Store::open(database.url(), &options).await.unwrap(), number).await;
     ensure_kept(&world, &acknowledged).await;
     let all: Vec<_> = (0..number).flat_map(requests).collect();

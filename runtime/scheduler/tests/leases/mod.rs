@@ -31,10 +31,8 @@ async fn a_batch_that_begins_after_its_lease_asks_nobody_and_uses_up_no_attempt(
         let world = World::new(store).await;
         world.rule("r", TargetKind::Observation, |_| {}).await;
         world.ingest(vec![generation(1, 1)]).await;
-        let late = Arc::new(Late {
-            clock: Arc::clone(&world.clock),
-            is_done: AtomicBool::new(false),
-        });
+        let late =
+            Arc::new(Late { clock: Arc::clone(&world.clock), is_done: AtomicBool::new(false) });
         let (gate, other) = (Gate::new(), FakeEvaluate::length());
         let first = world.scheduler_with(gate.clone(), Some(late.clone()), Options::default());
         let second = world.scheduler(other.clone());

@@ -7,10 +7,7 @@ use super::*;
 
 /// A trace that the server wrote of an execution of its own.
 fn own(n: u64) -> Observation {
-    Observation {
-        environment: OWN_ENVIRONMENT.to_owned(),
-        ..generation(n, n)
-    }
+    Observation { environment: OWN_ENVIRONMENT.to_owned(), ..generation(n, n) }
 }
 
 #[tokio::test]
@@ -40,26 +37,15 @@ async fn a_target_that_turns_out_to_be_the_servers_own_is_not_evaluated() {
         let killed = world.scheduler_with(evaluate.clone(), Some(stop), Options::default());
         killed.run_until_idle().await.unwrap_err();
         // The execution is made: the check of the matcher is behind it.
-        let richer = Observation {
-            attribute_count: 2,
-            ..own(1)
-        };
+        let richer = Observation { attribute_count: 2, ..own(1) };
         world.ingest(vec![richer]).await;
         world.clock.advance(LEASE_MS);
         let scheduler = world.scheduler(evaluate.clone());
         scheduler.run_until_idle().await.unwrap();
-        let all = world
-            .store
-            .ledger
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
+        let all = world.store.ledger.trace_executions(&world.project, &trace_id(1)).await.unwrap();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].state, ExecutionState::Cancelled);
-        assert_eq!(
-            all[0].error_class.map(|class| class.as_str()),
-            Some("loop_guard")
-        );
+        assert_eq!(all[0].error_class.map(|class| class.as_str()), Some("loop_guard"));
         let counts = world.counts(&rule).await;
         assert_eq!((counts["cancelled"], evaluate.n_calls()), (1, 0));
     })

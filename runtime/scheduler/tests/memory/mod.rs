@@ -54,18 +54,13 @@ async fn large_targets_wait_for_memory_and_all_are_scored() {
             own
         };
         world.ingest((1..=12).map(large).collect()).await;
-        world
-            .ingest((20..=30).map(|n| generation(n, n)).collect())
-            .await;
+        world.ingest((20..=30).map(|n| generation(n, n)).collect()).await;
         let evaluate = Arc::new(Counting {
             n_bytes: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             answers: FakeEvaluate::length(),
         });
-        let options = Options {
-            max_memory_bytes: 2 * MIB,
-            ..Options::default()
-        };
+        let options = Options { max_memory_bytes: 2 * MIB, ..Options::default() };
         let scheduler = world.scheduler_with(evaluate.clone(), None, options);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(evaluate.answers.n_calls(), 3 * (12 + 11));

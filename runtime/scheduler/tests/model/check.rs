@@ -115,9 +115,7 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
     identities(history, &executions)?;
     scores(history, &executions).await?;
     for known in history.rules.values() {
-        let of_rule = executions
-            .iter()
-            .filter(|each| each.made.rule_id == known.rule.id);
+        let of_rule = executions.iter().filter(|each| each.made.rule_id == known.rule.id);
         let of_rule: Vec<&Execution> = of_rule.collect();
         match known.rule.target {
             TargetKind::Observation if !history.waits => of_observations(known, &of_rule)?,
@@ -138,10 +136,7 @@ async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
         if history.rules[&id].rule.enabled && history.rules[&id].rule.paused.is_none() {
             continue;
         }
-        let patch = RulePatch {
-            enabled: Some(true),
-            ..RulePatch::default()
-        };
+        let patch = RulePatch { enabled: Some(true), ..RulePatch::default() };
         history.patch(&id, &patch).await;
         history.read_rule(&id).await;
     }
@@ -154,19 +149,10 @@ async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
             n_failures_to_pause: u32::MAX,
             ..perpend_scheduler::Options::default()
         };
-        let scheduler = history
-            .world
-            .scheduler_with(history.evaluate.clone(), None, options);
-        scheduler
-            .run_until_idle()
-            .await
-            .map_err(|error| error.to_string())?;
+        let scheduler = history.world.scheduler_with(history.evaluate.clone(), None, options);
+        scheduler.run_until_idle().await.map_err(|error| error.to_string())?;
         let all = all_executions(history).await;
-        open = all
-            .iter()
-            .filter(|each| !each.state.is_final())
-            .cloned()
-            .collect();
+        open = all.iter().filter(|each| !each.state.is_final()).cloned().collect();
         let (store, now) = (&history.world.store, history.world.clock.now());
         let later = now.plus_millis(100 * ROUND_MS);
         let watched = store.ledger.due_watches(later, 1).await.unwrap();
@@ -179,11 +165,7 @@ async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
 }
 
 async fn all_executions(history: &History<'_>) -> Vec<Execution> {
-    let traces: BTreeSet<_> = history
-        .observations
-        .values()
-        .map(|own| &own.trace_id)
-        .collect();
+    let traces: BTreeSet<_> = history.observations.values().map(|own| &own.trace_id).collect();
     let mut all = Vec::new();
     for trace in traces {
         let (store, project) = (&history.world.store, &history.world.project);
@@ -231,9 +213,7 @@ fn explained(execution: &Execution) -> Result<(), String> {
         _ => false,
     };
     let is_told = execution.state == Completed || execution.error_message.is_some();
-    ensure(is_explained && is_told, || {
-        format!("not explained: {execution:?}")
-    })
+    ensure(is_explained && is_told, || format!("not explained: {execution:?}"))
 }
 
 /// Each target has one execution for each rule, evaluator and generation, under its derived id.
@@ -249,12 +229,8 @@ fn identities(history: &History<'_>, executions: &[Execution]) -> Result<(), Str
             &made.target,
             made.generation,
         );
-        ensure(key.execution_id() == made.id, || {
-            format!("another id: {execution:?}")
-        })?;
-        ensure(ids.insert(&made.id), || {
-            format!("made twice: {execution:?}")
-        })?;
+        ensure(key.execution_id() == made.id, || format!("another id: {execution:?}"))?;
+        ensure(ids.insert(&made.id), || format!("made twice: {execution:?}"))?;
     }
     Ok(())
 }
@@ -264,16 +240,12 @@ async fn scores(history: &History<'_>, executions: &[Execution]) -> Result<(), S
     let mut newest: BTreeMap<_, &Execution> = BTreeMap::new();
     // An evaluator that has nothing to say any more takes the place of its earlier scores too.
     let judged = |each: &&Execution| {
-        matches!(
-            each.state,
-            ExecutionState::Completed | ExecutionState::Skipped
-        )
+        matches!(each.state, ExecutionState::Completed | ExecutionState::Skipped)
     };
     for execution in executions.iter().filter(judged) {
         let made = &execution.made;
-        let place = newest
-            .entry((&made.rule_id, &made.evaluator_id, &made.target))
-            .or_insert(execution);
+        let place =
+            newest.entry((&made.rule_id, &made.evaluator_id, &made.target)).or_insert(execution);
         if place.made.generation < made.generation {
             *place = execution;
         }
@@ -295,12 +267,8 @@ async fn scores(history: &History<'_>, executions: &[Execution]) -> Result<(), S
         found.insert(score.written.id.to_string(), value);
     }
     ensure(found == expected, || {
-        let missing = expected
-            .iter()
-            .filter(|each| found.get(each.0) != Some(each.1));
-        let surplus = found
-            .iter()
-            .filter(|each| expected.get(each.0) != Some(each.1));
+        let missing = expected.iter().filter(|each| found.get(each.0) != Some(each.1));
+        let surplus = found.iter().filter(|each| expected.get(each.0) != Some(each.1));
         format!(
             "missing {:?}, not expected {:?}",
             missing.collect::<Vec<_>>(),
@@ -380,9 +348,7 @@ fn of_untouched(
     }
     for (target, all) in &generations {
         let is_whole = all.iter().copied().eq(0..all.len() as u32);
-        ensure(is_whole, || {
-            format!("{}: {target:?} has generations {all:?}", rule.id)
-        })?;
+        ensure(is_whole, || format!("{}: {target:?} has generations {all:?}", rule.id))?;
         let may_again = rule.late == Late::Rescore && target.is_whole();
         ensure(may_again || all.len() == 1, || {
             format!("{}: {target:?} was scored again", rule.id)
@@ -409,11 +375,7 @@ fn of_untouched(
         }
         let is_taken = takes(history, rule, &target, own);
         ensure(is_taken == generations.contains_key(&target), || {
-            let what = if is_taken {
-                "was never made"
-            } else {
-                "must not be made"
-            };
+            let what = if is_taken { "was never made" } else { "must not be made" };
             format!("{}: {target:?} {what}", rule.id)
         })?;
     }
@@ -431,11 +393,7 @@ async fn counters(
     let mut take = |reason: &str| counted.remove(reason).unwrap_or_default();
     let made = take("made");
     ensure(made == executions.len() as u64, || {
-        format!(
-            "{}: {made} counted as made of {}",
-            known.rule.id,
-            executions.len()
-        )
+        format!("{}: {made} counted as made of {}", known.rule.id, executions.len())
     })?;
     let requeued = history.requeued.iter();
     let requeued = requeued.filter(|id| executions.iter().any(|each| each.made.id == **id));
@@ -451,10 +409,9 @@ async fn counters(
         let mut expected = known.counted.clone();
         expected.remove("made");
         let same = counted.iter().map(|(reason, n)| (reason.as_str(), *n));
-        ensure(
-            same.eq(expected.iter().map(|(reason, n)| (*reason, *n))),
-            || format!("{}: counted {counted:?}, not {expected:?}", known.rule.id),
-        )?;
+        ensure(same.eq(expected.iter().map(|(reason, n)| (*reason, *n))), || {
+            format!("{}: counted {counted:?}, not {expected:?}", known.rule.id)
+        })?;
     }
     Ok(())
 }
@@ -477,27 +434,16 @@ async fn explanations(
         };
         let explained = scheduler.explain(&world.project, &known.rule, &target);
         let explained = explained.await.map_err(|error| error.to_string())?;
-        let n = executions
-            .iter()
-            .filter(|each| each.made.target == target)
-            .count();
+        let n = executions.iter().filter(|each| each.made.target == target).count();
         ensure(explained.executions.len() == n, || {
-            format!(
-                "{}: explain shows another number for {target:?}",
-                known.rule.id
-            )
+            format!("{}: explain shows another number for {target:?}", known.rule.id)
         })?;
-        ensure(!explained.step.sentence().is_empty(), || {
-            format!("no sentence for {target:?}")
-        })?;
+        ensure(!explained.step.sentence().is_empty(), || format!("no sentence for {target:?}"))?;
         let is_own = known.is_untouched && known.traces.contains(&own.trace_id);
         let is_without = matches!(&explained.step, Step::Taken { assignments, .. }
             if assignments.iter().any(|each| each.execution.is_none()));
         ensure(!(is_own && is_without), || {
-            format!(
-                "{}: no reason for {target:?}: {:?}",
-                known.rule.id, explained.step
-            )
+            format!("{}: no reason for {target:?}: {:?}", known.rule.id, explained.step)
         })?;
     }
     Ok(())

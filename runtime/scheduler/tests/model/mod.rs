@@ -225,11 +225,7 @@ impl<'d> History<'d> {
         let n = self.random.random_range(1..5);
         let mut request: Vec<Observation> = Vec::new();
         for _ in 0..n {
-            let open: Vec<_> = self
-                .observations
-                .values()
-                .filter(|own| own.end.is_none())
-                .collect();
+            let open: Vec<_> = self.observations.values().filter(|own| own.end.is_none()).collect();
             let to_end = open.choose(&mut self.random).map(|own| (*own).clone());
             let next = match to_end {
                 Some(mut own) if self.random.random_range(0..3) == 0 => {
@@ -255,9 +251,7 @@ impl<'d> History<'d> {
             _ => ObservationKind::Generation,
         };
         let all: Vec<_> = self.observations.values().cloned().collect();
-        let parent = all
-            .choose(&mut self.random)
-            .filter(|_| !number.is_multiple_of(3));
+        let parent = all.choose(&mut self.random).filter(|_| !number.is_multiple_of(3));
         let mut own = match parent {
             Some(parent) => {
                 let mut own = child_of(parent, number, kind);
@@ -430,29 +424,13 @@ impl<'d> History<'d> {
             };
             self.note(|| format!("pause {id}"));
             let (store, project) = (&self.world.store, &self.world.project);
-            store
-                .catalog
-                .pause_rule(project, &id, &pause, None)
-                .await
-                .unwrap();
+            store.catalog.pause_rule(project, &id, &pause, None).await.unwrap();
         } else {
             let patch = match self.random.random_range(0..4) {
-                0 => RulePatch {
-                    enabled: Some(false),
-                    ..RulePatch::default()
-                },
-                1 => RulePatch {
-                    sampling: Some(self.rate()),
-                    ..RulePatch::default()
-                },
-                2 => RulePatch {
-                    filter: Some(self.filter(target)),
-                    ..RulePatch::default()
-                },
-                _ => RulePatch {
-                    enabled: Some(true),
-                    ..RulePatch::default()
-                },
+                0 => RulePatch { enabled: Some(false), ..RulePatch::default() },
+                1 => RulePatch { sampling: Some(self.rate()), ..RulePatch::default() },
+                2 => RulePatch { filter: Some(self.filter(target)), ..RulePatch::default() },
+                _ => RulePatch { enabled: Some(true), ..RulePatch::default() },
             };
             self.patch(&id, &patch).await;
         }
@@ -462,20 +440,13 @@ impl<'d> History<'d> {
     async fn patch(&mut self, id: &RuleId, patch: &RulePatch) {
         self.note(|| format!("patch {id}: {patch:?}"));
         let (store, now) = (&self.world.store, self.world.clock.now());
-        let patched = store
-            .catalog
-            .patch_rule(&self.world.project, id, patch, &now);
+        let patched = store.catalog.patch_rule(&self.world.project, id, patch, &now);
         patched.await.unwrap();
     }
 
     async fn read_rule(&mut self, id: &RuleId) {
         let store = &self.world.store;
-        let rule = store
-            .catalog
-            .rule(&self.world.project, id)
-            .await
-            .unwrap()
-            .unwrap();
+        let rule = store.catalog.rule(&self.world.project, id).await.unwrap().unwrap();
         let known = self.rules.get_mut(id).unwrap();
         known.rule = rule;
         known.is_untouched = false;
@@ -485,11 +456,7 @@ impl<'d> History<'d> {
         let Some(id) = self.any_rule() else { return };
         self.note(|| format!("delete {id}"));
         let store = &self.world.store;
-        store
-            .catalog
-            .delete_rule(&self.world.project, &id)
-            .await
-            .unwrap();
+        store.catalog.delete_rule(&self.world.project, &id).await.unwrap();
         self.rules.get_mut(&id).unwrap().is_deleted = true;
     }
 
@@ -507,21 +474,13 @@ impl<'d> History<'d> {
 
     async fn requeue(&mut self) {
         let (store, project) = (&self.world.store, &self.world.project);
-        let failed = store
-            .ledger
-            .failed_executions(project, None, 100)
-            .await
-            .unwrap();
+        let failed = store.ledger.failed_executions(project, None, 100).await.unwrap();
         let Some(row) = failed.items.choose(&mut self.random) else {
             return;
         };
         let id = row.made.id.clone();
         let now = self.world.clock.now();
-        store
-            .ledger
-            .requeue_execution(project, &id, now)
-            .await
-            .unwrap();
+        store.ledger.requeue_execution(project, &id, now).await.unwrap();
         self.note(|| format!("requeue {id}"));
         self.requeued.push(id);
     }
@@ -533,10 +492,7 @@ impl<'d> History<'d> {
         for evaluator in catalog.evaluators_in_use(project).await.unwrap() {
             if evaluator.paused.is_some() {
                 let now = self.world.clock.now();
-                catalog
-                    .unpause_evaluator(project, &evaluator.id, now)
-                    .await
-                    .unwrap();
+                catalog.unpause_evaluator(project, &evaluator.id, now).await.unwrap();
             }
         }
     }
@@ -553,8 +509,7 @@ impl<'d> History<'d> {
             n_failures_to_pause: u32::MAX,
             ..Options::default()
         };
-        self.world
-            .scheduler_with(self.evaluate.clone(), breakpoints, options)
+        self.world.scheduler_with(self.evaluate.clone(), breakpoints, options)
     }
 
     /// A scheduler has looked at everything that came.
@@ -575,15 +530,7 @@ impl<'d> History<'d> {
     async fn start_again(&mut self) {
         self.world.store.close().await;
         self.world.store = self.stop.open(self.database).await;
-        if self
-            .world
-            .store
-            .telemetry
-            .touched(1)
-            .await
-            .unwrap()
-            .is_empty()
-        {
+        if self.world.store.telemetry.touched(1).await.unwrap().is_empty() {
             self.all_seen();
         }
     }
@@ -594,10 +541,7 @@ impl<'d> History<'d> {
             plant.act(&self.world).await;
         }
         let scheduler = self.scheduler(None);
-        scheduler
-            .run_until_idle()
-            .await
-            .map_err(|error| error.to_string())?;
+        scheduler.run_until_idle().await.map_err(|error| error.to_string())?;
         self.all_seen();
         Ok(())
     }
@@ -670,11 +614,7 @@ impl Known {
         if self.is_deleted {
             return;
         }
-        let kind = rule
-            .filter
-            .sent()
-            .first()
-            .map(|condition| &condition["value"][0]);
+        let kind = rule.filter.sent().first().map(|condition| &condition["value"][0]);
         let salt = match rule.sampling_independent {
             true => rule.id.as_str(),
             false => "",
@@ -708,11 +648,7 @@ fn shown(request: &[Observation]) -> String {
             Some(_) => "",
             None => " open",
         };
-        format!(
-            "{}/{}{state}",
-            short(own.trace_id.as_str()),
-            short(own.id.as_str())
-        )
+        format!("{}/{}{state}", short(own.trace_id.as_str()), short(own.id.as_str()))
     });
     shown.collect::<Vec<_>>().join(" ")
 }
@@ -765,10 +701,7 @@ async fn in_any_history_each_target_of_each_rule_ends_explained_and_scored_once(
     }
     eprintln!("{seen:?}");
     let is_alone = given.is_some();
-    assert!(
-        is_alone || seen.has_everything(),
-        "a state was never reached: {seen:?}"
-    );
+    assert!(is_alone || seen.has_everything(), "a state was never reached: {seen:?}");
 }
 
 #[tokio::test]

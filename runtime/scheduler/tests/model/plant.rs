@@ -21,27 +21,18 @@ impl Plant {
 
     pub(super) async fn act(self, world: &World) {
         let (store, now) = (&world.store, world.clock.now());
-        let never = Lease {
-            fence: 1,
-            until: now.plus_millis(1_000_000_000_000),
-        };
+        let never = Lease { fence: 1, until: now.plus_millis(1_000_000_000_000) };
         match self {
             Self::LosesWhatCame => {
                 let touched = store.telemetry.touched(1).await.unwrap();
                 let touched: Vec<i64> = touched.iter().map(|row| row.seq).collect();
                 let batch = MatchBatch::default();
-                store
-                    .commit_matches(&touched, &batch, never, now)
-                    .await
-                    .unwrap();
+                store.commit_matches(&touched, &batch, never, now).await.unwrap();
             }
             Self::NeverFinishes => {
                 let queues = store.ledger.execution_queues().await.unwrap();
                 if let Some(queue) = queues.first() {
-                    let share = Share {
-                        queue: queue.id,
-                        n: 1,
-                    };
+                    let share = Share { queue: queue.id, n: 1 };
                     let claimed = store.ledger.claim_executions(&[share], never, now).await;
                     claimed.unwrap();
                 }

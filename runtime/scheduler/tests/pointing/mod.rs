@@ -24,12 +24,8 @@ struct PointsAtOutput(Arc<FakeEvaluate>);
 impl Evaluate for PointsAtOutput {
     fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
         together(async move {
-            let output = |call: &Call| {
-                call.item
-                    .output
-                    .as_ref()
-                    .map(|text| text.as_str().to_owned())
-            };
+            let output =
+                |call: &Call| call.item.output.as_ref().map(|text| text.as_str().to_owned());
             let outputs: Vec<_> = calls.iter().map(output).collect();
             let mut results = self.0.results(calls).await;
             for (result, output) in results.iter_mut().zip(outputs) {
@@ -66,10 +62,7 @@ async fn ingest(world: &World, pointers: &BTreeMap<u64, String>) {
         ..Batch::default()
     };
     let other = ProjectId::new("p2").unwrap();
-    let written = world
-        .store
-        .telemetry
-        .write_batch(&other, foreign, world.clock.now());
+    let written = world.store.telemetry.write_batch(&other, foreign, world.clock.now());
     written.await.unwrap();
     world.ingest(vec![elsewhere]).await;
     world.ingest(own).await;
@@ -100,10 +93,7 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
                 continue;
             }
             assert_eq!(execution.state, ExecutionState::Failed, "{n}");
-            assert_eq!(
-                execution.error_class,
-                Some(FailureClass::InvalidResult.into())
-            );
+            assert_eq!(execution.error_class, Some(FailureClass::InvalidResult.into()));
             assert_eq!(execution.attempts, 1, "it is not tried again");
             let message = execution.error_message.unwrap();
             assert!(message.contains("score \"length\""), "{message}");
@@ -120,12 +110,8 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
 
 #[tokio::test]
 async fn a_score_of_a_trace_points_into_that_trace_or_its_call_fails() {
-    for (pointer, is_own) in [
-        (id(2), true),
-        (id(20), false),
-        (id(30), false),
-        ("\n".into(), false),
-    ] {
+    for (pointer, is_own) in [(id(2), true), (id(20), false), (id(30), false), ("\n".into(), false)]
+    {
         let pointer = &pointer;
         on_each_database(|store| async move {
             let world = World::new(store).await;

@@ -155,9 +155,7 @@ async fn a_turn_after_its_score_is_counted_or_has_the_session_scored_again() {
             [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
         );
         let (telemetry, target) = (&world.store.telemetry, session("talk"));
-        let aside = telemetry
-            .superseded_scores(&world.project, &target, &all[1].made.id)
-            .await;
+        let aside = telemetry.superseded_scores(&world.project, &target, &all[1].made.id).await;
         let aside = aside.unwrap();
         assert_eq!(aside.len(), 1);
         assert_eq!(aside[0].1, all[2].made.id);
@@ -191,10 +189,8 @@ async fn a_session_waits_for_rules_of_what_is_in_it_and_for_rules_of_its_own() {
             let explained = scheduler.explain(&world.project, rule, &target).await;
             explained.unwrap().step
         };
-        let waits_for = |rule: &Rule| Step::WaitingForRule {
-            rule: rule.id.clone(),
-            name: rule.name.clone(),
-        };
+        let waits_for =
+            |rule: &Rule| Step::WaitingForRule { rule: rule.id.clone(), name: rule.name.clone() };
         let root = turn(1, "talk", &["Hi"], "Hello");
         let tool = child_of(&root, 2, ObservationKind::Tool);
         world.ingest(vec![root, tool]).await;
@@ -216,9 +212,7 @@ async fn a_session_waits_for_rules_of_what_is_in_it_and_for_rules_of_its_own() {
             scheduler.run_until_idle().await.unwrap();
         }
         let all = world.executions_over("talk").await;
-        let ended = all
-            .iter()
-            .map(|each| (each.made.rule_id.as_str(), each.state));
+        let ended = all.iter().map(|each| (each.made.rule_id.as_str(), each.state));
         assert_eq!(
             ended.collect::<BTreeMap<_, _>>(),
             BTreeMap::from([
@@ -240,9 +234,7 @@ async fn a_thumb_on_a_session_starts_the_rule_that_reads_it() {
         world.clock.advance(QUIET_MS);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.counts(&rule).await["not_matched"], 1);
-        world
-            .thumb("thumb", Subject::Session("talk".to_owned()))
-            .await;
+        world.thumb("thumb", Subject::Session("talk".to_owned())).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.executions_over("talk").await.len(), 1);
         assert_eq!(world.scores().await.len(), 2);
@@ -261,9 +253,7 @@ async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
         // The watch of the session stands: both move it in one pass.
         world.clock.advance(1_000);
         world.ingest(vec![turn(2, "talk", &["Bye"], "Ciao")]).await;
-        world
-            .thumb("thumb", Subject::Session("talk".to_owned()))
-            .await;
+        world.thumb("thumb", Subject::Session("talk".to_owned())).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.counts(&rule).await, BTreeMap::new());
         world.clock.advance(QUIET_MS);
@@ -318,9 +308,7 @@ async fn a_session_that_came_before_the_rule_is_scored_when_it_goes_on_and_expla
         };
         let of_rule = async || {
             let all = world.executions_over("talk").await;
-            all.iter()
-                .filter(|each| each.made.rule_id == rule.id)
-                .count()
+            all.iter().filter(|each| each.made.rule_id == rule.id).count()
         };
         world.clock.advance(QUIET_MS);
         scheduler.run_until_idle().await.unwrap();
@@ -353,9 +341,7 @@ async fn killed_anywhere_a_session_is_scored_once() {
         ];
         for (n, at) in places.into_iter().enumerate() {
             let id = format!("session {n}");
-            world
-                .ingest(vec![turn(n as u64 + 1, &id, &["Hi"], "Hello")])
-                .await;
+            world.ingest(vec![turn(n as u64 + 1, &id, &["Hi"], "Hello")]).await;
             world.clock.advance(QUIET_MS);
             for n_before in 0..2 {
                 let stop = StopOnce::at_later(at, n_before);

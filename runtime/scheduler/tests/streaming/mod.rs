@@ -37,13 +37,9 @@ async fn a_finished_result_is_seen_though_its_batch_has_a_slow_neighbour() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("r", TargetKind::Observation, |_| {}).await;
-        world
-            .ingest((1..=8).map(|n| generation(n, n)).collect())
-            .await;
-        let evaluate = Arc::new(SlowFirst {
-            opened: Semaphore::new(0),
-            answers: FakeEvaluate::length(),
-        });
+        world.ingest((1..=8).map(|n| generation(n, n)).collect()).await;
+        let evaluate =
+            Arc::new(SlowFirst { opened: Semaphore::new(0), answers: FakeEvaluate::length() });
         let scheduler = world.scheduler(evaluate.clone());
         let watching = async {
             while world.scores().await.len() < 7 {

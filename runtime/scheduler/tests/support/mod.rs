@@ -84,20 +84,13 @@ impl FakeEvaluate {
     pub fn new(
         answer: impl Fn(&Call, u32) -> Result<f64, FailureClass> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            answer: Box::new(answer),
-            calls: Mutex::default(),
-        })
+        Arc::new(Self { answer: Box::new(answer), calls: Mutex::default() })
     }
 
     /// The length of the output.
     pub fn length() -> Arc<Self> {
         Self::new(|call, _| {
-            let output = call
-                .item
-                .output
-                .as_ref()
-                .ok_or(FailureClass::InvalidInput)?;
+            let output = call.item.output.as_ref().ok_or(FailureClass::InvalidInput)?;
             Ok(output.as_str().len() as f64)
         })
     }
@@ -114,10 +107,7 @@ pub fn together<'r>(
 ) -> BoxStream<'r, (usize, CallResult)> {
     let each = |results: Vec<CallResult>| stream::iter(results.into_iter().enumerate());
     let all = Box::pin(stream::once(results).flat_map(each));
-    stream::unfold(all, async |mut all| {
-        all.next().await.map(|next| (next, all))
-    })
-    .boxed()
+    stream::unfold(all, async |mut all| all.next().await.map(|next| (next, all))).boxed()
 }
 
 impl Evaluate for FakeEvaluate {
@@ -141,10 +131,7 @@ impl FakeEvaluate {
             CallResult {
                 outcome: outcome
                     .map(|number| vec![score(number)])
-                    .map_err(|class| Failure {
-                        class,
-                        message: "as the test wants".to_owned(),
-                    }),
+                    .map_err(|class| Failure { class, message: "as the test wants".to_owned() }),
                 cpu_us: 7,
                 log: Vec::new(),
             }
@@ -292,11 +279,7 @@ pub struct StayAt {
 
 impl StayAt {
     pub fn at(place: Breakpoint) -> Arc<Self> {
-        Arc::new(Self {
-            place,
-            arrived: Notify::new(),
-            may_go: Semaphore::new(0),
-        })
+        Arc::new(Self { place, arrived: Notify::new(), may_go: Semaphore::new(0) })
     }
 
     /// Ends when the place is reached for the first time.
@@ -368,18 +351,9 @@ impl World {
     pub async fn new(store: Store) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(1_772_000_000_000_000)));
         let info = info("test/length");
-        let plugin = store
-            .catalog
-            .put_plugin(None, &info, b"component", clock.now())
-            .await
-            .unwrap();
-        Self {
-            project: ProjectId::new("p1").unwrap(),
-            store,
-            clock,
-            plugin,
-            info,
-        }
+        let plugin =
+            store.catalog.put_plugin(None, &info, b"component", clock.now()).await.unwrap();
+        Self { project: ProjectId::new("p1").unwrap(), store, clock, plugin, info }
     }
 
     pub fn scheduler(&self, evaluate: Arc<dyn Evaluate>) -> Scheduler {
@@ -406,10 +380,7 @@ impl World {
     pub async fn use_plugin(&mut self, name: &str, change: impl FnOnce(&mut EvaluatorInfo)) {
         let mut info = info(name);
         change(&mut info.evaluators[0]);
-        let made = self
-            .store
-            .catalog
-            .put_plugin(None, &info, name.as_bytes(), self.clock.now());
+        let made = self.store.catalog.put_plugin(None, &info, name.as_bytes(), self.clock.now());
         self.plugin = made.await.unwrap();
         self.info = info;
     }
@@ -447,12 +418,8 @@ impl World {
             version: self.version(&format!("ver-{id}")),
         };
         let now = self.clock.now();
-        let evaluator = self
-            .store
-            .catalog
-            .create_evaluator(&self.project, &new, now)
-            .await
-            .unwrap();
+        let evaluator =
+            self.store.catalog.create_evaluator(&self.project, &new, now).await.unwrap();
         let mut rule = Rule {
             id: id.parse().unwrap(),
             name: id.to_owned(),
@@ -479,11 +446,7 @@ impl World {
             updated_at: now,
         };
         change(&mut rule);
-        self.store
-            .catalog
-            .create_rule(&self.project, &rule, &rule.created_at)
-            .await
-            .unwrap();
+        self.store.catalog.create_rule(&self.project, &rule, &rule.created_at).await.unwrap();
         rule
     }
 
@@ -495,24 +458,13 @@ impl World {
         &self,
         observations: Vec<Observation>,
     ) -> Result<(), perpend_db::Error> {
-        let batch = Batch {
-            observations,
-            ..Batch::default()
-        };
-        self.store
-            .telemetry
-            .write_batch(&self.project, batch, self.clock.now())
-            .await
+        let batch = Batch { observations, ..Batch::default() };
+        self.store.telemetry.write_batch(&self.project, batch, self.clock.now()).await
     }
 
     pub async fn scores(&self) -> Vec<Score> {
         let query = ScoreQuery::default();
-        self.store
-            .telemetry
-            .scores(&self.project, &query, None, 100_000)
-            .await
-            .unwrap()
-            .items
+        self.store.telemetry.scores(&self.project, &query, None, 100_000).await.unwrap().items
     }
 
     /// A person gives a thumbs-down.
@@ -539,12 +491,7 @@ impl World {
 
     pub async fn counts(&self, rule: &Rule) -> BTreeMap<String, u64> {
         let from = Timestamp::from_micros(0);
-        let counts = self
-            .store
-            .ledger
-            .rule_counts(&self.project, &rule.id, from)
-            .await
-            .unwrap();
+        let counts = self.store.ledger.rule_counts(&self.project, &rule.id, from).await.unwrap();
         counts.into_iter().fold(BTreeMap::new(), |mut sums, count| {
             *sums.entry(count.reason).or_default() += count.n;
             sums

@@ -26,11 +26,7 @@ use crate::support::{FakeEvaluate, World, child_of, conditions, generation, toge
 async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_at_once() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        world
-            .rule("r", TargetKind::Trace, |rule| {
-                rule.on_missing = OnMissing::Empty
-            })
-            .await;
+        world.rule("r", TargetKind::Trace, |rule| rule.on_missing = OnMissing::Empty).await;
         let scheduler = world.scheduler(FakeEvaluate::new(|_, _| Ok(1.0)));
         let mut orphan = generation(1, 1);
         orphan.parent_id = Some("00000000000000ff".parse().unwrap());
@@ -43,12 +39,8 @@ async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_a
             scheduler.run_until_idle().await.unwrap();
             assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
         }
-        let quiet = world
-            .store
-            .ledger
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
+        let quiet =
+            world.store.ledger.trace_executions(&world.project, &trace_id(1)).await.unwrap();
         assert_eq!(quiet[0].made.completion, CompletionReason::Quiet);
     })
     .await;
@@ -78,10 +70,7 @@ async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_f
         }
         world.clock.advance(10_000);
         scheduler.run_until_idle().await.unwrap();
-        assert_eq!(
-            *seen.lock().unwrap(),
-            [Replies::Steady, Replies::Any, Replies::Any]
-        );
+        assert_eq!(*seen.lock().unwrap(), [Replies::Steady, Replies::Any, Replies::Any]);
     })
     .await;
 }
@@ -91,30 +80,19 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("ignores", TargetKind::Trace, |_| {}).await;
-        world
-            .rule("rescores", TargetKind::Trace, |rule| {
-                rule.late = Late::Rescore
-            })
-            .await;
+        world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let root = generation(1, 1);
         world.ingest(vec![root.clone()]).await;
         world.clock.advance(10_000);
         scheduler.run_until_idle().await.unwrap();
-        world
-            .ingest(vec![child_of(&root, 2, ObservationKind::Tool)])
-            .await;
+        world.ingest(vec![child_of(&root, 2, ObservationKind::Tool)]).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 2);
         world.clock.advance(10_000);
         scheduler.run_until_idle().await.unwrap();
 
-        let all = world
-            .store
-            .ledger
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
+        let all = world.store.ledger.trace_executions(&world.project, &trace_id(1)).await.unwrap();
         let seen: Vec<_> = all
             .iter()
             .map(|row| {
@@ -122,29 +100,17 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
                 (made.rule_id.as_str(), made.generation, row.n_late)
             })
             .collect();
-        assert_eq!(
-            seen,
-            [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
-        );
+        assert_eq!(seen, [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]);
         // One score of each rule is listed: what the second judgement took the place of is kept by its execution.
         let id = |n: usize| all[n].made.id.clone();
         let listed = world.scores().await;
-        let mut listed: Vec<_> = listed
-            .iter()
-            .filter_map(|s| s.written.origin.as_ref())
-            .collect();
+        let mut listed: Vec<_> = listed.iter().filter_map(|s| s.written.origin.as_ref()).collect();
         listed.sort_by(|a, b| a.rule_id.cmp(&b.rule_id));
-        let listed: Vec<_> = listed
-            .iter()
-            .map(|origin| origin.execution_id.clone())
-            .collect();
+        let listed: Vec<_> = listed.iter().map(|origin| origin.execution_id.clone()).collect();
         assert_eq!(listed, [id(0), id(2)]);
         for (n, n_aside) in [(0, 0), (1, 1), (2, 0)] {
             let (trace, id) = (Target::Trace(trace_id(1)), id(n));
-            let aside = world
-                .store
-                .telemetry
-                .superseded_scores(&world.project, &trace, &id);
+            let aside = world.store.telemetry.superseded_scores(&world.project, &trace, &id);
             let by: Vec<_> = aside.await.unwrap().into_iter().map(|(_, by)| by).collect();
             assert_eq!(by, vec![all[2].made.id.clone(); n_aside], "{n}");
         }
@@ -160,9 +126,7 @@ impl Evaluate for Pointing {
     fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
         together(async {
             let mut results = self.0.results(calls).await;
-            let scores = results
-                .iter_mut()
-                .filter_map(|result| result.outcome.as_mut().ok());
+            let scores = results.iter_mut().filter_map(|result| result.outcome.as_mut().ok());
             for score in scores.flatten() {
                 score.observation_id = Some(generation(1, 1).id.to_string());
             }
@@ -175,11 +139,7 @@ impl Evaluate for Pointing {
 async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_scores_point() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        world
-            .rule("rescores", TargetKind::Trace, |rule| {
-                rule.late = Late::Rescore
-            })
-            .await;
+        world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
         // The first judgement fails, and is asked for once more when the second has ended.
         let fails_first = FakeEvaluate::new(|_, n_before| match n_before {
             0 => Err(FailureClass::InvalidInput),
@@ -202,36 +162,21 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
         world.clock.advance(10_000);
         let first = executions().await.remove(0).made.id;
         let now = world.clock.now();
-        let requeued = world
-            .store
-            .ledger
-            .requeue_execution(&world.project, &first, now);
+        let requeued = world.store.ledger.requeue_execution(&world.project, &first, now);
         requeued.await.unwrap();
         scheduler.run_until_idle().await.unwrap();
         let all = executions().await;
-        let [old, new] = all.as_slice() else {
-            unreachable!("{all:?}")
-        };
-        assert!(
-            [old, new]
-                .iter()
-                .all(|row| row.state == ExecutionState::Completed)
-        );
+        let [old, new] = all.as_slice() else { unreachable!("{all:?}") };
+        assert!([old, new].iter().all(|row| row.state == ExecutionState::Completed));
         assert!(new.finished_at < old.finished_at, "the test is about that");
         let listed = world.scores().await;
-        let origins: Vec<_> = listed
-            .iter()
-            .filter_map(|s| s.written.origin.as_ref())
-            .collect();
+        let origins: Vec<_> = listed.iter().filter_map(|s| s.written.origin.as_ref()).collect();
         assert_eq!(origins.len(), 1);
         assert_eq!(origins[0].execution_id, new.made.id);
         // They go with their trace.
         let (trace, old) = (Target::Trace(trace_id(1)), old.made.id.clone());
         let n_aside = async || {
-            let aside = world
-                .store
-                .telemetry
-                .superseded_scores(&world.project, &trace, &old);
+            let aside = world.store.telemetry.superseded_scores(&world.project, &trace, &old);
             aside.await.unwrap().len()
         };
         assert_eq!(n_aside().await, 1);
@@ -289,11 +234,8 @@ async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
 async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let rule = world
-            .rule("rescores", TargetKind::Trace, |rule| {
-                rule.late = Late::Rescore
-            })
-            .await;
+        let rule =
+            world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let n_made = async || world.counts(&rule).await["made"];
         let root = generation(1, 1);
@@ -303,9 +245,7 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
         // A day later a conversation goes on, over some seconds.
         world.clock.advance(86_400_000);
         for n in 2..6 {
-            world
-                .ingest(vec![child_of(&root, n, ObservationKind::Tool)])
-                .await;
+            world.ingest(vec![child_of(&root, n, ObservationKind::Tool)]).await;
             scheduler.run_until_idle().await.unwrap();
             world.clock.advance(3_000);
             scheduler.run_until_idle().await.unwrap();
@@ -386,15 +326,11 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule = world
-            .rule("r", TargetKind::Observation, |rule| {
-                rule.filter = of_the_trace_named("chat")
-            })
+            .rule("r", TargetKind::Observation, |rule| rule.filter = of_the_trace_named("chat"))
             .await;
         // Another rule for the same observations, which is complete at another time.
         let settling = world
-            .rule("settling", TargetKind::Observation, |rule| {
-                rule.timing.settle_ms = Some(60_000)
-            })
+            .rule("settling", TargetKind::Observation, |rule| rule.timing.settle_ms = Some(60_000))
             .await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let mut root = generation(1, 1);
@@ -410,12 +346,7 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
         assert!(world.counts(&rule).await.is_empty(), "nothing is decided");
         let waits = Target::Observation(trace_id(1), "0000000000000002".parse().unwrap());
         let explained = scheduler.explain(&world.project, &rule, &waits).await;
-        assert!(matches!(
-            explained.unwrap().step,
-            Step::NotComplete {
-                complete_at: Some(_)
-            }
-        ));
+        assert!(matches!(explained.unwrap().step, Step::NotComplete { complete_at: Some(_) }));
         // One of those that wait changes in the same pass: it is decided once.
         world.ingest(vec![root.clone()]).await;
         let mut changed = child_of(&root, 2, ObservationKind::Tool);
@@ -431,9 +362,7 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
         };
         expect(&rule, 3, 0).await;
         // What comes after the root need not wait. The root once more is looked at itself, and no other.
-        world
-            .ingest(vec![child_of(&root, 4, ObservationKind::Tool)])
-            .await;
+        world.ingest(vec![child_of(&root, 4, ObservationKind::Tool)]).await;
         root.attribute_count = 2;
         world.ingest(vec![root]).await;
         scheduler.run_until_idle().await.unwrap();
@@ -452,9 +381,7 @@ async fn a_rule_that_asks_for_the_trace_decides_without_a_root_when_none_comes_o
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let named = world
-            .rule("named", TargetKind::Observation, |rule| {
-                rule.filter = of_the_trace_named("chat")
-            })
+            .rule("named", TargetKind::Observation, |rule| rule.filter = of_the_trace_named("chat"))
             .await;
         let of_user = world
             .rule("user", TargetKind::Observation, |rule| {
@@ -498,15 +425,9 @@ async fn what_came_in_parts_is_scored_when_no_more_parts_came_for_a_while() {
             part
         };
         let send = async |part: Patch| {
-            let batch = EventBatch {
-                patches: vec![part],
-                ..EventBatch::default()
-            };
+            let batch = EventBatch { patches: vec![part], ..EventBatch::default() };
             let (prices, now) = (PriceTable::default(), world.clock.now());
-            let written = world
-                .store
-                .telemetry
-                .write_events(&world.project, batch, &prices, now);
+            let written = world.store.telemetry.write_events(&world.project, batch, &prices, now);
             written.await.unwrap();
             scheduler.run_until_idle().await.unwrap();
         };

@@ -43,10 +43,7 @@ impl Partial {
             .mode(0o700)
             .create(&path)
             .with_context(|| format!("cannot make the directory {}", path.display()))?;
-        Ok(Self {
-            path,
-            is_published: false,
-        })
+        Ok(Self { path, is_published: false })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -63,11 +60,7 @@ impl Partial {
         sync(&self.path)?;
         // A directory takes the place of an empty one and of nothing else.
         fs::rename(&self.path, &target).with_context(|| {
-            format!(
-                "cannot rename {} to {}",
-                self.path.display(),
-                target.display()
-            )
+            format!("cannot rename {} to {}", self.path.display(), target.display())
         })?;
         self.is_published = true;
         target.parent().map_or(Ok(()), sync)
@@ -171,9 +164,7 @@ pub(super) fn copy(from: &Path, to: &Path, name: &str) -> anyhow::Result<Entry> 
         made.with_context(cannot)?;
     }
     let mut copy = create(&target).with_context(cannot)?;
-    let entry = read(from, name, |bytes| {
-        copy.write_all(bytes).with_context(cannot)
-    })?;
+    let entry = read(from, name, |bytes| copy.write_all(bytes).with_context(cannot))?;
     copy.sync_all().with_context(cannot)?;
     Ok(entry)
 }

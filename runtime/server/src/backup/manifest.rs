@@ -65,10 +65,7 @@ impl Manifest {
     pub(super) fn read(dir: &Path) -> anyhow::Result<Self> {
         let read = |name: &str| {
             std::fs::read_to_string(dir.join(name)).with_context(|| {
-                format!(
-                    "{} is not a whole backup: cannot read {name}",
-                    dir.display()
-                )
+                format!("{} is not a whole backup: cannot read {name}", dir.display())
             })
         };
         let (text, digest) = (read(FILE)?, read(DIGEST)?);

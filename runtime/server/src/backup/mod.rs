@@ -188,11 +188,7 @@ pub async fn verify(backup: &Path, progress: Progress<'_>) -> anyhow::Result<Man
     let mut there = files::below(backup)?;
     there.retain(|name| name != manifest::FILE && name != manifest::DIGEST);
     for entry in &manifest.files {
-        progress(format!(
-            "reading {} ({} MiB)",
-            entry.path,
-            entry.bytes >> 20
-        ));
+        progress(format!("reading {} ({} MiB)", entry.path, entry.bytes >> 20));
         let at = there.iter().position(|name| *name == entry.path);
         let at = at.with_context(|| format!("{} lacks {}", backup.display(), entry.path))?;
         there.swap_remove(at);
@@ -256,11 +252,7 @@ pub async fn restore(
     let manifest = verify(backup, progress).await?;
     let partial = Partial::beside(data_dir)?;
     for entry in &manifest.files {
-        progress(format!(
-            "copying {} ({} MiB)",
-            entry.path,
-            entry.bytes >> 20
-        ));
+        progress(format!("copying {} ({} MiB)", entry.path, entry.bytes >> 20));
         let copied = files::copy(backup, partial.path(), &entry.path)?;
         ensure!(
             copied == *entry,

@@ -71,11 +71,7 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     }
     let to = args.to.as_deref().unwrap_or(Path::new(""));
     let config = load(&args.settings)?;
-    let wanted = Wanted {
-        to,
-        with_keys: args.with_keys,
-        now: SystemClock.now(),
-    };
+    let wanted = Wanted { to, with_keys: args.with_keys, now: SystemClock.now() };
     let runtime = serve::runtime()?;
     let manifest = runtime.block_on(backup::create(&config, &wanted, &mut progress))?;
     if manifest.secrets_key == SecretsKey::NotFound {
@@ -119,9 +115,7 @@ pub(super) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
             }
             SecretsKey::Included | SecretsKey::None => {}
         }
-        say(&format!(
-            "Start it with: perpend serve --data-dir {data_dir}"
-        ));
+        say(&format!("Start it with: perpend serve --data-dir {data_dir}"));
     })
 }
 

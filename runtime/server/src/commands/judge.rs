@@ -167,9 +167,7 @@ fn id_of(remote: &ServerRemote, evaluator: &str) -> anyhow::Result<String> {
     let mut cursor = String::new();
     loop {
         let path = format!("/api/public/v2/evaluators?limit=100{cursor}");
-        let answer = remote
-            .send("GET", &path, None)
-            .map_err(anyhow::Error::msg)?;
+        let answer = remote.send("GET", &path, None).map_err(anyhow::Error::msg)?;
         let answer = succeeded(answer)?;
         for one in answer["data"].as_array().into_iter().flatten() {
             let id = one["id"].as_str().unwrap_or_default();
@@ -233,10 +231,7 @@ fn item_of(line: &str) -> anyhow::Result<LabelledItem> {
 
 /// A page for people.
 fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
-    let mut page = Page {
-        text: String::new(),
-        has_colours,
-    };
+    let mut page = Page { text: String::new(), has_colours };
     let (word, colour) = match check.status {
         Badge::Calibrated => ("calibrated", 32),
         Badge::Weak => ("weak", 31),
@@ -253,10 +248,7 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
         ),
     );
     for failures in &check.failures {
-        let what = format!(
-            "{} x {}: {}",
-            failures.count, failures.class, failures.message
-        );
+        let what = format!("{} x {}: {}", failures.count, failures.class, failures.message);
         page.line("without verdict", &what);
     }
     if let Some(agreement) = &check.agreement {
@@ -294,15 +286,9 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
         true => format!(", {:.6} saved by stored replies", check.saved_usd),
         false => String::new(),
     };
-    page.line(
-        "together",
-        &format!("{cost}{saved}, {} calls", check.execution_count),
-    );
+    page.line("together", &format!("{cost}{saved}, {} calls", check.execution_count));
     if let (Some(median), Some(p95)) = (check.latency_median_ms, check.latency_p95_ms) {
-        page.line(
-            "latency",
-            &format!("median {median} ms, 95th percentile {p95} ms"),
-        );
+        page.line("latency", &format!("median {median} ms, 95th percentile {p95} ms"));
     }
     page.text
 }
@@ -323,10 +309,7 @@ impl Page {
     fn agreement(&mut self, agreement: &Agreement) {
         self.head("Agreement");
         self.figure("agreement", agreement.agreement);
-        self.share(
-            &format!("always {:?}", agreement.constant_label),
-            agreement.constant_agreement,
-        );
+        self.share(&format!("always {:?}", agreement.constant_label), agreement.constant_agreement);
         self.figure("Cohen's kappa", agreement.kappa);
         self.line("macro F1", &format!("{:.2}", agreement.macro_f1));
         self.text.push('\n');

@@ -6,12 +6,8 @@ use std::io::Write as _;
 use perpend_config::{Config, SettingArgs, Sources};
 
 /// Variables of the author's path; a server that finds them set takes no offence.
-pub(super) const AUTHORS: [&str; 4] = [
-    "PERPEND_SERVER",
-    "PERPEND_PUBLIC_KEY",
-    "PERPEND_SECRET_KEY",
-    "PERPEND_TOOLCHAINS",
-];
+pub(super) const AUTHORS: [&str; 4] =
+    ["PERPEND_SERVER", "PERPEND_PUBLIC_KEY", "PERPEND_SECRET_KEY", "PERPEND_TOOLCHAINS"];
 
 /// The `PERPEND_*` variables of the process that are settings.
 pub(super) fn environment() -> anyhow::Result<BTreeMap<String, String>> {

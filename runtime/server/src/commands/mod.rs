@@ -123,24 +123,17 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Compile => return perpend_sandbox::compile_main(),
         Command::Check => return perpend_sandbox::check_main(),
         Command::Serve { settings } => serve::serve(&settings, bundle),
-        Command::OrganizationKey {
-            organization,
-            note,
-            revoke: None,
-            settings,
-        } => organization_key::make(&settings, organization.as_deref(), note),
-        Command::OrganizationKey {
-            revoke: Some(public_key),
-            settings,
-            ..
-        } => organization_key::revoke(&settings, &public_key),
-        Command::Secrets {
-            command: SecretsCommand::Reset { confirm, settings },
-        } => secrets::reset(&settings, confirm),
+        Command::OrganizationKey { organization, note, revoke: None, settings } => {
+            organization_key::make(&settings, organization.as_deref(), note)
+        }
+        Command::OrganizationKey { revoke: Some(public_key), settings, .. } => {
+            organization_key::revoke(&settings, &public_key)
+        }
+        Command::Secrets { command: SecretsCommand::Reset { confirm, settings } } => {
+            secrets::reset(&settings, confirm)
+        }
         Command::Demo(args) => demo::demo(args, bundle),
-        Command::Otlp {
-            command: OtlpCommand::Show { file, json },
-        } => otlp::show(&file, json),
+        Command::Otlp { command: OtlpCommand::Show { file, json } } => otlp::show(&file, json),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Plugin(args) => plugin::plugin(args, bundle),

@@ -50,10 +50,7 @@ pub(super) fn revoke(settings: &SettingArgs, public_key: &str) -> anyhow::Result
         say(&format!(
             "The key pair {public_key} is deleted, and its public key is never given out again."
         ));
-        say(&format!(
-            "A server that runs refuses it within {} seconds.",
-            KEPT_MS / 1_000
-        ));
+        say(&format!("A server that runs refuses it within {} seconds.", KEPT_MS / 1_000));
         if config.init.org_public_key.as_deref() == Some(public_key) {
             say("It is still in the settings: the next start warns and does not make it again.");
             say("Remove init.org_public_key and init.org_secret_key, or set a new pair.");
@@ -122,9 +119,6 @@ async fn make_in(
     let note = note.or_else(|| Some("made by perpend organization-key".to_owned()));
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());
-    store
-        .catalog
-        .create_key(&owner, &key, SystemClock.now())
-        .await?;
+    store.catalog.create_key(&owner, &key, SystemClock.now()).await?;
     Ok((organization.clone(), pair))
 }

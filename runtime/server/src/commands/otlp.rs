@@ -17,17 +17,12 @@ use crate::SystemClock;
 
 pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let encoding = match file
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("json"))
-    {
+    let encoding = match file.extension().is_some_and(|end| end.eq_ignore_ascii_case("json")) {
         true => Encoding::Json,
         false => Encoding::Protobuf,
     };
-    let context = perpend_otlp::Context {
-        arrived_at: SystemClock.now(),
-        ..perpend_otlp::Context::default()
-    };
+    let context =
+        perpend_otlp::Context { arrived_at: SystemClock.now(), ..perpend_otlp::Context::default() };
     let mut batch = Batch::default();
     let taken = perpend_otlp::read_traces(&bytes, encoding, &context, &mut batch)?;
     let prices = PriceTable::built_in();
@@ -35,18 +30,12 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     for observation in &mut observations {
         prices.apply(observation);
     }
-    let mut ids: Vec<&TraceId> = observations
-        .iter()
-        .map(|observation| &observation.trace_id)
-        .collect();
+    let mut ids: Vec<&TraceId> =
+        observations.iter().map(|observation| &observation.trace_id).collect();
     ids.sort();
     ids.dedup();
     let of = |id: &TraceId| -> Vec<Observation> {
-        observations
-            .iter()
-            .filter(|observation| observation.trace_id == *id)
-            .cloned()
-            .collect()
+        observations.iter().filter(|observation| observation.trace_id == *id).cloned().collect()
     };
     let traces: Vec<_> = ids.into_iter().filter_map(|id| fold(&of(id))).collect();
 
@@ -54,19 +43,11 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         writeln!(out, "{:#}", render::json(&observations, &traces))?;
     } else {
-        write!(
-            out,
-            "{}",
-            render::tree(&observations, &traces, out.is_terminal())
-        )?;
+        write!(out, "{}", render::tree(&observations, &traces, out.is_terminal()))?;
     }
     let mut errors = std::io::stderr();
     if taken.n_rejected > 0 {
-        writeln!(
-            errors,
-            "{} spans were rejected, for example:",
-            taken.n_rejected
-        )?;
+        writeln!(errors, "{} spans were rejected, for example:", taken.n_rejected)?;
     }
     for rejection in &taken.rejections {
         writeln!(errors, "rejected: {} ({})", rejection.text, rejection.scope)?;

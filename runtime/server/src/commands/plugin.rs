@@ -193,12 +193,7 @@ pub(super) fn plugin(args: PluginArgs, bundle: Bundle) -> anyhow::Result<ExitCod
         true => Box::new(Terminal::default()),
         false => Box::new(Plain::default()),
     };
-    if let PluginCommand::Run {
-        selected,
-        answers,
-        watch: true,
-    } = args.command
-    {
+    if let PluginCommand::Run { selected, answers, watch: true } = args.command {
         let mut selection = selected.selection();
         selection.answers = answers;
         return watched(&selection, &*progress, as_json);
@@ -233,10 +228,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
         Asked::New { name, lang, dir } => {
             let short = name.rsplit('/').next().unwrap_or(&name);
             let dir = dir.unwrap_or_else(|| short.into());
-            made(
-                &perpend_plugin_cli::new(&name, lang, &dir, &tools).map_err(Error::New)?,
-                &dir,
-            )
+            made(&perpend_plugin_cli::new(&name, lang, &dir, &tools).map_err(Error::New)?, &dir)
         }
         Asked::Build { project } => built(&Project::open(&project, &tools)?, progress)?,
         Asked::Update { project } => updated(&Project::open(&project, &tools)?)?,
@@ -245,27 +237,18 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
             note(perpend_plugin_cli::outdated(&selection.folder()));
             at_work(progress, |bench| bench.check(&selection))?
         }
-        Asked::Run {
-            selected, answers, ..
-        } => {
+        Asked::Run { selected, answers, .. } => {
             let mut selection = selected.selection();
             selection.answers = answers;
             note(perpend_plugin_cli::outdated(&selection.folder()));
             at_work(progress, |bench| bench.run(&selection))?
         }
         Asked::Test { file, tests } => {
-            let selection = Selection {
-                file,
-                ..Selection::default()
-            };
+            let selection = Selection { file, ..Selection::default() };
             note(perpend_plugin_cli::outdated(&selection.folder()));
             at_work(progress, |bench| bench.test(&selection, tests))?
         }
-        Asked::Bench {
-            selected,
-            seconds,
-            threads,
-        } => {
+        Asked::Bench { selected, seconds, threads } => {
             let measure = measure(seconds, threads)?;
             bench(&selected.selection(), measure, bundle, progress)?
         }
@@ -275,16 +258,10 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
         Asked::Show { reference, access } => {
             Registry::of(&ServerRemote::new(&access, TIMEOUT)?).show(&reference)?
         }
-        Asked::Rollback {
-            name,
-            to,
-            dry_run,
-            access,
-        } => Registry::of(&ServerRemote::new(&access, TIMEOUT)?).rollback(
-            &name,
-            to.as_deref(),
-            dry_run,
-        )?,
+        Asked::Rollback { name, to, dry_run, access } => Registry::of(&ServerRemote::new(
+            &access, TIMEOUT,
+        )?)
+        .rollback(&name, to.as_deref(), dry_run)?,
     })
 }
 
@@ -303,10 +280,7 @@ fn made(project: &Project, dir: &Path) -> Report {
     let steps: Vec<String> = missing
         .iter()
         .map(|step| format!("\n  {step}"))
-        .chain([
-            "\n  perpend plugin build".to_owned(),
-            "\n  perpend plugin run".to_owned(),
-        ])
+        .chain(["\n  perpend plugin build".to_owned(), "\n  perpend plugin run".to_owned()])
         .collect();
     Report {
         text: format!(
@@ -323,10 +297,7 @@ fn made(project: &Project, dir: &Path) -> Report {
 
 fn updated(project: &Project) -> anyhow::Result<Report> {
     let files = perpend_plugin_cli::update(project)?;
-    let files: Vec<String> = files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let version = perpend_plugin_cli::TEMPLATE_VERSION;
     let renamed = match files.is_empty() {
         true => String::new(),
@@ -400,20 +371,16 @@ fn bench(
     bundle: Bundle,
     progress: &dyn Progress,
 ) -> anyhow::Result<Report> {
-    let floor = bundle.first_party("perpend/text").map(|plugin| Floor {
-        component: plugin.bytes,
-        evaluator: "exact-match",
-    });
+    let floor = bundle
+        .first_party("perpend/text")
+        .map(|plugin| Floor { component: plugin.bytes, evaluator: "exact-match" });
     let sandbox = Sandbox::in_process(cache_dir())?;
     Ok(workbench(&sandbox, progress).bench(selection, floor, measure)?)
 }
 
 fn push(file: Option<PathBuf>, access: &Access, progress: &dyn Progress) -> anyhow::Result<Report> {
     let remote = ServerRemote::new(access, TIMEOUT)?;
-    let selection = Selection {
-        file,
-        ..Selection::default()
-    };
+    let selection = Selection { file, ..Selection::default() };
     note(perpend_plugin_cli::outdated(&selection.folder()));
     let program = std::env::current_exe().context("the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
@@ -452,10 +419,7 @@ fn watched(
         if let Err(error) = told(once(), as_json) {
             let _ = writeln!(std::io::stderr(), "perpend: {error:#}");
         }
-        note(Some(format!(
-            "waiting for a change in {}; Ctrl-C ends it",
-            folder.display()
-        )));
+        note(Some(format!("waiting for a change in {}; Ctrl-C ends it", folder.display())));
         perpend_plugin_cli::changed(&before, &look);
     }
 }

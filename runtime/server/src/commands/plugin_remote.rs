@@ -42,10 +42,7 @@ impl ServerRemote {
     pub(super) fn new(access: &Access, timeout: Duration) -> anyhow::Result<Self> {
         let or_variable = |given: &Option<String>, name: &str| {
             let variable = || std::env::var(name).ok();
-            given
-                .clone()
-                .or_else(variable)
-                .filter(|value| !value.is_empty())
+            given.clone().or_else(variable).filter(|value| !value.is_empty())
         };
         let address = or_variable(&access.server, "PERPEND_SERVER");
         let address = address.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
@@ -66,9 +63,7 @@ impl ServerRemote {
             address.starts_with("http://"),
             "--server: {address:?} is no address; it begins with http://"
         );
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = {
             let _entered = runtime.enter();
             Client::new(&address)
@@ -99,10 +94,7 @@ impl Remote for ServerRemote {
         };
         let sent = self.client.send(method, path, &headers, body);
         match self.runtime.block_on(sent) {
-            Ok(answer) => Ok(Answer {
-                status: answer.status.as_u16(),
-                body: answer.json(),
-            }),
+            Ok(answer) => Ok(Answer { status: answer.status.as_u16(), body: answer.json() }),
             Err(error) => Err(format!("{error:#}")),
         }
     }

@@ -77,11 +77,7 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) const fn new(answers: Answers) -> Self {
-        Self {
-            answers,
-            left: answers.pause,
-            left_in_all: answers.deadline,
-        }
+        Self { answers, left: answers.pause, left_in_all: answers.deadline }
     }
 
     /// When what is given now has to be taken.
@@ -124,12 +120,7 @@ impl Open {
 
 impl Connections {
     pub(super) fn new(max: usize, answers: Answers) -> Arc<Self> {
-        Arc::new(Self {
-            max,
-            answers,
-            open: Mutex::default(),
-            changed: Notify::new(),
-        })
+        Arc::new(Self { max, answers, open: Mutex::default(), changed: Notify::new() })
     }
 
     /// Room for one more connection. When there is none, the connection that has been idle longest is closed; when
@@ -318,10 +309,7 @@ pub(super) mod tests {
         let mut next = pin!(connections.take());
         assert!(next.as_mut().poll(&mut context).is_pending());
         third.closed().await;
-        assert!(
-            next.as_mut().poll(&mut context).is_pending(),
-            "not closed yet"
-        );
+        assert!(next.as_mut().poll(&mut context).is_pending(), "not closed yet");
         assert!(!first.close.is_cancelled(), "one is enough");
         drop(third);
         let Poll::Ready(_fourth) = next.as_mut().poll(&mut context) else {
@@ -333,10 +321,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn an_answer_has_to_be_taken_from_when_it_is_given_until_it_is_taken_or_dropped() {
-        let at_once = Answers {
-            pause: Duration::ZERO,
-            ..ANSWERS
-        };
+        let at_once = Answers { pause: Duration::ZERO, ..ANSWERS };
         let seat = Connections::new(1, at_once).take().await;
         let (mut first, mut second) = (Seat::busy(&seat), Seat::busy(&seat));
         assert!(!seat.is_behind());

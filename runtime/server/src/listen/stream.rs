@@ -59,10 +59,7 @@ impl Timed {
             stream,
             seat,
             answers,
-            undecided: Some(Undecided {
-                n_seen: 0,
-                deadline,
-            }),
+            undecided: Some(Undecided { n_seen: 0, deadline }),
             unsent: None,
             lingering: None,
         }
@@ -103,9 +100,7 @@ impl AsyncRead for Timed {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self {
-            stream, undecided, ..
-        } = self.get_mut();
+        let Self { stream, undecided, .. } = self.get_mut();
         let n_before = buf.filled().len();
         let polled = Pin::new(stream).poll_read(cx, buf);
         let Some(waiting) = undecided else {
@@ -168,9 +163,7 @@ impl AsyncWrite for Timed {
         if !this.seat.leaves_unread() {
             return Poll::Ready(Ok(()));
         }
-        let deadline = this
-            .lingering
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let deadline = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         let mut unread = [0; 16 << 10];
         // As long as the client sends; it ends when the client does.
         while deadline.as_mut().poll(cx).is_pending() {
@@ -202,10 +195,7 @@ mod tests {
         let connections = Connections::new(1, ANSWERS);
         let seat = connections.take().await;
         let timeout = Duration::from_millis(1);
-        let answers = Answers {
-            pause: timeout,
-            ..ANSWERS
-        };
+        let answers = Answers { pause: timeout, ..ANSWERS };
         let mut timed = Timed::new(accepted.unwrap().0, Arc::clone(&seat), timeout, answers);
         let piece = vec![0; 1 << 20];
         let error = loop {

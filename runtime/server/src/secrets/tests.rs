@@ -20,11 +20,7 @@ fn node() -> (TempDir, Config) {
 fn with_key(dir: &TempDir, key: &str) -> Config {
     let dir = dir.path().to_str().unwrap().to_owned();
     let flags = vec![("data.dir", dir), ("secrets.key", key.to_owned())];
-    Config::load(&Sources {
-        flags,
-        ..Sources::default()
-    })
-    .unwrap()
+    Config::load(&Sources { flags, ..Sources::default() }).unwrap()
 }
 
 fn key_file(dir: &TempDir) -> PathBuf {
@@ -61,21 +57,12 @@ async fn seal(store: &Store, vault: &Vault, provider: &str) {
         updated_at: Timestamp::from_millis(1),
     };
     let project = ProjectId::new("p").unwrap();
-    assert!(
-        store
-            .catalog
-            .put_connection(&project, &connection)
-            .await
-            .unwrap()
-    );
+    assert!(store.catalog.put_connection(&project, &connection).await.unwrap());
 }
 
 /// The refusal of a start, which names the ways out.
 async fn refused(store: &Store, config: &Config) -> String {
-    let text = open(store, config, &RandomIds)
-        .await
-        .unwrap_err()
-        .to_string();
+    let text = open(store, config, &RandomIds).await.unwrap_err().to_string();
     for way in ["backup", "PERPEND_SECRETS_KEY", "perpend secrets reset"] {
         assert!(text.contains(way), "{text} should name {way}");
     }
@@ -163,10 +150,7 @@ async fn a_lost_or_different_key_stops_the_start_and_no_new_one_is_made() {
 
         std::fs::write(key_file(&dir), "").unwrap();
         let damaged = open(&store, &config, &RandomIds).await.unwrap_err();
-        assert!(
-            damaged.to_string().contains("does not hold a key"),
-            "{damaged}"
-        );
+        assert!(damaged.to_string().contains("does not hold a key"), "{damaged}");
 
         std::fs::write(key_file(&dir), key).unwrap();
         open(&store, &config, &RandomIds).await.unwrap();
@@ -187,9 +171,7 @@ async fn an_installation_from_before_the_proof_proves_its_key_with_what_it_has_s
         assert_eq!(store.catalog.known_secret(CANARY).await.unwrap(), None);
         // A key that was lost and replaced before: what is lost does not take down what works.
         seal(&store, &vault_of(2), "third").await;
-        open(&store, &with_key(&dir, &key_of(2)), &RandomIds)
-            .await
-            .unwrap();
+        open(&store, &with_key(&dir, &key_of(2)), &RandomIds).await.unwrap();
         refused(&store, &with_key(&dir, &key_of(1))).await;
     })
     .await;
@@ -199,9 +181,7 @@ async fn an_installation_from_before_the_proof_proves_its_key_with_what_it_has_s
 async fn servers_that_start_at_once_on_one_database_agree_on_one_key() {
     on_each_database(|store| async move {
         let nodes: Vec<_> = (0..6).map(|_| node()).collect();
-        let starts = nodes
-            .iter()
-            .map(|(_, config)| open(&store, config, &RandomIds));
+        let starts = nodes.iter().map(|(_, config)| open(&store, config, &RandomIds));
         let started = futures_util::future::join_all(starts).await;
         let with_key = |(dir, _): &&(TempDir, Config)| key_file(dir).exists();
         let n_started = started.iter().filter(|vault| vault.is_ok()).count();
@@ -227,10 +207,7 @@ async fn a_reset_names_what_is_lost_and_can_be_taken_back() {
             Reset::Lost(lost) => lost,
             Reset::Fits => Vec::new(),
         };
-        assert_eq!(
-            lost(&config).await,
-            ["the LLM connection \"main\" of project p"]
-        );
+        assert_eq!(lost(&config).await, ["the LLM connection \"main\" of project p"]);
         refused(&store, &config).await;
         reset(&store, &config, &RandomIds).await.unwrap();
         open(&store, &config, &RandomIds).await.unwrap();
@@ -257,10 +234,7 @@ fn an_empty_or_missing_database_file_is_refused_beside_a_key_and_nowhere_else() 
     refuse_emptied(&url, &config).unwrap();
     std::fs::write(key_file(&dir), key_of(1)).unwrap();
     let said = refuse_emptied(&url, &config).unwrap_err().to_string();
-    assert!(
-        said.contains("0 bytes") && said.contains("backup"),
-        "{said}"
-    );
+    assert!(said.contains("0 bytes") && said.contains("backup"), "{said}");
     std::fs::write(&database, "SQLite format 3").unwrap();
     refuse_emptied(&url, &config).unwrap();
     std::fs::remove_file(&database).unwrap();
@@ -277,9 +251,6 @@ fn a_key_that_others_may_read_or_replace_is_warned_about() {
     assert!(warning(0o640).is_some_and(|text| text.contains("may read the key")));
     for mode in [0o666, 0o620, 0o602] {
         let text = warning(mode).unwrap_or_default();
-        assert!(
-            text.contains("replace") && text.contains(&format!("{mode:04o}")),
-            "{text}"
-        );
+        assert!(text.contains("replace") && text.contains(&format!("{mode:04o}")), "{text}");
     }
 }

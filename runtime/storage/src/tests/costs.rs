@@ -22,17 +22,11 @@ async fn steps_with_and_without_a_price_are_counted_in_traces_of_before() {
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let store = Store::over(pool.unwrap());
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
-            .await
-            .unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
         // Nothing, zero, unpriced calls, mixed, and what an aggregate alone gave.
         for (number, total) in [(1, 0.0), (2, 0.0), (3, 0.0), (4, 0.5), (5, 0.75)] {
             let id = format!("t{number}");
-            let args = [
-                Arg::Int(Some(number)),
-                id.as_str().into(),
-                Arg::Float(Some(total)),
-            ];
+            let args = [Arg::Int(Some(number)), id.as_str().into(), Arg::Float(Some(total))];
             store.pool.change(TRACE, &args).await.unwrap();
         }
         let (model, tokens) = ("GENERATION", Some(7));
@@ -47,21 +41,13 @@ async fn steps_with_and_without_a_price_are_counted_in_traces_of_before() {
             (4, "c", "SPAN", None, None),
             (5, "a", "AGENT", None, None),
         ] {
-            let args: [Arg<'_>; 5] = [
-                Arg::Int(Some(trace)),
-                id.into(),
-                kind.into(),
-                Arg::Int(tokens),
-                Arg::Float(cost),
-            ];
+            let args: [Arg<'_>; 5] =
+                [Arg::Int(Some(trace)), id.into(), kind.into(), Arg::Int(tokens), Arg::Float(cost)];
             store.pool.change(STEP, &args).await.unwrap();
         }
         migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
         let counted: Vec<(i64, i64, i64)> = store.pool.select(COUNTED, &[]).await.unwrap();
-        assert_eq!(
-            counted,
-            [(1, 0, 0), (2, 1, 0), (3, 0, 2), (4, 1, 1), (5, 1, 0)]
-        );
+        assert_eq!(counted, [(1, 0, 0), (2, 1, 0), (3, 0, 2), (4, 1, 1), (5, 1, 0)]);
         store.close().await;
     }
 }

@@ -21,10 +21,7 @@ use perpend_executions::{
 use crate::testing::on_each_database;
 use crate::{Matched, Store};
 
-const KIND: QueueKind = QueueKind {
-    lane: Lane::Code,
-    class: ExecutionClass::Continuous,
-};
+const KIND: QueueKind = QueueKind { lane: Lane::Code, class: ExecutionClass::Continuous };
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms)
@@ -59,31 +56,18 @@ fn new_execution(n: u32) -> Making {
         n_observations: 1,
         is_audit: false,
     };
-    Making {
-        project: project(),
-        kind: KIND,
-        is_leased: false,
-        execution,
-    }
+    Making { project: project(), kind: KIND, is_leased: false, execution }
 }
 
 /// Takes up to `n` of each queue.
 fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> Ending<'static> {
     static NONE: LazyLock<HashSet<RuleId>> = LazyLock::new(HashSet::new);
-    Ending {
-        fence,
-        started_at,
-        now,
-        awaited: &NONE,
-    }
+    Ending { fence, started_at, now, awaited: &NONE }
 }
 
 async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Execution> {
     let queues = store.ledger.execution_queues().await.unwrap();
-    let shares: Vec<Share> = queues
-        .iter()
-        .map(|queue| Share { queue: queue.id, n })
-        .collect();
+    let shares: Vec<Share> = queues.iter().map(|queue| Share { queue: queue.id, n }).collect();
     let claimed = store.ledger.claim_executions(&shares, lease, now).await;
     claimed.unwrap().into_iter().flatten().collect()
 }
@@ -91,16 +75,11 @@ async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Execu
 async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
     let batch = MatchBatch {
         executions: (0..n)
-            .map(|at| Making {
-                is_leased: (at as usize) < n_leased,
-                ..new_execution(at)
-            })
+            .map(|at| Making { is_leased: (at as usize) < n_leased, ..new_execution(at) })
             .collect(),
         ..MatchBatch::default()
     };
-    let made = store
-        .commit_matches(&[], &batch, lease(1, 60_000), at(0))
-        .await;
+    let made = store.commit_matches(&[], &batch, lease(1, 60_000), at(0)).await;
     written(made.unwrap())
 }
 
@@ -120,10 +99,7 @@ fn failed(execution: &Execution) -> Finished<'_> {
         execution,
         version: None,
         cpu_us: 1,
-        outcome: Outcome::Failed(
-            NoScores::new(FailureClass::PluginTrap, "out\0 of luck"),
-            true,
-        ),
+        outcome: Outcome::Failed(NoScores::new(FailureClass::PluginTrap, "out\0 of luck"), true),
     }
 }
 
@@ -133,19 +109,11 @@ async fn an_execution_is_made_once_and_reads_back_as_made() {
         assert!(make(&store, 100, 0).await.iter().all(Option::is_some));
         assert!(make(&store, 100, 0).await.iter().all(Option::is_none));
         let new = new_execution(7).execution;
-        let found = store
-            .ledger
-            .execution(&project(), &new.id)
-            .await
-            .unwrap()
-            .unwrap();
+        let found = store.ledger.execution(&project(), &new.id).await.unwrap().unwrap();
         assert_eq!(found.made, new);
         assert_eq!(found.state, ExecutionState::Pending);
         let stranger: ProjectId = "p2".parse().unwrap();
-        assert_eq!(
-            store.ledger.execution(&stranger, &new.id).await.unwrap(),
-            None
-        );
+        assert_eq!(store.ledger.execution(&stranger, &new.id).await.unwrap(), None);
     })
     .await;
 }
@@ -154,11 +122,7 @@ async fn an_execution_is_made_once_and_reads_back_as_made() {
 async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
     on_each_database(|store| async move {
         make(&store, 10, 0).await;
-        let made: Vec<bool> = make(&store, 23, 0)
-            .await
-            .iter()
-            .map(Option::is_some)
-            .collect();
+        let made: Vec<bool> = make(&store, 23, 0).await.iter().map(Option::is_some).collect();
         assert_eq!(made, [vec![false; 10], vec![true; 13]].concat());
         let mine = claim(&store, 14, lease(21, 60_000), at(1)).await;
         let others = claim(&store, 9, lease(22, 60_000), at(1)).await;
@@ -171,11 +135,7 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
                 ..failed(leased)
             })
             .collect();
-        let end = async |now| {
-            store
-                .finish_executions(ending(21, at(1), at(now)), &all)
-                .await
-        };
+        let end = async |now| store.finish_executions(ending(21, at(1), at(now)), &all).await;
         let seqs: HashSet<i64> = mine.iter().map(|leased| leased.seq).collect();
         assert_eq!(end(2).await.unwrap().mine, seqs);
         assert_eq!(end(3).await.unwrap().mine, HashSet::new(), "it has ended");
@@ -194,16 +154,8 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
         let seqs: Vec<i64> = two.iter().map(|each| each.seq).collect();
         // Only its own: the others stay under the lease they have, whatever the fence.
         let others: Vec<i64> = one.iter().map(|each| each.seq).collect();
-        store
-            .ledger
-            .renew_lease(lease(12, 90_000), &seqs)
-            .await
-            .unwrap();
-        store
-            .ledger
-            .renew_lease(lease(12, 90_000), &others)
-            .await
-            .unwrap();
+        store.ledger.renew_lease(lease(12, 90_000), &seqs).await.unwrap();
+        store.ledger.renew_lease(lease(12, 90_000), &others).await.unwrap();
         let late = claim(&store, 20, lease(14, 120_000), at(60_000)).await;
         assert_eq!(late.len(), 6);
         assert!(late.iter().all(|each| each.attempts == 1));
@@ -271,10 +223,7 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
         // The fence of the former one opens nothing any more.
         let seqs: Vec<i64> = former.iter().map(|each| each.seq).collect();
         let given_back = Release::GivenBack;
-        let late = store
-            .ledger
-            .release_executions(11, &seqs, given_back, at(3))
-            .await;
+        let late = store.ledger.release_executions(11, &seqs, given_back, at(3)).await;
         late.unwrap();
         let free = claim(&store, 9, lease(13, 60_000), at(3)).await;
         assert!(free.is_empty());
@@ -289,11 +238,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
     let budgets = [ScopedBudget {
         scope: BudgetScope::Rule,
         id: "r".to_owned(),
-        budget: Budget {
-            window: BudgetWindow::Total,
-            usd: 1.0,
-            on_reached: OnReached::Hold,
-        },
+        budget: Budget { window: BudgetWindow::Total, usd: 1.0, on_reached: OnReached::Hold },
     }];
     on_each_database(|store| {
         let budgets = budgets.clone();
@@ -325,10 +270,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
                 spending.unwrap().reserved
             };
             assert!(reserve(&leased[0], 11, at(1)).await);
-            assert!(
-                !reserve(&leased[1], 11, at(1)).await,
-                "there is no room for two"
-            );
+            assert!(!reserve(&leased[1], 11, at(1)).await, "there is no room for two");
             assert!(0.5 < reserved(at(59_999)).await);
             // The process is gone and renews no lease.
             assert!(reserved(at(60_000)).await <= 0.0);
@@ -366,11 +308,7 @@ async fn a_slow_holder_cannot_end_what_its_successor_holds() {
         let attempts = store.ledger.attempts(&project(), id).await.unwrap();
         assert_eq!(attempts.len(), 1);
         assert_eq!(attempts[0].why.message, "out\u{fffd} of luck");
-        let states = store
-            .ledger
-            .rule_states(&project(), &"r".parse().unwrap())
-            .await
-            .unwrap();
+        let states = store.ledger.rule_states(&project(), &"r".parse().unwrap()).await.unwrap();
         assert_eq!((states[0].state, states[0].n), (ExecutionState::Failed, 1));
     })
     .await;
@@ -381,50 +319,22 @@ async fn held_executions_wait_go_on_or_are_given_up() {
     on_each_database(|store| async move {
         make(&store, 2, 2).await;
         let trace: TraceId = "t0".parse().unwrap();
-        let seq = store
-            .ledger
-            .trace_executions(&project(), &trace)
-            .await
-            .unwrap()[0]
-            .seq;
-        let until = Release::Held {
-            until: at(1_000),
-            message: "paused by the test",
-        };
-        store
-            .ledger
-            .release_executions(1, &[seq], until, at(1))
-            .await
-            .unwrap();
-        assert!(
-            claim(&store, 9, lease(31, 99_000), at(500))
-                .await
-                .is_empty()
-        );
+        let seq = store.ledger.trace_executions(&project(), &trace).await.unwrap()[0].seq;
+        let until = Release::Held { until: at(1_000), message: "paused by the test" };
+        store.ledger.release_executions(1, &[seq], until, at(1)).await.unwrap();
+        assert!(claim(&store, 9, lease(31, 99_000), at(500)).await.is_empty());
         let held = store.ledger.held().await.unwrap();
         assert_eq!(held.len(), 1);
         let (project, rule, evaluator) = &held[0];
         assert_eq!(
-            store
-                .ledger
-                .unhold((project, rule, evaluator), Unheld::All, at(600))
-                .await
-                .unwrap(),
+            store.ledger.unhold((project, rule, evaluator), Unheld::All, at(600)).await.unwrap(),
             1
         );
         let claimed = claim(&store, 9, lease(32, 99_000), at(600)).await;
         assert_eq!((claimed.len(), claimed[0].attempts), (1, 0));
-        store
-            .ledger
-            .release_executions(32, &[seq], until, at(601))
-            .await
-            .unwrap();
+        store.ledger.release_executions(32, &[seq], until, at(601)).await.unwrap();
         assert_eq!(store.ledger.give_up_held(at(1_000)).await.unwrap(), 1);
-        let row = &store
-            .ledger
-            .trace_executions(project, &trace)
-            .await
-            .unwrap()[0];
+        let row = &store.ledger.trace_executions(project, &trace).await.unwrap()[0];
         let class = row.error_class;
         assert_eq!(class, Some(Uncalled::HeldTooLong.into()));
     })
@@ -444,10 +354,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
             waiting: Vec::new(),
         };
         let set = |watch: &Watch, was_due_at| MatchBatch {
-            watches: vec![NewWatch {
-                watch: watch.clone(),
-                was_due_at,
-            }],
+            watches: vec![NewWatch { watch: watch.clone(), was_due_at }],
             executions: vec![new_execution(1)],
             ..MatchBatch::default()
         };
@@ -457,31 +364,18 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
         let due = store.ledger.due_watches(at(10), 9).await.unwrap();
         assert_eq!(due, std::slice::from_ref(&watch));
         assert_eq!(store.ledger.due_watches(at(9), 9).await.unwrap(), []);
-        let moved = Watch {
-            due_at: at(20),
-            waiting: Vec::new(),
-            ..watch.clone()
-        };
+        let moved = Watch { due_at: at(20), waiting: Vec::new(), ..watch.clone() };
         let other = set(&moved, Some(at(11)));
         assert_eq!(
-            store
-                .commit_matches(&[], &other, lease(1, 9), at(2))
-                .await
-                .unwrap(),
+            store.commit_matches(&[], &other, lease(1, 9), at(2)).await.unwrap(),
             Matched::Overtaken
         );
         let mine = set(&moved, Some(at(10)));
         let made = store.commit_matches(&[], &mine, lease(1, 9), at(2)).await;
         written(made.unwrap());
-        let counts = store
-            .ledger
-            .rule_counts(&project(), &"r".parse().unwrap(), at(0))
-            .await
-            .unwrap();
-        let counts: Vec<_> = counts
-            .iter()
-            .map(|each| (each.reason.as_str(), each.n))
-            .collect();
+        let counts =
+            store.ledger.rule_counts(&project(), &"r".parse().unwrap(), at(0)).await.unwrap();
+        let counts: Vec<_> = counts.iter().map(|each| (each.reason.as_str(), each.n)).collect();
         assert_eq!(counts, [("duplicate", 1), ("made", 1)]);
     })
     .await;
@@ -490,49 +384,30 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
 #[tokio::test]
 async fn each_queue_gives_its_own_share_and_no_more() {
     on_each_database(|store| async move {
-        let kinds = [
-            (Lane::Code, ExecutionClass::Backfill),
-            (Lane::Model, ExecutionClass::Continuous),
-        ];
+        let kinds =
+            [(Lane::Code, ExecutionClass::Backfill), (Lane::Model, ExecutionClass::Continuous)];
         let making = |n: u32| {
             let (lane, class) = kinds[n as usize % 2];
-            Making {
-                kind: QueueKind { lane, class },
-                ..new_execution(n)
-            }
+            Making { kind: QueueKind { lane, class }, ..new_execution(n) }
         };
-        let batch = MatchBatch {
-            executions: (0..20).map(making).collect(),
-            ..MatchBatch::default()
-        };
+        let batch =
+            MatchBatch { executions: (0..20).map(making).collect(), ..MatchBatch::default() };
         let made = store.commit_matches(&[], &batch, lease(1, 9), at(5)).await;
         written(made.unwrap());
         let queues = store.ledger.execution_queues().await.unwrap();
-        let mut found: Vec<_> = queues
-            .iter()
-            .map(|queue| (queue.kind.lane, queue.kind.class, queue.due_at))
-            .collect();
+        let mut found: Vec<_> =
+            queues.iter().map(|queue| (queue.kind.lane, queue.kind.class, queue.due_at)).collect();
         found.sort_unstable();
         assert_eq!(found, kinds.map(|(lane, class)| (lane, class, at(5))));
         assert!(queues.iter().all(|queue| queue.project == Some(project())));
-        let share = |at: usize, n| Share {
-            queue: queues[at].id,
-            n,
-        };
+        let share = |at: usize, n| Share { queue: queues[at].id, n };
         let shares = [share(0, 3), share(1, 99)];
-        let claimed = store
-            .ledger
-            .claim_executions(&shares, lease(2, 60_000), at(5))
-            .await;
+        let claimed = store.ledger.claim_executions(&shares, lease(2, 60_000), at(5)).await;
         let claimed: Vec<usize> = claimed.unwrap().iter().map(Vec::len).collect();
         assert_eq!(claimed, [3, 10]);
         let after = store.ledger.execution_queues().await.unwrap();
         let due: Vec<Timestamp> = after.iter().map(|queue| queue.due_at).collect();
-        assert_eq!(
-            due,
-            [at(5), at(60_000)],
-            "the second runs, and is due when its lease ends"
-        );
+        assert_eq!(due, [at(5), at(60_000)], "the second runs, and is due when its lease ends");
     })
     .await;
 }

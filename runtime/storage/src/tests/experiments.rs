@@ -37,13 +37,7 @@ fn fresh(name: &str, now: Timestamp) -> Dataset {
 }
 
 async fn dataset(store: &Store, name: &str) -> Dataset {
-    store
-        .catalog
-        .dataset(&home(), name)
-        .await
-        .unwrap()
-        .unwrap()
-        .dataset
+    store.catalog.dataset(&home(), name).await.unwrap().unwrap().dataset
 }
 
 fn trace(n: i64) -> TraceId {
@@ -76,15 +70,8 @@ fn inner_span(experiment: &str, n: i64) -> Observation {
 }
 
 async fn write(store: &Store, observations: Vec<Observation>) {
-    let batch = Batch {
-        observations,
-        ..Batch::default()
-    };
-    store
-        .telemetry
-        .write_batch(&home(), batch, at(0))
-        .await
-        .unwrap();
+    let batch = Batch { observations, ..Batch::default() };
+    store.telemetry.write_batch(&home(), batch, at(0)).await.unwrap();
 }
 
 fn link(run: &str, n: i64) -> NewLink {
@@ -105,50 +92,28 @@ async fn experiments_are_found_by_their_spans_however_many_there_are_of_each() {
     on_each_database(|store| async move {
         let p = home();
         let spans = (0..60).map(|n| item_span(["a", "b", "c"][(n % 3) as usize], n));
-        write(
-            &store,
-            spans.chain((0..60).map(|n| inner_span("d", n))).collect(),
-        )
-        .await;
+        write(&store, spans.chain((0..60).map(|n| inner_span("d", n))).collect()).await;
         let all = Period::default();
         let active = store.telemetry.span_activity(&p, all).await.unwrap();
         let expected = [("a", 57), ("b", 58), ("c", 59)].map(|(id, n)| (id.to_owned(), at(n)));
         assert_eq!(active, expected);
-        let early = Period {
-            from: Some(at(1)),
-            to: Some(at(3)),
-        };
+        let early = Period { from: Some(at(1)), to: Some(at(3)) };
         let active = store.telemetry.span_activity(&p, early).await.unwrap();
         let expected = [("b", 1), ("c", 2)].map(|(id, n)| (id.to_owned(), at(n)));
         assert_eq!(active, expected);
-        let found = store
-            .telemetry
-            .span_experiments(&p, &["c", "a", "d"], all)
-            .await
-            .unwrap();
+        let found = store.telemetry.span_experiments(&p, &["c", "a", "d"], all).await.unwrap();
         assert_eq!(found.len(), 2);
         let a = &found[0];
         assert_eq!((a.id.as_str(), a.n_items), ("a", 20));
         assert_eq!((a.start, a.end), (at(0), at(67)));
         assert_eq!(a.link.name.as_deref(), Some("name of a at 57"));
-        let query = SpanQuery {
-            experiment_ids: vec!["b".to_owned()],
-            limit: 100,
-            ..SpanQuery::default()
-        };
+        let query =
+            SpanQuery { experiment_ids: vec!["b".to_owned()], limit: 100, ..SpanQuery::default() };
         let (spans, next) = store.telemetry.experiment_spans(&p, &query).await.unwrap();
         assert_eq!((spans.len(), next), (20, None));
         // What was recorded before the run was deleted is not shown, what comes later is.
-        store
-            .telemetry
-            .delete_dataset_run(&p, "a", at(30))
-            .await
-            .unwrap();
-        let found = store
-            .telemetry
-            .span_experiments(&p, &["a"], all)
-            .await
-            .unwrap();
+        store.telemetry.delete_dataset_run(&p, "a", at(30)).await.unwrap();
+        let found = store.telemetry.span_experiments(&p, &["a"], all).await.unwrap();
         assert_eq!((found[0].start, found[0].n_items), (at(33), 9));
         let traces: Vec<TraceId> = (0..60).map(trace).collect();
         store.telemetry.delete_traces(&p, &traces).await.unwrap();
@@ -167,11 +132,7 @@ async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
         write(&store, (0..10).map(|n| item_span(&run, n)).collect()).await;
         for n in 5..25 {
             let new = link("run", n);
-            let linked = store
-                .telemetry
-                .link_run_item(&p, &made, &new, at(n))
-                .await
-                .unwrap();
+            let linked = store.telemetry.link_run_item(&p, &made, &new, at(n)).await.unwrap();
             assert_eq!(linked.run_id, run);
         }
         let all = Period::default();
@@ -182,27 +143,17 @@ async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
         let mut after: Option<Cursor> = None;
         loop {
             let which = (all, &[][..]);
-            let some = store
-                .telemetry
-                .links_without_spans(&p, which, after.as_ref(), 4);
+            let some = store.telemetry.links_without_spans(&p, which, after.as_ref(), 4);
             let some = some.await.unwrap();
             let Some((last, of)) = some.last() else { break };
             assert_eq!((of.name.as_str(), of.dataset_name.as_str()), ("run", "d"));
-            after = Some(Cursor {
-                at: last.created_at,
-                id: last.id.clone(),
-            });
+            after = Some(Cursor { at: last.created_at, id: last.id.clone() });
             shown.extend(some.into_iter().map(|(link, _)| link.item_id));
         }
         let expected: Vec<String> = (10..25).rev().map(|n| format!("item {n}")).collect();
         assert_eq!(shown, expected);
         // The other way round for the items of a run: there the link speaks for both.
-        let run = store
-            .telemetry
-            .dataset_run(&p, &run)
-            .await
-            .unwrap()
-            .unwrap();
+        let run = store.telemetry.dataset_run(&p, &run).await.unwrap().unwrap();
         let entries = store.telemetry.run_entries(&p, &run, None).await.unwrap();
         assert_eq!(entries.n_total, 25);
         let items: Vec<&str> = entries.items.iter().map(|e| e.item_id.as_str()).collect();
@@ -210,17 +161,10 @@ async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
         assert_eq!(items, expected);
         for page in 1..=3 {
             let paging = Paging { page, limit: 10 };
-            let some = store
-                .telemetry
-                .run_entries(&p, &run, Some(paging))
-                .await
-                .unwrap();
+            let some = store.telemetry.run_entries(&p, &run, Some(paging)).await.unwrap();
             let first = (page as usize - 1) * 10;
             let last = (first + 10).min(25);
-            assert_eq!(
-                (some.n_total, &some.items[..]),
-                (25, &entries.items[first..last])
-            );
+            assert_eq!((some.n_total, &some.items[..]), (25, &entries.items[first..last]));
         }
     })
     .await;
@@ -230,11 +174,7 @@ async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
 async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
     on_each_database(|store| async move {
         let telemetry = &store.telemetry;
-        store
-            .catalog
-            .create_dataset(&home(), &fresh("d", at(0)))
-            .await
-            .unwrap();
+        store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
         let d = dataset(&store, "d").await;
         let link = |item: &str, description: Option<&str>| NewLink {
             run_name: "run".to_owned(),
@@ -246,29 +186,15 @@ async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
             observation_id: None,
             created_at: at(2),
         };
-        let first = telemetry
-            .link_run_item(&home(), &d, &link("a", Some("one")), at(3))
-            .await
-            .unwrap();
-        let again = telemetry
-            .link_run_item(&home(), &d, &link("a", None), at(4))
-            .await
-            .unwrap();
+        let first =
+            telemetry.link_run_item(&home(), &d, &link("a", Some("one")), at(3)).await.unwrap();
+        let again = telemetry.link_run_item(&home(), &d, &link("a", None), at(4)).await.unwrap();
         assert_eq!(first, again);
-        let other = telemetry
-            .link_run_item(&home(), &d, &link("b", Some("two")), at(5))
-            .await
-            .unwrap();
+        let other =
+            telemetry.link_run_item(&home(), &d, &link("b", Some("two")), at(5)).await.unwrap();
         assert_eq!(other.run_id, run_id(&home(), &d.id, "run"));
-        let run = telemetry
-            .dataset_run(&home(), &other.run_id)
-            .await
-            .unwrap()
-            .unwrap();
-        assert_eq!(
-            (run.description.as_deref(), run.updated_at),
-            (Some("two"), at(5))
-        );
+        let run = telemetry.dataset_run(&home(), &other.run_id).await.unwrap().unwrap();
+        assert_eq!((run.description.as_deref(), run.updated_at), (Some("two"), at(5)));
         assert_eq!((run.metadata, run.created_at), (Value::Null, at(3)));
         let run = telemetry.dataset_run(&home(), &other.run_id).await;
         let run = run.unwrap().unwrap();
@@ -276,32 +202,17 @@ async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
         assert_eq!(links.n_total, 2);
         assert_eq!(links.items, [other.clone(), first]);
         let one = Paging { page: 2, limit: 1 };
-        let page = telemetry
-            .run_entries(&home(), &run, Some(one))
-            .await
-            .unwrap();
+        let page = telemetry.run_entries(&home(), &run, Some(one)).await.unwrap();
         assert_eq!((page.n_total, &page.items[..]), (2, &links.items[1..]));
-        let late = Period {
-            from: Some(at(9)),
-            to: None,
-        };
+        let late = Period { from: Some(at(9)), to: None };
         let none = telemetry.run_activity(&home(), None, late).await.unwrap();
         assert_eq!(none, []);
         let foreign = ProjectId::new("foreign").unwrap();
-        telemetry
-            .delete_dataset_run(&foreign, &other.run_id, at(6))
-            .await
-            .unwrap();
+        telemetry.delete_dataset_run(&foreign, &other.run_id, at(6)).await.unwrap();
         let all = Period::default();
-        let runs = telemetry
-            .run_activity(&home(), Some(&d.id), all)
-            .await
-            .unwrap();
+        let runs = telemetry.run_activity(&home(), Some(&d.id), all).await.unwrap();
         assert_eq!(runs.len(), 1, "of another project");
-        telemetry
-            .delete_dataset_run(&home(), &other.run_id, at(6))
-            .await
-            .unwrap();
+        telemetry.delete_dataset_run(&home(), &other.run_id, at(6)).await.unwrap();
         let links = telemetry.run_entries(&home(), &run, None).await.unwrap();
         assert_eq!(links.n_total, 0);
         let runs = telemetry.run_activity(&home(), None, all).await.unwrap();

@@ -24,14 +24,9 @@ async fn traces_of_before_are_marked_by_what_their_steps_are_and_use() {
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let store = Store::over(pool.unwrap());
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
-            .await
-            .unwrap();
-        for (number, detail) in [
-            (1, "{}"),
-            (2, r#"{"bookmarked":true,"tags":["vip"]}"#),
-            (3, "{}"),
-        ] {
+        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
+        for (number, detail) in [(1, "{}"), (2, r#"{"bookmarked":true,"tags":["vip"]}"#), (3, "{}")]
+        {
             let id = format!("t{number}");
             let args = [Arg::Int(Some(number)), id.as_str().into(), detail.into()];
             store.pool.change(TRACE, &args).await.unwrap();
@@ -65,15 +60,8 @@ async fn traces_of_before_are_marked_by_what_their_steps_are_and_use() {
             own.map(|(_, mark, ..)| mark.as_str()).collect()
         };
         assert_eq!(of(1), [""; 0], "what tells a trace of itself is no step");
-        assert_eq!(
-            of(2),
-            ["kGENERATION", "kTOOL", "olarge \"x\"", "pgreet", "tvip"]
-        );
-        assert_eq!(
-            of(3).len(),
-            101,
-            "a kind, and as many models as a trace keeps"
-        );
+        assert_eq!(of(2), ["kGENERATION", "kTOOL", "olarge \"x\"", "pgreet", "tvip"]);
+        assert_eq!(of(3).len(), 101, "a kind, and as many models as a trace keeps");
         assert!(
             marks
                 .iter()

@@ -50,10 +50,7 @@ async fn an_older_schema_beside_a_server_is_refused_and_left_as_it_is() {
         let refused = Store::open_beside_server(database.url(), &options).await;
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::TooOld { .. }), "{refused:?}");
-        assert!(
-            refused.to_string().contains("start the server"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("start the server"), "{refused}");
         let found: i64 = query_scalar(CURRENT).fetch_one(&pool).await.unwrap();
         assert_eq!(found, KNOWN - 1);
         pool.close().await;
@@ -121,16 +118,12 @@ async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
         INSERT INTO api_keys (public_key, id, organization_id, secret_hash, secret_hint, rights, created_at)
         VALUES ($1, 'k', 'o', '', '', 'full', 0)";
     const OWNER: &str = "INSERT INTO organizations (id, name, created_at) VALUES ('o', $1, 0)";
-    let before = STEPS
-        .iter()
-        .position(|step| step.name == "used public keys");
+    let before = STEPS.iter().position(|step| step.name == "used public keys");
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let pool = pool.unwrap();
         let store = Store::over(pool);
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
-            .await
-            .unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
         store.pool.change(OWNER, &["o".into()]).await.unwrap();
         store.pool.change(KEY, &["pk-old".into()]).await.unwrap();
         migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
@@ -149,15 +142,9 @@ async fn names_that_no_index_of_postgresql_takes_are_cut_as_it_gets_the_index() 
         let pool = Pool::open(database.url(), &Options::default()).await;
         let pool = pool.unwrap();
         let store = Store::over(pool);
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
-            .await
-            .unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
         for sql in [SCORE, TRACE] {
-            store
-                .pool
-                .change(sql, &[long.as_str().into()])
-                .await
-                .unwrap();
+            store.pool.change(sql, &[long.as_str().into()]).await.unwrap();
         }
         migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
         let shown: (String, String, String) = query(SHOWN).fetch_one(&store.pool).await.unwrap();
@@ -186,9 +173,6 @@ async fn every_table_with_rows_of_projects_is_swept() {
         .collect();
     // The number of a project is no data, and stays.
     assert!(swept.insert("tenants".to_owned()));
-    assert_eq!(
-        known, swept,
-        "left: in the schema; right: what the sweep.rs of the rooms empty"
-    );
+    assert_eq!(known, swept, "left: in the schema; right: what the sweep.rs of the rooms empty");
     store.close().await;
 }

@@ -17,10 +17,7 @@ fn project(name: &str) -> ProjectId {
 }
 
 async fn put(store: &Store, project: &ProjectId, n: u8, time: i64) {
-    let reply = StoredReply {
-        method: "tool".to_owned(),
-        body: vec![n; 1_000],
-    };
+    let reply = StoredReply { method: "tool".to_owned(), body: vec![n; 1_000] };
     let at_key = (&Digest::from_bytes([n; 32]), "connection");
     let stored = store.ledger.store_reply(project, at_key, &reply, at(time));
     stored.await.unwrap();
@@ -61,11 +58,7 @@ async fn what_goes_beyond_the_size_of_a_project_goes_oldest_first_and_of_no_othe
         assert_eq!(left(&store, &full).await, [2, 9]);
         store.ledger.forget_replies(&full, "another").await.unwrap();
         assert_eq!(left(&store, &full).await, [2, 9]);
-        store
-            .ledger
-            .forget_replies(&full, "connection")
-            .await
-            .unwrap();
+        store.ledger.forget_replies(&full, "connection").await.unwrap();
         assert_eq!(left(&store, &full).await, [0_u8; 0]);
     })
     .await;
@@ -81,11 +74,7 @@ async fn a_reply_is_read_by_its_project_alone_and_not_past_its_time() {
             [(&ours, 99, true), (&ours, 100, false), (&theirs, 0, false)]
         {
             let found = store.ledger.stored_reply(project, &key, at(since));
-            assert_eq!(
-                found.await.unwrap().is_some(),
-                is_there,
-                "{project} {since}"
-            );
+            assert_eq!(found.await.unwrap().is_some(), is_there, "{project} {since}");
         }
         // It goes with its project.
         store.ledger.empty(&ours).await.unwrap();

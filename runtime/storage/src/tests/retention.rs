@@ -46,10 +46,7 @@ fn span(trace: u32, id: u32) -> Observation {
 }
 
 fn batch(observations: Vec<Observation>) -> Batch {
-    Batch {
-        observations,
-        ..Batch::default()
-    }
+    Batch { observations, ..Batch::default() }
 }
 
 /// A project of the organization, with a trace that began on each of these days.
@@ -69,24 +66,12 @@ async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
             expires_at: None,
         },
     };
-    store
-        .catalog
-        .create_first_project(&init, at(0))
-        .await
-        .unwrap();
+    store.catalog.create_first_project(&init, at(0)).await.unwrap();
     for day in days {
         let n = u32::try_from(*day).unwrap() + 1;
         let began = at(day * DAY_MS);
-        let observation = Observation {
-            start: began,
-            end: Some(began),
-            ..span(n, 1)
-        };
-        store
-            .telemetry
-            .write_batch(&project(id), batch(vec![observation]), began)
-            .await
-            .unwrap();
+        let observation = Observation { start: began, end: Some(began), ..span(n, 1) };
+        store.telemetry.write_batch(&project(id), batch(vec![observation]), began).await.unwrap();
         let score = NewScore {
             id: ScoreId::new(&format!("s{n}")).unwrap(),
             name: "relevance".to_owned(),
@@ -102,11 +87,7 @@ async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
             author_user_id: None,
             origin: None,
         };
-        store
-            .telemetry
-            .put_scores(&project(id), &[score], began)
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&project(id), &[score], began).await.unwrap();
     }
     project(id)
 }
@@ -116,19 +97,10 @@ async fn days(store: &Store, project: &ProjectId, of: &[i64]) -> Vec<i64> {
     let mut there = Vec::new();
     for day in of {
         let n = u32::try_from(*day).unwrap() + 1;
-        let has_trace = store
-            .telemetry
-            .trace(project, &trace_id(n), false)
-            .await
-            .unwrap()
-            .is_some();
+        let has_trace =
+            store.telemetry.trace(project, &trace_id(n), false).await.unwrap().is_some();
         let score = ScoreId::new(&format!("s{n}")).unwrap();
-        let has_score = store
-            .telemetry
-            .score(project, &score)
-            .await
-            .unwrap()
-            .is_some();
+        let has_score = store.telemetry.score(project, &score).await.unwrap().is_some();
         assert_eq!(has_trace, has_score, "day {day}");
         there.extend(has_trace.then_some(*day));
     }
@@ -139,21 +111,11 @@ async fn days(store: &Store, project: &ProjectId, of: &[i64]) -> Vec<i64> {
 async fn traces_go_when_their_project_keeps_them_no_longer() {
     on_each_database(|store| async move {
         let all = [0, 10, 20];
-        let (ours, theirs) = (
-            start(&store, "a", &all).await,
-            start(&store, "b", &all).await,
-        );
+        let (ours, theirs) = (start(&store, "a", &all).await, start(&store, "b", &all).await);
         let now = |day: i64| at(day * DAY_MS);
         assert_eq!(store.sweep(now(90)).await.unwrap().n_expired, 0, "for ever");
-        let patch = ProjectPatch {
-            retention_days: Some(15),
-            ..ProjectPatch::default()
-        };
-        store
-            .catalog
-            .update_project(&organization(), &ours, &patch, at(0))
-            .await
-            .unwrap();
+        let patch = ProjectPatch { retention_days: Some(15), ..ProjectPatch::default() };
+        store.catalog.update_project(&organization(), &ours, &patch, at(0)).await.unwrap();
         assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 1);
         assert_eq!(days(&store, &ours, &all).await, [10, 20]);
         assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 0);
@@ -167,15 +129,8 @@ async fn traces_go_when_their_project_keeps_them_no_longer() {
 async fn a_deleted_project_leaves_no_row_of_telemetry() {
     on_each_database(|store| async move {
         let many: Vec<i64> = (0..45).collect();
-        let (ours, theirs) = (
-            start(&store, "a", &many).await,
-            start(&store, "b", &[0]).await,
-        );
-        store
-            .catalog
-            .delete_project(&organization(), &ours, at(0))
-            .await
-            .unwrap();
+        let (ours, theirs) = (start(&store, "a", &many).await, start(&store, "b", &[0]).await);
+        store.catalog.delete_project(&organization(), &ours, at(0)).await.unwrap();
         assert_eq!(store.sweep(at(0)).await.unwrap().n_lingering, 1);
         assert_eq!(days(&store, &ours, &many).await, [0; 0]);
         const LEFT: &str = "
@@ -186,20 +141,11 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
         assert_eq!(days(&store, &theirs, &[0]).await, [0]);
         // A request that began with a key of the project ends after the first sweep.
         let late = batch(vec![span(99, 1)]);
-        store
-            .telemetry
-            .write_batch(&ours, late, at(1))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&ours, late, at(1)).await.unwrap();
         assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 0);
         assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 1);
         assert_eq!(
-            store
-                .telemetry
-                .trace(&ours, &trace_id(99), false)
-                .await
-                .unwrap()
-                .map(|_| ()),
+            store.telemetry.trace(&ours, &trace_id(99), false).await.unwrap().map(|_| ()),
             None
         );
     })
@@ -241,27 +187,16 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
             updated_at: at(0),
         };
         assert!(catalog.create_dataset(&ours, &dataset).await.unwrap());
-        let input = ItemPatch {
-            input: Some(json!({ "picture": [shown] })),
-            ..ItemPatch::default()
-        };
+        let input =
+            ItemPatch { input: Some(json!({ "picture": [shown] })), ..ItemPatch::default() };
         let item = DatasetItem::new("i".to_owned(), &dataset, input, at(0));
-        let version = ItemVersion {
-            item,
-            is_deleted: false,
-        };
+        let version = ItemVersion { item, is_deleted: false };
         let revision = catalog.dataset(&ours, "d").await.unwrap().unwrap();
         let put = store.put_dataset_item(&ours, &version, None, revision.revisions.schema);
         assert!(put.await.unwrap());
 
-        let patch = ProjectPatch {
-            retention_days: Some(15),
-            ..ProjectPatch::default()
-        };
-        catalog
-            .update_project(&organization(), &ours, &patch, at(0))
-            .await
-            .unwrap();
+        let patch = ProjectPatch { retention_days: Some(15), ..ProjectPatch::default() };
+        catalog.update_project(&organization(), &ours, &patch, at(0)).await.unwrap();
         store.sweep(at(30 * DAY_MS)).await.unwrap();
         let bytes = async |n: u8| {
             let id = medium(n).id;

@@ -9,13 +9,8 @@ use crate::testing::on_each_database;
 const ROOMS: [&str; 5] = ["catalog", "executions", "db", "storage", "telemetry"];
 const VERBS: [&str; 5] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
 /// Beginnings of statements, whose columns or lists follow. Tests of their own run them on each database.
-const BEGINNINGS: [&str; 5] = [
-    "CLAIM_SQLITE",
-    "CLAIM_POSTGRES",
-    "OF_TRACES",
-    "FIND_STORED",
-    "FIND_ANNOUNCED",
-];
+const BEGINNINGS: [&str; 5] =
+    ["CLAIM_SQLITE", "CLAIM_POSTGRES", "OF_TRACES", "FIND_STORED", "FIND_ANNOUNCED"];
 /// There are more; a reader that sees none of them would find nothing wrong.
 const AT_LEAST: usize = 150;
 
@@ -36,9 +31,8 @@ fn constants(place: &str, source: &str) -> Vec<Constant> {
         let Some((name, after)) = rest.split_once(':') else {
             break;
         };
-        let is_name = name
-            .chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        let is_name =
+            name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let Some(after) = after.strip_prefix(" &str =").filter(|_| is_name) else {
             continue;
         };
@@ -47,11 +41,7 @@ fn constants(place: &str, source: &str) -> Vec<Constant> {
         };
         let text = unquoted(literal);
         if VERBS.iter().any(|verb| text.trim_start().starts_with(verb)) {
-            found.push(Constant {
-                place: place.to_owned(),
-                name: name.to_owned(),
-                text,
-            });
+            found.push(Constant { place: place.to_owned(), name: name.to_owned(), text });
         }
     }
     found
@@ -77,10 +67,8 @@ fn unquoted(literal: &str) -> String {
 }
 
 fn sources(folder: &Path, found: &mut Vec<Constant>) {
-    let mut entries: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut entries: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap().to_str().unwrap();

@@ -51,9 +51,7 @@ impl EntryRow {
             run_id: run.id.clone(),
             run_name: run.name.clone(),
             item_id: link.item_id.unwrap_or(self.item_id),
-            dataset_version: link
-                .item_version
-                .or(self.dataset_version.map(Timestamp::from_micros)),
+            dataset_version: link.item_version.or(self.dataset_version.map(Timestamp::from_micros)),
             trace_id: self.trace_id,
             observation_id: self.observation_id,
             created_at: Timestamp::from_micros(self.created_at),
@@ -106,9 +104,7 @@ impl Telemetry {
         let rows: Vec<(String, i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let time = Timestamp::from_micros;
         let activity = rows.into_iter();
-        Ok(activity
-            .map(|(id, made, newest)| (id, time(made), time(newest)))
-            .collect())
+        Ok(activity.map(|(id, made, newest)| (id, time(made), time(newest))).collect())
     }
 
     /// The linked runs of these ids, in no particular order.
@@ -212,9 +208,7 @@ impl Telemetry {
         }
         sql.push(&format!(" AND NOT {HAS_SPAN}"));
         push_not_deleted(&mut sql);
-        sql.push(&format!(
-            ") ORDER BY l.created_at DESC, l.id DESC LIMIT {limit}"
-        ));
+        sql.push(&format!(") ORDER BY l.created_at DESC, l.id DESC LIMIT {limit}"));
         let rows: Vec<LinkAndRunRow> = self.pool.select(&sql.text, &sql.args).await?;
         let parts = |row: LinkAndRunRow| -> Result<_, Error> {
             let link: DatasetRunItem = row.link.try_into()?;
@@ -266,11 +260,7 @@ impl Telemetry {
         );
         let mut n_total = None;
         if let Some(paging) = paging {
-            all.push_str(&format!(
-                " LIMIT {} OFFSET {}",
-                paging.limit,
-                paging.offset()
-            ));
+            all.push_str(&format!(" LIMIT {} OFFSET {}", paging.limit, paging.offset()));
             let count = format!("SELECT (SELECT COUNT(*) {links}) + (SELECT COUNT(*) {spans})");
             let counted: Vec<(i64,)> = self.pool.select(&count, &sql.args).await?;
             n_total = counted.first().map(|(n,)| n.unsigned_abs());
@@ -278,9 +268,6 @@ impl Telemetry {
         let rows: Vec<EntryRow> = self.pool.select(&all, &sql.args).await?;
         let items = rows.into_iter().map(|row| row.of(run));
         let items: Vec<DatasetRunItem> = items.collect::<Result<_, _>>()?;
-        Ok(Numbered {
-            n_total: n_total.unwrap_or(items.len() as u64),
-            items,
-        })
+        Ok(Numbered { n_total: n_total.unwrap_or(items.len() as u64), items })
     }
 }

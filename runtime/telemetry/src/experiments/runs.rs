@@ -59,16 +59,9 @@ impl Telemetry {
         now: Timestamp,
     ) -> Result<DatasetRunItem, Error> {
         let run = run_id(project, &dataset.id, &new.run_name);
-        let id = run_item_id(
-            &run,
-            &new.item_id,
-            &new.trace_id,
-            new.observation_id.as_deref(),
-        );
+        let id = run_item_id(&run, &new.item_id, &new.trace_id, new.observation_id.as_deref());
         let metadata = new.metadata.as_ref();
-        let metadata = metadata
-            .map(|value| to_json("dataset run", value))
-            .transpose()?;
+        let metadata = metadata.map(|value| to_json("dataset run", value)).transpose()?;
         in_transaction!(&self.pool, |tx| {
             query(PUT_RUN)
                 .bind(project.as_str())
@@ -94,11 +87,7 @@ impl Telemetry {
                 .await?;
         });
         let sql = format!("SELECT {LINK_COLUMNS} {LINK_FROM} AND l.run_id = $2 AND l.id = $3");
-        let args: [Arg<'_>; 3] = [
-            project.as_str().into(),
-            run.as_str().into(),
-            id.as_str().into(),
-        ];
+        let args: [Arg<'_>; 3] = [project.as_str().into(), run.as_str().into(), id.as_str().into()];
         let rows: Vec<LinkRow> = self.pool.select(&sql, &args).await?;
         rows.into_iter().next().ok_or(Error::NotFound)?.try_into()
     }
@@ -169,11 +158,7 @@ impl Telemetry {
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            query(DELETE_RUN)
-                .bind(project.as_str())
-                .bind(id)
-                .execute(&mut tx)
-                .await?;
+            query(DELETE_RUN).bind(project.as_str()).bind(id).execute(&mut tx).await?;
             query(REMEMBER_DELETION)
                 .bind(project.as_str())
                 .bind(id)

@@ -133,10 +133,7 @@ impl Telemetry {
                    OR (t.trace_id = {trace} AND o.id > {id}))"
             ));
         }
-        sql.push(&format!(
-            " ORDER BY o.started_at DESC, t.trace_id, o.id LIMIT {}",
-            query.limit
-        ));
+        sql.push(&format!(" ORDER BY o.started_at DESC, t.trace_id, o.id LIMIT {}", query.limit));
         let rows: Vec<SpanRow> = self.pool.select(&sql.text, &sql.args).await?;
         let next = match rows.last() {
             Some(last) if rows.len() == query.limit as usize => Some(SpanCursor {
@@ -181,9 +178,7 @@ impl Telemetry {
         sql.push(") AS newest FROM ids WHERE ids.id IS NOT NULL) a WHERE newest IS NOT NULL");
         let rows: Vec<(String, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let activity = rows.into_iter();
-        Ok(activity
-            .map(|(id, newest)| (id, Timestamp::from_micros(newest)))
-            .collect())
+        Ok(activity.map(|(id, newest)| (id, Timestamp::from_micros(newest))).collect())
     }
 
     /// What the spans of these experiments, started in a time, say together; in no particular order.

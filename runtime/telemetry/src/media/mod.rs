@@ -189,10 +189,7 @@ impl Telemetry {
         now: Timestamp,
     ) -> Result<bool, Error> {
         in_transaction!(&self.pool, |tx| {
-            query(NUMBER)
-                .bind(project.as_str())
-                .execute(&mut tx)
-                .await?;
+            query(NUMBER).bind(project.as_str()).execute(&mut tx).await?;
             query(ANNOUNCE)
                 .bind(project.as_str())
                 .bind(&new.id)
@@ -209,11 +206,9 @@ impl Telemetry {
                 .execute(&mut tx)
                 .await?;
             let (link, first, second) = match &new.place {
-                MediaPlace::Trace(trace, observation) => (
-                    LINK_TRACE,
-                    trace,
-                    observation.as_deref().unwrap_or_default(),
-                ),
+                MediaPlace::Trace(trace, observation) => {
+                    (LINK_TRACE, trace, observation.as_deref().unwrap_or_default())
+                }
                 MediaPlace::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
             };
             query(link)
@@ -296,21 +291,13 @@ impl Telemetry {
     /// When the database fails.
     pub async fn medium(&self, project: &ProjectId, id: &str) -> Result<Option<Medium>, Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
-        let announced: Vec<MediumRow> = self
-            .pool
-            .select(&format!("{FIND_ANNOUNCED} = $2"), &args)
-            .await?;
+        let announced: Vec<MediumRow> =
+            self.pool.select(&format!("{FIND_ANNOUNCED} = $2"), &args).await?;
         let announced = announced.into_iter().next().map(Medium::from);
-        if announced
-            .as_ref()
-            .is_some_and(|medium| medium.uploaded_at.is_some())
-        {
+        if announced.as_ref().is_some_and(|medium| medium.uploaded_at.is_some()) {
             return Ok(announced);
         }
-        let there: Vec<MediumRow> = self
-            .pool
-            .select(&format!("{FIND_STORED} = $2"), &args)
-            .await?;
+        let there: Vec<MediumRow> = self.pool.select(&format!("{FIND_STORED} = $2"), &args).await?;
         Ok(there.into_iter().next().map(Medium::from).or(announced))
     }
 
@@ -349,11 +336,7 @@ impl Telemetry {
         project: &ProjectId,
         id: &str,
     ) -> Result<Option<Vec<u8>>, Error> {
-        query_scalar(BYTES)
-            .bind(project.as_str())
-            .bind(id)
-            .fetch_optional(&self.pool)
-            .await
+        query_scalar(BYTES).bind(project.as_str()).bind(id).fetch_optional(&self.pool).await
     }
 }
 
@@ -392,8 +375,7 @@ fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
     let ids = fields.into_iter().flat_map(|(field, value)| {
         let ids = media_ids(value).into_iter();
         // Longer ones are of no medium.
-        ids.filter(|id| id.len() <= MAX_MEDIA_ID)
-            .map(move |id| (field, id))
+        ids.filter(|id| id.len() <= MAX_MEDIA_ID).map(move |id| (field, id))
     });
     ids.take(MAX_MEDIA).collect()
 }

@@ -43,11 +43,7 @@ const OBSERVATIONS: Source = Source {
     time: "o.started_at",
     column: observation_column,
 };
-const TRACES: Source = Source {
-    from: "traces t",
-    time: "t.started_at",
-    column: trace_column,
-};
+const TRACES: Source = Source { from: "traces t", time: "t.started_at", column: trace_column };
 const SCORES: Source = Source {
     from: "scores s LEFT JOIN traces t ON t.tenant = $2 AND t.trace_id = s.trace_id \
            LEFT JOIN observations o ON o.trace = t.number AND o.id = s.observation_id",
@@ -293,9 +289,7 @@ fn sums(metric: &Metric, sql: &str) -> Vec<String> {
         }
         (Aggregation::Uniq, _) => vec![number(format!("COUNT(DISTINCT {value})"))],
         (_, false) => vec![number(format!("COUNT({value})"))],
-        _ => ["COUNT", "SUM", "MIN", "MAX"]
-            .map(|name| number(format!("{name}({sql})")))
-            .into(),
+        _ => ["COUNT", "SUM", "MIN", "MAX"].map(|name| number(format!("{name}({sql})"))).into(),
     }
 }
 
@@ -316,10 +310,7 @@ fn put_sums(value: &mut Accumulator, metric: &Metric, numbers: &[Option<f64>]) {
     let n = number(0).unwrap_or(0.0) as u64;
     match (metric.aggregation, metric.measure.is_number) {
         (Aggregation::Uniq, _) => value.add_distinct(n),
-        (_, false) => value.merge(Partial {
-            n,
-            ..Partial::default()
-        }),
+        (_, false) => value.merge(Partial { n, ..Partial::default() }),
         _ => value.merge(Partial {
             n,
             sum: number(1).unwrap_or(0.0),
@@ -340,9 +331,7 @@ impl Selected {
     fn new(question: &Question, is_postgres: bool) -> Option<Self> {
         let view = question.view;
         let time = source(view).time;
-        let bucket = question
-            .granularity
-            .map(|granularity| bucket(granularity, time, is_postgres));
+        let bucket = question.granularity.map(|granularity| bucket(granularity, time, is_postgres));
         let dimensions = question.dimensions.iter();
         Some(Self {
             bucket: bucket.unwrap_or_else(|| "CAST(NULL AS BIGINT)".to_owned()),
@@ -376,25 +365,16 @@ impl Selected {
     fn values(&self, question: &Question) -> Vec<String> {
         let metrics = question.metrics.iter().zip(&self.measures);
         let single = metrics.filter(|(metric, _)| metric.aggregation.needs_values());
-        single
-            .map(|(_, sql)| format!("CAST({sql} AS DOUBLE PRECISION)"))
-            .collect()
+        single.map(|(_, sql)| format!("CAST({sql} AS DOUBLE PRECISION)")).collect()
     }
 
     /// `ORDER BY` and `LIMIT` where the largest groups are enough.
     fn largest(&self, question: &Question) -> Option<String> {
         let top = question.top.filter(|_| question.granularity.is_none())?;
-        if question
-            .metrics
-            .iter()
-            .any(|metric| metric.aggregation.needs_values())
-        {
+        if question.metrics.iter().any(|metric| metric.aggregation.needs_values()) {
             return None;
         }
-        let size = size(
-            question.metrics.get(top.metric)?,
-            self.measures.get(top.metric)?,
-        )?;
+        let size = size(question.metrics.get(top.metric)?, self.measures.get(top.metric)?)?;
         let mut order = vec![format!("{size} DESC NULLS LAST")];
         // Absent ones first: that is how groups are ordered here.
         order.extend((2..2 + self.dimensions.len()).map(|at| format!("{at} NULLS FIRST")));
@@ -420,11 +400,7 @@ impl Telemetry {
             let mut cells = row.cells(&types)?.into_iter();
             put(FetchedRow {
                 at: cells.next().and_then(Cell::into_int),
-                texts: cells
-                    .by_ref()
-                    .take(fetched.n_texts)
-                    .map(Cell::into_text)
-                    .collect(),
+                texts: cells.by_ref().take(fetched.n_texts).map(Cell::into_text).collect(),
                 numbers: cells.map(Cell::into_float).collect(),
             })
         };
@@ -449,12 +425,10 @@ impl Telemetry {
             return Ok(false);
         };
         if !sums.is_empty() {
-            self.add_sums(question, &selected, (&from, &args), groups)
-                .await?;
+            self.add_sums(question, &selected, (&from, &args), groups).await?;
         }
         if !values.is_empty() {
-            self.add_values(question, &selected, (&from, &args), groups)
-                .await?;
+            self.add_values(question, &selected, (&from, &args), groups).await?;
         }
         Ok(true)
     }
@@ -467,19 +441,15 @@ impl Telemetry {
         groups: &mut Groups,
     ) -> Result<(), Error> {
         let sums = selected.sums(question);
-        let places: Vec<String> = (1..=question.dimensions.len() + 1)
-            .map(|at| at.to_string())
-            .collect();
+        let places: Vec<String> =
+            (1..=question.dimensions.len() + 1).map(|at| at.to_string()).collect();
         let sql = format!(
             "SELECT {}{from} GROUP BY {}{}",
             selected.columns(&sums),
             places.join(", "),
             selected.largest(question).unwrap_or_default()
         );
-        let fetched = Fetched {
-            n_texts: selected.dimensions.len(),
-            n_numbers: sums.len(),
-        };
+        let fetched = Fetched { n_texts: selected.dimensions.len(), n_numbers: sums.len() };
         let put = |row: FetchedRow| {
             let at = row.at.map(Timestamp::from_micros);
             let mut numbers = row.numbers.as_slice();
@@ -505,10 +475,7 @@ impl Telemetry {
     ) -> Result<(), Error> {
         let columns = selected.values(question);
         let sql = format!("SELECT {}{from}", selected.columns(&columns));
-        let fetched = Fetched {
-            n_texts: selected.dimensions.len(),
-            n_numbers: columns.len(),
-        };
+        let fetched = Fetched { n_texts: selected.dimensions.len(), n_numbers: columns.len() };
         let put = |row: FetchedRow| {
             let at = row.at.map(Timestamp::from_micros);
             groups.count_values(row.numbers.iter().flatten().count())?;
@@ -575,9 +542,6 @@ impl Telemetry {
             _ if !reads("t.") && !reads("o.") => SCORES_ALONE,
             _ => source.from,
         };
-        Ok(Some((
-            format!(" FROM {tables} WHERE 1 = 1{}", sql.text),
-            sql.args,
-        )))
+        Ok(Some((format!(" FROM {tables} WHERE 1 = 1{}", sql.text), sql.args)))
     }
 }

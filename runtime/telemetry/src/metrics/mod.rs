@@ -128,11 +128,7 @@ impl Groups {
     }
 
     fn finish(self) -> Vec<Group> {
-        let group = |((at, dimensions), values)| Group {
-            at,
-            dimensions,
-            values,
-        };
+        let group = |((at, dimensions), values)| Group { at, dimensions, values };
         self.by_key.into_iter().map(group).collect()
     }
 }
@@ -163,8 +159,7 @@ impl Telemetry {
                     let mut edge = question.clone();
                     // The largest groups are those of the sums: here all are added up.
                     (edge.from, edge.to, edge.top) = (from, to, None);
-                    self.add_columns(project, tenant, &edge, &mut groups)
-                        .await?;
+                    self.add_columns(project, tenant, &edge, &mut groups).await?;
                 }
             }
             return Ok(groups.finish());

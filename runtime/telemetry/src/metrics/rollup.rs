@@ -58,10 +58,7 @@ fn hours(question: &Question) -> Option<(i64, i64)> {
         let micros = at.as_micros();
         micros.saturating_add((-micros).rem_euclid(HOUR))
     };
-    let (from, to) = (
-        up(question.from),
-        question.to.as_micros().div_euclid(HOUR) * HOUR,
-    );
+    let (from, to) = (up(question.from), question.to.as_micros().div_euclid(HOUR) * HOUR);
     (from < to).then_some((from, to))
 }
 
@@ -77,11 +74,8 @@ impl Telemetry {
         let Some((from, to)) = hours(question) else {
             return Ok(None);
         };
-        let dimensions: Option<Vec<&str>> = question
-            .dimensions
-            .iter()
-            .map(|d| dimension(d.name))
-            .collect();
+        let dimensions: Option<Vec<&str>> =
+            question.dimensions.iter().map(|d| dimension(d.name)).collect();
         let measures: Option<Vec<&str>> = question.metrics.iter().map(measure).collect();
         let (Some(dimensions), Some(measures)) = (dimensions, measures) else {
             return Ok(None);
@@ -113,39 +107,25 @@ impl Telemetry {
                 ),
             });
         }
-        let places: Vec<String> = (1..=dimensions.len() + 1)
-            .map(|at| at.to_string())
-            .collect();
+        let places: Vec<String> = (1..=dimensions.len() + 1).map(|at| at.to_string()).collect();
         let text = format!(
             "SELECT {}{} GROUP BY {} HAVING SUM(r.n) > 0",
             selected.join(", "),
             sql.text,
             places.join(", ")
         );
-        let fetched = Fetched {
-            n_texts: dimensions.len(),
-            n_numbers: 2 * measures.len(),
-        };
+        let fetched = Fetched { n_texts: dimensions.len(), n_numbers: 2 * measures.len() };
         let put = |row: FetchedRow| {
             let at = row.at.map(Timestamp::from_micros);
             let values = groups.of(question, at, row.texts)?;
             for (value, pair) in values.iter_mut().zip(row.numbers.chunks(2)) {
                 let number = |at: usize| pair.get(at).copied().flatten().unwrap_or(0.0);
-                value.merge(Partial {
-                    n: number(0) as u64,
-                    sum: number(1),
-                    min: None,
-                    max: None,
-                });
+                value.merge(Partial { n: number(0) as u64, sum: number(1), min: None, max: None });
             }
             Ok(())
         };
-        self.each_metric_row(&text, &sql.args, &fetched, put)
-            .await?;
-        Ok(Some((
-            Timestamp::from_micros(from),
-            Timestamp::from_micros(to),
-        )))
+        self.each_metric_row(&text, &sql.args, &fetched, put).await?;
+        Ok(Some((Timestamp::from_micros(from), Timestamp::from_micros(to))))
     }
 }
 

@@ -29,10 +29,7 @@ fn within(question: &Question) -> Filter {
     let mut filter = question.filter.clone();
     let column = find(question.view.columns(), question.view.time());
     for (order, at) in [(Order::AtLeast, question.from), (Order::Less, question.to)] {
-        filter.conditions.push(Condition {
-            column,
-            test: Test::Time(order, at),
-        });
+        filter.conditions.push(Condition { column, test: Test::Time(order, at) });
     }
     filter
 }
@@ -50,11 +47,7 @@ fn dimension(row: &dyn Row, stored: &Whole<'_>, name: &'static str) -> Vec<Optio
         }
         ("promptVersion", Whole::Observation(stored)) => {
             let prompt = stored.observation.prompt.as_ref();
-            vec![
-                prompt
-                    .and_then(|prompt| prompt.version)
-                    .map(|v| v.to_string()),
-            ]
+            vec![prompt.and_then(|prompt| prompt.version).map(|v| v.to_string())]
         }
         // Tags group as a whole.
         ("tags", _) => match row.cell(name) {
@@ -133,9 +126,7 @@ fn measured<'r>(
         ("observationsCount", _) => number("observationCount", 1.0),
         ("toolDefinitions", Whole::Observation(stored)) => {
             let tools = stored.observation.content.tool_definitions.as_ref();
-            let n = tools
-                .and_then(serde_json::Value::as_array)
-                .map_or(0, Vec::len);
+            let n = tools.and_then(serde_json::Value::as_array).map_or(0, Vec::len);
             Seen::Number(n as f64)
         }
         _ => number(name, 1.0),
@@ -283,21 +274,10 @@ impl Telemetry {
             for stored in &page.items {
                 let o = &stored.observation;
                 let all = scores.get(&o.trace_id).map_or(&[][..], Vec::as_slice);
-                let own = all
-                    .iter()
-                    .filter(|score| crate::is_about(score, Some(o.id.as_str())));
+                let own = all.iter().filter(|score| crate::is_about(score, Some(o.id.as_str())));
                 let n_scores = own.count();
-                let row = ObservationCells {
-                    stored,
-                    scores: &[],
-                };
-                add(
-                    question,
-                    groups,
-                    &row,
-                    &Whole::Observation(stored),
-                    n_scores,
-                )?;
+                let row = ObservationCells { stored, scores: &[] };
+                add(question, groups, &row, &Whole::Observation(stored), n_scores)?;
             }
             scratch.keep(groups.n_charged() - n_before);
             if !page.has_more {
@@ -318,10 +298,8 @@ impl Telemetry {
         question: &Question,
         groups: &mut Groups,
     ) -> Result<(), Error> {
-        let counts_scores = question
-            .metrics
-            .iter()
-            .any(|metric| metric.measure.name == "scoresCount");
+        let counts_scores =
+            question.metrics.iter().any(|metric| metric.measure.name == "scoresCount");
         let is_search =
             |condition: &Condition| condition.column.is_some_and(|own| own.id == "text");
         if question.filter.conditions.iter().any(is_search) {
@@ -348,10 +326,7 @@ impl Telemetry {
             };
             for stored in &page.items {
                 let n_scores = scores.get(&stored.trace.id).map_or(0, Vec::len);
-                let row = TraceCells {
-                    stored,
-                    scores: &[],
-                };
+                let row = TraceCells { stored, scores: &[] };
                 add(question, groups, &row, &Whole::Trace(stored), n_scores)?;
             }
             scratch.keep(groups.n_charged() - n_before);

@@ -52,10 +52,7 @@ fn observation(n: i64) -> Observation {
 }
 
 fn metric(view: View, aggregation: Aggregation, measure: &str) -> Metric {
-    Metric {
-        measure: view.measure(measure).unwrap(),
-        aggregation,
-    }
+    Metric { measure: view.measure(measure).unwrap(), aggregation }
 }
 
 fn question(view: View, dimensions: &[&str], metrics: &[(Aggregation, &str)]) -> Question {
@@ -63,13 +60,8 @@ fn question(view: View, dimensions: &[&str], metrics: &[(Aggregation, &str)]) ->
     Question {
         view,
         with_booleans: true,
-        dimensions: dimensions
-            .iter()
-            .map(|name| view.dimension(name).unwrap())
-            .collect(),
-        metrics: metrics
-            .map(|(how, what)| metric(view, *how, what))
-            .collect(),
+        dimensions: dimensions.iter().map(|name| view.dimension(name).unwrap()).collect(),
+        metrics: metrics.map(|(how, what)| metric(view, *how, what)).collect(),
         filter: Filter::default(),
         from: at(-DAY_MS),
         to: at(10 * DAY_MS),
@@ -91,9 +83,7 @@ fn for_whole_rows(question: &Question) -> Question {
 /// With a metric that no sums can answer, which is left out of what is compared.
 fn for_columns(question: &Question) -> Question {
     let mut by_columns = question.clone();
-    by_columns
-        .metrics
-        .push(metric(question.view, Aggregation::P50, "latency"));
+    by_columns.metrics.push(metric(question.view, Aggregation::P50, "latency"));
     by_columns
 }
 
@@ -102,9 +92,7 @@ async fn answer(store: &Store, question: &Question, n_metrics: usize) -> Vec<Val
     let groups = store.telemetry.metrics(&project(), question).await.unwrap();
     let row = |group: Group| {
         let values = group.values.iter().zip(&question.metrics).take(n_metrics);
-        let values: Vec<Value> = values
-            .map(|(value, metric)| value.result(metric, 10))
-            .collect();
+        let values: Vec<Value> = values.map(|(value, metric)| value.result(metric, 10)).collect();
         json!([group.at, group.dimensions, values])
     };
     groups.into_iter().map(row).collect()
@@ -115,11 +103,7 @@ async fn assert_same(store: &Store, question: &Question) {
     let expected = answer(store, &for_whole_rows(question), n).await;
     assert!(!expected.is_empty());
     assert_eq!(answer(store, question, n).await, expected, "{question:?}");
-    assert_eq!(
-        answer(store, &for_columns(question), n).await,
-        expected,
-        "{question:?}"
-    );
+    assert_eq!(answer(store, &for_columns(question), n).await, expected, "{question:?}");
 }
 
 fn score(id: &str, value: ScoreValue, subject: Subject) -> NewScore {
@@ -147,15 +131,8 @@ fn record(n: i64) -> Observation {
 }
 
 async fn write(store: &Store, observations: Vec<Observation>) {
-    let batch = Batch {
-        observations,
-        ..Batch::default()
-    };
-    store
-        .telemetry
-        .write_batch(&project(), batch, at(0))
-        .await
-        .unwrap();
+    let batch = Batch { observations, ..Batch::default() };
+    store.telemetry.write_batch(&project(), batch, at(0)).await.unwrap();
 }
 
 const SUMS: &[(Aggregation, &str)] = &[
@@ -184,23 +161,11 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
         });
         write(&store, changed.collect()).await;
         let gone = [TraceId::new("t3").unwrap()];
-        store
-            .telemetry
-            .delete_traces(&project(), &gone)
-            .await
-            .unwrap();
-        for dimensions in [
-            &[][..],
-            &["type"],
-            &["providedModelName", "environment"],
-            &["level"],
-        ] {
-            for granularity in [
-                None,
-                Some(Granularity::Hour),
-                Some(Granularity::Day),
-                Some(Granularity::Month),
-            ] {
+        store.telemetry.delete_traces(&project(), &gone).await.unwrap();
+        for dimensions in [&[][..], &["type"], &["providedModelName", "environment"], &["level"]] {
+            for granularity in
+                [None, Some(Granularity::Hour), Some(Granularity::Day), Some(Granularity::Month)]
+            {
                 let mut asked = question(View::Observations, dimensions, SUMS);
                 asked.granularity = granularity;
                 assert_same(&store, &asked).await;
@@ -232,16 +197,10 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
 async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() {
     on_each_database(|store| async move {
         write(&store, (1..40).map(observation).collect()).await;
-        let subject = Subject::Observation(
-            TraceId::new("t1").unwrap(),
-            ObservationId::new("o1").unwrap(),
-        );
+        let subject =
+            Subject::Observation(TraceId::new("t1").unwrap(), ObservationId::new("o1").unwrap());
         let score = score("s", ScoreValue::Numeric(1.0), subject);
-        store
-            .telemetry
-            .put_scores(&project(), &[score], at(0))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&project(), &[score], at(0)).await.unwrap();
         for name in [
             "name",
             "userId",
@@ -255,11 +214,7 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             "experimentId",
             "parentObservationId",
         ] {
-            let asked = question(
-                View::Observations,
-                &[name],
-                &[(Aggregation::Count, "count")],
-            );
+            let asked = question(View::Observations, &[name], &[(Aggregation::Count, "count")]);
             assert_same(&store, &asked).await;
         }
         let measures = [
@@ -277,11 +232,7 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
         for (aggregation, measure) in measures {
             let asked = question(View::Observations, &["type"], &[(aggregation, measure)]);
             let by_rows = answer(&store, &for_whole_rows(&asked), 1).await;
-            assert_eq!(
-                answer(&store, &asked, 1).await,
-                by_rows,
-                "{aggregation} {measure}"
-            );
+            assert_eq!(answer(&store, &asked, 1).await, by_rows, "{aggregation} {measure}");
         }
         for (aggregation, measure) in [
             (Aggregation::Sum, "observationsCount"),
@@ -292,16 +243,9 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
         ] {
             let asked = question(View::Traces, &["environment"], &[(aggregation, measure)]);
             let by_rows = answer(&store, &for_whole_rows(&asked), 1).await;
-            assert_eq!(
-                answer(&store, &asked, 1).await,
-                by_rows,
-                "{aggregation} {measure}"
-            );
+            assert_eq!(answer(&store, &asked, 1).await, by_rows, "{aggregation} {measure}");
         }
-        assert_eq!(
-            find(TRACES, "metadata").map(|column| column.id),
-            Some("metadata")
-        );
+        assert_eq!(find(TRACES, "metadata").map(|column| column.id), Some("metadata"));
     })
     .await;
 }
@@ -318,26 +262,18 @@ async fn lists_make_a_group_for_each_member_tags_one_for_all_and_costs_one_for_e
             let store = store.clone();
             async move {
                 let rows = answer(&store, &asked, 1).await;
-                rows.iter()
-                    .map(|row| json!([row[1][0], row[2][0]]))
-                    .collect::<Value>()
+                rows.iter().map(|row| json!([row[1][0], row[2][0]])).collect::<Value>()
             }
         };
         assert_eq!(
             groups("calledToolNames", count).await,
             json!([[null, 1], ["add", 1], ["search", 1]])
         );
-        assert_eq!(
-            groups("tags", count).await,
-            json!([["a,b0", 1], ["a,b1", 1]])
-        );
+        assert_eq!(groups("tags", count).await, json!([["a,b0", 1], ["a,b1", 1]]));
         let by_type = groups("costType", &[(Aggregation::Sum, "costByType")]).await;
         assert_eq!(by_type, json!([["input", 0.5], ["total", 1]]));
         let by_type = groups("usageType", &[(Aggregation::Sum, "usageByType")]).await;
-        assert_eq!(
-            by_type,
-            json!([["input", 90], ["output", 9], ["total", 99]])
-        );
+        assert_eq!(by_type, json!([["input", 90], ["output", 9], ["total", 99]]));
     })
     .await;
 }
@@ -350,37 +286,19 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
         let o1 = ObservationId::new("o1").unwrap();
         let scores = [
             score("1", ScoreValue::Numeric(2.0), Subject::Trace(t1.clone())),
-            score(
-                "2",
-                ScoreValue::Numeric(4.0),
-                Subject::Observation(t1.clone(), o1),
-            ),
+            score("2", ScoreValue::Numeric(4.0), Subject::Observation(t1.clone(), o1)),
             score("3", ScoreValue::Boolean(true), Subject::Trace(t2.clone())),
-            score(
-                "4",
-                ScoreValue::Boolean(false),
-                Subject::Session("s".to_owned()),
-            ),
-            score(
-                "5",
-                ScoreValue::Categorical("good".to_owned()),
-                Subject::Trace(t2),
-            ),
+            score("4", ScoreValue::Boolean(false), Subject::Session("s".to_owned())),
+            score("5", ScoreValue::Categorical("good".to_owned()), Subject::Trace(t2)),
         ];
-        store
-            .telemetry
-            .put_scores(&project(), &scores, at(0))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&project(), &scores, at(0)).await.unwrap();
         let rows = |view, name: &'static str, metrics: &[(Aggregation, &str)]| {
             let asked = question(view, &[name], metrics);
             let store = store.clone();
             async move {
                 let n = asked.metrics.len();
                 let rows = answer(&store, &asked, n).await;
-                rows.iter()
-                    .map(|row| json!([row[1][0], row[2]]))
-                    .collect::<Value>()
+                rows.iter().map(|row| json!([row[1][0], row[2]])).collect::<Value>()
             }
         };
         let avg = &[(Aggregation::Count, "count"), (Aggregation::Avg, "value")];
@@ -421,10 +339,7 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
 async fn traces_are_not_measured_by_what_their_steps_say() {
     on_each_database(|store| async move {
         let project = project();
-        let batch = Batch {
-            observations: (1..=5).map(observation).collect(),
-            ..Batch::default()
-        };
+        let batch = Batch { observations: (1..=5).map(observation).collect(), ..Batch::default() };
         let write = store.telemetry.write_batch(&project, batch, at(0));
         write.await.unwrap();
         let raw = json!({
@@ -451,11 +366,7 @@ fn groups_with_many_metrics_are_refused_before_they_take_much_memory() {
     assert!(groups.n_bytes <= MAX_GROUP_BYTES + (1 << 20));
     let one = &mut Groups::default();
     for n in 0..MAX_GROUPS {
-        let question = Question {
-            metrics: question.metrics[..1].to_vec(),
-            ..question.clone()
-        };
-        one.of(&question, None, vec![Some(format!("name {n}"))])
-            .unwrap();
+        let question = Question { metrics: question.metrics[..1].to_vec(), ..question.clone() };
+        one.of(&question, None, vec![Some(format!("name {n}"))]).unwrap();
     }
 }

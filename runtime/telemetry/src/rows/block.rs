@@ -16,10 +16,7 @@ const LEVEL: i32 = 1;
 const MAX_BYTES: usize = 256 << 20;
 
 fn wrong(detail: impl ToString) -> Error {
-    Error::Inconsistent {
-        what: "payload",
-        detail: detail.to_string(),
-    }
+    Error::Inconsistent { what: "payload", detail: detail.to_string() }
 }
 
 pub fn to_json<T: Serialize>(content: &T) -> Result<String, Error> {
@@ -53,8 +50,7 @@ pub const HEAD_BYTES: usize = 18;
 /// How long a block is unpacked, by its head. One that does not say so cannot be unpacked either.
 pub fn size(head: &[u8]) -> usize {
     let size = zstd::zstd_safe::get_frame_content_size(head).ok().flatten();
-    size.and_then(|size| usize::try_from(size).ok())
-        .unwrap_or(usize::MAX)
+    size.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX)
 }
 
 /// An unpacked block.
@@ -74,10 +70,7 @@ pub fn unpack(packed: &[u8]) -> Result<Block, Error> {
             Some(decompressor) => decompressor,
             None => slot.insert(zstd::bulk::Decompressor::new().map_err(wrong)?),
         };
-        decompressor
-            .decompress(packed, size)
-            .map(Block)
-            .map_err(wrong)
+        decompressor.decompress(packed, size).map(Block).map_err(wrong)
     })
 }
 

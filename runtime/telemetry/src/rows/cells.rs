@@ -16,14 +16,8 @@ use crate::rows::row;
 /// Columns of a trace that its observations are read for.
 pub const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
 /// Columns made of content.
-pub const CONTENT_COLUMNS: &[&str] = &[
-    "text",
-    "input",
-    "output",
-    "metadata",
-    "toolNames",
-    "toolCalls",
-];
+pub const CONTENT_COLUMNS: &[&str] =
+    &["text", "input", "output", "metadata", "toolNames", "toolCalls"];
 
 /// An observation with the scores that are about it.
 pub struct ObservationCells<'a> {
@@ -50,9 +44,7 @@ fn seconds(micros: i64) -> f64 {
 }
 
 fn payload(payload: Option<&Payload>) -> Cell<'_> {
-    payload.map_or(Cell::Null, |payload| {
-        Cell::Texts(vec![CellText::Payload(payload)])
-    })
+    payload.map_or(Cell::Null, |payload| Cell::Texts(vec![CellText::Payload(payload)]))
 }
 
 /// Those that are not empty.
@@ -137,10 +129,9 @@ impl Row for ObservationCells<'_> {
             "tags" if o.tags.is_empty() => Cell::List(Cow::Borrowed(&of_trace.tags)),
             "tags" => Cell::List(Cow::Borrowed(&o.tags)),
             "latency" => number(latency),
-            "timeToFirstToken" => number(
-                o.completion_start
-                    .map(|at| seconds(at.micros_since(o.start))),
-            ),
+            "timeToFirstToken" => {
+                number(o.completion_start.map(|at| seconds(at.micros_since(o.start))))
+            }
             "tokensPerSecond" => number(match (tokens(&o.usage, "output"), latency) {
                 (Some(n), Some(latency)) if latency > 0.0 => Some(n / latency),
                 _ => None,
@@ -166,20 +157,15 @@ impl ObservationCells<'_> {
         let o = &self.stored.observation;
         let experiment = o.experiment.as_deref();
         match column {
-            "text" => texts(
-                [o.id.as_str(), &o.name].into_iter(),
-                [&o.content.input, &o.content.output],
-            ),
+            "text" => {
+                texts([o.id.as_str(), &o.name].into_iter(), [&o.content.input, &o.content.output])
+            }
             "input" => payload(o.content.input.as_ref()),
             "output" => payload(o.content.output.as_ref()),
             "metadata" => Cell::Object(Cow::Borrowed(&o.content.metadata)),
             "toolCalls" => Cell::Number(o.content.tool_calls.len() as f64),
             "toolNames" => {
-                let tools = o
-                    .content
-                    .tool_definitions
-                    .as_ref()
-                    .and_then(Value::as_array);
+                let tools = o.content.tool_definitions.as_ref().and_then(Value::as_array);
                 let names = tools.into_iter().flatten().filter_map(tool_name);
                 Cell::List(Cow::Owned(names.map(str::to_owned).collect()))
             }

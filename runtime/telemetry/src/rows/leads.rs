@@ -49,9 +49,7 @@ fn is_one_value(test: &Test) -> bool {
 /// Whether the condition is about one of these columns.
 #[must_use]
 pub fn is_about(condition: &Condition, ids: &[&str]) -> bool {
-    condition
-        .column
-        .is_some_and(|column| ids.contains(&column.id))
+    condition.column.is_some_and(|column| ids.contains(&column.id))
 }
 
 /// Whether the condition leaves the traces with errors.
@@ -81,9 +79,7 @@ pub fn lead(filter: &Filter) -> Option<(usize, usize)> {
         place.filter(|_| leads)
     };
     let conditions = filter.conditions.iter().enumerate();
-    conditions
-        .filter_map(|(at, condition)| Some((rank(condition)?, at)))
-        .min()
+    conditions.filter_map(|(at, condition)| Some((rank(condition)?, at))).min()
 }
 
 /// More than the mean of a few thousand numbers is off by, as a part of it.

@@ -106,9 +106,7 @@ fn of_member(key: &str, value: &str) -> Option<String> {
 /// Whether the condition asks what only the content of the root tells.
 #[must_use]
 pub fn asks_root(condition: &Condition) -> bool {
-    let is_metadata = condition
-        .column
-        .is_some_and(|column| column.id == "metadata");
+    let is_metadata = condition.column.is_some_and(|column| column.id == "metadata");
     let head = condition.test.key().and_then(|key| key.split('.').next());
     is_metadata && head.is_none_or(|head| OF_ROOT.contains(&head))
 }
@@ -120,9 +118,7 @@ pub fn push_prefilter(sql: &mut Sql, condition: &Condition, is_postgres: bool) {
         Test::MemberText(..) | Test::MemberNumber(..) | Test::MemberIsSet(_)
     );
     let head = condition.test.key().and_then(|key| key.split('.').next());
-    let is_metadata = condition
-        .column
-        .is_some_and(|column| column.id == "metadata");
+    let is_metadata = condition.column.is_some_and(|column| column.id == "metadata");
     if let (true, true, false, Some(head)) = (needs_member, is_metadata, asks_root(condition), head)
     {
         let is_literal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

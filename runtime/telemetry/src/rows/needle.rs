@@ -28,11 +28,7 @@ impl Needle {
                 if is_on(condition, "metadata") =>
             {
                 let head = key.split('.').next().filter(|head| literal(head))?;
-                Some(Self {
-                    text: format!("\"{head}"),
-                    in_any_case: false,
-                    is_search: false,
-                })
+                Some(Self { text: format!("\"{head}"), in_any_case: false, is_search: false })
             }
             Test::Text(op, value) => {
                 let is_search = is_on(condition, "text");
@@ -50,11 +46,7 @@ impl Needle {
                     true => value.to_lowercase(),
                     false => value.clone(),
                 };
-                literal(&text).then_some(Self {
-                    text,
-                    in_any_case,
-                    is_search,
-                })
+                literal(&text).then_some(Self { text, in_any_case, is_search })
             }
             _ => None,
         }

@@ -21,10 +21,7 @@ use perpend_domain::telemetry::{Activity, OfTrace, StoredObservation, StoredTrac
 
 /// What is stored cannot be what was written.
 pub fn wrong(what: &'static str, detail: impl ToString) -> Error {
-    Error::Inconsistent {
-        what,
-        detail: detail.to_string(),
-    }
+    Error::Inconsistent { what, detail: detail.to_string() }
 }
 
 /// What no query compares: one JSON text beside the columns. Absent and empty parts are left out.
@@ -74,10 +71,7 @@ struct DetailRef<'a> {
     has_content: bool,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_false(value: &bool) -> bool {
     !*value
 }
@@ -164,11 +158,8 @@ pub fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
         Some(Side::Output) => prefix == "output",
         None => bucket == prefix,
     };
-    let mut found = usage
-        .iter()
-        .filter(|(bucket, _)| belongs(bucket))
-        .map(|(_, tokens)| *tokens)
-        .peekable();
+    let mut found =
+        usage.iter().filter(|(bucket, _)| belongs(bucket)).map(|(_, tokens)| *tokens).peekable();
     found.peek()?;
     let sum = found.sum::<Quantity>().to_u64();
     Some(i64::try_from(sum).unwrap_or(i64::MAX))
@@ -213,19 +204,12 @@ pub fn push_args<'a>(
         place.updated_at.as_micros().into(),
         detail.into(),
         observation.id.as_str().into(),
-        observation
-            .parent_id
-            .as_ref()
-            .map(ObservationId::as_str)
-            .into(),
+        observation.parent_id.as_ref().map(ObservationId::as_str).into(),
         observation.kind.as_str().into(),
         observation.name.as_str().into(),
         observation.start.as_micros().into(),
         observation.end.map(Timestamp::as_micros).into(),
-        observation
-            .completion_start
-            .map(Timestamp::as_micros)
-            .into(),
+        observation.completion_start.map(Timestamp::as_micros).into(),
         observation.level.as_str().into(),
         observation.status_message.as_deref().into(),
         observation.environment.as_str().into(),
@@ -358,10 +342,10 @@ impl OwnRow {
             model: self.model.clone(),
             provider: detail.provider,
             model_parameters: detail.parameters,
-            prompt: self.prompt_name.clone().map(|name| PromptLink {
-                name,
-                version: self.prompt_version,
-            }),
+            prompt: self
+                .prompt_name
+                .clone()
+                .map(|name| PromptLink { name, version: self.prompt_version }),
             usage: detail.usage,
             cost: detail.cost,
             computed_cost: detail.computed_cost,
@@ -466,11 +450,7 @@ fn step_names(marks: &[String]) -> StepNames {
         let names = marks.iter().filter_map(|mark| mark.strip_prefix(of));
         names.map(str::to_owned).collect()
     });
-    StepNames {
-        kinds,
-        models,
-        prompts,
-    }
+    StepNames { kinds, models, prompts }
 }
 
 fn from_detail(text: &str) -> Result<TraceDetail, Error> {

@@ -51,10 +51,7 @@ mod tests {
     use super::*;
 
     fn of(column: &str, test: Test) -> Condition {
-        Condition {
-            column: find(TRACES, column),
-            test,
-        }
+        Condition { column: find(TRACES, column), test }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -72,16 +69,8 @@ mod tests {
             (list(SetOp::AnyOf, &["a\0"]), false, vec![]),
             (of(SCORE_NAMES, Test::IsNull), false, vec![]),
             (of("tags", Test::AnyOf(names(&["a"]))), false, vec![]),
-            (
-                of("score_booleans", Test::MemberIs("a".to_owned(), true)),
-                false,
-                vec!["a"],
-            ),
-            (
-                of("score_booleans", Test::MemberIsNot("a".to_owned(), true)),
-                false,
-                vec![],
-            ),
+            (of("score_booleans", Test::MemberIs("a".to_owned(), true)), false, vec!["a"]),
+            (of("score_booleans", Test::MemberIsNot("a".to_owned(), true)), false, vec![]),
         ] {
             assert_eq!(named(&condition).is_some(), is_decided, "{condition:?}");
             assert_eq!(needed(&condition), has, "{condition:?}");

@@ -30,9 +30,5 @@ pub use write::{delete_others, put, put_aside};
 /// into the document.
 fn storable_json(object: &Map<String, Value>) -> Result<String, Error> {
     let json = to_json("score", object)?;
-    if json.contains("\\u0000") {
-        to_json("score", &storable_members(object))
-    } else {
-        Ok(json)
-    }
+    if json.contains("\\u0000") { to_json("score", &storable_members(object)) } else { Ok(json) }
 }

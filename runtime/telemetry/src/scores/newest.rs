@@ -68,9 +68,7 @@ impl Telemetry {
                         sql.push(")");
                     }
                 }
-                sql.push(&format!(
-                    " ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at}"
-                ));
+                sql.push(&format!(" ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at}"));
             }
             let rows: Vec<PlacedRow> = self.pool.select(&sql.text, &sql.args).await?;
             for row in rows {

@@ -56,11 +56,8 @@ struct Stretch<'c> {
 impl<'c> Stretch<'c> {
     fn new(query: &ScoreQuery, from: Option<&'c ScoresFrom>) -> Self {
         let at = |time: Option<Timestamp>| time.map_or(End::Open, End::At);
-        let mut stretch = Self {
-            newest: at(query.to),
-            oldest: at(query.from),
-            is_backwards: false,
-        };
+        let mut stretch =
+            Self { newest: at(query.to), oldest: at(query.from), is_backwards: false };
         match from {
             Some(ScoresFrom::After(cursor)) if query.to.is_none_or(|to| cursor.at < to) => {
                 stretch.newest = End::Beyond(cursor);
@@ -88,11 +85,7 @@ impl<'c> Stretch<'c> {
 
 /// What of a query an index has in the order of the list, and which index.
 fn by_index(query: &ScoreQuery) -> (ScoreQuery, &'static str) {
-    let mut told = ScoreQuery {
-        from: query.from,
-        to: query.to,
-        ..ScoreQuery::default()
-    };
+    let mut told = ScoreQuery { from: query.from, to: query.to, ..ScoreQuery::default() };
     let index = if query.fingerprint.is_some() {
         told.fingerprint = query.fingerprint;
         "scores_by_fingerprint"
@@ -119,18 +112,13 @@ fn list(
         false => Cow::Owned(format!("scores s INDEXED BY {}", by_index(query).1)),
     };
     let mut statement = Statement::select_from(&table, what, project);
-    let anytime = ScoreQuery {
-        from: None,
-        to: None,
-        ..query.clone()
-    };
+    let anytime = ScoreQuery { from: None, to: None, ..query.clone() };
     statement.filter(pool, &anytime);
     // A handful is sorted: a plus takes the column out of the reach of the index of all.
     let plus = if is_few { "+" } else { "" };
-    for (end, [at, beyond, with]) in [
-        (stretch.newest, ["<", "<", "<="]),
-        (stretch.oldest, [">=", ">", ">="]),
-    ] {
+    for (end, [at, beyond, with]) in
+        [(stretch.newest, ["<", "<", "<="]), (stretch.oldest, [">=", ">", ">="])]
+    {
         let (sign, cursor) = match end {
             End::Open => continue,
             End::At(time) => {
@@ -148,9 +136,7 @@ fn list(
         statement.push(")");
     }
     let order = if stretch.is_backwards { "ASC" } else { "DESC" };
-    statement.push(&format!(
-        " ORDER BY {plus}s.timestamp {order}, s.id {order}"
-    ));
+    statement.push(&format!(" ORDER BY {plus}s.timestamp {order}, s.id {order}"));
     statement
 }
 
@@ -219,10 +205,7 @@ impl Telemetry {
         let sql = format!("{sql} LIMIT 2 OFFSET {last}");
         let rows: Vec<(i64, String)> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
         Ok(match <[(i64, String); 2]>::try_from(rows) {
-            Ok([(at, id), _]) => Some(Cursor {
-                at: Timestamp::from_micros(at),
-                id,
-            }),
+            Ok([(at, id), _]) => Some(Cursor { at: Timestamp::from_micros(at), id }),
             Err(_) => None,
         })
     }
@@ -241,10 +224,7 @@ mod tests {
             unreachable!("a file was asked for");
         };
         let project: ProjectId = "p".parse().unwrap();
-        let cursor = |millis| Cursor {
-            at: Timestamp::from_millis(millis),
-            id: "s".to_owned(),
-        };
+        let cursor = |millis| Cursor { at: Timestamp::from_millis(millis), id: "s".to_owned() };
         let named = ScoreQuery {
             names: vec!["a".to_owned()],
             number: vec![(perpend_domain::filter::Order::Greater, 0.5)],
@@ -269,10 +249,8 @@ mod tests {
                 let (stop, begin) = (cursor(5), Stretch::new(query, Some(&from)));
                 let statement = list(&store.pool, (COLUMNS, &project), query, &begin.until(&stop));
                 let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
-                let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
-                    .fetch_all(reader)
-                    .await
-                    .unwrap();
+                let plan: Vec<(i64, i64, i64, String)> =
+                    sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(reader).await.unwrap();
                 assert_eq!(plan.len(), 1, "nothing is sorted: {plan:?}");
                 let said = &plan[0].3;
                 let has_ends = said.contains('<') && said.contains('>');

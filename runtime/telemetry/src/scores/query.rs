@@ -98,10 +98,7 @@ impl Statement {
 
     /// The same for a list that is read newest first.
     pub(super) fn select_newest(what: &str, project: &ProjectId) -> Self {
-        Self {
-            is_ordered: true,
-            ..Self::select(what, project)
-        }
+        Self { is_ordered: true, ..Self::select(what, project) }
     }
 
     /// Appends SQL of ours.
@@ -155,24 +152,12 @@ impl Statement {
         self.texts("environment NOT", others.iter().map(String::as_str));
         self.texts("config_id", query.config_ids.iter().map(String::as_str));
         self.texts("queue_id", query.queue_ids.iter().map(String::as_str));
-        self.texts(
-            "author_user_id",
-            query.author_user_ids.iter().map(String::as_str),
-        );
+        self.texts("author_user_id", query.author_user_ids.iter().map(String::as_str));
         self.texts("trace_id", query.trace_ids.iter().map(TraceId::as_str));
-        self.texts(
-            "observation_id",
-            query.observation_ids.iter().map(ObservationId::as_str),
-        );
+        self.texts("observation_id", query.observation_ids.iter().map(ObservationId::as_str));
         self.texts("session_id", query.session_ids.iter().map(String::as_str));
-        self.texts(
-            "experiment_id",
-            query.experiment_ids.iter().map(String::as_str),
-        );
-        self.texts(
-            "execution_id",
-            query.execution_ids.iter().map(ExecutionId::as_str),
-        );
+        self.texts("experiment_id", query.experiment_ids.iter().map(String::as_str));
+        self.texts("execution_id", query.execution_ids.iter().map(ExecutionId::as_str));
         if let Some(fingerprint) = &query.fingerprint {
             self.push(" AND s.fingerprint = ");
             let bytes = fingerprint.as_bytes().to_vec();
@@ -230,10 +215,7 @@ impl Statement {
             self.compare("s.name", TextOp::MatchesAnyCase, text);
             return;
         }
-        let mut sql = Sql {
-            text: take(&mut self.sql),
-            args: take(&mut self.args),
-        };
+        let mut sql = Sql { text: take(&mut self.sql), args: take(&mut self.args) };
         let is_postgres = pool.is_postgres();
         if !sql.condition(condition, |id| column(id, is_postgres), is_postgres) {
             sql.push(" AND 1 = 0");
@@ -272,10 +254,7 @@ impl Statement {
         };
         // Placeholders go on where those of this statement end.
         let n = self.args.len();
-        let mut sql = Sql {
-            text: String::new(),
-            args: vec![Arg::Text(None); n],
-        };
+        let mut sql = Sql { text: String::new(), args: vec![Arg::Text(None); n] };
         let is_known = sql.member("s.metadata", &test, pool.is_postgres());
         if is_known {
             self.push(&sql.text);
@@ -319,11 +298,9 @@ impl Statement {
                 ") + 1) = ",
                 ")",
             ],
-            TextOp::MatchesAnyCase => &[
-                "(",
-                " = '' OR replace(lower({}), lower(",
-                "), '') <> lower({}))",
-            ],
+            TextOp::MatchesAnyCase => {
+                &["(", " = '' OR replace(lower({}), lower(", "), '') <> lower({}))"]
+            }
         };
         for (at, piece) in pieces.iter().enumerate() {
             if at > 0 {

@@ -66,10 +66,7 @@ pub(super) const COLUMNS: &str = "
     s.inclusion_probability, s.given_name, s.created_at, s.updated_at";
 
 fn inconsistent(detail: &str) -> Error {
-    Error::Inconsistent {
-        what: "score",
-        detail: detail.to_owned(),
-    }
+    Error::Inconsistent { what: "score", detail: detail.to_owned() }
 }
 
 impl OriginRow {
@@ -310,10 +307,7 @@ impl Telemetry {
         let mut count = Statement::select("COUNT(*)", project);
         count.filter(&self.pool, query);
         let Statement { sql, args, .. } = count;
-        let n_total: i64 = query_scalar(sql)
-            .bind_all(&args)
-            .fetch_one(&self.pool)
-            .await?;
+        let n_total: i64 = query_scalar(sql).bind_all(&args).fetch_one(&self.pool).await?;
         let mut statement = list(&self.pool, query, project, None);
         statement.push(" LIMIT ");
         statement.integer(i64::from(paging.limit));
@@ -337,10 +331,7 @@ impl Telemetry {
     ) -> Result<Vec<Score>, Error> {
         let mut scores = Vec::new();
         for some in traces.chunks(TRACES_PER_STATEMENT) {
-            let query = ScoreQuery {
-                trace_ids: some.to_vec(),
-                ..ScoreQuery::default()
-            };
+            let query = ScoreQuery { trace_ids: some.to_vec(), ..ScoreQuery::default() };
             let statement = list(&self.pool, &query, project, None);
             scores.append(&mut self.fetch_scores(statement).await?);
         }
@@ -389,18 +380,13 @@ impl Telemetry {
     ) -> Result<HashMap<TraceId, Vec<String>>, Error> {
         let mut found: HashMap<TraceId, Vec<String>> = HashMap::new();
         for some in traces.chunks(TRACES_PER_STATEMENT) {
-            let query = ScoreQuery {
-                trace_ids: some.to_vec(),
-                ..ScoreQuery::default()
-            };
+            let query = ScoreQuery { trace_ids: some.to_vec(), ..ScoreQuery::default() };
             let mut statement = Statement::select_newest("s.trace_id, s.id", project);
             statement.filter(&self.pool, &query);
             statement.push(FEW_NEWEST_FIRST);
             let Statement { sql, args, .. } = statement;
-            let rows: Vec<(String, String)> = perpend_db::query(sql)
-                .bind_all(&args)
-                .fetch_all(&self.pool)
-                .await?;
+            let rows: Vec<(String, String)> =
+                perpend_db::query(sql).bind_all(&args).fetch_all(&self.pool).await?;
             for (trace, id) in rows {
                 found.entry(checked("score", &trace)?).or_default().push(id);
             }
@@ -417,12 +403,8 @@ impl Telemetry {
         project: &ProjectId,
         session: &SessionId,
     ) -> Result<Vec<Score>, Error> {
-        let query = ScoreQuery {
-            session_ids: vec![session.to_string()],
-            ..ScoreQuery::default()
-        };
-        self.fetch_scores(list(&self.pool, &query, project, None))
-            .await
+        let query = ScoreQuery { session_ids: vec![session.to_string()], ..ScoreQuery::default() };
+        self.fetch_scores(list(&self.pool, &query, project, None)).await
     }
 
     /// The newest scores about a trace itself, or about one observation of it, at most 1,000.
@@ -508,10 +490,7 @@ impl Telemetry {
         let comments = query(format!("{comments}{place}{FEW_NEWEST_FIRST}"));
         let comments = comments.bind(project.as_str()).bind(trace.as_str());
         let comments = match after {
-            Some((start, id)) => comments
-                .bind(number)
-                .bind(start.as_micros())
-                .bind(id.as_str()),
+            Some((start, id)) => comments.bind(number).bind(start.as_micros()).bind(id.as_str()),
             None => comments.bind(number),
         };
         let put = &mut |row: Row| {
@@ -559,11 +538,7 @@ impl Telemetry {
         statement.text(trace.as_str());
         statement.push(" AND (s.observation_id IS NULL");
         for (at, id) in observations.iter().enumerate() {
-            statement.push(if at == 0 {
-                " OR s.observation_id IN ("
-            } else {
-                ", "
-            });
+            statement.push(if at == 0 { " OR s.observation_id IN (" } else { ", " });
             statement.text(id);
         }
         statement.push(if observations.is_empty() { ")" } else { "))" });

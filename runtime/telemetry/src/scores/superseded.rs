@@ -59,10 +59,7 @@ impl Telemetry {
         project: &ProjectId,
         scores: &[Score],
     ) -> Result<Superseded, Error> {
-        let mut older = Superseded {
-            of_each: vec![Vec::new(); scores.len()],
-            is_cut: false,
-        };
+        let mut older = Superseded { of_each: vec![Vec::new(); scores.len()], is_cut: false };
         let made = scores.iter().filter(|score| score.written.origin.is_some());
         let all: BTreeSet<(usize, &str)> = made.filter_map(judged).collect();
         for (place, column) in ["trace_id", "session_id"].into_iter().enumerate() {

@@ -82,10 +82,7 @@ fn full(name: &str, value: ScoreValue, subject: Subject) -> NewScore {
         source: ScoreSource::Eval,
         environment: "production".to_owned(),
         comment: Some("because".to_owned()),
-        metadata: json!({"z": [1.5, null], "a": "ü"})
-            .as_object()
-            .unwrap()
-            .clone(),
+        metadata: json!({"z": [1.5, null], "a": "ü"}).as_object().unwrap().clone(),
         config_id: Some("config".to_owned()),
         queue_id: Some("queue".to_owned()),
         author_user_id: Some("author".to_owned()),
@@ -100,23 +97,9 @@ fn ids(scores: &[Score]) -> Vec<&str> {
 
 /// Ids of the scores a query finds, newest first.
 async fn found(store: &Store, project: &ProjectId, query: ScoreQuery) -> Vec<String> {
-    let page = store
-        .telemetry
-        .scores(project, &query, None, 100)
-        .await
-        .unwrap();
-    let numbered = store
-        .telemetry
-        .scores_page(
-            project,
-            &query,
-            Paging {
-                page: 1,
-                limit: 100,
-            },
-        )
-        .await
-        .unwrap();
+    let page = store.telemetry.scores(project, &query, None, 100).await.unwrap();
+    let numbered =
+        store.telemetry.scores_page(project, &query, Paging { page: 1, limit: 100 }).await.unwrap();
     assert_eq!(numbered.items, page.items, "both lists agree");
     assert_eq!(numbered.n_total, page.items.len() as u64);
     ids(&page.items).into_iter().map(str::to_owned).collect()
@@ -128,40 +111,15 @@ async fn a_score_of_every_type_and_target_reads_back_as_written() {
         let home = project("home");
         let observation = ObservationId::new("o1").unwrap();
         let written = [
-            full(
-                "1",
-                ScoreValue::Numeric(-0.1 + 0.3),
-                Subject::Trace(trace("t1")),
-            ),
-            full(
-                "2",
-                ScoreValue::Boolean(false),
-                Subject::Observation(trace("t1"), observation),
-            ),
-            full(
-                "3",
-                ScoreValue::Categorical("good".into()),
-                Subject::Session("s".into()),
-            ),
-            full(
-                "4",
-                ScoreValue::Text("a text".into()),
-                Subject::Experiment("e".into()),
-            ),
+            full("1", ScoreValue::Numeric(-0.1 + 0.3), Subject::Trace(trace("t1"))),
+            full("2", ScoreValue::Boolean(false), Subject::Observation(trace("t1"), observation)),
+            full("3", ScoreValue::Categorical("good".into()), Subject::Session("s".into())),
+            full("4", ScoreValue::Text("a text".into()), Subject::Experiment("e".into())),
             score("5", ScoreValue::Correction(String::new())),
         ];
-        store
-            .telemetry
-            .put_scores(&home, &written, at(1))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &written, at(1)).await.unwrap();
         for new in written {
-            let stored = store
-                .telemetry
-                .score(&home, &new.id)
-                .await
-                .unwrap()
-                .unwrap();
+            let stored = store.telemetry.score(&home, &new.id).await.unwrap().unwrap();
             assert_eq!((stored.created_at, stored.updated_at), (at(1), at(1)));
             assert_eq!(stored.written, new);
         }
@@ -174,44 +132,18 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
     on_each_database(|store| async move {
         let home = project("home");
         let first = score("s", ScoreValue::Numeric(0.5));
-        store
-            .telemetry
-            .put_scores(&home, std::slice::from_ref(&first), at(1))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, std::slice::from_ref(&first), at(1)).await.unwrap();
         // The same again changes nothing.
-        store
-            .telemetry
-            .put_scores(&home, std::slice::from_ref(&first), at(2))
-            .await
-            .unwrap();
-        let stored = store
-            .telemetry
-            .score(&home, &id("s"))
-            .await
-            .unwrap()
-            .unwrap();
+        store.telemetry.put_scores(&home, std::slice::from_ref(&first), at(2)).await.unwrap();
+        let stored = store.telemetry.score(&home, &id("s")).await.unwrap().unwrap();
         assert_eq!((stored.created_at, stored.updated_at), (at(1), at(1)));
 
         let second = NewScore {
             timestamp: at(99),
-            ..full(
-                "s",
-                ScoreValue::Text("now a text".into()),
-                Subject::Session("x".into()),
-            )
+            ..full("s", ScoreValue::Text("now a text".into()), Subject::Session("x".into()))
         };
-        store
-            .telemetry
-            .put_scores(&home, std::slice::from_ref(&second), at(3))
-            .await
-            .unwrap();
-        let stored = store
-            .telemetry
-            .score(&home, &id("s"))
-            .await
-            .unwrap()
-            .unwrap();
+        store.telemetry.put_scores(&home, std::slice::from_ref(&second), at(3)).await.unwrap();
+        let stored = store.telemetry.score(&home, &id("s")).await.unwrap().unwrap();
         assert_eq!((stored.created_at, stored.updated_at), (at(1), at(3)));
         let expected = NewScore {
             subject: first.subject,
@@ -239,11 +171,7 @@ fn put_in_model(model: &mut BTreeMap<ScoreId, Score>, scores: &[NewScore], now: 
             timestamp: stands.written.timestamp,
             ..new.clone()
         };
-        let score = Score {
-            written,
-            updated_at: now,
-            ..stands
-        };
+        let score = Score { written, updated_at: now, ..stands };
         model.insert(new.id.clone(), score);
     }
     for (id, score) in &mut *model {
@@ -266,21 +194,15 @@ fn any_score() -> impl Strategy<Value = NewScore> {
         "[sx]".prop_map(Subject::Session),
     ];
     let origin = prop_oneof![Just(None), Just(Some(origin("x")))];
-    (
-        0..90_u8,
-        value,
-        subject,
-        0..4_i64,
-        proptest::option::of("[cd]"),
-        origin,
-    )
-        .prop_map(|(n, value, subject, seconds, comment, origin)| NewScore {
+    (0..90_u8, value, subject, 0..4_i64, proptest::option::of("[cd]"), origin).prop_map(
+        |(n, value, subject, seconds, comment, origin)| NewScore {
             subject,
             timestamp: at(seconds),
             comment,
             origin,
             ..score(&format!("{n:02}"), value)
-        })
+        },
+    )
 }
 
 #[tokio::test]
@@ -293,22 +215,14 @@ async fn any_sequence_of_writes_with_repeats_leaves_what_the_model_says() {
             let home = project(&format!("case {case}"));
             let mut model = BTreeMap::new();
             for (n, scores) in (0..).zip(&calls) {
-                store
-                    .telemetry
-                    .put_scores(&home, scores, at(n))
-                    .await
-                    .unwrap();
+                store.telemetry.put_scores(&home, scores, at(n)).await.unwrap();
                 put_in_model(&mut model, scores, at(n));
             }
             let mut stored = Vec::new();
             let mut after = None;
             loop {
                 let query = ScoreQuery::default();
-                let page = store
-                    .telemetry
-                    .scores(&home, &query, after.as_ref(), 17)
-                    .await
-                    .unwrap();
+                let page = store.telemetry.scores(&home, &query, after.as_ref(), 17).await.unwrap();
                 stored.extend(page.items);
                 after = page.next;
                 if after.is_none() {
@@ -328,16 +242,12 @@ async fn any_sequence_of_writes_with_repeats_leaves_what_the_model_says() {
 async fn writers_of_the_same_scores_in_opposite_order_do_not_block_each_other() {
     on_each_database(|store| async move {
         let home = project("home");
-        let forward: Vec<_> = (0..80)
-            .map(|n| score(&format!("s{n:02}"), ScoreValue::Numeric(1.0)))
-            .collect();
+        let forward: Vec<_> =
+            (0..80).map(|n| score(&format!("s{n:02}"), ScoreValue::Numeric(1.0))).collect();
         let backward: Vec<_> = forward
             .iter()
             .rev()
-            .map(|s| NewScore {
-                value: ScoreValue::Numeric(2.0),
-                ..s.clone()
-            })
+            .map(|s| NewScore { value: ScoreValue::Numeric(2.0), ..s.clone() })
             .collect();
         let writes = (0..8).map(|n| {
             let scores = if n % 2 == 0 { &forward } else { &backward };
@@ -348,14 +258,7 @@ async fn writers_of_the_same_scores_in_opposite_order_do_not_block_each_other() 
         }
         let page = store
             .telemetry
-            .scores_page(
-                &home,
-                &ScoreQuery::default(),
-                Paging {
-                    page: 1,
-                    limit: 100,
-                },
-            )
+            .scores_page(&home, &ScoreQuery::default(), Paging { page: 1, limit: 100 })
             .await
             .unwrap();
         assert_eq!(page.n_total, 80);
@@ -376,26 +279,13 @@ async fn text_that_one_database_cannot_keep_is_stored_the_same_way_in_both() {
             metadata: json!({"k\0": ["a\0b", 1]}).as_object().unwrap().clone(),
             ..score("s", ScoreValue::Categorical("x\0".into()))
         };
-        store
-            .telemetry
-            .put_scores(&home, std::slice::from_ref(&hostile), at(1))
-            .await
-            .unwrap();
-        let stored = store
-            .telemetry
-            .score(&home, &id("s"))
-            .await
-            .unwrap()
-            .unwrap()
-            .written;
+        store.telemetry.put_scores(&home, std::slice::from_ref(&hostile), at(1)).await.unwrap();
+        let stored = store.telemetry.score(&home, &id("s")).await.unwrap().unwrap().written;
         assert_eq!(stored.name, "na\u{fffd}me");
         assert_eq!(stored.comment.as_deref(), Some("\u{fffd}"));
         assert_eq!(stored.value, ScoreValue::Categorical("x\u{fffd}".into()));
         assert_eq!(stored.metadata["k\u{fffd}"], json!(["a\u{fffd}b", 1]));
-        let query = ScoreQuery {
-            names: vec!["na\0me".to_owned()],
-            ..ScoreQuery::default()
-        };
+        let query = ScoreQuery { names: vec!["na\0me".to_owned()], ..ScoreQuery::default() };
         assert_eq!(found(&store, &home, query).await, ["s"]);
     })
     .await;
@@ -431,11 +321,7 @@ fn query(ask: impl FnOnce(&mut ScoreQuery)) -> ScoreQuery {
 async fn each_condition_of_a_query_finds_what_it_names() {
     on_each_database(|store| async move {
         let home = project("home");
-        store
-            .telemetry
-            .put_scores(&home, &six(), at(9))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
         let text = |text: &str| vec![text.to_owned()];
         let observation = ObservationId::new("o").unwrap();
         let execution = origin("execution").execution_id;
@@ -470,23 +356,13 @@ async fn each_condition_of_a_query_finds_what_it_names() {
 async fn conditions_on_values_compare_within_a_type_and_all_must_hold() {
     on_each_database(|store| async move {
         let home = project("home");
-        store
-            .telemetry
-            .put_scores(&home, &six(), at(9))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
         let cold = ScoreValues::Categorical(vec!["cold".to_owned()]);
         let cases = [
-            (
-                query(|q| q.values = ScoreValues::Numeric(vec![0.2, 1.0])),
-                "ad",
-            ),
+            (query(|q| q.values = ScoreValues::Numeric(vec![0.2, 1.0])), "ad"),
             (query(|q| q.values = ScoreValues::Boolean(vec![true])), "c"),
             (query(|q| q.values = cold), "f"),
-            (
-                query(|q| q.number = vec![(Order::AtLeast, 0.8), (Order::Less, 1.0)]),
-                "b",
-            ),
+            (query(|q| q.number = vec![(Order::AtLeast, 0.8), (Order::Less, 1.0)]), "b"),
             (query(|q| q.number = vec![(Order::NotEqual, 1.0)]), "ab"),
             (
                 query(|q| {
@@ -508,27 +384,12 @@ async fn conditions_on_values_compare_within_a_type_and_all_must_hold() {
 async fn the_scores_of_many_traces_come_at_once() {
     on_each_database(|store| async move {
         let home = project("home");
-        store
-            .telemetry
-            .put_scores(&home, &six(), at(9))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
         let mut traces: Vec<_> = (0..300).map(|n| trace(&format!("other {n}"))).collect();
         traces.extend([trace("t1"), trace("t2")]);
-        let both = store
-            .telemetry
-            .scores_of_traces(&home, &traces)
-            .await
-            .unwrap();
+        let both = store.telemetry.scores_of_traces(&home, &traces).await.unwrap();
         assert_eq!(ids(&both), ["a", "b", "c", "d"]);
-        assert!(
-            store
-                .telemetry
-                .scores_of_traces(&home, &[])
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(store.telemetry.scores_of_traces(&home, &[]).await.unwrap().is_empty());
     })
     .await;
 }
@@ -543,11 +404,7 @@ async fn a_numbered_page_past_the_end_is_empty_and_tells_the_total() {
                 ..score(&n.to_string(), ScoreValue::Boolean(true))
             })
             .collect();
-        store
-            .telemetry
-            .put_scores(&home, &five, at(9))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &five, at(9)).await.unwrap();
         let query = ScoreQuery::default();
         for (page, expected) in [(1, vec!["4", "3"]), (3, vec!["0"]), (4, vec![])] {
             let page = store
@@ -565,23 +422,14 @@ async fn a_numbered_page_past_the_end_is_empty_and_tells_the_total() {
 async fn a_cursor_neither_repeats_nor_loses_among_equal_times_while_others_write() {
     on_each_database(|store| async move {
         let home = project("home");
-        let there: Vec<_> = (0..60)
-            .map(|n| score(&format!("there {n:02}"), ScoreValue::Numeric(0.0)))
-            .collect();
-        store
-            .telemetry
-            .put_scores(&home, &there, at(1))
-            .await
-            .unwrap();
+        let there: Vec<_> =
+            (0..60).map(|n| score(&format!("there {n:02}"), ScoreValue::Numeric(0.0))).collect();
+        store.telemetry.put_scores(&home, &there, at(1)).await.unwrap();
         let read = async {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
                 let query = ScoreQuery::default();
-                let page = store
-                    .telemetry
-                    .scores(&home, &query, after.as_ref(), 7)
-                    .await
-                    .unwrap();
+                let page = store.telemetry.scores(&home, &query, after.as_ref(), 7).await.unwrap();
                 seen.extend(page.items.into_iter().map(|s| s.written.id));
                 after = page.next;
                 if after.is_none() {
@@ -592,11 +440,7 @@ async fn a_cursor_neither_repeats_nor_loses_among_equal_times_while_others_write
         let write = async {
             for n in 0..40 {
                 let late = score(&format!("{} late", n * 7919 % 40), ScoreValue::Numeric(0.0));
-                store
-                    .telemetry
-                    .put_scores(&home, &[late], at(2))
-                    .await
-                    .unwrap();
+                store.telemetry.put_scores(&home, &[late], at(2)).await.unwrap();
             }
         };
         let (seen, ()) = futures_util::future::join(read, write).await;
@@ -604,10 +448,7 @@ async fn a_cursor_neither_repeats_nor_loses_among_equal_times_while_others_write
         once.sort();
         once.dedup();
         assert_eq!(once.len(), seen.len(), "nothing twice");
-        assert!(
-            there.iter().all(|s| seen.contains(&s.id)),
-            "all that was there"
-        );
+        assert!(there.iter().all(|s| seen.contains(&s.id)), "all that was there");
     })
     .await;
 }
@@ -622,16 +463,8 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
             ..score(id, ScoreValue::Numeric(1.0))
         };
         let first = [of("1", "x"), of("2", "x"), of("3", "x"), of("4", "other")];
-        store
-            .telemetry
-            .put_scores(&home, &first, at(1))
-            .await
-            .unwrap();
-        store
-            .telemetry
-            .put_scores(&project("foreign"), &first, at(1))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &first, at(1)).await.unwrap();
+        store.telemetry.put_scores(&project("foreign"), &first, at(1)).await.unwrap();
         let execution = ExecutionId::new("x").unwrap();
         let rewrite = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
@@ -643,16 +476,8 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
         };
         rewrite().await.unwrap();
         rewrite().await.unwrap();
-        assert_eq!(
-            found(&store, &home, ScoreQuery::default()).await,
-            ["4", "2"]
-        );
-        assert_eq!(
-            found(&store, &project("foreign"), ScoreQuery::default())
-                .await
-                .len(),
-            4
-        );
+        assert_eq!(found(&store, &home, ScoreQuery::default()).await, ["4", "2"]);
+        assert_eq!(found(&store, &project("foreign"), ScoreQuery::default()).await.len(), 4);
     })
     .await;
 }
@@ -662,48 +487,19 @@ async fn scores_of_another_project_are_not_found_even_under_the_same_id() {
     on_each_database(|store| async move {
         let (home, foreign) = (project("home"), project("foreign"));
         let mine = score("s", ScoreValue::Numeric(1.0));
-        store
-            .telemetry
-            .put_scores(&home, std::slice::from_ref(&mine), at(1))
-            .await
-            .unwrap();
-        assert_eq!(
-            store.telemetry.score(&foreign, &mine.id).await.unwrap(),
-            None
-        );
+        store.telemetry.put_scores(&home, std::slice::from_ref(&mine), at(1)).await.unwrap();
+        assert_eq!(store.telemetry.score(&foreign, &mine.id).await.unwrap(), None);
+        assert!(found(&store, &foreign, ScoreQuery::default()).await.is_empty());
         assert!(
-            found(&store, &foreign, ScoreQuery::default())
-                .await
-                .is_empty()
-        );
-        assert!(
-            store
-                .telemetry
-                .scores_of_traces(&foreign, &[trace("t1")])
-                .await
-                .unwrap()
-                .is_empty()
+            store.telemetry.scores_of_traces(&foreign, &[trace("t1")]).await.unwrap().is_empty()
         );
         let refused = store.telemetry.delete_score(&foreign, &mine.id).await;
         assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
 
         let theirs = score("s", ScoreValue::Boolean(false));
-        store
-            .telemetry
-            .put_scores(&foreign, std::slice::from_ref(&theirs), at(2))
-            .await
-            .unwrap();
-        store
-            .telemetry
-            .delete_score(&foreign, &theirs.id)
-            .await
-            .unwrap();
-        let kept = store
-            .telemetry
-            .score(&home, &mine.id)
-            .await
-            .unwrap()
-            .unwrap();
+        store.telemetry.put_scores(&foreign, std::slice::from_ref(&theirs), at(2)).await.unwrap();
+        store.telemetry.delete_score(&foreign, &theirs.id).await.unwrap();
+        let kept = store.telemetry.score(&home, &mine.id).await.unwrap().unwrap();
         assert_eq!(kept.written, mine);
     })
     .await;
@@ -720,40 +516,27 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
                 ..score(&format!("{n}"), ScoreValue::Boolean(true))
             })
             .collect();
-        store
-            .telemetry
-            .put_scores(&home, &many, at(0))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &many, at(0)).await.unwrap();
         let sql = "SELECT * FROM scores s WHERE s.project_id = 'home' AND s.name IN ('correct')
                       AND (s.timestamp, s.id) < (1760002000000000, '5')
                     ORDER BY s.timestamp DESC, s.id DESC LIMIT 51";
         let plan: Vec<String> = match store.pool.engine() {
             Engine::Sqlite { writer, .. } => {
                 let explain = format!("EXPLAIN QUERY PLAN {sql}");
-                let rows = sqlx::query(AssertSqlSafe(explain))
-                    .fetch_all(writer)
-                    .await
-                    .unwrap();
+                let rows = sqlx::query(AssertSqlSafe(explain)).fetch_all(writer).await.unwrap();
                 rows.iter().map(|row| row.get("detail")).collect()
             }
             Engine::Postgres(pool) => {
                 sqlx::raw_sql("ANALYZE scores").execute(pool).await.unwrap();
                 let explain = format!("EXPLAIN {sql}");
-                let rows = sqlx::query(AssertSqlSafe(explain))
-                    .fetch_all(pool)
-                    .await
-                    .unwrap();
+                let rows = sqlx::query(AssertSqlSafe(explain)).fetch_all(pool).await.unwrap();
                 rows.iter().map(|row| row.get(0)).collect()
             }
         };
         let plan = plan.join("\n");
         let has_index = plan.contains("scores_newest") || plan.contains("scores_by_name");
         assert!(has_index, "{plan}");
-        assert!(
-            !plan.contains("Sort") && !plan.contains("TEMP B-TREE"),
-            "{plan}"
-        );
+        assert!(!plan.contains("Sort") && !plan.contains("TEMP B-TREE"), "{plan}");
     })
     .await;
 }
@@ -764,28 +547,11 @@ async fn a_score_from_before_evaluators_named_scores_shows_its_name_as_the_given
         let home = project("home");
         let subject = Subject::Trace(trace("t1"));
         let written = full("1", ScoreValue::Boolean(true), subject);
-        store
-            .telemetry
-            .put_scores(&home, &[written], at(1))
-            .await
-            .unwrap();
-        store
-            .pool
-            .change("UPDATE scores SET given_name = NULL", &[])
-            .await
-            .unwrap();
-        let read = store
-            .telemetry
-            .score(&home, &id("1"))
-            .await
-            .unwrap()
-            .unwrap()
-            .written;
+        store.telemetry.put_scores(&home, &[written], at(1)).await.unwrap();
+        store.pool.change("UPDATE scores SET given_name = NULL", &[]).await.unwrap();
+        let read = store.telemetry.score(&home, &id("1")).await.unwrap().unwrap().written;
         let origin = read.origin.unwrap();
-        assert_eq!(
-            (read.name.as_str(), origin.score_name.as_str()),
-            ("correct", "correct")
-        );
+        assert_eq!((read.name.as_str(), origin.score_name.as_str()), ("correct", "correct"));
     })
     .await;
 }

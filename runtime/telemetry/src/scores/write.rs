@@ -55,14 +55,9 @@ static UPSERT_OF_HALF: Sized =
 
 fn upsert(n: usize, only: &str) -> String {
     let replaced = &COLUMNS[FIRST_REPLACED..];
-    let sets: Vec<_> = replaced
-        .iter()
-        .map(|c| format!("{c} = excluded.{c}"))
-        .collect();
-    let differs: Vec<_> = replaced
-        .iter()
-        .map(|c| format!("scores.{c} IS DISTINCT FROM excluded.{c}"))
-        .collect();
+    let sets: Vec<_> = replaced.iter().map(|c| format!("{c} = excluded.{c}")).collect();
+    let differs: Vec<_> =
+        replaced.iter().map(|c| format!("scores.{c} IS DISTINCT FROM excluded.{c}")).collect();
     format!(
         "{} DO UPDATE SET {}, updated_at = excluded.updated_at WHERE {only}({})",
         insert_into(n),
@@ -101,20 +96,11 @@ struct Row<'s> {
 fn rows(scores: &[NewScore]) -> Result<Vec<Row<'_>>, Error> {
     let mut by_id: BTreeMap<&ScoreId, (&NewScore, &NewScore)> = BTreeMap::new();
     for score in scores {
-        by_id
-            .entry(&score.id)
-            .and_modify(|(_, last)| *last = score)
-            .or_insert((score, score));
+        by_id.entry(&score.id).and_modify(|(_, last)| *last = score).or_insert((score, score));
     }
     by_id
         .into_values()
-        .map(|(first, last)| {
-            Ok(Row {
-                first,
-                last,
-                metadata: storable_json(&last.metadata)?,
-            })
-        })
+        .map(|(first, last)| Ok(Row { first, last, metadata: storable_json(&last.metadata)? }))
         .collect()
 }
 
@@ -256,8 +242,7 @@ pub async fn delete_others(
     for cells in ids.await? {
         let id = cells[0].text()?;
         if keep.iter().all(|kept| kept.as_str() != id) {
-            tx.execute(DELETE, &[project.as_str().into(), id.into()])
-                .await?;
+            tx.execute(DELETE, &[project.as_str().into(), id.into()]).await?;
         }
     }
     Ok(())
@@ -290,8 +275,7 @@ pub async fn put_aside(
     let of_execution = [project.as_str(), over, execution.as_str()].map(Arg::from);
     let [project, over, execution] = of_execution.clone();
     let args = [project, over, execution, newest.as_str().into()];
-    tx.execute(&COPY[usize::from(tx.is_postgres())][place], &args)
-        .await?;
+    tx.execute(&COPY[usize::from(tx.is_postgres())][place], &args).await?;
     tx.execute(&REMOVE[place], &of_execution).await?;
     Ok(())
 }
@@ -379,11 +363,7 @@ impl Telemetry {
     /// [`Error::NotFound`] when the project has no such score.
     pub async fn delete_score(&self, project: &ProjectId, id: &ScoreId) -> Result<(), Error> {
         let n_gone = in_transaction!(&self.pool, |tx| {
-            query(DELETE)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .execute(&mut tx)
-                .await?
+            query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?
         });
         match n_gone {
             0 => Err(Error::NotFound),

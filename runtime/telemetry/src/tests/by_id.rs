@@ -12,25 +12,13 @@ async fn an_observation_is_found_in_whichever_trace_of_the_project_it_is() {
         let (p, other) = (project("p"), project("other"));
         let telemetry = &store.telemetry;
         let spans = vec![span(1, 7, None), span(2, 7, None), span(3, 8, None)];
-        telemetry
-            .write_batch(&p, batch(spans), at(0))
-            .await
-            .unwrap();
+        telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let foreign = batch(vec![span(4, 7, None)]);
         telemetry.write_batch(&other, foreign, at(0)).await.unwrap();
-        let find = async |below| {
-            telemetry
-                .steps_by_id(&p, &span_id(7), below, 9)
-                .await
-                .unwrap()
-        };
+        let find = async |below| telemetry.steps_by_id(&p, &span_id(7), below, 9).await.unwrap();
         let traces = |found: StepsById| {
             assert_eq!(found.below, None);
-            found
-                .found
-                .into_iter()
-                .map(|(trace, _)| trace)
-                .collect::<Vec<_>>()
+            found.found.into_iter().map(|(trace, _)| trace).collect::<Vec<_>>()
         };
         let mut all = traces(find(None).await);
         all.sort();
@@ -38,10 +26,7 @@ async fn an_observation_is_found_in_whichever_trace_of_the_project_it_is() {
         assert_eq!(traces(find(Some(1)).await), []);
         // More traces than are searched at a time.
         let far = find(Some(1 << 40)).await;
-        assert_eq!(
-            (far.found, far.below),
-            (Vec::new(), Some((1 << 40) - 200_000))
-        );
+        assert_eq!((far.found, far.below), (Vec::new(), Some((1 << 40) - 200_000)));
     })
     .await;
 }
@@ -62,11 +47,7 @@ async fn sessions_and_users_are_found_by_how_their_ids_begin() {
         let spans = batch(spans.collect());
         store.telemetry.write_batch(&p, spans, at(0)).await.unwrap();
         let find = async |by, start: &str, limit| {
-            store
-                .telemetry
-                .groups_beginning(&p, by, start, limit)
-                .await
-                .unwrap()
+            store.telemetry.groups_beginning(&p, by, start, limit).await.unwrap()
         };
         let chats = find(GroupedBy::Session, "chat", 9).await;
         assert_eq!(chats[0], "chat");
@@ -84,19 +65,15 @@ async fn sessions_and_users_are_found_by_how_their_ids_begin() {
 async fn an_id_that_begins_so_is_read_from_the_index_of_its_column() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    for (by, index) in [
-        (GroupedBy::Session, "traces_by_session"),
-        (GroupedBy::User, "traces_by_user"),
-    ] {
+    for (by, index) in
+        [(GroupedBy::Session, "traces_by_session"), (GroupedBy::User, "traces_by_user")]
+    {
         let sql = format!("EXPLAIN QUERY PLAN {}", beginning_sql(by, false));
         let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
         assert!(steps.len() == 1 && steps[0].3.contains(index), "{steps:?}");
     }
     let sql = format!("EXPLAIN QUERY PLAN {}", steps_sql(false));
     let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
-    assert!(
-        steps[0].3.contains("SEARCH o USING INTEGER PRIMARY KEY"),
-        "{steps:?}"
-    );
+    assert!(steps[0].3.contains("SEARCH o USING INTEGER PRIMARY KEY"), "{steps:?}");
     store.close().await;
 }

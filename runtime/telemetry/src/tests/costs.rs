@@ -18,19 +18,12 @@ fn root(trace: u32) -> Observation {
 /// A model call with this cost; none where its model has no price.
 fn call(trace: u32, id: u32, dollars: Option<f64>) -> Observation {
     let mut call = span(trace, id, Some(1));
-    call.computed_cost = dollars
-        .map(|dollars| ("total".to_owned(), dollars))
-        .into_iter()
-        .collect();
+    call.computed_cost = dollars.map(|dollars| ("total".to_owned(), dollars)).into_iter().collect();
     call
 }
 
 fn cost(dollars: f64, n_priced: u64, n_unpriced: u64) -> CostSum {
-    CostSum {
-        dollars,
-        n_priced,
-        n_unpriced,
-    }
+    CostSum { dollars, n_priced, n_unpriced }
 }
 
 async fn of_traces(store: &Store, project: &ProjectId) -> Vec<CostSum> {
@@ -58,10 +51,7 @@ async fn a_missing_price_is_told_from_a_price_of_zero_and_is_found_when_it_comes
             call(4, 2, Some(0.5)),
             call(4, 3, None),
         ];
-        telemetry
-            .write_batch(&p, batch(spans), at(0))
-            .await
-            .unwrap();
+        telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let free = cost(0.0, 1, 0);
         let mixed = cost(0.5, 1, 1);
         let expected = [CostSum::default(), free, cost(0.0, 0, 1), mixed];
@@ -76,10 +66,7 @@ async fn a_missing_price_is_told_from_a_price_of_zero_and_is_found_when_it_comes
         assert_eq!(of_traces(&store, &p).await, expected);
         let listed = telemetry.traces(&p, &TraceQuery::default()).await.unwrap();
         let listed = listed.items.iter().map(|stored| stored.trace.cost());
-        assert_eq!(
-            listed.sum::<CostSum>(),
-            expected.into_iter().sum::<CostSum>()
-        );
+        assert_eq!(listed.sum::<CostSum>(), expected.into_iter().sum::<CostSum>());
         for by in [GroupedBy::Session, GroupedBy::User] {
             let query = GroupQuery::new(by, 10);
             let page = telemetry.trace_groups(&p, &query).await.unwrap();

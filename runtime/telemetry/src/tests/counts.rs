@@ -20,11 +20,7 @@ fn filter(of: &[(&str, &str)]) -> Filter {
 
 /// How many traces the list says to have, held against those that it has.
 async fn n_traces(store: &Store, project: &ProjectId, of: &[(&str, &str)]) -> u64 {
-    let query = TraceQuery {
-        filter: filter(of),
-        limit: 1_000,
-        ..TraceQuery::default()
-    };
+    let query = TraceQuery { filter: filter(of), limit: 1_000, ..TraceQuery::default() };
     let found = store.telemetry.traces(project, &query).await.unwrap();
     assert_eq!(found.n_total, found.items.len() as u64, "{of:?}");
     found.n_total
@@ -51,10 +47,7 @@ async fn a_list_counts_the_traces_that_come_move_to_another_environment_and_go()
     on_each_database(|store| async move {
         let (project, other) = (project("p1"), project("p2"));
         let write = async |project: &ProjectId, spans: Vec<Observation>| {
-            let written = store
-                .telemetry
-                .write_batch(project, batch(spans), at(0))
-                .await;
+            let written = store.telemetry.write_batch(project, batch(spans), at(0)).await;
             written.unwrap();
         };
         let steps = (0..30).map(|n| of("one", span(n, n, Some(1_000 + n))));
@@ -66,11 +59,7 @@ async fn a_list_counts_the_traces_that_come_move_to_another_environment_and_go()
         write(&project, roots.collect()).await;
         assert_eq!(n_each(&store, &project).await, [30, 20, 10, 20, 10]);
         let gone: Vec<TraceId> = (5..15).map(trace_id).collect();
-        store
-            .telemetry
-            .delete_traces(&project, &gone)
-            .await
-            .unwrap();
+        store.telemetry.delete_traces(&project, &gone).await.unwrap();
         assert_eq!(n_each(&store, &project).await, [20, 15, 5, 15, 5]);
         write(&project, vec![of("one", span(5, 5, None))]).await;
         assert_eq!(n_each(&store, &project).await, [21, 16, 5, 16, 5]);

@@ -22,10 +22,7 @@ async fn counted(store: &Store, p: &ProjectId, max: u32) -> BTreeMap<String, u64
 async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
     on_each_database(|store| async move {
         let p = project("p");
-        assert_eq!(
-            counted(&store, &p, 10).await,
-            [("all".to_owned(), 0)].into()
-        );
+        assert_eq!(counted(&store, &p, 10).await, [("all".to_owned(), 0)].into());
         let steps = (1..=5).map(|n| {
             let mut step = span(n, n, None);
             step.name = format!("name {}", n % 2);
@@ -42,19 +39,13 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
             });
             step
         });
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(steps.collect()), at(0));
+        let write = store.telemetry.write_batch(&p, batch(steps.collect()), at(0));
         write.await.unwrap();
         let scores = [(1, 3, "tone"), (2, 3, "tone"), (3, 4, "fit"), (4, 1, "old")];
         let scores = scores.map(|(n, trace, name)| {
             score(&format!("s{n}"), Subject::Trace(trace_id(trace)), name, 0.5)
         });
-        store
-            .telemetry
-            .put_scores(&p, &scores, at(0))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
         let found = counted(&store, &p, 4).await;
         let of = |name: &str| found.get(name).copied();
         assert_eq!(of("all"), Some(4), "the oldest is left out: {found:?}");
@@ -104,11 +95,7 @@ async fn a_count_ends_at_its_bound_and_says_that_there_is_more() {
             let filter = Filter::parse(std::slice::from_ref(condition), TRACES).unwrap();
             let counted = store.telemetry.count_traces(&p, &filter, max);
             let counted = counted.await.unwrap();
-            assert_eq!(
-                (counted.n, counted.is_more),
-                (n, is_more),
-                "{condition} {max:?}"
-            );
+            assert_eq!((counted.n, counted.is_more), (n, is_more), "{condition} {max:?}");
         }
     })
     .await;

@@ -13,20 +13,10 @@ use crate::cells::{TraceCells, is_about};
 use crate::testing::Store;
 use perpend_domain::telemetry::{ScoreQuery, StoredTrace};
 
-const TEXTS: [&str; 12] = [
-    "", "a", "ab", "xab", "b%", "é_A", "5", "true", "5.5", "null", "prod", "A",
-];
-const KEYS: [&str; 9] = [
-    "k",
-    "a.b",
-    "nested",
-    "nested.x",
-    "attributes",
-    "attributes.k",
-    "e=q",
-    "q",
-    "other",
-];
+const TEXTS: [&str; 12] =
+    ["", "a", "ab", "xab", "b%", "é_A", "5", "true", "5.5", "null", "prod", "A"];
+const KEYS: [&str; 9] =
+    ["k", "a.b", "nested", "nested.x", "attributes", "attributes.k", "e=q", "q", "other"];
 
 fn one_of<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = T> + use<T> {
     prop::sample::select(all.to_vec())
@@ -64,21 +54,12 @@ fn metadata() -> impl Strategy<Value = Map<String, Value>> {
     ];
     let keys = ["k", "a.b", "a", "nested", "attributes", "e=q", "q", "scope"];
     let members = prop::collection::btree_map(one_of(&keys), one_of(&values), 0..4);
-    members.prop_map(|members| {
-        members
-            .into_iter()
-            .map(|(k, v)| (k.to_owned(), v))
-            .collect()
-    })
+    members.prop_map(|members| members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
 }
 
 fn tags() -> impl Strategy<Value = Vec<String>> {
     let long = "long".repeat(60);
-    let all: Vec<String> = TEXTS
-        .iter()
-        .map(|text| (*text).to_owned())
-        .chain([long])
-        .collect();
+    let all: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).chain([long]).collect();
     prop::collection::btree_set(one_of(&all), 0..3).prop_map(|set| set.into_iter().collect())
 }
 
@@ -91,75 +72,54 @@ fn full_span() -> impl Strategy<Value = Observation> {
         prop::option::of(0..4_i64),
         prop::option::of(one_of(&[0.0, 0.1, 0.5])),
     );
-    (
-        any_span(),
-        texts,
-        numbers,
-        metadata(),
-        metadata(),
-        tags(),
-        any::<u8>(),
+    (any_span(), texts, numbers, metadata(), metadata(), tags(), any::<u8>()).prop_map(
+        |(mut made, texts, (tokens, version, dollars), own, of_trace, tags, n)| {
+            let (a, b, c, d, e, f) = texts;
+            made.kind = ObservationKind::ALL[n as usize % ObservationKind::ALL.len()];
+            made.name = a.clone().unwrap_or_default();
+            made.environment = ["default", "prod", "a"][n as usize % 3].to_owned();
+            made.version = b.clone();
+            made.release = c.clone();
+            made.user_id = d;
+            made.session_id = e;
+            made.status_message = f;
+            made.model = b.clone();
+            made.price_id = c;
+            made.tags = tags;
+            made.prompt = a.clone().map(|name| PromptLink { name, version });
+            made.usage = BTreeMap::new();
+            for (name, factor) in [("input", 5), ("output", 1), ("total", 10)] {
+                made.usage.extend(tokens.map(|n| (name.to_owned(), (factor * n).into())));
+            }
+            made.computed_cost = Cost::new();
+            made.cost = dollars.map(|cost| ("total".to_owned(), cost)).into_iter().collect();
+            made.cost.extend(dollars.filter(|_| n > 99).map(|cost| ("input".to_owned(), cost)));
+            made.completion_start = (n % 3 == 0).then(|| at(900));
+            made.called_tools = b.clone().into_iter().collect();
+            made.content.metadata = own;
+            made.content.output = a.clone().map(Payload::Text);
+            if let (Some(text), 1) = (&b, n % 2) {
+                made.content.input = Some(in_codes(text, n));
+            }
+            made.content.tool_definitions = b.map(|name| json!([{ "name": name }]));
+            made.content.tool_calls = (0..n % 3)
+                .map(|_| ToolCall { id: None, name: "t".to_owned(), arguments: Value::Null })
+                .collect();
+            made.experiment = (n % 2 == 0).then(|| {
+                Box::new(ExperimentLink {
+                    id: a.clone(),
+                    name: a.clone(),
+                    dataset_id: a,
+                    ..ExperimentLink::default()
+                })
+            });
+            if let Some(facts) = &mut made.trace {
+                facts.metadata = of_trace;
+                facts.output.clone_from(&made.content.input);
+            }
+            made
+        },
     )
-        .prop_map(
-            |(mut made, texts, (tokens, version, dollars), own, of_trace, tags, n)| {
-                let (a, b, c, d, e, f) = texts;
-                made.kind = ObservationKind::ALL[n as usize % ObservationKind::ALL.len()];
-                made.name = a.clone().unwrap_or_default();
-                made.environment = ["default", "prod", "a"][n as usize % 3].to_owned();
-                made.version = b.clone();
-                made.release = c.clone();
-                made.user_id = d;
-                made.session_id = e;
-                made.status_message = f;
-                made.model = b.clone();
-                made.price_id = c;
-                made.tags = tags;
-                made.prompt = a.clone().map(|name| PromptLink { name, version });
-                made.usage = BTreeMap::new();
-                for (name, factor) in [("input", 5), ("output", 1), ("total", 10)] {
-                    made.usage
-                        .extend(tokens.map(|n| (name.to_owned(), (factor * n).into())));
-                }
-                made.computed_cost = Cost::new();
-                made.cost = dollars
-                    .map(|cost| ("total".to_owned(), cost))
-                    .into_iter()
-                    .collect();
-                made.cost.extend(
-                    dollars
-                        .filter(|_| n > 99)
-                        .map(|cost| ("input".to_owned(), cost)),
-                );
-                made.completion_start = (n % 3 == 0).then(|| at(900));
-                made.called_tools = b.clone().into_iter().collect();
-                made.content.metadata = own;
-                made.content.output = a.clone().map(Payload::Text);
-                if let (Some(text), 1) = (&b, n % 2) {
-                    made.content.input = Some(in_codes(text, n));
-                }
-                made.content.tool_definitions = b.map(|name| json!([{ "name": name }]));
-                made.content.tool_calls = (0..n % 3)
-                    .map(|_| ToolCall {
-                        id: None,
-                        name: "t".to_owned(),
-                        arguments: Value::Null,
-                    })
-                    .collect();
-                made.experiment = (n % 2 == 0).then(|| {
-                    Box::new(ExperimentLink {
-                        id: a.clone(),
-                        name: a.clone(),
-                        dataset_id: a,
-                        ..ExperimentLink::default()
-                    })
-                });
-                if let Some(facts) = &mut made.trace {
-                    facts.metadata = of_trace;
-                    facts.output.clone_from(&made.content.input);
-                }
-                made
-            },
-        )
 }
 
 fn scores() -> impl Strategy<Value = Vec<NewScore>> {
@@ -168,18 +128,10 @@ fn scores() -> impl Strategy<Value = Vec<NewScore>> {
         any::<bool>().prop_map(ScoreValue::Boolean),
         text().prop_map(ScoreValue::Categorical),
     ];
-    let one = (
-        value,
-        one_of(&["k", "q", "a.b"]),
-        0..3_u32,
-        prop::option::of(0..6_u32),
-        metadata(),
-    );
+    let one = (value, one_of(&["k", "q", "a.b"]), 0..3_u32, prop::option::of(0..6_u32), metadata());
     prop::collection::vec(one, 0..40).prop_map(|all| {
-        let made = all
-            .into_iter()
-            .enumerate()
-            .map(|(n, (value, name, trace, span, metadata))| NewScore {
+        let made =
+            all.into_iter().enumerate().map(|(n, (value, name, trace, span, metadata))| NewScore {
                 id: ScoreId::new(&format!("s{n}")).unwrap(),
                 name: name.to_owned(),
                 value,
@@ -211,10 +163,9 @@ fn texts_of(column: &'static Column) -> Vec<String> {
             .chain((0..3).map(|n| trace_id(n).to_string()))
             .collect(),
         "traceId" => (0..4).map(|n| trace_id(n).to_string()).collect(),
-        "parentObservationId" => (0..3)
-            .map(|n| span_id(n).to_string())
-            .chain([String::new()])
-            .collect(),
+        "parentObservationId" => {
+            (0..3).map(|n| span_id(n).to_string()).chain([String::new()]).collect()
+        }
         "score_names" => own(&["k", "q", "a.b", "other", ""]),
         _ => own(&TEXTS),
     }
@@ -224,25 +175,14 @@ fn condition(columns: &'static [Column]) -> impl Strategy<Value = Value> {
     let column = prop::sample::select(columns.iter().collect::<Vec<_>>());
     column.prop_flat_map(|column| {
         let texts = prop::collection::vec(one_of(&texts_of(column)), 1..3);
-        let kinds: Vec<&str> = column
-            .kind
-            .types()
-            .iter()
-            .copied()
-            .chain(["null"])
-            .collect();
+        let kinds: Vec<&str> = column.kind.types().iter().copied().chain(["null"]).collect();
         let number = one_of(&[0.0, 0.1, 0.5, 1.0, 5.0, 10.0, -0.5]);
         let parts = (any::<u8>(), one_of(&KEYS), number, 0..4_i64, any::<bool>());
         (one_of(&kinds), texts, parts).prop_map(move |(kind, texts, parts)| {
             let (n, key, number, second, truth) = parts;
             let orders = ["=", "!=", ">", "<", ">=", "<="];
-            let mut text_ops = vec![
-                "=",
-                "contains",
-                "does not contain",
-                "starts with",
-                "ends with",
-            ];
+            let mut text_ops =
+                vec!["=", "contains", "does not contain", "starts with", "ends with"];
             if kind == "stringObject" {
                 text_ops.extend(["is set", "is not set"]);
             }
@@ -311,9 +251,7 @@ async fn with_costs(store: &Store, project: &ProjectId, query: &TraceQuery) -> V
     let mut traces = store.telemetry.traces(project, query).await.unwrap().items;
     for stored in &mut traces {
         let duplicates: Vec<_> = stored.trace.duplicates.iter().map(|(id, _)| id).collect();
-        let found = store
-            .telemetry
-            .trace_observations(project, &stored.trace.id, false);
+        let found = store.telemetry.trace_observations(project, &stored.trace.id, false);
         for found in found.await.unwrap() {
             let o = &found.observation;
             let cost = o.effective_cost().get("input");
@@ -332,28 +270,13 @@ impl World {
         let spans = spans.new_tree(runner).unwrap().current();
         // In parts: what stands is refolded, replaced and marked anew.
         for part in spans.chunks(20) {
-            store
-                .telemetry
-                .write_batch(&project, batch(part.to_vec()), at(0))
-                .await
-                .unwrap();
+            store.telemetry.write_batch(&project, batch(part.to_vec()), at(0)).await.unwrap();
         }
         let made = scores().new_tree(runner).unwrap().current();
-        store
-            .telemetry
-            .put_scores(&project, &made, at(0))
-            .await
-            .unwrap();
-        let query = TraceQuery {
-            with_content: true,
-            limit: 1_000,
-            ..TraceQuery::default()
-        };
-        let found = store
-            .telemetry
-            .scores(&project, &ScoreQuery::default(), None, 1_000)
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&project, &made, at(0)).await.unwrap();
+        let query = TraceQuery { with_content: true, limit: 1_000, ..TraceQuery::default() };
+        let found =
+            store.telemetry.scores(&project, &ScoreQuery::default(), None, 1_000).await.unwrap();
         Self {
             observations: all(&store, &project).await,
             traces: with_costs(&store, &project, &query).await,
@@ -378,18 +301,12 @@ impl World {
         let telemetry = &self.store.telemetry;
         type Key = (TraceId, ObservationId);
         let key = |stored: &StoredObservation| -> Key {
-            (
-                stored.observation.trace_id.clone(),
-                stored.observation.id.clone(),
-            )
+            (stored.observation.trace_id.clone(), stored.observation.id.clone())
         };
         let matching = self.observations.iter().filter(|stored| {
             let o = &stored.observation;
             let scores = self.about(&o.trace_id, Some(&o.id));
-            filter.matches(&ObservationCells {
-                stored,
-                scores: &scores,
-            })
+            filter.matches(&ObservationCells { stored, scores: &scores })
         });
         let expected: Vec<Key> = matching.map(key).collect();
         for without_records in [false, true] {
@@ -401,24 +318,12 @@ impl World {
                 ..ObservationQuery::default()
             };
             let page = telemetry.observations(&self.project, &query).await.unwrap();
-            assert_eq!(
-                page.items.iter().map(key).collect::<Vec<_>>(),
-                expected,
-                "{raw:?}"
-            );
+            assert_eq!(page.items.iter().map(key).collect::<Vec<_>>(), expected, "{raw:?}");
             assert_eq!(page.n_total, expected.len() as u64, "{raw:?}");
-            let part = ObservationQuery {
-                limit: 2,
-                offset: 1,
-                ..query.clone()
-            };
+            let part = ObservationQuery { limit: 2, offset: 1, ..query.clone() };
             let part = telemetry.observations(&self.project, &part).await.unwrap();
             let wanted: Vec<Key> = expected.iter().skip(1).take(2).cloned().collect();
-            assert_eq!(
-                part.items.iter().map(key).collect::<Vec<_>>(),
-                wanted,
-                "{raw:?}"
-            );
+            assert_eq!(part.items.iter().map(key).collect::<Vec<_>>(), wanted, "{raw:?}");
             assert_eq!(part.has_more, expected.len() > 3, "{raw:?}");
             let Some(second) = page.items.get(1) else {
                 continue;
@@ -428,17 +333,9 @@ impl World {
                 trace_id: second.observation.trace_id.clone(),
                 id: second.observation.id.clone(),
             };
-            let part = ObservationQuery {
-                after: Some(after),
-                with_total: false,
-                ..query
-            };
+            let part = ObservationQuery { after: Some(after), with_total: false, ..query };
             let part = telemetry.observations(&self.project, &part).await.unwrap();
-            assert_eq!(
-                part.items.iter().map(key).collect::<Vec<_>>(),
-                expected[2..],
-                "{raw:?}"
-            );
+            assert_eq!(part.items.iter().map(key).collect::<Vec<_>>(), expected[2..], "{raw:?}");
         }
     }
 
@@ -450,40 +347,18 @@ impl World {
                 .iter()
                 .filter(|part| part.observation.trace_id == stored.trace.id);
             filter.matches(&SearchedTrace {
-                trace: TraceCells {
-                    stored,
-                    scores: &scores,
-                },
-                parts: parts
-                    .map(|stored| ObservationCells {
-                        stored,
-                        scores: &[],
-                    })
-                    .collect(),
+                trace: TraceCells { stored, scores: &scores },
+                parts: parts.map(|stored| ObservationCells { stored, scores: &[] }).collect(),
             })
         });
         let expected: Vec<&TraceId> = matching.map(|stored| &stored.trace.id).collect();
         for (page, limit) in [(1, 1_000), (1, 2), (2, 2)] {
-            let query = TraceQuery {
-                filter: filter.clone(),
-                page,
-                limit,
-                ..TraceQuery::default()
-            };
-            let found = self
-                .store
-                .telemetry
-                .traces(&self.project, &query)
-                .await
-                .unwrap();
+            let query = TraceQuery { filter: filter.clone(), page, limit, ..TraceQuery::default() };
+            let found = self.store.telemetry.traces(&self.project, &query).await.unwrap();
             let ids: Vec<&TraceId> = found.items.iter().map(|stored| &stored.trace.id).collect();
             let skip = (page as usize - 1) * limit as usize;
-            let wanted: Vec<&TraceId> = expected
-                .iter()
-                .copied()
-                .skip(skip)
-                .take(limit as usize)
-                .collect();
+            let wanted: Vec<&TraceId> =
+                expected.iter().copied().skip(skip).take(limit as usize).collect();
             assert_eq!(ids, wanted, "{raw:?}");
             assert_eq!(found.n_total, expected.len() as u64, "{raw:?}");
         }
@@ -601,20 +476,13 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
                     Subject::Observation(id, observation) => (id, Some(observation)),
                     _ => return false,
                 };
-                let trace = world
-                    .traces
-                    .iter()
-                    .find(|stored| stored.trace.id == *trace_id);
+                let trace = world.traces.iter().find(|stored| stored.trace.id == *trace_id);
                 let observation = world.observations.iter().find(|stored| {
                     let o = &stored.observation;
                     o.trace_id == *trace_id && Some(&o.id) == observation_id
                 });
                 score.written.value.data_type() == data_type
-                    && filter.matches(&ScoreCells {
-                        score,
-                        trace,
-                        observation,
-                    })
+                    && filter.matches(&ScoreCells { score, trace, observation })
             };
             let expected = world.scores.iter().filter(holds).count();
             let question = Question {
@@ -631,16 +499,11 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
                 granularity: None,
                 top: None,
             };
-            match world
-                .store
-                .telemetry
-                .metrics(&world.project, &question)
-                .await
-            {
+            match world.store.telemetry.metrics(&world.project, &question).await {
                 Ok(groups) => {
-                    let found = groups.first().map_or(json!(0), |group| {
-                        group.values[0].result(&question.metrics[0], 1)
-                    });
+                    let found = groups
+                        .first()
+                        .map_or(json!(0), |group| group.values[0].result(&question.metrics[0], 1));
                     assert_eq!(found, json!(expected), "{raw:?}");
                 }
                 // What they cannot do is refused, and never answered wrongly.
@@ -665,11 +528,7 @@ async fn many(store: &Store, project: &ProjectId) {
             made.environment = ["prod", "dev"][n as usize % 2].to_owned();
             made
         });
-        store
-            .telemetry
-            .write_batch(project, batch(spans.collect()), at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(project, batch(spans.collect()), at(0)).await.unwrap();
     }
 }
 

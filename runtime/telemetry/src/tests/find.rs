@@ -20,11 +20,7 @@ async fn found(
 ) -> Vec<Hit> {
     let (mut hits, mut after, mut n_before) = (Vec::new(), None, 0);
     loop {
-        let query = FindQuery {
-            limit,
-            time,
-            ..FindQuery::new(Sought::new(text).unwrap(), after)
-        };
+        let query = FindQuery { limit, time, ..FindQuery::new(Sought::new(text).unwrap(), after) };
         let trace = trace_id(1);
         let found = store.telemetry.find_in_trace(project, &trace, &query);
         let part = found.await.unwrap().unwrap();
@@ -109,12 +105,8 @@ async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
                 Some((Some(id.to_string()), parts.clone()))
             });
             let expected: Vec<(Option<String>, Vec<FoundIn>)> = with_parts.collect();
-            for bounds in [
-                (10_000, LONG),
-                (2, LONG),
-                (10_000, Duration::ZERO),
-                (7, Duration::ZERO),
-            ] {
+            for bounds in [(10_000, LONG), (2, LONG), (10_000, Duration::ZERO), (7, Duration::ZERO)]
+            {
                 let hits = found(&store, &p, "nadel äö", bounds).await;
                 let parts = |hit: &Hit| -> Vec<FoundIn> {
                     hit.places.iter().map(|place| place.part).collect()
@@ -166,10 +158,7 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
             score.comment = Some("a needle".to_owned());
             score
         });
-        let batch = Batch {
-            scores: elsewhere.into(),
-            ..Batch::default()
-        };
+        let batch = Batch { scores: elsewhere.into(), ..Batch::default() };
         store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
         let n_comments = |hit: &Hit| {
             let mut places = hit.places.iter();
@@ -182,10 +171,7 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
             assert_eq!(n_comments(&hits[0]), 5);
         }
         // Where the step arrives, its comment is one about the step.
-        let batch = Batch {
-            observations: vec![with_text(9, &[])],
-            ..Batch::default()
-        };
+        let batch = Batch { observations: vec![with_text(9, &[])], ..Batch::default() };
         store.telemetry.write_batch(&p, batch, at(2)).await.unwrap();
         let hits = found(&store, &p, "needle", (2, LONG)).await;
         assert_eq!(ids(&hits), [None, Some(span(1, 9, None).id.to_string())]);

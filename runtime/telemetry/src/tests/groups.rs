@@ -45,10 +45,8 @@ fn expected(by: GroupedBy, of: Option<&str>) -> Vec<Said> {
             group.2 += u64::from(root.level == Level::Error);
         }
     }
-    let mut list: Vec<_> = groups
-        .into_iter()
-        .map(|(id, (last, n, n_errors))| (id, last, n, n_errors))
-        .collect();
+    let mut list: Vec<_> =
+        groups.into_iter().map(|(id, (last, n, n_errors))| (id, last, n, n_errors)).collect();
     list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     list
 }
@@ -68,9 +66,7 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
     on_each_database(|store| async move {
         let project = project("p");
         for n in 1..=N_TRACES {
-            let write = store
-                .telemetry
-                .write_batch(&project, batch(vec![members(n)]), at(0));
+            let write = store.telemetry.write_batch(&project, batch(vec![members(n)]), at(0));
             write.await.unwrap();
         }
         for (by, of) in [
@@ -87,11 +83,7 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
                     is_backwards,
                     ..GroupQuery::new(by, 2)
                 };
-                store
-                    .telemetry
-                    .trace_groups(&project, &query)
-                    .await
-                    .unwrap()
+                store.telemetry.trace_groups(&project, &query).await.unwrap()
             };
             let (mut pages, mut after) = (Vec::new(), None);
             loop {
@@ -137,17 +129,11 @@ async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
             let mut root = span(n, 1, None);
             root.session_id = Some("s".to_owned());
             root.usage = Usage::from([("total".to_owned(), u64::MAX.into())]);
-            let write = store
-                .telemetry
-                .write_batch(&project, batch(vec![root]), at(0));
+            let write = store.telemetry.write_batch(&project, batch(vec![root]), at(0));
             write.await.unwrap();
         }
         let query = GroupQuery::new(GroupedBy::Session, 10);
-        let page = store
-            .telemetry
-            .trace_groups(&project, &query)
-            .await
-            .unwrap();
+        let page = store.telemetry.trace_groups(&project, &query).await.unwrap();
         assert_eq!(page.items[0].n_traces, 3);
         assert!(page.items[0].total_tokens > i64::MAX.unsigned_abs());
         let none = GroupQuery::new(GroupedBy::User, 10);
@@ -187,12 +173,8 @@ async fn turns_of_a_session_are_numbered_as_they_are_listed() {
             own.start = at(start);
             own
         };
-        let spans = vec![
-            turn(1, 50, "s"),
-            turn(2, 10, "s"),
-            turn(3, 50, "s"),
-            turn(4, 20, "other"),
-        ];
+        let spans =
+            vec![turn(1, 50, "s"), turn(2, 10, "s"), turn(3, 50, "s"), turn(4, 20, "other")];
         let write = telemetry.write_batch(&p, batch(spans), at(0));
         write.await.unwrap();
         let turns = telemetry.session_turns(&p, "s", 0, 10).await.unwrap();
@@ -225,8 +207,7 @@ fn texts(column: &str, operator: &str, values: &[&str]) -> Value {
 fn fitting() -> Vec<(GroupedBy, Filter, Vec<Said>)> {
     let named = |by, names: &[&str]| {
         let all = expected(by, None).into_iter();
-        all.filter(|(id, ..)| names.contains(&id.as_str()))
-            .collect::<Vec<_>>()
+        all.filter(|(id, ..)| names.contains(&id.as_str())).collect::<Vec<_>>()
     };
     let session = GroupedBy::Session;
     vec![
@@ -241,10 +222,7 @@ fn fitting() -> Vec<(GroupedBy, Filter, Vec<Said>)> {
         (
             session,
             filter(&[texts("userId", "any of", &["user 1", "user 3"])]),
-            named(
-                session,
-                &["session/1 ü", "session/3 ü", "session/5 ü", "session/7 ü"],
-            ),
+            named(session, &["session/1 ü", "session/3 ü", "session/5 ü", "session/7 ü"]),
         ),
         (
             session,
@@ -255,13 +233,7 @@ fn fitting() -> Vec<(GroupedBy, Filter, Vec<Said>)> {
             ]),
             named(
                 session,
-                &[
-                    "session/2 ü",
-                    "session/3 ü",
-                    "session/4 ü",
-                    "session/6 ü",
-                    "session/7 ü",
-                ],
+                &["session/2 ü", "session/3 ü", "session/4 ü", "session/6 ü", "session/7 ü"],
             ),
         ),
         (
@@ -295,11 +267,7 @@ async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none
         let write = store.telemetry.write_batch(&project, batch(all), at(0));
         write.await.unwrap();
         let fit = async |by, filter: &Filter, after: Option<Cursor>, is_backwards| {
-            let query = GroupQuery {
-                after,
-                is_backwards,
-                ..GroupQuery::new(by, 2)
-            };
+            let query = GroupQuery { after, is_backwards, ..GroupQuery::new(by, 2) };
             let found = store.telemetry.groups_that_fit(&project, &query, filter);
             let found = found.await.unwrap();
             assert_eq!(found.stopped, None);
@@ -347,11 +315,8 @@ async fn a_search_for_groups_stops_and_goes_on_where_it_stopped_in_either_direct
         write.await.unwrap();
         let filter = filter(&[number("traceCount", ">", 1.0)]);
         let page = async |after: Option<Cursor>, is_backwards| {
-            let query = GroupQuery {
-                after,
-                is_backwards,
-                ..GroupQuery::new(GroupedBy::Session, 50)
-            };
+            let query =
+                GroupQuery { after, is_backwards, ..GroupQuery::new(GroupedBy::Session, 50) };
             let found = store.telemetry.groups_that_fit(&project, &query, &filter);
             found.await.unwrap()
         };
@@ -403,20 +368,14 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
             kind("h", 4, "x"),
             score("i", of(2), "length", 0.25),
             score("j", of(3), "length", 40.0),
-            NewScore {
-                value: ScoreValue::Boolean(false),
-                ..score("k", of(2), "safe", 0.0)
-            },
+            NewScore { value: ScoreValue::Boolean(false), ..score("k", of(2), "safe", 0.0) },
         ];
         telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
         let query = GroupQuery::new(GroupedBy::Session, 10);
         let found = telemetry.scores_of_groups(&p, &query, &["s", "none"], 3);
         let found = found.await.unwrap();
         let said = found["s"].iter().map(|sum| {
-            let top = sum
-                .top
-                .as_ref()
-                .map(|(category, n)| format!("{category} {n}"));
+            let top = sum.top.as_ref().map(|(category, n)| format!("{category} {n}"));
             (sum.is_own, sum.name.as_str(), sum.n, sum.total, top)
         });
         assert_eq!(
@@ -436,17 +395,12 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
         // Lengths are no share, and a step is not its trace.
         let query = GroupQuery::new(GroupedBy::User, 10);
         let low = telemetry.low_scores(&p, &query, "ada").await.unwrap();
-        let low = low
-            .iter()
-            .map(|one| (one.trace.clone(), one.name.as_str(), one.is_truth));
+        let low = low.iter().map(|one| (one.trace.clone(), one.name.as_str(), one.is_truth));
         assert_eq!(
             low.collect::<Vec<_>>(),
             [(trace_id(2), "safe", true), (trace_id(1), "tone", false)]
         );
-        let elsewhere = GroupQuery {
-            environments: vec!["elsewhere".to_owned()],
-            ..query
-        };
+        let elsewhere = GroupQuery { environments: vec!["elsewhere".to_owned()], ..query };
         let low = telemetry.low_scores(&p, &elsewhere, "ada").await.unwrap();
         assert!(low.is_empty(), "{low:?}");
     })
@@ -471,11 +425,7 @@ async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_ti
         let parts = telemetry.user_over_time(&p, &query, user, (at(0), length));
         let parts = parts.await.unwrap();
         let of = |n: u32| members(n).user_id.as_deref() == Some(user);
-        let wanted = [
-            (0, 3_000..5_000),
-            (5_000, 5_000..10_000),
-            (10_000, 10_000..15_000),
-        ];
+        let wanted = [(0, 3_000..5_000), (5_000, 5_000..10_000), (10_000, 10_000..15_000)];
         let wanted = wanted.map(|(begins, time)| {
             let began = |n: &u32| of(*n) && time.contains(&(i64::from(n * 37 % 20) * 1_000));
             let n = (1..=N_TRACES).filter(began).count() as u64;
@@ -484,17 +434,12 @@ async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_ti
             (at(begins), n, n_failed)
         });
         let wanted: Vec<_> = wanted.into_iter().filter(|(_, n, _)| 0 < *n).collect();
-        let said = parts
-            .iter()
-            .map(|part| (part.at, part.n_traces, part.n_failed));
+        let said = parts.iter().map(|part| (part.at, part.n_traces, part.n_failed));
         assert_eq!(said.collect::<Vec<_>>(), wanted);
         let n: u64 = parts.iter().map(|part| part.n_traces).sum();
         let n_failed: u64 = parts.iter().map(|part| part.n_failed).sum();
         assert_eq!((n, n_failed), (sums.n_traces, sums.n_errors));
-        let none = GroupQuery {
-            started: (Some(at(30_000)), None),
-            ..query
-        };
+        let none = GroupQuery { started: (Some(at(30_000)), None), ..query };
         let none = telemetry.trace_group(&p, &none, user).await;
         assert_eq!(none.unwrap(), None);
     })
@@ -542,19 +487,16 @@ async fn scores_and_days_of_groups_are_found_by_indexes() {
         assert!(all.contains(index), "{index}: {all}");
     }
     assert!(
-        !["SCAN t", "SCAN s\n", "traces_by_environment"]
-            .iter()
-            .any(|bad| all.contains(bad)),
+        !["SCAN t", "SCAN s\n", "traces_by_environment"].iter().any(|bad| all.contains(bad)),
         "{all}"
     );
     let among = ["a".to_owned()];
     let sql = crate::trace_groups::newest(1, &query, Some(&among), false);
     let steps = super::plans::plan(&store, &sql.text).await;
     assert!(steps[0].contains("traces_by_session"), "{steps:?}");
-    for (by, index) in [
-        (GroupedBy::Session, "traces_by_user"),
-        (GroupedBy::User, "traces_by_session"),
-    ] {
+    for (by, index) in
+        [(GroupedBy::Session, "traces_by_user"), (GroupedBy::User, "traces_by_session")]
+    {
         let sql = crate::group_filter::named_with(1, by, &among);
         let steps = super::plans::plan(&store, &sql.text).await;
         assert!(steps[0].contains(index), "{by:?}: {steps:?}");

@@ -41,23 +41,11 @@ async fn ids_that_older_versions_stored_are_read() {
         own.id = ObservationId::new(&"号".repeat(500)).unwrap();
         let batch = batch(vec![own.clone()]);
         store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
-        let read = store
-            .telemetry
-            .observation(&p, &own.id)
-            .await
-            .unwrap()
-            .unwrap();
+        let read = store.telemetry.observation(&p, &own.id).await.unwrap().unwrap();
         assert_eq!(read.observation.trace_id, own.trace_id);
-        let trace = store
-            .telemetry
-            .trace(&p, &own.trace_id, false)
-            .await
-            .unwrap();
+        let trace = store.telemetry.trace(&p, &own.trace_id, false).await.unwrap();
         assert!(trace.is_some());
-        let read = store
-            .telemetry
-            .trace_observations(&p, &own.trace_id, true)
-            .await;
+        let read = store.telemetry.trace_observations(&p, &own.trace_id, true).await;
         assert_eq!(read.unwrap()[0].observation, own);
     })
     .await;
@@ -95,11 +83,7 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
         let mut written = batch(vec![own.clone()]);
         written.media = vec![medium.clone()];
         written.scores = vec![score, of_observation];
-        store
-            .telemetry
-            .write_batch(&p, written, at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, written, at(0)).await.unwrap();
         let found = &all(&store, &p).await[0].observation;
         assert_eq!(*found, own);
 
@@ -107,28 +91,12 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
         let mut part = Patch::new(long_id(13), at(0), false, about);
         part.trace_id = Some(own.trace_id.clone());
         (part.name, part.model) = (Some(long_id(14)), fact(15));
-        let batch = EventBatch {
-            patches: vec![part],
-            media: vec![medium],
-            scores: Vec::new(),
-        };
+        let batch = EventBatch { patches: vec![part], media: vec![medium], scores: Vec::new() };
         let prices = PriceTable::default();
-        store
-            .telemetry
-            .write_events(&p, batch, &prices, at(1))
-            .await
-            .unwrap();
+        store.telemetry.write_events(&p, batch, &prices, at(1)).await.unwrap();
         assert_eq!(all(&store, &p).await.len(), 2);
-        store
-            .telemetry
-            .traces(&p, &TraceQuery::default())
-            .await
-            .unwrap();
-        store
-            .telemetry
-            .delete_traces(&p, &[own.trace_id])
-            .await
-            .unwrap();
+        store.telemetry.traces(&p, &TraceQuery::default()).await.unwrap();
+        store.telemetry.delete_traces(&p, &[own.trace_id]).await.unwrap();
         assert_eq!(all(&store, &p).await.len(), 0);
     })
     .await;
@@ -144,17 +112,9 @@ async fn a_name_and_an_id_fit_together_and_a_short_id_leaves_the_name_more_room(
         own.environment = "e".repeat(40);
         own.trace.get_or_insert_default().name = Some(noise(2, ROOM / 3));
         let written = batch(vec![own.clone()]);
-        store
-            .telemetry
-            .write_batch(&p, written, at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, written, at(0)).await.unwrap();
         assert_eq!(all(&store, &p).await[0].observation.name, own.name);
-        let trace = store
-            .telemetry
-            .trace(&p, &own.trace_id, false)
-            .await
-            .unwrap();
+        let trace = store.telemetry.trace(&p, &own.trace_id, false).await.unwrap();
         assert_eq!(trace.unwrap().trace.name, Some(noise(2, ROOM / 3)));
     })
     .await;
@@ -168,10 +128,7 @@ async fn what_no_index_can_hold_is_named_and_no_fault_of_the_database() {
     let store = database.open().await;
     let mut own = span(1, 1, None);
     own.name = noise(1, 3_000);
-    let written = store
-        .telemetry
-        .write_batch(&project("p"), batch(vec![own]), at(0))
-        .await;
+    let written = store.telemetry.write_batch(&project("p"), batch(vec![own]), at(0)).await;
     assert!(matches!(written, Err(Error::TooLong)), "{written:?}");
     store.close().await;
 }

@@ -21,23 +21,14 @@ async fn trace(store: &Store, project: &ProjectId) -> perpend_domain::trace::Tra
 
 /// Ids of the traces that are bookmarked, or are not.
 async fn bookmarked(store: &Store, project: &ProjectId, is: bool) -> Vec<String> {
-    let condition = Condition {
-        column: find(TRACES, "bookmarked"),
-        test: Test::Is(is),
-    };
+    let condition = Condition { column: find(TRACES, "bookmarked"), test: Test::Is(is) };
     let query = TraceQuery {
-        filter: Filter {
-            conditions: vec![condition],
-        },
+        filter: Filter { conditions: vec![condition] },
         limit: 10,
         ..TraceQuery::default()
     };
     let found = store.telemetry.traces(project, &query).await.unwrap();
-    found
-        .items
-        .iter()
-        .map(|one| one.trace.id.to_string())
-        .collect()
+    found.items.iter().map(|one| one.trace.id.to_string()).collect()
 }
 
 #[tokio::test]
@@ -54,11 +45,7 @@ async fn a_person_bookmarks_a_trace_and_removes_a_tag_that_its_spans_have() {
                 .clone(),
             ..Default::default()
         }));
-        store
-            .telemetry
-            .write_batch(&p, batch(vec![root]), at(1))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(vec![root]), at(1)).await.unwrap();
         assert_eq!(bookmarked(&store, &p, true).await, [""; 0]);
         let before = trace(&store, &p).await;
         let marks = TraceMarks {
@@ -68,20 +55,11 @@ async fn a_person_bookmarks_a_trace_and_removes_a_tag_that_its_spans_have() {
         };
         mark(&store, &p, &marks, "1", 10).await;
         let after = trace(&store, &p).await;
-        assert_eq!(
-            (after.bookmarked, after.tags.clone()),
-            (true, vec!["kept".to_owned()])
-        );
-        let same = perpend_domain::trace::Trace {
-            bookmarked: false,
-            tags: before.tags.clone(),
-            ..after
-        };
+        assert_eq!((after.bookmarked, after.tags.clone()), (true, vec!["kept".to_owned()]));
+        let same =
+            perpend_domain::trace::Trace { bookmarked: false, tags: before.tags.clone(), ..after };
         assert_eq!(same, before, "nothing else changed");
-        assert_eq!(
-            bookmarked(&store, &p, true).await,
-            [trace_id(1).to_string()]
-        );
+        assert_eq!(bookmarked(&store, &p, true).await, [trace_id(1).to_string()]);
         assert_eq!(bookmarked(&store, &p, false).await, [""; 0]);
         let undone = TraceMarks {
             bookmarked: Some(false),

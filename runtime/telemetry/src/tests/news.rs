@@ -30,12 +30,8 @@ async fn what_came_since_is_counted_in_its_time_and_its_environments() {
             (2, None, Among::Only(&even), 2, (1, true)),
             (6, None, Among::Without(&[]), 9, (0, false)),
         ] {
-            let since = Since {
-                started: at(since),
-                received: None,
-                within: (None, until.map(at)),
-                among,
-            };
+            let since =
+                Since { started: at(since), received: None, within: (None, until.map(at)), among };
             let counted = store.telemetry.traces_since(&p, since, limit);
             assert_eq!(counted.await.unwrap(), expected, "{since:?}");
         }
@@ -48,19 +44,13 @@ async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
     on_each_database(|store| async move {
         let p = project("p");
         // One that claims to start in the future must not hide what comes after it.
-        for (n, start, received) in [
-            (1, 900, 10),
-            (2, 20, 10),
-            (3, 15, 30),
-            (4, 950, 30),
-            (5, 5, 30),
-        ] {
+        for (n, start, received) in
+            [(1, 900, 10), (2, 20, 10), (3, 15, 30), (4, 950, 30), (5, 5, 30)]
+        {
             let mut step = span(n, n, None);
             step.start = at(start);
             step.end = Some(at(start + 1));
-            let write = store
-                .telemetry
-                .write_batch(&p, batch(vec![step]), at(received));
+            let write = store.telemetry.write_batch(&p, batch(vec![step]), at(received));
             write.await.unwrap();
         }
         for (started, received, from, limit, expected) in [
@@ -88,10 +78,7 @@ async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
             };
             let sql = crate::news::news(1, since, 9, false);
             let steps = super::plans::plan(&store, &sql.text).await.join("\n");
-            assert!(
-                steps.contains("traces_newest") && steps.contains("traces_changed"),
-                "{steps}"
-            );
+            assert!(steps.contains("traces_newest") && steps.contains("traces_changed"), "{steps}");
         }
     })
     .await;
@@ -101,25 +88,16 @@ async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
 async fn sessions_with_traces_that_came_since_are_counted_once_and_so_are_traces_of_one() {
     on_each_database(|store| async move {
         let p = project("p");
-        for (n, session, received) in [
-            (1, "a", 10),
-            (2, "a", 30),
-            (3, "a", 30),
-            (4, "b", 30),
-            (5, "", 30),
-        ] {
+        for (n, session, received) in
+            [(1, "a", 10), (2, "a", 30), (3, "a", 30), (4, "b", 30), (5, "", 30)]
+        {
             let mut step = span(n, n, None);
             step.session_id = (!session.is_empty()).then(|| session.to_owned());
-            let write = store
-                .telemetry
-                .write_batch(&p, batch(vec![step]), at(received));
+            let write = store.telemetry.write_batch(&p, batch(vec![step]), at(received));
             write.await.unwrap();
         }
         let all = GroupQuery::new(GroupedBy::Session, 9);
-        let other = GroupQuery {
-            environments: vec!["elsewhere".to_owned()],
-            ..all.clone()
-        };
+        let other = GroupQuery { environments: vec!["elsewhere".to_owned()], ..all.clone() };
         for (query, only, received, limit, expected) in [
             (&all, None, 10, 9, (2, false)),
             (&all, Some("a"), 10, 9, (2, false)),

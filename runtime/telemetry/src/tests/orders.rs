@@ -5,29 +5,18 @@ use perpend_domain::trace_list::TraceOrder;
 use super::*;
 use crate::{Bounds, Figure, TraceCursor, TracesFrom};
 
-const BOUNDS: Bounds = Bounds {
-    max_tested: 1_000,
-    max_counted: None,
-};
+const BOUNDS: Bounds = Bounds { max_tested: 1_000, max_counted: None };
 /// A list that is counted as far as this is read block by block where traces are tested.
-const FEW_COUNTED: Bounds = Bounds {
-    max_counted: Some(3),
-    ..BOUNDS
-};
+const FEW_COUNTED: Bounds = Bounds { max_counted: Some(3), ..BOUNDS };
 
-const FIGURES: [TraceOrder; 4] = [
-    TraceOrder::Latency,
-    TraceOrder::TotalCost,
-    TraceOrder::TotalTokens,
-    TraceOrder::ErrorCount,
-];
+const FIGURES: [TraceOrder; 4] =
+    [TraceOrder::Latency, TraceOrder::TotalCost, TraceOrder::TotalTokens, TraceOrder::ErrorCount];
 
 /// A step with these tokens; the third and each third behind it is an error.
 fn with_figures(n: u32, tokens: Option<u64>) -> Observation {
     let mut step = span(n, n, None);
-    step.usage = tokens.map_or_else(Usage::new, |tokens| {
-        Usage::from([("total".to_owned(), tokens.into())])
-    });
+    step.usage =
+        tokens.map_or_else(Usage::new, |tokens| Usage::from([("total".to_owned(), tokens.into())]));
     if n.is_multiple_of(3) {
         step.level = Level::Error;
     }
@@ -44,14 +33,7 @@ async fn ids(store: &Store, p: &ProjectId, query: &TraceQuery) -> Vec<TraceId> {
 async fn traces_are_listed_by_tokens_and_errors_and_equal_ones_by_time() {
     on_each_database(|store| async move {
         let p = project("p");
-        let steps = [
-            (1, Some(5)),
-            (2, None),
-            (3, Some(7)),
-            (4, Some(5)),
-            (5, None),
-            (6, Some(0)),
-        ];
+        let steps = [(1, Some(5)), (2, None), (3, Some(7)), (4, Some(5)), (5, None), (6, Some(0))];
         let steps = steps.map(|(n, tokens)| with_figures(n, tokens)).to_vec();
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
@@ -64,25 +46,13 @@ async fn traces_are_listed_by_tokens_and_errors_and_equal_ones_by_time() {
             (TraceOrder::Latency, false, [6, 5, 4, 3, 2, 1]),
         ];
         for (order, ascending, expected) in cases {
-            let query = TraceQuery {
-                order: order.clone(),
-                ascending,
-                ..TraceQuery::default()
-            };
+            let query = TraceQuery { order: order.clone(), ascending, ..TraceQuery::default() };
             let expected = expected.map(trace_id);
-            assert_eq!(
-                ids(&store, &p, &query).await,
-                expected,
-                "{order:?} {ascending}"
-            );
+            assert_eq!(ids(&store, &p, &query).await, expected, "{order:?} {ascending}");
             // Page by page it is the same list, read from either end.
             let mut by_page = Vec::new();
             for page in 1..=3 {
-                let page = TraceQuery {
-                    page,
-                    limit: 2,
-                    ..query.clone()
-                };
+                let page = TraceQuery { page, limit: 2, ..query.clone() };
                 by_page.extend(ids(&store, &p, &page).await);
             }
             assert_eq!(by_page, expected, "{order:?} {ascending}");
@@ -98,21 +68,13 @@ async fn a_list_by_a_figure_or_a_score_comes_out_of_an_index_from_any_place() {
     let by_score = TraceOrder::Score("quality".to_owned());
     for order in FIGURES.into_iter().chain([by_score, TraceOrder::Timestamp]) {
         for ascending in [false, true] {
-            let query = TraceQuery {
-                order: order.clone(),
-                ascending,
-                ..TraceQuery::default()
-            };
+            let query = TraceQuery { order: order.clone(), ascending, ..TraceQuery::default() };
             let figure = match order {
                 TraceOrder::Timestamp => None,
                 TraceOrder::TotalCost | TraceOrder::Score(_) => Some(Figure::Real(0.5)),
                 _ => Some(Figure::Whole(5)),
             };
-            let place = TraceCursor {
-                figure,
-                at: at(0),
-                tie: "5".to_owned(),
-            };
+            let place = TraceCursor { figure, at: at(0), tie: "5".to_owned() };
             for from in [None, Some(&place)] {
                 let statements = crate::trace_list::ordered(&project("p"), &query, from);
                 let steps = super::plans::plan(&store, &statements[0]).await;
@@ -145,17 +107,10 @@ async fn walked(
     bounds: Bounds,
 ) -> (Vec<TraceId>, Vec<TraceId>) {
     let (mut forth, mut back) = (Vec::new(), Vec::new());
-    let page = TraceQuery {
-        limit: 2,
-        ..query.clone()
-    };
+    let page = TraceQuery { limit: 2, ..query.clone() };
     let mut from = None;
     loop {
-        let found = store
-            .telemetry
-            .traces_from(p, &page, from.as_ref(), bounds)
-            .await
-            .unwrap();
+        let found = store.telemetry.traces_from(p, &page, from.as_ref(), bounds).await.unwrap();
         if let Some(n_before) = found.places.n_before {
             assert_eq!(n_before, forth.len() as u64, "{from:?}");
         }
@@ -166,11 +121,7 @@ async fn walked(
         }
     }
     loop {
-        let found = store
-            .telemetry
-            .traces_from(p, &page, from.as_ref(), bounds)
-            .await
-            .unwrap();
+        let found = store.telemetry.traces_from(p, &page, from.as_ref(), bounds).await.unwrap();
         let ids = found.traces.into_iter().map(|stored| stored.trace.id);
         back.splice(..0, ids);
         match found.places.first {
@@ -241,19 +192,14 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
 async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
     on_each_database(|store| async move {
         let p = project("p");
-        let steps = (1..=9)
-            .map(|n| with_figures(n, Some(u64::from(n % 3))))
-            .collect();
+        let steps = (1..=9).map(|n| with_figures(n, Some(u64::from(n % 3)))).collect();
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
         let tested =
             json!([{"type": "string", "column": "text", "operator": "matches", "value": "STEP"}]);
         for order in [TraceOrder::Timestamp].into_iter().chain(FIGURES) {
-            for (ascending, raw) in [
-                (false, json!([])),
-                (true, json!([])),
-                (false, tested.clone()),
-            ] {
+            for (ascending, raw) in [(false, json!([])), (true, json!([])), (false, tested.clone())]
+            {
                 let query = TraceQuery {
                     order: order.clone(),
                     ascending,
@@ -268,14 +214,9 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
                 assert_beside(&store, &p, &query, &all).await;
             }
         }
-        let first = TraceQuery {
-            limit: 3,
-            ..TraceQuery::default()
-        };
+        let first = TraceQuery { limit: 3, ..TraceQuery::default() };
         let page = async |from: Option<TracesFrom>| {
-            let found = store
-                .telemetry
-                .traces_from(&p, &first, from.as_ref(), BOUNDS);
+            let found = store.telemetry.traces_from(&p, &first, from.as_ref(), BOUNDS);
             let found = found.await.unwrap();
             let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             (ids.collect::<Vec<_>>(), found.places)
@@ -292,19 +233,10 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
         assert_eq!(places.n_before, Some(6));
         // Where fewer stand before a cursor than a page holds, the page is the first one, and whole.
         for raw in [json!([]), tested] {
-            let asked = TraceQuery {
-                filter: filter(raw),
-                ..first.clone()
-            };
-            let cursor = TraceCursor {
-                figure: None,
-                at: at(14),
-                tie: trace_id(14).to_string(),
-            };
+            let asked = TraceQuery { filter: filter(raw), ..first.clone() };
+            let cursor = TraceCursor { figure: None, at: at(14), tie: trace_id(14).to_string() };
             let before = TracesFrom::Before(cursor.clone());
-            let found = store
-                .telemetry
-                .traces_from(&p, &asked, Some(&before), BOUNDS);
+            let found = store.telemetry.traces_from(&p, &asked, Some(&before), BOUNDS);
             let found = found.await.unwrap();
             let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             assert_eq!(ids.collect::<Vec<_>>(), [15, 14, 13].map(trace_id));

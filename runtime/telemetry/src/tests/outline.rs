@@ -29,10 +29,8 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
         let mut bare = span(1, 2, Some(1));
         (bare.usage, bare.computed_cost, bare.end) = (Usage::new(), Cost::new(), None);
         let mut parts = span(1, 3, Some(1));
-        parts.usage = Usage::from([
-            ("input".to_owned(), u64::MAX.into()),
-            ("output".to_owned(), 2.into()),
-        ]);
+        parts.usage =
+            Usage::from([("input".to_owned(), u64::MAX.into()), ("output".to_owned(), 2.into())]);
         let mut record = span(1, 4, None);
         record.id = ObservationId::new(&format!("t-{trace}")).unwrap();
         record.scope_name = TRACE_RECORD.to_owned();
@@ -45,10 +43,7 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
         let mut expected: Vec<Bone> = spans[..3].iter().map(bone_of).collect();
         expected[2].tokens = Some(i64::MAX as u64 + 2);
         assert_eq!(steps, expected);
-        assert_eq!(
-            (steps[1].tokens, steps[1].cost, steps[1].end),
-            (None, None, None)
-        );
+        assert_eq!((steps[1].tokens, steps[1].cost, steps[1].end), (None, None, None));
         let foreign = telemetry.steps_of_trace(&project("p2"), &trace).await;
         assert_eq!(foreign.unwrap(), []);
     })
@@ -67,9 +62,7 @@ async fn steps_are_read_whether_or_not_those_of_other_traces_lie_among_them() {
         };
         let of = |n: u32| span_id(n).to_string();
         let write = |spans| telemetry.write_batch(&p, batch(spans), at(0));
-        write(vec![span(1, 1, None), span(2, 2, None)])
-            .await
-            .unwrap();
+        write(vec![span(1, 1, None), span(2, 2, None)]).await.unwrap();
         assert_eq!(ids().await, [of(1)]);
         let others = (10..40).map(|n| span(2, n, Some(2)));
         write(others.collect()).await.unwrap();
@@ -86,10 +79,7 @@ async fn the_version_of_an_outline_changes_with_its_observations_alone() {
         let telemetry = &store.telemetry;
         assert_eq!(telemetry.trace_version(&p, &trace).await.unwrap(), None);
         let first = batch(vec![span(1, 1, None)]);
-        telemetry
-            .write_batch(&p, first.clone(), at(0))
-            .await
-            .unwrap();
+        telemetry.write_batch(&p, first.clone(), at(0)).await.unwrap();
         let version = || async { telemetry.trace_version(&p, &trace).await.unwrap().unwrap() };
         let before = version().await;
         // Folding the trace and reading it changes nothing.
@@ -97,17 +87,11 @@ async fn the_version_of_an_outline_changes_with_its_observations_alone() {
         telemetry.write_batch(&p, first, at(0)).await.unwrap();
         assert_eq!(version().await, before);
         let more = batch(vec![span(1, 2, Some(1))]);
-        telemetry
-            .write_batch(&p, more.clone(), at(0))
-            .await
-            .unwrap();
+        telemetry.write_batch(&p, more.clone(), at(0)).await.unwrap();
         let after = version().await;
         assert_ne!(after, before);
         // One that is deleted and sent again is another one, however often it changed.
-        telemetry
-            .delete_traces(&p, std::slice::from_ref(&trace))
-            .await
-            .unwrap();
+        telemetry.delete_traces(&p, std::slice::from_ref(&trace)).await.unwrap();
         assert_eq!(telemetry.trace_version(&p, &trace).await.unwrap(), None);
         telemetry.write_batch(&p, more, at(0)).await.unwrap();
         assert_ne!(version().await.number, after.number);
@@ -135,10 +119,7 @@ async fn scores_for_an_outline_are_counted_and_those_of_one_subject_read() {
         telemetry.put_scores(&p, &scores, at(9)).await.unwrap();
 
         let one = span_id(1);
-        let counts = telemetry
-            .score_counts(&p, &trace, &[one.as_str(), "other"])
-            .await
-            .unwrap();
+        let counts = telemetry.score_counts(&p, &trace, &[one.as_str(), "other"]).await.unwrap();
         assert_eq!(counts, [(None, 1), (Some(one.to_string()), 2)].into());
         let counts = telemetry.score_counts(&p, &trace, &[]).await.unwrap();
         assert_eq!(counts, [(None, 1)].into());
@@ -147,10 +128,7 @@ async fn scores_for_an_outline_are_counted_and_those_of_one_subject_read() {
             found.map(|score| score.written.id.to_string()).collect()
         };
         assert_eq!(ids(telemetry.scores_about(&p, &trace, None).await), ["s0"]);
-        assert_eq!(
-            ids(telemetry.scores_about(&p, &trace, Some(&one)).await),
-            ["s2", "s1"]
-        );
+        assert_eq!(ids(telemetry.scores_about(&p, &trace, Some(&one)).await), ["s2", "s1"]);
     })
     .await;
 }

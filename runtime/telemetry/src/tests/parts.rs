@@ -16,22 +16,13 @@ fn update(event: &str, span: &Observation) -> Patch {
 }
 
 async fn send(store: &Store, project: &ProjectId, patches: Vec<Patch>) {
-    let batch = EventBatch {
-        patches,
-        ..EventBatch::default()
-    };
+    let batch = EventBatch { patches, ..EventBatch::default() };
     let prices = PriceTable::default();
-    store
-        .telemetry
-        .write_events(project, batch, &prices, at(6_000))
-        .await
-        .unwrap();
+    store.telemetry.write_events(project, batch, &prices, at(6_000)).await.unwrap();
 }
 
 async fn stored(store: &Store, project: &ProjectId, span: &Observation) -> Observation {
-    let found = store
-        .telemetry
-        .observation_of(project, &span.trace_id, &span.id);
+    let found = store.telemetry.observation_of(project, &span.trace_id, &span.id);
     found.await.unwrap().unwrap().observation
 }
 
@@ -49,10 +40,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
         let prices = PriceTable::default();
         for (now, texts) in [(1, [("9", "a"), ("8", "b")]), (2, [("7", "c"), ("6", "d")])] {
             let patches = texts.map(|(event, text)| said(event, text)).to_vec();
-            let batch = EventBatch {
-                patches,
-                ..EventBatch::default()
-            };
+            let batch = EventBatch { patches, ..EventBatch::default() };
             let written = store.telemetry.write_events(&p, batch, &prices, at(now));
             written.await.unwrap();
         }
@@ -77,9 +65,7 @@ async fn a_part_changes_of_a_span_only_what_it_says() {
         whole.content.tool_definitions = Some(json!([{ "name": "tool" }]));
         whole.computed_cost = Cost::new();
         whole.price_id = None;
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(vec![whole.clone()]), at(0));
+        let write = store.telemetry.write_batch(&p, batch(vec![whole.clone()]), at(0));
         write.await.unwrap();
         let mut first = update("1", &whole);
         first.status_message = Some("checked".to_owned());
@@ -93,9 +79,7 @@ async fn a_part_changes_of_a_span_only_what_it_says() {
         let mut second = update("2", &whole);
         second.output = Some(Payload::Text("better".to_owned()));
         send(&store, &p, vec![second]).await;
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(vec![whole.clone()]), at(0));
+        let write = store.telemetry.write_batch(&p, batch(vec![whole.clone()]), at(0));
         write.await.unwrap();
         expected.content.output = Some(Payload::Text("better".to_owned()));
         expected.attribute_count += 1;
@@ -112,9 +96,7 @@ async fn a_span_that_came_after_parts_is_kept_when_another_part_comes() {
         let mut early = update("1", &whole);
         early.status_message = Some("early".to_owned());
         send(&store, &p, vec![early]).await;
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(vec![whole.clone()]), at(0));
+        let write = store.telemetry.write_batch(&p, batch(vec![whole.clone()]), at(0));
         write.await.unwrap();
         let mut late = update("2", &whole);
         late.version = Some("2.0".to_owned());
@@ -133,16 +115,10 @@ async fn a_deleted_span_is_no_base_any_more() {
     on_each_database(|store| async move {
         let p = project("p");
         let whole = span(1, 1, None);
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(vec![whole.clone()]), at(0));
+        let write = store.telemetry.write_batch(&p, batch(vec![whole.clone()]), at(0));
         write.await.unwrap();
         send(&store, &p, vec![update("1", &whole)]).await;
-        store
-            .telemetry
-            .delete_traces(&p, &[trace_id(1)])
-            .await
-            .unwrap();
+        store.telemetry.delete_traces(&p, &[trace_id(1)]).await.unwrap();
         send(&store, &p, vec![update("2", &whole)]).await;
         let now = stored(&store, &p, &whole).await;
         assert_eq!((now.model, now.content), (None, Content::default()));
@@ -157,23 +133,12 @@ async fn the_record_of_a_trace_is_no_ended_root_and_no_observation() {
         let about = About::Trace(trace_id(1));
         let record = Patch::new("1".to_owned(), at(0), false, about);
         send(&store, &p, vec![record]).await;
-        let progress = async || {
-            store
-                .telemetry
-                .trace_progress(&p, &[trace_id(1)])
-                .await
-                .unwrap()[0]
-                .1
-        };
+        let progress =
+            async || store.telemetry.trace_progress(&p, &[trace_id(1)]).await.unwrap()[0].1;
         let begun = progress().await;
-        assert!(
-            !begun.has_root && begun.root_ended_at.is_none(),
-            "{begun:?}"
-        );
+        assert!(!begun.has_root && begun.root_ended_at.is_none(), "{begun:?}");
         assert_eq!((begun.n_observations, begun.n_open), (0, 0));
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(vec![span(1, 1, None)]), at(0));
+        let write = store.telemetry.write_batch(&p, batch(vec![span(1, 1, None)]), at(0));
         write.await.unwrap();
         let done = progress().await;
         assert!(done.has_root && done.root_ended_at.is_some(), "{done:?}");

@@ -53,10 +53,7 @@ async fn observations_of_a_trace_are_found_by_the_trace_and_lists_by_their_time(
         let order = observation_list::OBSERVATION_ORDER;
         let sql = format!("SELECT o.detail{}{order} LIMIT 50", sql.text);
         let steps = plan(&store, &sql).await;
-        assert!(
-            steps[0].contains(first) && steps[1].contains(second),
-            "{steps:?}"
-        );
+        assert!(steps[0].contains(first) && steps[1].contains(second), "{steps:?}");
     }
     store.close().await;
 }
@@ -68,18 +65,12 @@ async fn traces_of_a_model_are_found_by_its_mark_unless_something_leaves_fewer()
     let one = |column, value| json!({"type": "arrayOptions", "column": column, "operator": "any of", "value": [value]});
     let name = json!({"type": "string", "column": "name", "operator": "=", "value": "chat"});
     for (conditions, first) in [
-        (
-            vec![one("models", "small")],
-            "d USING PRIMARY KEY (tenant=? AND mark=?",
-        ),
+        (vec![one("models", "small")], "d USING PRIMARY KEY (tenant=? AND mark=?"),
         (
             vec![one("kinds", "TOOL"), one("prompts", "greet")],
             "d USING PRIMARY KEY (tenant=? AND mark=?",
         ),
-        (
-            vec![one("models", "small"), name],
-            "t USING INDEX traces_by_name",
-        ),
+        (vec![one("models", "small"), name], "t USING INDEX traces_by_name"),
     ] {
         let query = TraceQuery {
             filter: Filter::parse(&conditions, TRACES).unwrap(),
@@ -124,19 +115,14 @@ async fn whether_a_trace_has_a_score_of_a_name_is_told_by_an_index_of_scores() {
         ("none of", Way::InTime, "scores_by_trace"),
     ] {
         let has = json!({"type": "arrayOptions", "column": "score_names", "operator": operator, "value": ["quality"]});
-        let query = TraceQuery {
-            filter: Filter::parse(&[has], TRACES).unwrap(),
-            ..TraceQuery::default()
-        };
+        let query =
+            TraceQuery { filter: Filter::parse(&[has], TRACES).unwrap(), ..TraceQuery::default() };
         let shape = Shape::new(&project("p"), 1, &query, false, way);
         assert!(shape.is_told_by_columns(), "{operator}");
         let list = Ordered::new(&shape, &project("p"), &query, false);
         let steps = plan(&store, &list.first_rows(None)[0]).await;
         assert!(steps.iter().any(|step| step.contains(index)), "{steps:?}");
-        assert!(
-            !steps.iter().any(|step| step.starts_with("SCAN")),
-            "{steps:?}"
-        );
+        assert!(!steps.iter().any(|step| step.starts_with("SCAN")), "{steps:?}");
     }
     store.close().await;
 }

@@ -9,14 +9,7 @@ async fn rest(store: &Store, reader: &mut TraceReader) -> Vec<Vec<StoredObservat
     while !reader.is_done() {
         parts.push(store.telemetry.next_observations(reader).await.unwrap());
     }
-    assert!(
-        store
-            .telemetry
-            .next_observations(reader)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(store.telemetry.next_observations(reader).await.unwrap().is_empty());
     parts
 }
 
@@ -49,10 +42,7 @@ async fn all_parts_together_are_the_whole_trace_in_its_order() {
         let parts = rest(&store, &mut reader.unwrap()).await;
         assert!(parts.len() > 1);
         assert_eq!(parts.concat(), whole);
-        let others = store
-            .telemetry
-            .read_trace(&project("p2"), &trace_id(1))
-            .await;
+        let others = store.telemetry.read_trace(&project("p2"), &trace_id(1)).await;
         assert!(others.unwrap().is_none());
     })
     .await;
@@ -64,9 +54,7 @@ async fn large_contents_come_one_by_one() {
         let p = project("p1");
         let large = 3 << 20;
         let sizes = [10, large, large, 10, 10, large, 10];
-        let spans = (1..)
-            .zip(sizes)
-            .map(|(id, n)| with_output(id, "x".repeat(n)));
+        let spans = (1..).zip(sizes).map(|(id, n)| with_output(id, "x".repeat(n)));
         let batch = batch(spans.collect());
         store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
         let reader = store.telemetry.read_trace(&p, &trace_id(1)).await.unwrap();
@@ -75,10 +63,8 @@ async fn large_contents_come_one_by_one() {
             let output = one.observation.content.output.as_ref();
             output.is_some_and(|output| *output == Payload::Text("x".repeat(large)))
         };
-        let n_large: Vec<usize> = parts
-            .iter()
-            .map(|part| part.iter().filter(is_large).count())
-            .collect();
+        let n_large: Vec<usize> =
+            parts.iter().map(|part| part.iter().filter(is_large).count()).collect();
         assert_eq!(n_large.iter().sum::<usize>(), 3);
         assert!(n_large.iter().all(|n| *n <= 1), "{n_large:?}");
         assert_eq!(parts.concat().len(), sizes.len());
@@ -94,22 +80,10 @@ async fn what_happens_meanwhile_repeats_nothing_and_leaves_nothing_out_that_is_t
         let batch_of = |spans: Vec<Observation>| batch(spans);
         let first = batch_of(spans.collect());
         store.telemetry.write_batch(&p, first, at(1)).await.unwrap();
-        let mut reader = store
-            .telemetry
-            .read_trace(&p, &trace_id(1))
-            .await
-            .unwrap()
-            .unwrap();
-        let head = store
-            .telemetry
-            .next_observations(&mut reader)
-            .await
-            .unwrap();
+        let mut reader = store.telemetry.read_trace(&p, &trace_id(1)).await.unwrap().unwrap();
+        let head = store.telemetry.next_observations(&mut reader).await.unwrap();
         // The first one moves to the end, the last to the front, and a new one comes.
-        let mut moved = [
-            with_output(1, "after".to_owned()),
-            with_output(600, "after".to_owned()),
-        ];
+        let mut moved = [with_output(1, "after".to_owned()), with_output(600, "after".to_owned())];
         (moved[0].start, moved[1].start) = (at(5_000), at(0));
         let later = batch_of([&moved[..], &[with_output(601, "new".to_owned())]].concat());
         store.telemetry.write_batch(&p, later, at(2)).await.unwrap();
@@ -118,22 +92,9 @@ async fn what_happens_meanwhile_repeats_nothing_and_leaves_nothing_out_that_is_t
         let ids: Vec<ObservationId> = all.iter().map(|one| one.observation.id.clone()).collect();
         assert_eq!(ids, (1..=600).map(span_id).collect::<Vec<_>>());
 
-        let mut reader = store
-            .telemetry
-            .read_trace(&p, &trace_id(1))
-            .await
-            .unwrap()
-            .unwrap();
-        store
-            .telemetry
-            .next_observations(&mut reader)
-            .await
-            .unwrap();
-        store
-            .telemetry
-            .delete_traces(&p, &[trace_id(1)])
-            .await
-            .unwrap();
+        let mut reader = store.telemetry.read_trace(&p, &trace_id(1)).await.unwrap().unwrap();
+        store.telemetry.next_observations(&mut reader).await.unwrap();
+        store.telemetry.delete_traces(&p, &[trace_id(1)]).await.unwrap();
         assert!(rest(&store, &mut reader).await.concat().is_empty());
     })
     .await;

@@ -4,18 +4,10 @@ use super::*;
 use crate::testing::Store;
 
 async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> Vec<Observation> {
-    let keys: Vec<_> = stored
-        .iter()
-        .map(|own| (own.trace_id.clone(), own.id.clone()))
-        .collect();
-    let mut found = store
-        .telemetry
-        .target_observations(project, &keys, true)
-        .await
-        .unwrap();
+    let keys: Vec<_> = stored.iter().map(|own| (own.trace_id.clone(), own.id.clone())).collect();
+    let mut found = store.telemetry.target_observations(project, &keys, true).await.unwrap();
     let place = |own: &Observation| {
-        keys.iter()
-            .position(|key| *key == (own.trace_id.clone(), own.id.clone()))
+        keys.iter().position(|key| *key == (own.trace_id.clone(), own.id.clone()))
     };
     found.sort_by_key(place);
     found
@@ -24,9 +16,7 @@ async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> 
 /// What is written is kept only while somebody asks.
 async fn ask(store: &Store, project: &ProjectId) {
     let spans = vec![span(99, 99, None)];
-    let write = store
-        .telemetry
-        .write_batch(project, batch(spans.clone()), at(0));
+    let write = store.telemetry.write_batch(project, batch(spans.clone()), at(0));
     write.await.unwrap();
     assert_eq!(targets(store, project, &spans).await, spans);
 }
@@ -41,11 +31,7 @@ async fn the_engine_reads_what_stands_in_whatever_pieces_it_came() {
             let project = project(&format!("p{round}"));
             ask(&store, &project).await;
             for part in spans.chunks(1 + round % 4) {
-                store
-                    .telemetry
-                    .write_batch(&project, batch(part.to_vec()), at(0))
-                    .await
-                    .unwrap();
+                store.telemetry.write_batch(&project, batch(part.to_vec()), at(0)).await.unwrap();
                 let stored = all(&store, &project).await;
                 let stored: Vec<_> = stored.into_iter().map(|each| each.observation).collect();
                 assert_eq!(targets(&store, &project, &stored).await, stored);
@@ -61,15 +47,9 @@ async fn a_deleted_trace_is_gone_for_the_engine_at_once() {
         let project = project("p");
         let spans = vec![span(1, 1, None), span(2, 2, None)];
         ask(&store, &project).await;
-        let write = store
-            .telemetry
-            .write_batch(&project, batch(spans.clone()), at(0));
+        let write = store.telemetry.write_batch(&project, batch(spans.clone()), at(0));
         write.await.unwrap();
-        store
-            .telemetry
-            .delete_traces(&project, &[trace_id(1)])
-            .await
-            .unwrap();
+        store.telemetry.delete_traces(&project, &[trace_id(1)]).await.unwrap();
         let left = targets(&store, &project, &spans).await;
         assert_eq!(left, spans[1..]);
     })

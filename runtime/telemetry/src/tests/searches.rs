@@ -55,11 +55,7 @@ async fn a_search_that_fills_its_page_is_not_given_up() {
     on_each_database(|store| async move {
         let p = project("p");
         let spans = (1..=20).map(|id| span(1, id, None)).collect();
-        store
-            .telemetry
-            .write_batch(&p, batch(spans), at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let raw = json!({
             "type": "stringObject", "column": "metadata", "operator": "=", "key": "topic",
             "value": "weather",
@@ -82,11 +78,7 @@ async fn a_search_finds_all_where_each_content_exceeds_the_page() {
     on_each_database(|store| async move {
         let p = project("p");
         let spans = (1..=5).map(|id| span(1, id, None)).collect();
-        store
-            .telemetry
-            .write_batch(&p, batch(spans), at(0))
-            .await
-            .unwrap();
+        store.telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let raw = json!({
             "type": "stringObject", "column": "metadata", "operator": "=", "key": "topic",
             "value": "weather",
@@ -117,12 +109,7 @@ async fn a_search_finds_all_where_each_content_exceeds_the_page() {
         assert_eq!(found, all);
         for with_total in [false, true] {
             for (offset, id) in (0..5).zip(&all) {
-                let numbered = ObservationQuery {
-                    limit: 1,
-                    offset,
-                    with_total,
-                    ..query.clone()
-                };
+                let numbered = ObservationQuery { limit: 1, offset, with_total, ..query.clone() };
                 let page = store.telemetry.observations(&p, &numbered).await.unwrap();
                 assert_eq!(&page.items[0].observation.id, id);
                 assert_eq!(page.has_more, offset < 4);
@@ -143,17 +130,12 @@ async fn write_refunds(store: &crate::testing::Store, project: &ProjectId) {
             child.name = "Bestellung Größe".to_owned();
             child.content.input =
                 Some(Payload::Text("The REFUND policy, 100% \"fair\"".to_owned()));
-            child.content.output = Some(Payload::from_value(
-                json!({"city": "İstanbul, МОСКВА, 東京"}),
-            ));
+            child.content.output =
+                Some(Payload::from_value(json!({"city": "İstanbul, МОСКВА, 東京"})));
         }
         spans.extend([root, child]);
     }
-    store
-        .telemetry
-        .write_batch(project, batch(spans), at(0))
-        .await
-        .unwrap();
+    store.telemetry.write_batch(project, batch(spans), at(0)).await.unwrap();
 }
 
 #[tokio::test]
@@ -186,16 +168,9 @@ async fn text_is_found_in_ids_names_inputs_and_outputs_in_any_case_and_script() 
                 ..ObservationQuery::default()
             };
             let page = store.telemetry.observations(&p, &query).await.unwrap();
-            let ids: Vec<_> = page
-                .items
-                .iter()
-                .map(|stored| stored.observation.id.clone())
-                .collect();
-            let expected = if is_there {
-                vec![span_id(21)]
-            } else {
-                Vec::new()
-            };
+            let ids: Vec<_> =
+                page.items.iter().map(|stored| stored.observation.id.clone()).collect();
+            let expected = if is_there { vec![span_id(21)] } else { Vec::new() };
             assert_eq!(ids, expected, "{word}");
 
             let query = TraceQuery {
@@ -203,16 +178,8 @@ async fn text_is_found_in_ids_names_inputs_and_outputs_in_any_case_and_script() 
                 ..TraceQuery::default()
             };
             let page = store.telemetry.traces(&p, &query).await.unwrap();
-            let ids: Vec<_> = page
-                .items
-                .iter()
-                .map(|stored| stored.trace.id.clone())
-                .collect();
-            let expected = if is_there {
-                vec![trace_id(2)]
-            } else {
-                Vec::new()
-            };
+            let ids: Vec<_> = page.items.iter().map(|stored| stored.trace.id.clone()).collect();
+            let expected = if is_there { vec![trace_id(2)] } else { Vec::new() };
             assert_eq!(ids, expected, "{word}");
         }
     })
@@ -242,10 +209,7 @@ async fn traces_with(
     };
     let found = store.telemetry.traces(project, &query).await.unwrap();
     let found = found.items.into_iter();
-    [
-        of_observations,
-        found.map(|stored| stored.trace.id).collect(),
-    ]
+    [of_observations, found.map(|stored| stored.trace.id).collect()]
 }
 
 #[tokio::test]
@@ -269,9 +233,7 @@ async fn text_is_found_as_it_is_read_and_as_it_is_written_however_json_escapes_i
             made.content.input = Some(input);
             made
         });
-        let write = store
-            .telemetry
-            .write_batch(&p, batch(spans.collect()), at(0));
+        let write = store.telemetry.write_batch(&p, batch(spans.collect()), at(0));
         write.await.unwrap();
         for (text, n) in [
             ("你好", 1),
@@ -370,16 +332,10 @@ async fn a_list_of_traces_says_how_many_a_search_did_not_test() {
         let raw = json!({
             "type": "string", "column": "text", "operator": "matches", "value": "STEP 1",
         });
-        let query = TraceQuery {
-            filter: Filter::parse(&[raw], TRACES).unwrap(),
-            ..TraceQuery::default()
-        };
+        let query =
+            TraceQuery { filter: Filter::parse(&[raw], TRACES).unwrap(), ..TraceQuery::default() };
         for (max, n_found, n_left) in [(4, 4, 5), (9, 9, 0), (100, 9, 0)] {
-            let tested = store
-                .telemetry
-                .traces_tested(&p, &query, max)
-                .await
-                .unwrap();
+            let tested = store.telemetry.traces_tested(&p, &query, max).await.unwrap();
             assert_eq!((tested.total.unwrap().n, tested.n_left), (n_found, n_left));
         }
         // What an index tells is not tested one by one.

@@ -19,23 +19,13 @@ async fn calls_of_tools_are_read_for_many_traces_at_once_and_very_long_ones_with
         early.start = at(0);
         let mut spans: Vec<Observation> = (1..=4).map(|trace| span(trace, 1, None)).collect();
         spans.extend((2..=6).map(|id| tool(1, id)));
-        spans.extend([
-            early,
-            long.clone(),
-            tool(2, 3),
-            span(3, 2, Some(1)),
-            tool(4, 2),
-        ]);
+        spans.extend([early, long.clone(), tool(2, 3), span(3, 2, Some(1)), tool(4, 2)]);
         let write = telemetry.write_batch(&p, batch(spans), at(0));
         write.await.unwrap();
 
         let wanted = [1, 2, 3].map(trace_id);
         let found = telemetry.tool_steps(&p, &wanted, 3).await.unwrap();
-        assert_eq!(
-            found.len(),
-            2,
-            "neither one without tools nor one not asked for"
-        );
+        assert_eq!(found.len(), 2, "neither one without tools nor one not asked for");
         let first = &found[&wanted[0]];
         let ids: Vec<_> = first.steps.iter().map(|step| step.id.clone()).collect();
         assert_eq!((ids, first.n), ([9, 2, 3].map(span_id).to_vec(), 6));

@@ -80,11 +80,7 @@ fn parts(writer: u32, backwards: bool) -> Vec<Patch> {
 async fn writers_that_meet_in_the_same_traces_and_hours_all_succeed_and_their_sums_are_right() {
     for database in TempDatabase::each().await {
         eprintln!("on {}", database.url());
-        let nodes = [
-            database.open().await,
-            database.open().await,
-            database.open().await,
-        ];
+        let nodes = [database.open().await, database.open().await, database.open().await];
         let p = project("p1");
         for round in 0..3_u32 {
             let writes = (0..24_u32).map(|n| -> BoxFuture<'_, Result<(), Error>> {
@@ -116,9 +112,7 @@ async fn writers_that_meet_in_the_same_traces_and_hours_all_succeed_and_their_su
         let deleted = tokio::join!(
             nodes[0].telemetry.delete_traces(&p, &one),
             nodes[1].telemetry.delete_traces(&p, &other),
-            nodes[2]
-                .telemetry
-                .write_batch(&p, batch(spans(1_000, true)), at(2)),
+            nodes[2].telemetry.write_batch(&p, batch(spans(1_000, true)), at(2)),
         );
         deleted.0.unwrap();
         deleted.1.unwrap();
@@ -148,14 +142,9 @@ async fn a_span_and_its_log_records_that_two_nodes_write_at_once_find_each_other
             bare
         };
         for n in 1..=40_u32 {
-            let only_logs = Batch {
-                logs: logs(n),
-                ..Batch::default()
-            };
+            let only_logs = Batch { logs: logs(n), ..Batch::default() };
             let (spans, records) = tokio::join!(
-                nodes[0]
-                    .telemetry
-                    .write_batch(&p, batch(vec![bare(n)]), at(1)),
+                nodes[0].telemetry.write_batch(&p, batch(vec![bare(n)]), at(1)),
                 nodes[1].telemetry.write_batch(&p, only_logs, at(1)),
             );
             spans.and(records).unwrap();
@@ -185,38 +174,24 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
             part
         };
         let prices = PriceTable::default();
-        let score = |n: u32| {
-            score(
-                &format!("s{n}"),
-                Subject::Trace(trace_id(1)),
-                "quality",
-                f64::from(n),
-            )
-        };
+        let score =
+            |n: u32| score(&format!("s{n}"), Subject::Trace(trace_id(1)), "quality", f64::from(n));
         let batch = EventBatch {
             patches: (0..350).map(patches).collect(),
             scores: (0..1_200).map(score).collect(),
             ..EventBatch::default()
         };
         for _ in 0..2 {
-            let written = store
-                .telemetry
-                .write_events(&p, batch.clone(), &prices, at(1));
+            let written = store.telemetry.write_events(&p, batch.clone(), &prices, at(1));
             written.await.unwrap();
             assert_eq!(all(&store, &p).await.len(), 350);
-            let scores = store
-                .telemetry
-                .scores_of_traces(&p, &[trace_id(1)])
-                .await
-                .unwrap();
+            let scores = store.telemetry.scores_of_traces(&p, &[trace_id(1)]).await.unwrap();
             assert_eq!(scores.len(), 1_200);
         }
         assert_eq!(wrong_sums(&store).await, (0, 350));
         // One line of work for the engine per transaction.
-        let n_transactions: i64 = query_scalar("SELECT COUNT(*) FROM touched")
-            .fetch_one(&store.pool)
-            .await
-            .unwrap();
+        let n_transactions: i64 =
+            query_scalar("SELECT COUNT(*) FROM touched").fetch_one(&store.pool).await.unwrap();
         assert!((4..20).contains(&n_transactions), "{n_transactions}");
     })
     .await;
@@ -233,26 +208,14 @@ async fn parts_that_are_large_together_become_one_and_lose_nothing() {
             part.trace_id = Some(trace_id(1));
             part.output = Some(Payload::Text(format!("{n}").repeat(600_000)));
             part.metadata.insert(format!("k{n}"), json!(n));
-            let batch = EventBatch {
-                patches: vec![part],
-                ..EventBatch::default()
-            };
-            store
-                .telemetry
-                .write_events(&p, batch, &prices, at(9))
-                .await
-                .unwrap();
+            let batch = EventBatch { patches: vec![part], ..EventBatch::default() };
+            store.telemetry.write_events(&p, batch, &prices, at(9)).await.unwrap();
         }
         let found = &all(&store, &p).await[0].observation;
-        assert_eq!(
-            found.content.output,
-            Some(Payload::Text("11".repeat(600_000)))
-        );
+        assert_eq!(found.content.output, Some(Payload::Text("11".repeat(600_000))));
         assert_eq!(found.content.metadata.len(), 12);
-        let n_parts: i64 = query_scalar("SELECT COUNT(*) FROM events")
-            .fetch_one(&store.pool)
-            .await
-            .unwrap();
+        let n_parts: i64 =
+            query_scalar("SELECT COUNT(*) FROM events").fetch_one(&store.pool).await.unwrap();
         assert!(n_parts < 10, "{n_parts}");
     })
     .await;
@@ -299,13 +262,9 @@ async fn a_checkpoint_moves_what_was_committed_into_the_file_of_the_database() {
         .unwrap();
     store.pool.checkpoint().await.unwrap();
     // Read as a file that nobody writes: without its log.
-    let file = sqlx_sqlite::SqliteConnectOptions::new()
-        .filename(path)
-        .immutable(true);
+    let file = sqlx_sqlite::SqliteConnectOptions::new().filename(path).immutable(true);
     let file = sqlx_sqlite::SqlitePool::connect_with(file).await.unwrap();
-    let n_stored: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM observations")
-        .fetch_one(&file)
-        .await
-        .unwrap();
+    let n_stored: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM observations").fetch_one(&file).await.unwrap();
     assert_eq!(n_stored, 1);
 }

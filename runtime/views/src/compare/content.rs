@@ -45,10 +45,7 @@ pub(super) fn of_traces(
     traces.iter().any(Option::is_some).then(|| Contents {
         kind: "trace",
         name: Text::from("the whole trace"),
-        links: links(
-            base,
-            traces.map(|trace| Some(format!("/{}", segment(trace?.id.as_str())))),
-        ),
+        links: links(base, traces.map(|trace| Some(format!("/{}", segment(trace?.id.as_str()))))),
         values: [
             ("Input", diff(|trace| trace.input.as_ref())),
             ("Output", diff(|trace| trace.output.as_ref())),
@@ -76,9 +73,7 @@ fn metadata(traces: [Option<&Trace>; 2], query: &CompareQuery) -> Option<(&'stat
 
 fn links(base: &str, paths: [Option<String>; 2]) -> Vec<(&'static str, String)> {
     let paths = LETTERS.into_iter().zip(paths);
-    paths
-        .filter_map(|(letter, path)| Some((letter, format!("{base}/traces{}", path?))))
-        .collect()
+    paths.filter_map(|(letter, path)| Some((letter, format!("{base}/traces{}", path?)))).collect()
 }
 
 /// The contents of a step that both have, or one of them.
@@ -109,11 +104,7 @@ pub(super) fn of_steps(
         ("Parameters", small(&parameters)),
         ("Prompt", small(&prompt)),
     ];
-    values.extend(
-        others
-            .into_iter()
-            .filter_map(|(label, diff)| Some((label, diff?))),
-    );
+    values.extend(others.into_iter().filter_map(|(label, diff)| Some((label, diff?))));
     let path = |step: &Observation| {
         let (trace, id) = (segment(step.trace_id.as_str()), encode(step.id.as_str()));
         format!("/{trace}?observation={id}")
@@ -141,9 +132,5 @@ fn parameters(step: &Observation) -> Option<Payload> {
 fn prompt(step: &Observation) -> Option<Payload> {
     let prompt = step.prompt.as_ref()?;
     let version = prompt.version.map(|version| format!("\nversion {version}"));
-    Some(Payload::Text(format!(
-        "{}{}",
-        prompt.name,
-        version.unwrap_or_default()
-    )))
+    Some(Payload::Text(format!("{}{}", prompt.name, version.unwrap_or_default())))
 }

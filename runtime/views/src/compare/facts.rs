@@ -24,20 +24,11 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
     let mut all = vec![
         (
             "Started",
-            Figure {
-                times,
-                ..Figure::words(started.each_ref().map(Option::as_deref)).apart()
-            },
+            Figure { times, ..Figure::words(started.each_ref().map(Option::as_deref)).apart() },
         ),
-        (
-            "Latency",
-            Figure::duration(traces.map(|trace| trace.map(|trace| trace.latency_us))),
-        ),
+        ("Latency", Figure::duration(traces.map(|trace| trace.map(|trace| trace.latency_us)))),
         ("Tokens", Figure::count(tokens)),
-        (
-            "Cost",
-            Figure::cost(traces.map(|trace| trace.map(Trace::cost))),
-        ),
+        ("Cost", Figure::cost(traces.map(|trace| trace.map(Trace::cost)))),
         ("Steps", n(|trace| trace.n_observations.into())),
         ("Errors", n(|trace| trace.n_by_level[3].into())),
         ("Warnings", n(|trace| trace.n_by_level[2].into())),
@@ -49,9 +40,7 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
         ("Session", |trace| trace.session_id.clone()),
         ("Release", |trace| trace.release.clone()),
         ("Version", |trace| trace.version.clone()),
-        ("Tags", |trace| {
-            Some(trace.tags.join(", ")).filter(|tags| !tags.is_empty())
-        }),
+        ("Tags", |trace| Some(trace.tags.join(", ")).filter(|tags| !tags.is_empty())),
     ];
     for (label, of) in words {
         let said = traces.map(|trace| trace.and_then(of));
@@ -61,9 +50,7 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
             all.push((label, Figure { is_word, ..words }));
         }
     }
-    let all = all
-        .into_iter()
-        .map(|(label, figure)| (Text::from(label), figure));
+    let all = all.into_iter().map(|(label, figure)| (Text::from(label), figure));
     let scores = sides.map(|side| side.and_then(|side| side.scores.get(&None)));
     let scores = Scored::beside(scores).into_iter();
     let scores = scores.map(|(name, figure)| (Text::from(format!("Score {}", name.raw())), figure));

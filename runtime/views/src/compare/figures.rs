@@ -56,11 +56,7 @@ impl Figure {
         (of, as_f64): (impl Fn(T, T) -> String, impl Fn(T) -> f64),
     ) -> Self {
         let text = |value: Option<T>| value.map_or_else(|| NONE.to_owned(), &shown);
-        let mut figure = Self {
-            a: text(a),
-            b: text(b),
-            ..Self::default()
-        };
+        let mut figure = Self { a: text(a), b: text(b), ..Self::default() };
         match (a, b) {
             (Some(a), Some(b)) if a < b || b < a => {
                 let amount = if a < b { of(b, a) } else { of(a, b) };
@@ -82,11 +78,7 @@ impl Figure {
 
     /// Of numbers of things.
     pub(crate) fn count(sides: [Option<u64>; 2]) -> Self {
-        Self::new(
-            sides,
-            count,
-            (|more: u64, less: u64| count(more - less), |n: u64| n as f64),
-        )
+        Self::new(sides, count, (|more: u64, less: u64| count(more - less), |n: u64| n as f64))
     }
 
     /// Of what both cost. Where a price is missing there is no telling which one cost more.
@@ -119,23 +111,14 @@ impl Figure {
 
     /// The same where it makes no difference.
     pub(crate) fn apart(self) -> Self {
-        Self {
-            differs: false,
-            is_apart: true,
-            ..self
-        }
+        Self { differs: false, is_apart: true, ..self }
     }
 
     /// Of words, which have no difference in numbers.
     pub(crate) fn words(sides: [Option<&str>; 2]) -> Self {
         let [a, b] = sides;
         let text = |side: Option<&str>| side.unwrap_or(NONE).to_owned();
-        Self {
-            a: text(a),
-            b: text(b),
-            differs: a != b,
-            ..Self::default()
-        }
+        Self { a: text(a), b: text(b), differs: a != b, ..Self::default() }
     }
 }
 
@@ -146,14 +129,8 @@ mod tests {
     #[test]
     fn deltas_have_a_sign_and_a_unit_and_swapping_mirrors_the_sign() {
         let delta = |figure: Figure| figure.delta.unwrap_or_default();
-        assert_eq!(
-            delta(Figure::duration([Some(1_200_000), Some(1_500_000)])),
-            "+300 ms"
-        );
-        assert_eq!(
-            delta(Figure::duration([Some(1_500_000), Some(1_200_000)])),
-            "−300 ms"
-        );
+        assert_eq!(delta(Figure::duration([Some(1_200_000), Some(1_500_000)])), "+300 ms");
+        assert_eq!(delta(Figure::duration([Some(1_500_000), Some(1_200_000)])), "−300 ms");
         assert_eq!(delta(Figure::count([Some(1_000), Some(2_500)])), "+1,500");
         let costs = [1.15, 1.1].map(|amount| Some(CostSum::of_step(Some(amount), true)));
         assert_eq!(delta(Figure::cost(costs)), "−$0.0500");
@@ -168,10 +145,7 @@ mod tests {
     #[test]
     fn what_is_not_known_has_no_delta_and_is_no_zero() {
         let figure = Figure::count([None, Some(0)]);
-        assert_eq!(
-            (figure.a.as_str(), figure.b.as_str(), figure.delta),
-            ("–", "0", None)
-        );
+        assert_eq!((figure.a.as_str(), figure.b.as_str(), figure.delta), ("–", "0", None));
         assert!(figure.differs && !Figure::count([None, None]).differs);
     }
 
@@ -185,10 +159,7 @@ mod tests {
         let (whole, part) = (of_steps(&[Some(0.5)]), of_steps(&[Some(0.5), None]));
         let (unknown, none) = (of_steps(&[None]), of_steps(&[]));
         let figure = Figure::cost([whole, part]);
-        assert_eq!(
-            (figure.a.as_str(), figure.b.as_str()),
-            ("$0.5000", "≥ $0.5000")
-        );
+        assert_eq!((figure.a.as_str(), figure.b.as_str()), ("$0.5000", "≥ $0.5000"));
         assert!(figure.differs && figure.delta.is_none());
         let figure = Figure::cost([unknown, free]);
         assert_eq!((figure.a.as_str(), figure.b.as_str()), ("?", "$0"));

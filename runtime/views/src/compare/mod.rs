@@ -75,14 +75,7 @@ impl ComparePage {
     /// Compares them. What takes long, it takes here.
     #[must_use]
     pub fn new(input: CompareInput) -> Self {
-        let CompareInput {
-            shell,
-            query,
-            sides,
-            pairs,
-            steps,
-            notices,
-        } = input;
+        let CompareInput { shell, query, sides, pairs, steps, notices } = input;
         let base = shell.base().to_owned();
         let present = sides.each_ref().map(Option::as_ref);
         let compared = Compared::new(present, &pairs);
@@ -98,11 +91,7 @@ impl ComparePage {
                 let name = side.trace.name.as_deref().unwrap_or("Unnamed trace");
                 (Text::from(name), format!("{base}/traces/{}", segment(raw)))
             });
-            Head {
-                letter: LETTERS[at],
-                id: Text::from(raw.as_str()),
-                found: named,
-            }
+            Head { letter: LETTERS[at], id: Text::from(raw.as_str()), found: named }
         };
         let values_differ = match present {
             [Some(a), Some(b)] => {
@@ -155,10 +144,8 @@ impl ComparePage {
         self.address(|query| {
             std::mem::swap(&mut query.a, &mut query.b);
             query.at = 0;
-            query.pair = self
-                .content
-                .as_ref()
-                .and_then(|content| content.pair_when_swapped.clone());
+            query.pair =
+                self.content.as_ref().and_then(|content| content.pair_when_swapped.clone());
         })
     }
 
@@ -197,10 +184,7 @@ impl ComparePage {
 
     /// What the form that picks other traces keeps.
     fn kept(&self) -> Vec<(&'static str, String)> {
-        let mut kept = self
-            .query
-            .with(|query| (query.pair, query.at) = (None, 0))
-            .parameters();
+        let mut kept = self.query.with(|query| (query.pair, query.at) = (None, 0)).parameters();
         kept.retain(|(name, _)| *name != "a" && *name != "b");
         kept
     }
@@ -216,22 +200,14 @@ fn verdict([only_a, only_b, changed, equal]: [usize; 4], n_unread: usize, is_sam
     if is_same {
         return "No difference".to_owned();
     }
-    let parts = [
-        (changed, "changed"),
-        (only_a, "only in A"),
-        (only_b, "only in B"),
-        (equal, "equal"),
-    ];
+    let parts =
+        [(changed, "changed"), (only_a, "only in A"), (only_b, "only in B"), (equal, "equal")];
     let parts = parts.iter().filter(|(n, _)| 0 < *n);
-    let parts: Vec<String> = parts
-        .map(|(n, what)| format!("{} {what}", count(*n as u64)))
-        .collect();
+    let parts: Vec<String> =
+        parts.map(|(n, what)| format!("{} {what}", count(*n as u64))).collect();
     let unread = match n_unread {
         0 => String::new(),
-        n => format!(
-            "; the contents of {} were not compared",
-            many(n as u64, "step")
-        ),
+        n => format!("; the contents of {} were not compared", many(n as u64, "step")),
     };
     match parts.is_empty() {
         true => unread,

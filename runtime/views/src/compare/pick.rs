@@ -30,10 +30,6 @@ impl PickPage {
     }
 
     fn list(&self) -> String {
-        format!(
-            "{}{}",
-            self.shell.base(),
-            self.list.as_deref().unwrap_or("/traces")
-        )
+        format!("{}{}", self.shell.base(), self.list.as_deref().unwrap_or("/traces"))
     }
 }

@@ -70,9 +70,8 @@ impl CompareQuery {
     #[must_use]
     pub fn address(&self, base: &str) -> String {
         let pairs = self.parameters().into_iter();
-        let pairs: Vec<String> = pairs
-            .map(|(name, value)| format!("{name}={}", encode(&value)))
-            .collect();
+        let pairs: Vec<String> =
+            pairs.map(|(name, value)| format!("{name}={}", encode(&value))).collect();
         format!("{base}/traces/compare?{}", pairs.join("&"))
     }
 
@@ -93,10 +92,7 @@ mod tests {
             a: "x".to_owned(),
             b: "a&b".to_owned(),
             pair: OfSide::read("b.s.1"),
-            diff: DiffChoice {
-                is_inline: true,
-                ignores_space: true,
-            },
+            diff: DiffChoice { is_inline: true, ignores_space: true },
             shows_equal: true,
             at: 200,
             list: Some("/traces?q=x".to_owned()),

@@ -176,10 +176,7 @@ impl<'a> Compared<'a> {
         note(a.tokens != b.tokens, "tokens");
         let costs = [a, b].map(|entry| Some(entry.own_cost()));
         note(Figure::cost(costs).differs, "cost");
-        note(
-            self.scores(pair).iter().any(|(_, figure)| figure.differs),
-            "scores",
-        );
+        note(self.scores(pair).iter().any(|(_, figure)| figure.differs), "scores");
         note(pair.is_moved, "order");
         all
     }
@@ -190,11 +187,7 @@ impl<'a> Compared<'a> {
         let mut at = 0;
         while at < self.pairs.len() {
             let is_folded = !query.shows_equal && !self.has_change[at];
-            let behind = if is_folded {
-                self.behind_equal(at)
-            } else {
-                at + 1
-            };
+            let behind = if is_folded { self.behind_equal(at) } else { at + 1 };
             all.push((is_folded, at..behind));
             at = behind;
         }
@@ -205,11 +198,7 @@ impl<'a> Compared<'a> {
             true => self.folded(rows.clone(), query, base),
             false => Shown::Row(Box::new(self.row(rows.start, query, base))),
         });
-        Window {
-            lines: lines.collect(),
-            n_lines: all.len(),
-            at,
-        }
+        Window { lines: lines.collect(), n_lines: all.len(), at }
     }
 
     /// The position behind the equal rows that follow each other below one row.
@@ -224,9 +213,7 @@ impl<'a> Compared<'a> {
 
     fn folded(&self, rows: Range<usize>, query: &CompareQuery, base: &str) -> Shown {
         let first = &self.pairs[rows.start];
-        let siblings = rows
-            .clone()
-            .filter(|at| self.pairs[*at].depth == first.depth);
+        let siblings = rows.clone().filter(|at| self.pairs[*at].depth == first.depth);
         let mut names: Vec<String> = Vec::new();
         let mut n = 0;
         for at in siblings {
@@ -261,9 +248,7 @@ impl<'a> Compared<'a> {
 
     fn row(&self, at: usize, query: &CompareQuery, base: &str) -> Row {
         let pair = &self.pairs[at];
-        let entries = self
-            .entries(pair)
-            .map(|found| found.map(|(_, entry)| entry));
+        let entries = self.entries(pair).map(|found| found.map(|(_, entry)| entry));
         let own = of_side(entries);
         let selecting = query.with(|query| query.pair.clone_from(&own));
         let (state, class) = match self.states[at] {
@@ -278,11 +263,7 @@ impl<'a> Compared<'a> {
         let level = Figure::words([a.or(b), b.or(a)]);
         Row {
             indent: pair.depth.min(MAX_DEPTH),
-            kind: entries
-                .into_iter()
-                .flatten()
-                .next()
-                .map_or("", |entry| kind_word(entry.kind)),
+            kind: entries.into_iter().flatten().next().map_or("", |entry| kind_word(entry.kind)),
             name: Text::from(self.name(pair)),
             href: format!("{}#content", selecting.address(base)),
             is_selected: own.is_some() && own == query.pair,
@@ -334,12 +315,7 @@ impl Window {
     pub(crate) fn shown(&self) -> String {
         let number = |n: usize| count(n as u64);
         let last = self.at + self.lines.len();
-        format!(
-            "Lines {}–{} of {}",
-            number(self.at + 1),
-            number(last),
-            number(self.n_lines)
-        )
+        format!("Lines {}–{} of {}", number(self.at + 1), number(last), number(self.n_lines))
     }
 
     pub(crate) fn is_whole(&self) -> bool {

@@ -75,11 +75,8 @@ impl Scored {
 
     /// Each name with its values on both sides.
     pub(super) fn beside(sides: [Option<&Self>; 2]) -> Vec<(Text, Figure)> {
-        let mut names: Vec<&String> = sides
-            .iter()
-            .flatten()
-            .flat_map(|side| side.0.keys())
-            .collect();
+        let mut names: Vec<&String> =
+            sides.iter().flatten().flat_map(|side| side.0.keys()).collect();
         names.sort_unstable();
         names.dedup();
         let figure = |name: &String| {

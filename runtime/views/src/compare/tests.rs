@@ -12,25 +12,15 @@ use super::*;
 use crate::pages_tests::{HOSTILE, checked, hostile_observation, outline, shell, trace};
 use crate::steps_tests::observation;
 
-const PRINTS: Prints = Prints {
-    input: 1,
-    output: 2,
-    parameters: 3,
-    prompt: 4,
-    status: 5,
-};
+const PRINTS: Prints = Prints { input: 1, output: 2, parameters: 3, prompt: 4, status: 5 };
 
 fn side(name: &str, steps: &[Observation], prints: Prints) -> CompareSide {
     let outline = outline(steps);
     let by_name = [(name, &ScoreValue::Numeric(0.5))];
     let own = Scored::new(by_name.into_iter());
-    let of_step = steps
-        .first()
-        .map(|step| (Some(step.id.to_string()), own.clone()));
+    let of_step = steps.first().map(|step| (Some(step.id.to_string()), own.clone()));
     CompareSide {
-        prints: Arc::new(StepPrints(
-            steps.iter().map(|step| (step.id.clone(), prints)).collect(),
-        )),
+        prints: Arc::new(StepPrints(steps.iter().map(|step| (step.id.clone(), prints)).collect())),
         trace: trace(name),
         outline: Arc::new(outline),
         scores: of_step.into_iter().chain([(None, own)]).collect(),
@@ -38,11 +28,7 @@ fn side(name: &str, steps: &[Observation], prints: Prints) -> CompareSide {
 }
 
 fn asked() -> CompareQuery {
-    CompareQuery {
-        a: "one".to_owned(),
-        b: "two".to_owned(),
-        ..CompareQuery::default()
-    }
+    CompareQuery { a: "one".to_owned(), b: "two".to_owned(), ..CompareQuery::default() }
 }
 
 fn compared(
@@ -52,9 +38,8 @@ fn compared(
 ) -> ComparePage {
     let nothing = Outline::default();
     let pairs = {
-        let outlines = sides
-            .each_ref()
-            .map(|side| side.as_ref().map_or(&nothing, |side| &*side.outline));
+        let outlines =
+            sides.each_ref().map(|side| side.as_ref().map_or(&nothing, |side| &*side.outline));
         align(outlines[0], outlines[1])
     };
     ComparePage::new(CompareInput {
@@ -74,43 +59,25 @@ fn steps(n: usize, ms: i64) -> Vec<Observation> {
         step.name = format!("step {at}");
         step
     });
-    [observation("root", None, 0, 5_000)]
-        .into_iter()
-        .chain(below)
-        .collect()
+    [observation("root", None, 0, 5_000)].into_iter().chain(below).collect()
 }
 
 #[test]
 fn hostile_text_is_inert_in_a_comparison() {
     let mut other = hostile_observation();
-    other.content.output = Some(Payload::from_value(
-        json!({ HOSTILE: [1, HOSTILE, format!("{HOSTILE}\nend")] }),
-    ));
+    other.content.output =
+        Some(Payload::from_value(json!({ HOSTILE: [1, HOSTILE, format!("{HOSTILE}\nend")] })));
     other.model = Some("another".to_owned());
     let sides = [
-        Some(side(
-            HOSTILE,
-            &[hostile_observation(), observation("x", None, 5, 5)],
-            PRINTS,
-        )),
-        Some(side(
-            HOSTILE,
-            &[other.clone()],
-            Prints {
-                output: 9,
-                ..PRINTS
-            },
-        )),
+        Some(side(HOSTILE, &[hostile_observation(), observation("x", None, 5, 5)], PRINTS)),
+        Some(side(HOSTILE, &[other.clone()], Prints { output: 9, ..PRINTS })),
     ];
     for is_inline in [false, true] {
         let query = CompareQuery {
             a: HOSTILE.to_owned(),
             b: HOSTILE.to_owned(),
             pair: Some(OfSide::A(hostile_observation().id.to_string())),
-            diff: crate::DiffChoice {
-                is_inline,
-                ignores_space: false,
-            },
+            diff: crate::DiffChoice { is_inline, ignores_space: false },
             ..CompareQuery::default()
         };
         let html = checked(&compared(
@@ -118,14 +85,8 @@ fn hostile_text_is_inert_in_a_comparison() {
             sides.clone(),
             Some([Some(hostile_observation()), Some(other.clone())]),
         ));
-        assert!(
-            html.contains("changed") && html.contains("only in A"),
-            "{html}"
-        );
-        assert!(
-            html.contains("<ins>") && html.contains("aria-current=\"true\""),
-            "{html}"
-        );
+        assert!(html.contains("changed") && html.contains("only in A"), "{html}");
+        assert!(html.contains("<ins>") && html.contains("aria-current=\"true\""), "{html}");
     }
     let view = PickPage {
         shell: shell(),
@@ -139,14 +100,8 @@ fn hostile_text_is_inert_in_a_comparison() {
 fn equal_traces_have_no_difference_and_unread_contents_are_never_called_equal() {
     let both = || [(); 2].map(|()| Some(side("ticket", &steps(3, 0), PRINTS)));
     let html = checked(&compared(asked(), both(), None));
-    assert!(
-        html.contains("<p class=\"same-value\">No difference</p>"),
-        "{html}"
-    );
-    assert!(
-        html.contains("4 equal steps") && !html.contains("changed"),
-        "{html}"
-    );
+    assert!(html.contains("<p class=\"same-value\">No difference</p>"), "{html}");
+    assert!(html.contains("4 equal steps") && !html.contains("changed"), "{html}");
     let mut unread = both();
     for side in unread.iter_mut().flatten() {
         let last = side.outline.rows()[2].id().to_owned();
@@ -155,10 +110,7 @@ fn equal_traces_have_no_difference_and_unread_contents_are_never_called_equal() 
     }
     let page = compared(asked(), unread, None);
     assert!(
-        !page.is_same
-            && page
-                .verdict
-                .ends_with("the contents of 1 step were not compared"),
+        !page.is_same && page.verdict.ends_with("the contents of 1 step were not compared"),
         "{}",
         page.verdict
     );
@@ -184,16 +136,11 @@ fn swapping_mirrors_every_sign() {
             '−' => '+',
             c => c,
         };
-        delta
-            .as_ref()
-            .map(|delta| delta.chars().map(turn).collect::<String>())
+        delta.as_ref().map(|delta| delta.chars().map(turn).collect::<String>())
     };
     let mut n = 0;
     let mut check = |one: &Figure, other: &Figure| {
-        assert_eq!(
-            (&one.a, &one.b, turned(&one.delta)),
-            (&other.b, &other.a, other.delta.clone())
-        );
+        assert_eq!((&one.a, &one.b, turned(&one.delta)), (&other.b, &other.a, other.delta.clone()));
         n += usize::from(one.delta.is_some());
     };
     for ((_, one), (_, other)) in there.facts.iter().zip(&back.facts) {
@@ -211,9 +158,7 @@ fn swapping_mirrors_every_sign() {
     let (there, back) = (rows(&there), rows(&back));
     assert_eq!(there.len(), 5);
     for ((name, state, one), (_, other_state, other)) in there.iter().zip(&back) {
-        one.iter()
-            .zip(other)
-            .for_each(|(one, other)| check(one, other));
+        one.iter().zip(other).for_each(|(one, other)| check(one, other));
         let wanted = match *state {
             "only in B" => "only in A",
             state => state,
@@ -225,23 +170,14 @@ fn swapping_mirrors_every_sign() {
 
 #[test]
 fn a_side_that_is_not_there_says_so_and_the_other_one_is_shown() {
-    let html = checked(&compared(
-        asked(),
-        [None, Some(side("ticket", &steps(2, 0), PRINTS))],
-        None,
-    ));
+    let html =
+        checked(&compared(asked(), [None, Some(side("ticket", &steps(2, 0), PRINTS))], None));
     assert!(
         html.contains("A: this project has no trace with the id <code><bdi>one</bdi></code>."),
         "{html}"
     );
-    assert!(
-        html.contains("Latency") && html.contains("step 1"),
-        "{html}"
-    );
-    assert!(
-        html.contains("Recorded only in B") && !html.contains("No difference"),
-        "{html}"
-    );
+    assert!(html.contains("Latency") && html.contains("step 1"), "{html}");
+    assert!(html.contains("Recorded only in B") && !html.contains("No difference"), "{html}");
     let html = checked(&compared(asked(), [None, None], None));
     assert!(
         html.contains("id <code><bdi>two</bdi></code>") && html.contains("Compare others"),
@@ -251,12 +187,8 @@ fn a_side_that_is_not_there_says_so_and_the_other_one_is_shown() {
 
 #[test]
 fn ten_thousand_rows_are_compared_in_windows() {
-    let sides = || {
-        [
-            Some(side("a", &steps(5_000, 0), PRINTS)),
-            Some(side("a", &steps(5_000, 300), PRINTS)),
-        ]
-    };
+    let sides =
+        || [Some(side("a", &steps(5_000, 0), PRINTS)), Some(side("a", &steps(5_000, 300), PRINTS))];
     let page = compared(asked(), sides(), None);
     let html = checked(&page);
     assert_eq!(page.window.lines.len(), COMPARED_ROWS);
@@ -266,14 +198,7 @@ fn ten_thousand_rows_are_compared_in_windows() {
         html.len()
     );
     assert!(html.len() < 300 << 10, "{}", html.len());
-    let end = compared(
-        CompareQuery {
-            at: 99_999,
-            ..asked()
-        },
-        sides(),
-        None,
-    );
+    let end = compared(CompareQuery { at: 99_999, ..asked() }, sides(), None);
     assert_eq!((end.window.at, end.window.lines.len()), (4_950, 51));
     let equal = [(); 2].map(|()| Some(side("a", &steps(5_000, 0), PRINTS)));
     assert_eq!(compared(asked(), equal, None).window.n_lines, 1);
@@ -286,9 +211,5 @@ fn rows_of_another_kind_do_not_belong_together() {
     let sides = [&observation("x", None, 0, 10), &other];
     let sides = sides.map(|step| Some(side("a", std::slice::from_ref(step), PRINTS)));
     let page = compared(asked(), sides, None);
-    assert!(
-        page.verdict.starts_with("1 only in A, 1 only in B"),
-        "{}",
-        page.verdict
-    );
+    assert!(page.verdict.starts_with("1 only in A, 1 only in B"), "{}", page.verdict);
 }

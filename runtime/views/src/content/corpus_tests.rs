@@ -33,15 +33,7 @@ fn has_messages(value: &Value) -> bool {
     let is_message = |item: &Value| {
         let kind = text(item, "type");
         item["role"].is_string()
-            || [
-                "human",
-                "ai",
-                "system",
-                "tool",
-                "tool_call",
-                "function_call",
-            ]
-            .contains(&&*kind)
+            || ["human", "ai", "system", "tool", "tool_call", "function_call"].contains(&&*kind)
             || item["kwargs"]["type"].is_string()
             || item["function_call"].is_object()
     };

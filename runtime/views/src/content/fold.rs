@@ -35,10 +35,7 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Self {
-        Self {
-            from: 0,
-            n: SHOWN_BYTES,
-        }
+        Self { from: 0, n: SHOWN_BYTES }
     }
 }
 

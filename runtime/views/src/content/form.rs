@@ -118,10 +118,7 @@ mod tests {
         assert_eq!(forms.take("as.else", "tree"), None);
         let forms = forms.with("metadata", Form::Raw);
         assert_eq!(forms.query(), "&as.input=tree&as.metadata=raw");
-        assert_eq!(
-            (forms.of("input"), forms.of("output")),
-            (Some(Form::Tree), None)
-        );
+        assert_eq!((forms.of("input"), forms.of("output")), (Some(Form::Tree), None));
         let others = Forms::default().with("input", Form::Raw);
         let both = forms.or(&others.with("tools", Form::List));
         assert_eq!(both.query(), "&as.input=tree&as.tools=list&as.metadata=raw");

@@ -47,11 +47,7 @@ impl Places {
         let Some(sought) = Sought::new(text) else {
             return Self::default();
         };
-        let mut search = Search {
-            sought,
-            at,
-            places: Self::default(),
-        };
+        let mut search = Search { sought, at, places: Self::default() };
         match (node.holds_others(), node.string()) {
             (false, Some(whole)) => search.value(&path.0, &whole),
             _ => search.json(node.json(), &|| path.0.clone(), node.n_left()),
@@ -138,10 +134,7 @@ impl Search<'_> {
     fn key(&mut self, steps: &dyn Fn() -> Vec<Step>, name: &str) {
         if let Some(found) = self.sought.first(name) {
             let place = self.place(&steps(), Excerpt::of(name, found).into(), "&as=tree");
-            self.push(Place {
-                is_key: true,
-                ..place
-            });
+            self.push(Place { is_key: true, ..place });
         }
     }
 
@@ -177,12 +170,7 @@ impl Search<'_> {
             }
             path.push_str(&step);
         }
-        Place {
-            href: self.at.at(&path).page(form),
-            path: Text::from(path),
-            is_key: false,
-            around,
-        }
+        Place { href: self.at.at(&path).page(form), path: Text::from(path), is_key: false, around }
     }
 
     fn push(&mut self, place: Place) {
@@ -195,13 +183,10 @@ impl Search<'_> {
 
 /// The steps to what is being read, no more of them than an address holds.
 fn steps(base: &dyn Fn() -> Vec<Step>, frames: &[Frame<'_>]) -> Vec<Step> {
-    let own = frames
-        .iter()
-        .take(MAX_STEPS)
-        .map(|frame| match frame.is_object {
-            true => Step::Name(unquoted(frame.name)),
-            false => Step::Index(frame.index),
-        });
+    let own = frames.iter().take(MAX_STEPS).map(|frame| match frame.is_object {
+        true => Step::Name(unquoted(frame.name)),
+        false => Step::Index(frame.index),
+    });
     base().into_iter().chain(own).collect()
 }
 
@@ -249,10 +234,7 @@ mod tests {
     fn a_place_far_inside_a_text_leads_to_that_part_of_it() {
         let text = format!("{}needle", "é".repeat(100_000));
         let found = places(&Payload::Text(text), "needle");
-        assert_eq!(
-            found.list[0].href,
-            "/p/value?trace=t&part=input&as=text&from=199600"
-        );
+        assert_eq!(found.list[0].href, "/p/value?trace=t&part=input&as=text&from=199600");
     }
 
     #[test]

@@ -55,15 +55,7 @@ fn hostile_text_is_inert_wherever_a_message_has_text() {
 
 #[test]
 fn wrong_types_and_deep_nesting_are_shown_as_they_are() {
-    let odd = [
-        json!(null),
-        json!(1),
-        json!([]),
-        json!({}),
-        json!([[]]),
-        json!(true),
-        json!("x"),
-    ];
+    let odd = [json!(null), json!(1), json!([]), json!({}), json!([[]]), json!(true), json!("x")];
     let keys = [
         "role",
         "content",
@@ -128,14 +120,8 @@ fn ten_thousand_parts_and_ids_in_circles_stay_linear() {
     assert!(page.len() < 1 << 20, "{}", page.len());
     let text = format!("data:image/png;base64,{PNG} data: ").repeat(10_000);
     let page = inert(json!(text));
-    assert!(
-        page.contains("9900 more in the raw value"),
-        "{}",
-        page.len()
-    );
-    inert(json!(
-        "data:data:data:@@@langfuseMedia:@@@langfuseMedia:".repeat(20_000)
-    ));
+    assert!(page.contains("9900 more in the raw value"), "{}", page.len());
+    inert(json!("data:data:data:@@@langfuseMedia:@@@langfuseMedia:".repeat(20_000)));
 }
 
 #[test]
@@ -178,15 +164,8 @@ fn a_number_on_the_page_names_the_same_bytes_for_the_request() {
     ]});
     let payload = Payload::from_value(value.clone());
     let page = inert(value);
-    for address in [
-        "/traces/t/raw/input/media/0",
-        "/media/abc",
-        "/traces/t/raw/input/media/2",
-    ] {
-        assert!(
-            page.contains(&format!("<img src=\"{address}\"")),
-            "{address}"
-        );
+    for address in ["/traces/t/raw/input/media/0", "/media/abc", "/traces/t/raw/input/media/2"] {
+        assert!(page.contains(&format!("<img src=\"{address}\"")), "{address}");
     }
     let bytes = [0, 1, 2].map(|number| inline_medium(&payload, number).map(|found| found.bytes));
     assert_eq!(bytes, [Some(vec![1]), None, Some(vec![2])]);
@@ -321,9 +300,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         let member = (keys.clone(), inner.clone());
         let members = prop::collection::vec(member, 0..6).prop_map(|members| {
             let members = members.into_iter();
-            members
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect::<Map<_, _>>()
+            members.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>()
         });
         let with = |key: &'static str| {
             move |(word, mut members): (&str, Map<String, Value>)| {

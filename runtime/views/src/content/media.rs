@@ -10,13 +10,7 @@ use serde_json::Value;
 use crate::format::size;
 
 /// What an address of others may not hold in ours.
-const UNSAFE: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'\'')
-    .add(b'<')
-    .add(b'>')
-    .add(b'`');
+const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\'').add(b'<').add(b'>').add(b'`');
 
 /// A longer path fits into no address: its node is in the raw value.
 pub const MAX_PATH: usize = 2_000;
@@ -41,10 +35,9 @@ impl Addresses {
     #[must_use]
     pub fn new(base: &str, trace: &str, observation: Option<&str>, part: &str) -> Self {
         let (of_step, id) = match observation {
-            Some(id) => (
-                format!("/observations/{}", segment(id)),
-                format!("&observation={}", encode(id)),
-            ),
+            Some(id) => {
+                (format!("/observations/{}", segment(id)), format!("&observation={}", encode(id)))
+            }
             None => (String::new(), String::new()),
         };
         Self {
@@ -60,10 +53,7 @@ impl Addresses {
     #[must_use]
     pub fn at(&self, path: &str) -> Self {
         let path = if path == "$" { "" } else { path };
-        Self {
-            path: path.to_owned(),
-            ..self.clone()
-        }
+        Self { path: path.to_owned(), ..self.clone() }
     }
 
     /// Of a node in this one; none where its path fits into no address.
@@ -92,14 +82,10 @@ impl Addresses {
 
     /// Names and values that say which value it is, for a form.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
-        let pairs = self
-            .value
-            .split('&')
-            .filter_map(|pair| pair.split_once('='));
+        let pairs = self.value.split('&').filter_map(|pair| pair.split_once('='));
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let mut pairs: Vec<(String, String)> = pairs
-            .map(|(name, value)| (name.to_owned(), decoded(value)))
-            .collect();
+        let mut pairs: Vec<(String, String)> =
+            pairs.map(|(name, value)| (name.to_owned(), decoded(value))).collect();
         if !self.path.is_empty() {
             pairs.push(("path".to_owned(), self.path.clone()));
         }
@@ -126,10 +112,8 @@ impl Addresses {
             "" => String::new(),
             path => format!("path={}", encode(path)),
         };
-        let query: Vec<&str> = [path.as_str(), parameter]
-            .into_iter()
-            .filter(|one| !one.is_empty())
-            .collect();
+        let query: Vec<&str> =
+            [path.as_str(), parameter].into_iter().filter(|one| !one.is_empty()).collect();
         let sign = if query.is_empty() { "" } else { "?" };
         format!("{}{below}{sign}{}", self.raw, query.join("&"))
     }
@@ -205,10 +189,9 @@ impl Media {
     /// A medium at an address of `http` or `https`, or of a store, or that a provider keeps under an id.
     pub(super) fn remote(url: &str, content_type: &str) -> Self {
         let place = match host_of(url) {
-            Some(host) => Place::Remote(
-                Text::from(host),
-                utf8_percent_encode(url, UNSAFE).to_string(),
-            ),
+            Some(host) => {
+                Place::Remote(Text::from(host), utf8_percent_encode(url, UNSAFE).to_string())
+            }
             None => Place::Stored(Text::from(url)),
         };
         Self {
@@ -243,9 +226,7 @@ pub(super) fn family(value: &Value) -> &'static str {
 
 /// Whether a text is the address of a file in a store.
 fn is_stored(url: &str) -> bool {
-    ["s3://", "gs://"]
-        .iter()
-        .any(|scheme| url.starts_with(scheme))
+    ["s3://", "gs://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 /// Whether a text is an address where a medium may be.
@@ -256,9 +237,7 @@ pub(super) fn is_address(text: &str) -> bool {
 /// The server of an address of `http` or `https`, without name and password.
 fn host_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
-    let is_web = ["http", "https"]
-        .iter()
-        .any(|known| scheme.eq_ignore_ascii_case(known));
+    let is_web = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
     let host = authority.rsplit('@').next()?;
     (is_web && !host.is_empty()).then_some(host)

@@ -70,10 +70,7 @@ impl Message {
 
     /// A member of a list of messages that is none.
     fn other(source: &Source<'_>, value: &Value) -> Self {
-        Self {
-            parts: vec![Part::json(source, value)],
-            ..Self::named(source, "other")
-        }
+        Self { parts: vec![Part::json(source, value)], ..Self::named(source, "other") }
     }
 
     /// Leaves out the parts of it that are more than this much markup; they are at that address.
@@ -91,11 +88,7 @@ impl Message {
     }
 
     fn named(source: &Source<'_>, role: &str) -> Self {
-        Self {
-            role: source.line(role),
-            role_class: role_class(role),
-            ..Self::default()
-        }
+        Self { role: source.line(role), role_class: role_class(role), ..Self::default() }
     }
 
     pub(super) fn of(source: &Source<'_>, value: &Value) -> Self {
@@ -150,9 +143,7 @@ impl Message {
         let mut message = Self::named(source, role);
         fields.is_one_of("type", &["message"]);
         fields.is_one_of("type", &LANGCHAIN);
-        message
-            .facts
-            .extend(class.map(|class| (Text::from("class"), source.line(class))));
+        message.facts.extend(class.map(|class| (Text::from("class"), source.line(class))));
         message.name = fields.text(&["name"]).map(|name| source.line(name));
         // Both answer a call, and say so each in its way.
         let answered = fields.text(&["tool_call_id", "toolCallId"]);
@@ -160,24 +151,15 @@ impl Message {
         let plain = source.plainly();
         let source = if is_answer { &plain } else { source };
         let aside = fields.any(&["reasoning_content", "reasoning", "thinking"]);
-        message
-            .parts
-            .extend(aside.map(|value| Part::reasoning(source, value)));
+        message.parts.extend(aside.map(|value| Part::reasoning(source, value)));
         for key in ["content", "parts", "contents", "text", "images", "audio"] {
             if let Some(value) = fields.any(&[key]) {
                 message.parts.extend(Part::contents(source, value, 0));
             }
         }
         let refusal = fields.text(&["refusal"]);
-        message
-            .parts
-            .extend(refusal.map(|text| Part::refusal(source, text)));
-        for key in [
-            "tool_calls",
-            "toolCalls",
-            "toolInvocations",
-            "function_call",
-        ] {
+        message.parts.extend(refusal.map(|text| Part::refusal(source, text)));
+        for key in ["tool_calls", "toolCalls", "toolInvocations", "function_call"] {
             let calls = fields.take(&[key], calls).unwrap_or_default();
             let calls = calls.into_iter().map(|call| match call.as_object() {
                 Some(call) => Part::call(source, call, 0),
@@ -194,12 +176,7 @@ impl Message {
             message.parts = vec![Part {
                 label: Some("tool result"),
                 inner: std::mem::take(&mut message.parts),
-                facts: source.facts(
-                    answered
-                        .map(|id| ("id", id.to_owned()))
-                        .into_iter()
-                        .collect(),
-                ),
+                facts: source.facts(answered.map(|id| ("id", id.to_owned())).into_iter().collect()),
                 is_error: is_failed,
                 role: Role::Result(id.map(ToOwned::to_owned)),
                 ..Part::default()

@@ -121,11 +121,7 @@ impl Block {
 
     /// The same without these messages of a conversation.
     pub(crate) fn without(payload: Option<&Payload>, at: &Addresses, left_out: Picked) -> Self {
-        let few = Asked {
-            is_brief: true,
-            left_out,
-            ..Asked::default()
-        };
+        let few = Asked { is_brief: true, left_out, ..Asked::default() };
         Shown::of(payload, &few, at).block
     }
 
@@ -158,10 +154,7 @@ pub struct Asked {
 impl Asked {
     /// A value in this form, from its beginning.
     pub(crate) fn form(form: Option<Form>) -> Self {
-        Self {
-            form,
-            ..Self::default()
-        }
+        Self { form, ..Self::default() }
     }
 }
 
@@ -177,11 +170,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     fn plain(block: Block) -> Self {
-        Self {
-            block,
-            form: None,
-            forms: Vec::new(),
-        }
+        Self { block, form: None, forms: Vec::new() }
     }
 
     /// A recorded value.
@@ -236,11 +225,7 @@ impl Shown {
         let source = Source::new(inline::take(&mut value), at);
         let called = called.iter().map(String::as_str).collect();
         match Tools::of(&source, &value, &called) {
-            Some(tools) => Self {
-                block: Block::Tools(tools),
-                form: Some(Form::List),
-                ..other
-            },
+            Some(tools) => Self { block: Block::Tools(tools), form: Some(Form::List), ..other },
             None => other,
         }
     }
@@ -260,15 +245,8 @@ impl Shown {
             payload if is_read => read(payload),
             _ => Value::Null,
         };
-        let n = if asked.is_brief {
-            FEW_BYTES
-        } else {
-            SHOWN_BYTES
-        };
-        let window = Window {
-            from: asked.from,
-            n,
-        };
+        let n = if asked.is_brief { FEW_BYTES } else { SHOWN_BYTES };
+        let window = Window { from: asked.from, n };
         let source = Source::new(inline::take(&mut value), at).window(window);
         let chat = Chat::of(&source, &value, asked);
         let usual = match (&chat, is_json) {
@@ -290,13 +268,8 @@ impl Shown {
             (Form::Tree | Form::Conversation | Form::List, _) => {
                 let few = asked.is_brief.then_some(FEW_NODES);
                 let tree = Tree::of(&node, path, at, (asked.from, asked.depth), few);
-                let media = source
-                    .has_media()
-                    .then(|| source.json_text(&value.to_string()));
-                Block::Tree(Tree {
-                    media: media.map(Box::new),
-                    ..tree
-                })
+                let media = source.has_media().then(|| source.json_text(&value.to_string()));
+                Block::Tree(Tree { media: media.map(Box::new), ..tree })
             }
             (Form::Text | Form::Raw, _) => {
                 let text = (form, is_json.then_some(&node));
@@ -307,11 +280,7 @@ impl Shown {
             Block::Plain(fold) if asked.is_unfolded => Block::Plain(Box::new(fold.unfolded())),
             other => other,
         };
-        Self {
-            block,
-            form: Some(form),
-            forms,
-        }
+        Self { block, form: Some(form), forms }
     }
 }
 
@@ -402,15 +371,12 @@ impl Chat {
         pairs::pair(&mut read);
         if is_long {
             let rest = source.page("&as=tree");
-            read.iter_mut()
-                .for_each(|message| message.cut(SHOWN_BYTES / 2, &rest));
+            read.iter_mut().for_each(|message| message.cut(SHOWN_BYTES / 2, &rest));
         }
         let calls = read.iter().flat_map(|message| &message.parts);
         let called = calls.filter(|part| part.is_call());
-        let called: HashSet<&str> = called
-            .filter_map(|part| part.name.as_ref())
-            .map(|name| name.raw())
-            .collect();
+        let called: HashSet<&str> =
+            called.filter_map(|part| part.name.as_ref()).map(|name| name.raw()).collect();
         let mut further = located.further;
         let tools = located.tools.and_then(|tools| {
             let list = Tools::of(source, tools, &called);

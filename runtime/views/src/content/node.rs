@@ -43,14 +43,7 @@ impl Node {
             true => Extent::default(),
             false => extent(&text, 0),
         };
-        Self {
-            text,
-            at,
-            is_plain,
-            is_root: true,
-            n_left: MAX_OPENINGS,
-            is_parsed: false,
-        }
+        Self { text, at, is_plain, is_root: true, n_left: MAX_OPENINGS, is_parsed: false }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -149,12 +142,7 @@ impl Node {
     }
 
     fn below(&self, start: usize) -> Self {
-        Self {
-            at: extent(&self.text, start),
-            is_parsed: false,
-            is_root: false,
-            ..self.clone()
-        }
+        Self { at: extent(&self.text, start), is_parsed: false, is_root: false, ..self.clone() }
     }
 
     /// The node at a path from here, opened. What stands behind the way to it is not looked at, so that a long path costs
@@ -173,11 +161,7 @@ impl Node {
             let (_, start) = found?;
             node.is_parsed = false;
             node.is_root = false;
-            node.at = Extent {
-                start,
-                end: node.text.len(),
-                n: 0,
-            };
+            node.at = Extent { start, end: node.text.len(), n: 0 };
             if node.kind() == Kind::Text {
                 node.at = extent(&node.text, start);
                 node = node.opened();
@@ -227,28 +211,23 @@ mod tests {
             "b\"\\c": {"d": {"e": "text"}},
         });
         // A text that is all JSON is the first of the three that are opened.
-        for (payload, n_nodes) in [
-            (Payload::from_value(whole.clone()), 20),
-            (Payload::Text(format!(" {whole} ")), 19),
-        ] {
+        for (payload, n_nodes) in
+            [(Payload::from_value(whole.clone()), 20), (Payload::Text(format!(" {whole} ")), 19)]
+        {
             let mut waiting = vec![(NodePath::default(), Node::of(&payload).opened())];
             let mut n = 0;
             while let Some((path, node)) = waiting.pop() {
                 n += 1;
                 let own = JsonPath::parse(&path.to_string()).unwrap();
-                let mapped = extract(
-                    &opened(payload.to_value()),
-                    Some(&own),
-                    &mut Budget::default(),
-                );
+                let mapped =
+                    extract(&opened(payload.to_value()), Some(&own), &mut Budget::default());
                 let mapped = mapped.unwrap().map(opened);
                 assert_eq!(mapped, Some(opened(value(&node))), "{path}");
                 let again = Node::of(&payload).at(&path).unwrap();
                 assert_eq!(value(&again), value(&node), "{path}");
                 assert_eq!(again.n(), node.n());
                 waiting.extend(
-                    node.members(0)
-                        .map(|(step, below)| (path.below(step), below.opened())),
+                    node.members(0).map(|(step, below)| (path.below(step), below.opened())),
                 );
             }
             assert_eq!(n, n_nodes);
@@ -258,18 +237,8 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_found() {
         let payload = Payload::from_value(json!({"a": [1], "b": "text"}));
-        for path in [
-            "$['c']",
-            "$['a'][1]",
-            "$['a']['x']",
-            "$[0]",
-            "$['b']['x']",
-            "$['b'][0]",
-        ] {
-            assert!(
-                Node::of(&payload).at(&path.parse().unwrap()).is_none(),
-                "{path}"
-            );
+        for path in ["$['c']", "$['a'][1]", "$['a']['x']", "$[0]", "$['b']['x']", "$['b'][0]"] {
+            assert!(Node::of(&payload).at(&path.parse().unwrap()).is_none(), "{path}");
         }
     }
 

@@ -71,18 +71,11 @@ pub(super) enum Role {
 
 impl Part {
     fn said(body: Fold) -> Self {
-        Self {
-            body: Some(body),
-            ..Self::default()
-        }
+        Self { body: Some(body), ..Self::default() }
     }
 
     pub(super) fn labelled(label: &'static str, body: Option<Fold>) -> Self {
-        Self {
-            label: Some(label),
-            body,
-            ..Self::default()
-        }
+        Self { label: Some(label), body, ..Self::default() }
     }
 
     pub(super) fn json(source: &Source<'_>, value: &Value) -> Self {
@@ -90,10 +83,7 @@ impl Part {
     }
 
     pub(super) fn reasoning(source: &Source<'_>, value: &Value) -> Self {
-        Self {
-            is_aside: true,
-            ..Self::labelled("reasoning", Some(source.said(value)))
-        }
+        Self { is_aside: true, ..Self::labelled("reasoning", Some(source.said(value))) }
     }
 
     pub(super) fn refusal(source: &Source<'_>, text: &str) -> Self {
@@ -142,14 +132,8 @@ impl Part {
 
     /// How much markup it is, about.
     pub(super) fn weight(&self) -> usize {
-        let folds = [
-            self.body.as_ref(),
-            self.further.as_ref().map(|more| &more.body),
-        ];
-        let own = folds
-            .into_iter()
-            .flatten()
-            .map(|fold| fold.body.as_str().len());
+        let folds = [self.body.as_ref(), self.further.as_ref().map(|more| &more.body)];
+        let own = folds.into_iter().flatten().map(|fold| fold.body.as_str().len());
         200 + own.sum::<usize>() + self.inner.iter().map(Self::weight).sum::<usize>()
     }
 
@@ -193,9 +177,7 @@ impl Part {
                 vec![Self::of(source, value, depth)]
             }
             other => {
-                let medium = other
-                    .is_object()
-                    .then(|| Self::medium(source, other, false));
+                let medium = other.is_object().then(|| Self::medium(source, other, false));
                 let json = || Self::labelled("JSON", Some(source.json(other)));
                 vec![medium.flatten().unwrap_or_else(json)]
             }
@@ -245,10 +227,7 @@ impl Part {
                     Some(text) => Self::text(source, text),
                     None => Self::of(source, inner, depth + 1),
                 };
-                Some(Self {
-                    inner: vec![said],
-                    ..Self::labelled("guarded", None)
-                })
+                Some(Self { inner: vec![said], ..Self::labelled("guarded", None) })
             }
             ("audio" | "document" | "video", Value::Object(_)) => Self::medium(source, value, true),
             _ => None,
@@ -278,14 +257,8 @@ impl Part {
     }
 
     fn unknown(source: &Source<'_>, value: &Value) -> Self {
-        let name = value
-            .get("type")
-            .and_then(short)
-            .map(|name| source.line(&name));
-        Self {
-            name,
-            ..Self::json(source, value)
-        }
+        let name = value.get("type").and_then(short).map(|name| source.line(&name));
+        Self { name, ..Self::json(source, value) }
     }
 
     fn with_rest(mut self, source: &Source<'_>, fields: Fields<'_>) -> Self {
@@ -332,10 +305,7 @@ impl Part {
         match (&self.further, further) {
             (None, further) => self.further = further,
             (Some(_), None) => {}
-            (Some(_), further) => self.inner.push(Self {
-                further,
-                ..Self::default()
-            }),
+            (Some(_), further) => self.inner.push(Self { further, ..Self::default() }),
         }
     }
 
@@ -345,11 +315,7 @@ impl Part {
         let said = fields.any(&["text", "content"]);
         let said = said.filter(|value| !is_nothing(value));
         let body = said.map(|value| source.said(value));
-        Self {
-            body,
-            ..Self::default()
-        }
-        .with_rest(source, fields)
+        Self { body, ..Self::default() }.with_rest(source, fields)
     }
 
     fn thought(source: &Source<'_>, object: &Map<String, Value>) -> Self {

@@ -40,10 +40,7 @@ pub(super) struct EarlierCall {
 
 fn body((payload, at): (Option<&Payload>, &Addresses)) -> Option<Fold> {
     let mut value = read(payload?);
-    let source = Source::new(inline::take(&mut value), at).window(Window {
-        from: 0,
-        n: LONG_PART,
-    });
+    let source = Source::new(inline::take(&mut value), at).window(Window { from: 0, n: LONG_PART });
     Some(match &value {
         Value::String(text) if parsed(text).is_some() => source.json_text(text),
         other => source.json(other),
@@ -95,10 +92,7 @@ impl ToolStep {
         if self.call.body.is_none() && self.result.is_none() {
             return None;
         }
-        let ran = Ran {
-            link: None,
-            result: self.result,
-        };
+        let ran = Ran { link: None, result: self.result };
         Some(Message {
             role: Text::from("tool"),
             role_class: "tool",
@@ -137,10 +131,8 @@ pub(super) fn join(
             let call = step.call_in(all, is_answer);
             let call = call.or_else(|| step.call_in(all, |place| Some(place) == next));
             if let Some((message, part)) = call {
-                all[message].parts[part].ran = Some(Box::new(Ran {
-                    link: Some(step.link),
-                    result: step.result,
-                }));
+                all[message].parts[part].ran =
+                    Some(Box::new(Ran { link: Some(step.link), result: step.result }));
                 joined.insert(at);
                 continue;
             }

@@ -47,10 +47,7 @@ fn calls_results_and_thoughts_of_every_library_are_parts() {
         {"block_type": "tool_call", "tool_call_id": "c", "tool_name": "f", "tool_kwargs": {"a": 1}},
         {"block_type": "text", "text": "yo"},
     ]}, "raw": null});
-    assert_eq!(
-        outline(llama),
-        ["assistant: reasoning(hm), tool call f({\"a\":1}), yo"]
-    );
+    assert_eq!(outline(llama), ["assistant: reasoning(hm), tool call f({\"a\":1}), yo"]);
     let pydantic = json!([
         {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "s"}, {"part_kind": "user-prompt", "content": ["look", {"kind": "image-url", "url": "https://a.example/b"}]}]},
         {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": "f", "args": "{}", "tool_call_id": "c"}]},
@@ -58,38 +55,25 @@ fn calls_results_and_thoughts_of_every_library_are_parts() {
     ]);
     assert_eq!(
         outline(pydantic),
-        [
-            "system: s",
-            "user: look, image()",
-            "assistant: tool call f({} tool result f(r))",
-        ]
+        ["system: s", "user: look, image()", "assistant: tool call f({} tool result f(r))",]
     );
     let autogen = json!([
         {"source": "a", "content": [{"id": "c", "name": "f", "arguments": "{}"}], "type": "AssistantMessage"},
         {"content": [{"call_id": "c", "content": "r", "name": "f"}], "type": "FunctionExecutionResultMessage"},
     ]);
-    assert_eq!(
-        outline(autogen),
-        ["assistant: tool call f({} tool result f(r))"]
-    );
+    assert_eq!(outline(autogen), ["assistant: tool call f({} tool result f(r))"]);
     let cohere = json!({"message": "hi", "preamble": "s", "chat_history": [{"role": "CHATBOT", "message": "yo"}]});
     assert_eq!(outline(cohere), ["system: s", "CHATBOT: yo", "user: hi"]);
     let haystack = json!([
         {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "arguments": {}, "id": "c"}}]},
         {"role": "tool", "content": [{"tool_call_result": {"result": "r", "error": false}}]},
     ]);
-    assert_eq!(
-        outline(haystack),
-        ["assistant: tool call f()", "tool: tool result(r +)"]
-    );
+    assert_eq!(outline(haystack), ["assistant: tool call f()", "tool: tool result(r +)"]);
     let paired = json!([
         {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "arguments": {}, "id": "c"}}]},
         {"role": "tool", "content": [{"tool_call_result": {"result": "r", "origin": {"tool_name": "f", "arguments": {}, "id": "c"}, "error": false}}]},
     ]);
-    assert_eq!(
-        outline(paired),
-        ["assistant: tool call f(tool result f(r +))"]
-    );
+    assert_eq!(outline(paired), ["assistant: tool call f(tool result f(r +))"]);
 }
 
 #[test]
@@ -102,10 +86,7 @@ fn results_of_mcp_are_read_alone_and_in_the_answer_of_a_server() {
     ]);
     let result = json!({"content": contents, "isError": true, "structuredContent": {"a": 1}});
     let line = "words image() document file:///a(held) file() +)";
-    assert_eq!(
-        outline(result.clone()),
-        [format!("tool: tool result!({line}")]
-    );
+    assert_eq!(outline(result.clone()), [format!("tool: tool result!({line}")]);
     assert_eq!(media(&result), ["image/png", "application/zip"]);
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "words"}], "isError": false}});
     assert_eq!(outline(rpc), ["tool: tool result(words)"]);
@@ -151,17 +132,10 @@ fn one_message_makes_a_list_a_conversation_and_the_rest_is_shown_beside_it() {
     let [first, said, ..] = &lines[..] else {
         panic!("{lines:?}");
     };
-    assert!(
-        first.starts_with("other: ") && said == "user: a",
-        "{lines:?}"
-    );
+    assert!(first.starts_with("other: ") && said == "user: a", "{lines:?}");
     assert_eq!((lines.len(), lines[3].as_str()), (4, "other: part(7)"));
     let lines = outline(json!([user, {"x": 1}, {"y": "z"}]));
-    let expected = [
-        "user: a",
-        "other: part({\"x\":1})",
-        "other: part({\"y\":\"z\"})",
-    ];
+    let expected = ["user: a", "other: part({\"x\":1})", "other: part({\"y\":\"z\"})"];
     assert_eq!(lines, expected);
     let lines = outline(json!({"input": [
         {"type": "item_reference", "id": "m"},
@@ -175,18 +149,12 @@ fn one_message_makes_a_list_a_conversation_and_the_rest_is_shown_beside_it() {
 fn parts_of_bedrock_anthropic_and_mistral_are_read() {
     let said = |parts: Value| outline(json!([{"role": "user", "content": parts}]));
     for (part, line) in [
-        (
-            json!({"reasoningContent": {"reasoningText": {"text": "hm"}}}),
-            "reasoning(hm)",
-        ),
+        (json!({"reasoningContent": {"reasoningText": {"text": "hm"}}}), "reasoning(hm)"),
         (
             json!({"toolResult": {"toolUseId": "t", "content": [{"json": {"a": 1}}]}}),
             "tool result(JSON({\"a\":1}))",
         ),
-        (
-            json!({"guardContent": {"text": {"text": "words"}}}),
-            "guarded(words)",
-        ),
+        (json!({"guardContent": {"text": {"text": "words"}}}), "guarded(words)"),
         (
             json!({"video": {"format": "mp4", "source": {"s3Location": {"uri": "s3://x/y"}}}}),
             "video()",
@@ -199,10 +167,7 @@ fn parts_of_bedrock_anthropic_and_mistral_are_read() {
             json!({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "words"}]}}),
             "document(words)",
         ),
-        (
-            json!({"type": "document_url", "document_url": "https://a.example/m.pdf"}),
-            "file()",
-        ),
+        (json!({"type": "document_url", "document_url": "https://a.example/m.pdf"}), "file()"),
     ] {
         let lines = said(json!([part]));
         assert_eq!(lines, [format!("user: {line}")], "{part}");
@@ -250,10 +215,7 @@ fn a_call_is_told_once_with_its_result() {
         );
     }
     let twice = outline(json!([call(json!({"a": 2}))]));
-    assert_eq!(
-        twice,
-        ["ai: tool call f({\"a\":2}), tool call f({\"a\":1})"]
-    );
+    assert_eq!(twice, ["ai: tool call f({\"a\":2}), tool call f({\"a\":1})"]);
     let ui = json!([{"id": "m", "role": "assistant", "parts": [
         {"type": "step-start"},
         {"type": "tool-weather", "toolCallId": "u1", "state": "output-available", "input": {"a": 1}, "output": {"b": 2}},
@@ -270,10 +232,7 @@ fn a_call_is_told_once_with_its_result() {
         json!({"role": "tool", "id": "e1", "content": "R"}),
         json!({"role": "tool", "content": "R", "additional_kwargs": {"tool_call_id": "e1"}}),
     ] {
-        assert_eq!(
-            outline(json!([asks, answer])),
-            ["assistant: tool call f({} tool result(R))"]
-        );
+        assert_eq!(outline(json!([asks, answer])), ["assistant: tool call f({} tool result(R))"]);
     }
 }
 
@@ -282,36 +241,16 @@ fn what_people_and_models_say_is_rendered_and_what_tools_say_is_as_it_was() {
     let said =
         |role: &str, content: Value| html(&block(json!([{"role": role, "content": content}])));
     let text = "**bold** ![pixel](https://evil.example/p.png)\n\n| a |\n|---|\n| b |";
-    for content in [
-        json!(text),
-        json!([{"type": "text", "text": text}]),
-        json!([text]),
-    ] {
+    for content in [json!(text), json!([{"type": "text", "text": text}]), json!([text])] {
         let page = said("assistant", content);
-        assert!(
-            page.contains("<strong>bold</strong>") && page.contains("<td>b</td>"),
-            "{page}"
-        );
-        assert!(
-            page.contains(">image: pixel</a>") && !page.contains("src="),
-            "{page}"
-        );
+        assert!(page.contains("<strong>bold</strong>") && page.contains("<td>b</td>"), "{page}");
+        assert!(page.contains(">image: pixel</a>") && !page.contains("src="), "{page}");
     }
     let page = said("tool", json!(text));
-    assert!(
-        page.contains("**bold**") && !page.contains("<table"),
-        "{page}"
-    );
+    assert!(page.contains("**bold**") && !page.contains("<table"), "{page}");
     let page = said("user", json!("a  b\n    c"));
-    assert!(
-        page.contains("<pre dir=\"auto\" tabindex=\"0\">a  b\n    c</pre>"),
-        "{page}"
-    );
-    for blank in [
-        json!(" \n"),
-        json!(""),
-        json!([{"type": "text", "text": " "}]),
-    ] {
+    assert!(page.contains("<pre dir=\"auto\" tabindex=\"0\">a  b\n    c</pre>"), "{page}");
+    for blank in [json!(" \n"), json!(""), json!([{"type": "text", "text": " "}])] {
         let page = said("user", blank);
         assert!(!page.contains("<pre") && page.contains("r-user"), "{page}");
     }
@@ -339,16 +278,10 @@ fn media(value: &Value) -> Vec<String> {
     let payload = Payload::from_value(value.clone());
     let page = html(&block(value.clone()));
     let has_bytes = [PNG, WAV].iter().any(|data| page.contains(&data[10..40]));
-    assert!(
-        !has_bytes && !has_base64(&page) && !page.contains("137,"),
-        "{page}"
-    );
+    assert!(!has_bytes && !has_base64(&page) && !page.contains("137,"), "{page}");
     let found = (0..).map_while(|number| {
         let found = inline_medium(&payload, number)?;
-        assert!(
-            page.contains(&format!("/raw/input/media/{number}\"")),
-            "{page}"
-        );
+        assert!(page.contains(&format!("/raw/input/media/{number}\"")), "{page}");
         assert!(!found.bytes.is_empty());
         Some(found.content_type)
     });
@@ -358,43 +291,22 @@ fn media(value: &Value) -> Vec<String> {
 #[test]
 fn media_are_found_however_they_are_written() {
     let said = |part: Value| json!([{"role": "user", "content": [part]}]);
-    let escaped = PNG
-        .replace('+', "%2B")
-        .replace('/', "%2F")
-        .replace('=', "%3d");
+    let escaped = PNG.replace('+', "%2B").replace('/', "%2F").replace('=', "%3d");
     let bytes = perpend_domain::content::encoded::decoded(PNG);
     let buffer = json!({"type": "Buffer", "data": bytes});
-    let numbered: Map<String, Value> = bytes
-        .iter()
-        .enumerate()
-        .map(|(at, byte)| (at.to_string(), json!(byte)))
-        .collect();
+    let numbered: Map<String, Value> =
+        bytes.iter().enumerate().map(|(at, byte)| (at.to_string(), json!(byte))).collect();
     let numbered = Value::Object(numbered);
     for (part, found) in [
-        (
-            json!(format!("data:image/png;base64,{escaped}")),
-            "image/png",
-        ),
-        (
-            json!(format!("x data:image/png;charset=utf-8;base64, {PNG}")),
-            "image/png",
-        ),
+        (json!(format!("data:image/png;base64,{escaped}")), "image/png"),
+        (json!(format!("x data:image/png;charset=utf-8;base64, {PNG}")), "image/png"),
         (json!({"type": "image", "image": PNG}), "image/png"),
         (json!({"type": "image", "base64": PNG}), "image/png"),
         (json!({"b64_json": PNG}), "image/png"),
-        (
-            json!({"type": "input_audio", "input_audio": WAV}),
-            "audio/wav",
-        ),
-        (
-            json!({"type": "file", "data": buffer, "mediaType": "image/png"}),
-            "image/png",
-        ),
+        (json!({"type": "input_audio", "input_audio": WAV}), "audio/wav"),
+        (json!({"type": "file", "data": buffer, "mediaType": "image/png"}), "image/png"),
         (json!({"type": "image", "image": numbered}), "image/png"),
-        (
-            json!({"type": "image", "image": {"0": 137, "1": 80, "2": 78, "3": 71}}),
-            "image/png",
-        ),
+        (json!({"type": "image", "image": {"0": 137, "1": 80, "2": 78, "3": 71}}), "image/png"),
         (
             json!({"type": "file", "data": {"type": "Buffer", "data": [1, 2, 3]}}),
             "application/octet-stream",
@@ -415,10 +327,7 @@ fn words_and_numbers_that_are_no_media_stay() {
     for (part, shown) in [
         (json!({"type": "image", "image": "cat"}), "cat"),
         (json!({"type": "image", "data": "a".repeat(80)}), "aaaa"),
-        (
-            json!("see data:image/png;base64, which is a head"),
-            "which is a head",
-        ),
+        (json!("see data:image/png;base64, which is a head"), "which is a head"),
         (json!({"0": 1, "1": 2, "2": 3}), "\"2\""),
         (json!({"type": "Buffer", "data": [1, 256]}), "256"),
         (json!({"type": "Buffer", "data": "words"}), "words"),

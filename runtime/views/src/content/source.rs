@@ -31,12 +31,7 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(super) fn new(taken: Taken, at: &'a Addresses) -> Self {
-        Self {
-            taken: Rc::new(taken),
-            at,
-            window: Window::default(),
-            style: Style::Rich,
-        }
+        Self { taken: Rc::new(taken), at, window: Window::default(), style: Style::Rich }
     }
 
     pub(super) fn window(mut self, window: Window) -> Self {
@@ -109,9 +104,8 @@ impl<'a> Source<'a> {
         const NAMED: usize = 6;
         const MAX_NAME: usize = 40;
         let named = members.keys().take(NAMED);
-        let mut names: Vec<String> = named
-            .map(|name| beginning(self.line(name).raw(), MAX_NAME).to_owned())
-            .collect();
+        let mut names: Vec<String> =
+            named.map(|name| beginning(self.line(name).raw(), MAX_NAME).to_owned()).collect();
         if NAMED < members.len() {
             names.push("…".to_owned());
         }
@@ -133,9 +127,7 @@ impl<'a> Source<'a> {
     /// Short members with their names.
     pub(super) fn facts<N: AsRef<str>>(&self, found: Vec<(N, String)>) -> Vec<(Text, Text)> {
         let found = found.into_iter();
-        found
-            .map(|(name, value)| (self.line(name.as_ref()), self.line(&value)))
-            .collect()
+        found.map(|(name, value)| (self.line(name.as_ref()), self.line(&value))).collect()
     }
 
     /// The number of the medium that a text is the token of.
@@ -166,15 +158,11 @@ impl<'a> Source<'a> {
     /// The text with a label in place of each medium.
     fn labelled(&self, text: &str) -> Labelled {
         let mark = self.taken.mark;
-        let mut labelled = Labelled {
-            text: String::with_capacity(text.len()),
-            media: Vec::new(),
-            is_blank: true,
-        };
+        let mut labelled =
+            Labelled { text: String::with_capacity(text.len()), media: Vec::new(), is_blank: true };
         for (at, piece) in text.split(mark).enumerate() {
-            let number = (at % 2 == 1)
-                .then(|| self.number(&format!("{mark}{piece}{mark}")))
-                .flatten();
+            let number =
+                (at % 2 == 1).then(|| self.number(&format!("{mark}{piece}{mark}"))).flatten();
             if let Some(number) = number {
                 labelled.text.push_str(&self.chip(number));
                 labelled.media.push(number);
@@ -190,9 +178,7 @@ impl<'a> Source<'a> {
     pub(super) fn whole(&self, text: &str, style: Style, form: Form) -> Fold {
         let mut fold = self.fold(text, style);
         if let Some(cut) = &mut fold.cut {
-            let next = cut
-                .next
-                .map(|next| format!("&as={}&from={next}", form.name()));
+            let next = cut.next.map(|next| format!("&as={}&from={next}", form.name()));
             cut.more = next.map(|next| self.at.page(&next));
             cut.is_next = true;
         }
@@ -254,10 +240,7 @@ impl<'a> Source<'a> {
     pub(super) fn described(&self, value: &Value, is_medium: bool) -> Option<Described> {
         let mut leaves = Leaves::default();
         leaves.walk(value, "", 0);
-        let own = leaves
-            .list
-            .iter()
-            .position(|(_, leaf)| self.number(leaf).is_some());
+        let own = leaves.list.iter().position(|(_, leaf)| self.number(leaf).is_some());
         let at = own.or_else(|| {
             let mut list = leaves.list.iter();
             let is_file = |name: &str| matches!(name, "file_id" | "fileId");
@@ -279,18 +262,10 @@ impl<'a> Source<'a> {
         };
         leaves.list.retain(|(name, leaf)| !said(name, leaf));
         let names = ["filename", "file_name", "fileName", "name"];
-        if let Some(at) = leaves
-            .list
-            .iter()
-            .position(|(name, _)| names.contains(&name.as_str()))
-        {
+        if let Some(at) = leaves.list.iter().position(|(name, _)| names.contains(&name.as_str())) {
             media.name = Some(self.line(&leaves.list.remove(at).1));
         }
-        Some(Described {
-            media,
-            facts: leaves.list,
-            is_whole: leaves.is_whole,
-        })
+        Some(Described { media, facts: leaves.list, is_whole: leaves.is_whole })
     }
 
     /// A fold that holds a medium and nothing else.
@@ -322,9 +297,7 @@ pub(crate) fn without_media(text: &str) -> String {
     let taken = inline::take(&mut value);
     match value {
         Value::String(text) if !taken.found.is_empty() => {
-            Source::new(taken, &Addresses::default())
-                .labelled(&text)
-                .text
+            Source::new(taken, &Addresses::default()).labelled(&text).text
         }
         _ => text.to_owned(),
     }
@@ -405,10 +378,7 @@ impl Leaves {
     }
 
     fn find(&self, names: &[&str]) -> Option<String> {
-        let found = self
-            .list
-            .iter()
-            .find(|(name, _)| names.contains(&name.as_str()));
+        let found = self.list.iter().find(|(name, _)| names.contains(&name.as_str()));
         found.map(|(_, leaf)| leaf.clone())
     }
 }

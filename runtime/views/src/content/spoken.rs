@@ -51,10 +51,7 @@ pub(crate) struct Told {
 impl Spoken {
     /// Of a step that asks no model, or that says too much to be taken apart.
     pub(crate) fn unread(is_large: bool) -> Self {
-        Self {
-            is_large,
-            ..Self::default()
-        }
+        Self { is_large, ..Self::default() }
     }
 
     /// Of a step that ran a tool: the id of its call where the step says it, its name, its arguments and its result.
@@ -67,10 +64,7 @@ impl Spoken {
         if is_too_large(arguments.0) || is_too_large(result.0) {
             return Self::unread(true);
         }
-        Self {
-            ran: Some(ToolStep::new(call, arguments, result, link)),
-            ..Self::default()
-        }
+        Self { ran: Some(ToolStep::new(call, arguments, result, link)), ..Self::default() }
     }
 
     pub(crate) fn new(
@@ -88,22 +82,13 @@ impl Spoken {
         // From the end: what was said first is what calls before this one had, and not shown again.
         let mut n_left = CALL_BYTES;
         for (number, message) in all.iter_mut().enumerate().rev() {
-            let at = if number < n_asked {
-                asked.1
-            } else {
-                answered.1
-            };
+            let at = if number < n_asked { asked.1 } else { answered.1 };
             message.cut(n_left, &at.page("&as=conversation"));
             n_left = n_left.saturating_sub(message.weight());
         }
         let answered = all.split_off(n_asked);
         let asked = all;
-        Self {
-            asked,
-            answered,
-            keys,
-            ..Self::default()
-        }
+        Self { asked, answered, keys, ..Self::default() }
     }
 
     /// Of a call that others are compared with, and of which nothing is shown.
@@ -113,10 +98,7 @@ impl Spoken {
         }
         let nowhere = Addresses::default();
         let of = |value, role| keys(&messages((value, &nowhere), role, 0));
-        Self {
-            keys: [of(asked, "input"), of(answered, "assistant")],
-            ..Self::default()
-        }
+        Self { keys: [of(asked, "input"), of(answered, "assistant")], ..Self::default() }
     }
 }
 
@@ -134,10 +116,7 @@ fn messages(
         return Vec::new();
     };
     let mut value = read(payload);
-    let source = Source::new(inline::take(&mut value), at).window(Window {
-        from: 0,
-        n: n_bytes,
-    });
+    let source = Source::new(inline::take(&mut value), at).window(Window { from: 0, n: n_bytes });
     unify(&mut value);
     let Some(located) = locate::locate(&value) else {
         return vec![Message::said(&source, role, &value)];
@@ -192,22 +171,17 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
     });
     let goes_on: Vec<bool> = goes_on.collect();
     let steps = calls.iter_mut().enumerate();
-    let steps: Vec<(usize, ToolStep)> = steps
-        .filter_map(|(at, call)| Some((at, call.ran.take()?)))
-        .collect();
-    let earlier = calls
-        .iter()
-        .take(n_before)
-        .enumerate()
-        .flat_map(|(at, call)| {
-            let parts = call.answered.iter().flat_map(|message| &message.parts);
-            let calls = parts.filter(|part| part.is_call());
-            calls.map(move |part| EarlierCall {
-                at,
-                key: part.key().map(ToOwned::to_owned),
-                name: part.name.clone(),
-            })
-        });
+    let steps: Vec<(usize, ToolStep)> =
+        steps.filter_map(|(at, call)| Some((at, call.ran.take()?))).collect();
+    let earlier = calls.iter().take(n_before).enumerate().flat_map(|(at, call)| {
+        let parts = call.answered.iter().flat_map(|message| &message.parts);
+        let calls = parts.filter(|part| part.is_call());
+        calls.map(move |part| EarlierCall {
+            at,
+            key: part.key().map(ToOwned::to_owned),
+            name: part.name.clone(),
+        })
+    });
     let earlier: Vec<EarlierCall> = earlier.collect();
     let mut all = Vec::new();
     for (at, call) in calls.into_iter().enumerate().skip(n_before) {
@@ -220,10 +194,7 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
             ..message
         }));
         let answered = call.answered.into_iter();
-        all.extend(answered.map(|message| Message {
-            place: 2 * at + 1,
-            ..message
-        }));
+        all.extend(answered.map(|message| Message { place: 2 * at + 1, ..message }));
     }
     let joined = ran::join(&mut all, earlier, steps, (n_before, &goes_on));
     pairs::pair(&mut all);
@@ -245,15 +216,11 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
     places
         .map(|at| {
             let same = same[at].take();
-            let runs = same
-                .as_ref()
-                .map_or_else(Vec::new, |same| same.which.runs());
+            let runs = same.as_ref().map_or_else(Vec::new, |same| same.which.runs());
             let runs = [None].into_iter().chain(runs.into_iter().map(Some));
             let asked = runs.enumerate();
             Told {
-                asked: asked
-                    .map(|(run, which)| (which, block(2 * at, run)))
-                    .collect(),
+                asked: asked.map(|(run, which)| (which, block(2 * at, run))).collect(),
                 answer: block(2 * at + 1, 0),
                 is_joined: joined.contains(&at),
                 same,
@@ -344,10 +311,7 @@ mod tests {
         let message = |role: &str, text: &str| json!({ "role": role, "content": text });
         let task = message("user", "task");
         let calls = vec![
-            call(
-                json!([message("system", "a"), task, message("user", "b")]),
-                json!("ok"),
-            ),
+            call(json!([message("system", "a"), task, message("user", "b")]), json!("ok")),
             call(json!([message("system", "sub"), task, task]), json!("ok")),
         ];
         let told = told(&[], calls, 0);
@@ -371,15 +335,8 @@ mod tests {
         );
         let [first, second] = <[Told; 2]>::try_from(told(&[], vec![first, second], 0)).unwrap();
         assert_eq!(same(&first), None);
-        assert_eq!(
-            new(&first),
-            ["system: Be kind.", "user: What is the weather?"]
-        );
-        assert!(
-            said(&first.answer)[0].ends_with("→ Rain."),
-            "{:?}",
-            said(&first.answer)
-        );
+        assert_eq!(new(&first), ["system: Be kind.", "user: What is the weather?"]);
+        assert!(said(&first.answer)[0].ends_with("→ Rain."), "{:?}", said(&first.answer));
         assert_eq!(same(&second), Some((3, 0)));
         assert_eq!(new(&second), Vec::<String>::new());
         assert_eq!(said(&second.answer), ["assistant: Take an umbrella."]);
@@ -415,15 +372,9 @@ mod tests {
                 json!({ "role": "user", "name": "Alice", "content": "yes" }),
                 json!({ "role": "user", "name": "Bob", "content": "yes" }),
             ),
-            (
-                said(json!(format!("{long}a"))),
-                said(json!(format!("{long}b"))),
-            ),
+            (said(json!(format!("{long}a"))), said(json!(format!("{long}b")))),
             (said(picture("AAAA")), said(picture("BBBB"))),
-            (
-                said(json!("yes")),
-                json!({ "role": "system", "content": "yes" }),
-            ),
+            (said(json!("yes")), json!({ "role": "system", "content": "yes" })),
         ] {
             // What a call is about is not compared, unless the whole input is the same.
             let asked = |first: &Value| json!([first, said(json!("last"))]);
@@ -454,9 +405,7 @@ mod tests {
             call(json!("And then?"), json!("ok")),
         ];
         let same = repeated(turns.iter()).into_iter();
-        let same: Vec<_> = same
-            .map(|same| same.map(|same| (same.which.n(), same.call)))
-            .collect();
+        let same: Vec<_> = same.map(|same| same.map(|same| (same.which.n(), same.call))).collect();
         assert_eq!(same, [None, None, Some((2, 1)), None, None]);
     }
 
@@ -506,10 +455,7 @@ mod tests {
         let plan = json!({ "role": "assistant", "content": "First this." });
         let next = json!({ "role": "user", "content": "Done." });
         let history = Payload::from_value(json!([rules, task]));
-        let history = [Spoken::compared(
-            Some(&history),
-            Some(&Payload::from_value(plan.clone())),
-        )];
+        let history = [Spoken::compared(Some(&history), Some(&Payload::from_value(plan.clone())))];
         let calls = vec![
             call(json!("other"), json!("ok")),
             call(json!([rules, task, plan, next]), json!("ok")),

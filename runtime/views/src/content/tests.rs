@@ -250,10 +250,7 @@ fn gemini_and_bedrock() {
     ]));
     assert_eq!(
         lines,
-        [
-            "user: hi, image()",
-            "assistant: tool call f({\"a\":1} tool result!(JSON({\"r\":1})))",
-        ]
+        ["user: hi, image()", "assistant: tool call f({\"a\":1} tool result!(JSON({\"r\":1})))",]
     );
 }
 
@@ -269,11 +266,7 @@ fn langchain() {
     ]}));
     assert_eq!(
         lines,
-        [
-            "human: hi",
-            "system: bebrief",
-            "ai: tool call f({\"a\":1} tool result! f(12 +))",
-        ]
+        ["human: hi", "system: bebrief", "ai: tool call f({\"a\":1} tool result! f(12 +))",]
     );
     let generations = json!({"generations": [[{"text": "a", "message": {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessage"], "kwargs": {"content": "a"}}}]]});
     assert_eq!(outline(generations), ["ai: a +"]);
@@ -304,10 +297,7 @@ fn vercel_openinference_and_litellm() {
     ]));
     assert_eq!(
         lines,
-        [
-            "user: image(), image()",
-            "assistant: tool call f({\"a\":1} tool result! f(12))",
-        ]
+        ["user: image(), image()", "assistant: tool call f({\"a\":1} tool result! f(12))",]
     );
     assert_eq!(
         outline(json!({"system": "be brief", "prompt": "hi"})),
@@ -381,19 +371,12 @@ fn long_values_are_folded_and_huge_ones_cut() {
     assert_eq!(fold.size, "1.9 MB");
     assert_eq!(fold.cut.unwrap().shown, "64 KB of 1.9 MB");
     let chat = chat(json!(vec![json!({"role": "user", "content": "a"}); 100]));
-    assert_eq!(
-        (chat.first.len(), chat.middle.len(), chat.last.len()),
-        (2, 86, 12)
-    );
+    assert_eq!((chat.first.len(), chat.middle.len(), chat.last.len()), (2, 86, 12));
 }
 
 /// What is shown of a text from a byte on, and where the rest begins.
 fn part(text: &str, from: usize) -> (String, Option<usize>) {
-    let asked = Asked {
-        form: Some(Form::Raw),
-        from,
-        ..Asked::default()
-    };
+    let asked = Asked { form: Some(Form::Raw), from, ..Asked::default() };
     let payload = Payload::Text(text.to_owned());
     match super::Shown::of(Some(&payload), &asked, &addresses()).block {
         Block::Plain(fold) => (fold.body.to_string(), fold.cut.and_then(|cut| cut.next)),
@@ -424,10 +407,7 @@ fn a_long_conversation_is_its_start_and_its_end_and_the_rest_is_asked_for() {
         .collect();
     let payload = Payload::from_value(json!(messages));
     let window = |from: usize| {
-        let asked = Asked {
-            from,
-            ..Asked::default()
-        };
+        let asked = Asked { from, ..Asked::default() };
         match super::Shown::of(Some(&payload), &asked, &addresses()).block {
             Block::Chat(chat) => *chat,
             _ => panic!("not a conversation"),

@@ -60,13 +60,8 @@ pub(crate) struct Tool {
 impl Tools {
     /// The tools in a list or an object of one of the common APIs; none when it is neither.
     pub(super) fn of(source: &Source<'_>, value: &Value, called: &HashSet<&str>) -> Option<Self> {
-        let mut reading = Reading {
-            source,
-            called,
-            list: Vec::new(),
-            n_left: MAX_BYTES,
-            n_more: 0,
-        };
+        let mut reading =
+            Reading { source, called, list: Vec::new(), n_left: MAX_BYTES, n_more: 0 };
         for tool in definitions(value.clone()) {
             reading.push(tool_name(&tool).unwrap_or("tool"), &tool);
         }
@@ -82,11 +77,7 @@ impl Tools {
     pub(crate) fn title(&self) -> String {
         let n = self.list.len() + self.rest.as_ref().map_or(0, |(n, _)| *n);
         let tools = if n == 1 { "tool" } else { "tools" };
-        format!(
-            "{} {tools} offered, {} called",
-            count(n as u64),
-            count(self.n_called as u64)
-        )
+        format!("{} {tools} offered, {} called", count(n as u64), count(self.n_called as u64))
     }
 }
 
@@ -104,10 +95,6 @@ pub(crate) fn called_tools(known: &[String], values: [Option<&Payload>; 2]) -> V
 
 impl Tool {
     fn new(source: &Source<'_>, name: &str, tool: &Value, called: &HashSet<&str>) -> Self {
-        Self {
-            name: source.line(name),
-            is_called: called.contains(name),
-            body: source.json(tool),
-        }
+        Self { name: source.line(name), is_called: called.contains(name), body: source.json(tool) }
     }
 }

@@ -130,11 +130,7 @@ impl Tree {
             let said = format!("The address begins behind the end: there are {n} here.");
             (said, at.at(&own_path).page("&as=tree"))
         });
-        Self {
-            items,
-            media: None,
-            behind,
-        }
+        Self { items, media: None, behind }
     }
 }
 
@@ -147,10 +143,7 @@ fn span((from, to): (usize, usize), n: usize) -> String {
 }
 
 fn more((from, to): (usize, usize), n: usize, at: &Addresses) -> Twig {
-    Twig::More(
-        span((from, to), n),
-        Some(at.page(&format!("&as=tree&from={to}"))),
-    )
+    Twig::More(span((from, to), n), Some(at.page(&format!("&as=tree&from={to}"))))
 }
 
 /// The nodes in one, as many as are wanted.
@@ -172,11 +165,7 @@ fn below(
         let path = path.filter(|path| without_media(path) == *path);
         if let Some(path) = &path {
             let at = at.at(path);
-            let form = if node.holds_others() {
-                "&as=tree"
-            } else {
-                "&as=text"
-            };
+            let form = if node.holds_others() { "&as=tree" } else { "&as=text" };
             line.page = Some(at.page(form));
         }
         line.filter = filter.and_then(|base| filtering(base, &step, &node));
@@ -360,19 +349,14 @@ mod tests {
             long.as_str(),
         ];
         assert_eq!(sketch(&tree), expected);
-        let Twig::Closed(line) = tree.items.last().unwrap() else {
-            panic!()
-        };
+        let Twig::Closed(line) = tree.items.last().unwrap() else { panic!() };
         let page = "/project/p/value?trace=t&part=input&path=%24%5B%27e%27%5D&as=text";
         assert_eq!(line.page.as_deref(), Some(page));
     }
 
     #[test]
     fn levels_are_opened_as_asked() {
-        let tree = tree(
-            &Payload::from_value(json!({"a": {"b": {"c": 1}}})),
-            (0, Some(2)),
-        );
+        let tree = tree(&Payload::from_value(json!({"a": {"b": {"c": 1}}})), (0, Some(2)));
         assert_eq!(sketch(&tree), ["-a object ", " +b object "]);
     }
 
@@ -385,23 +369,17 @@ mod tests {
         assert_eq!(lines[199..], [" … 198 of 500", " last number 1"]);
         let value = Payload::from_value(json!(list));
         let further = tree(&value, (200, None));
-        let Some(Twig::More(shown, Some(next))) = further.items.last() else {
-            panic!()
-        };
+        let Some(Twig::More(shown, Some(next))) = further.items.last() else { panic!() };
         assert_eq!(shown, "201–400 of 500");
         assert!(next.ends_with("&as=tree&from=400"), "{next}");
     }
 
     #[test]
     fn a_million_members_and_ten_thousand_levels_do_not_hurt() {
-        let members: Vec<String> = (0..1_000_000)
-            .map(|n| format!("\"key number {n}\":{n}"))
-            .collect();
+        let members: Vec<String> =
+            (0..1_000_000).map(|n| format!("\"key number {n}\":{n}")).collect();
         let tree_of = |json: String| tree(&Payload::Json(json), (0, None));
-        assert_eq!(
-            tree_of(format!("{{{}}}", members.join(","))).items.len(),
-            201
-        );
+        assert_eq!(tree_of(format!("{{{}}}", members.join(","))).items.len(), 201);
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         assert_eq!(tree_of(deep).items.len(), 2 * (LEVELS - 1) + 1);
     }
@@ -413,13 +391,9 @@ mod tests {
         let mut value = json!({"picture": data});
         value[&name] = json!({"x": 1});
         let tree = tree(&Payload::from_value(value), (0, None));
-        let Twig::Leaf(line) = &tree.items[0] else {
-            panic!()
-        };
+        let Twig::Leaf(line) = &tree.items[0] else { panic!() };
         assert!(line.value.raw().starts_with("[image/png"), "{}", line.value);
-        let Twig::Open(line) = &tree.items[1] else {
-            panic!()
-        };
+        let Twig::Open(line) = &tree.items[1] else { panic!() };
         assert!(line.page.is_none() && line.key.raw().len() < 300);
     }
 
@@ -442,13 +416,7 @@ mod tests {
         let payload = Payload::from_value(json!({"tier": "gold", "n": 5, "more": {"x": 1}}));
         let of = |observation, part| {
             let at = Addresses::new("/project/p", "t", observation, part);
-            let tree = Tree::of(
-                &Node::of(&payload),
-                &NodePath::default(),
-                &at,
-                (0, None),
-                None,
-            );
+            let tree = Tree::of(&Node::of(&payload), &NodePath::default(), &at, (0, None), None);
             let lines = tree.items.iter().filter_map(|item| match item {
                 Twig::Leaf(line) => line.filter.clone(),
                 _ => None,

@@ -101,11 +101,7 @@ impl Diff {
             return;
         }
         let texts = [comparable(a), comparable(b)];
-        let longest = texts
-            .iter()
-            .map(|text| text.len())
-            .max()
-            .unwrap_or_default();
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or_default();
         if texts[0] == texts[1] {
             let note =
                 "The same characters, recorded as a text on one side and as JSON on the other.";
@@ -125,10 +121,7 @@ impl Diff {
             self.by_path(&a, &b, choice, room);
             return;
         }
-        let rules = Rules {
-            ignores_space: choice.ignores_space,
-            with_words: is_whole,
-        };
+        let rules = Rules { ignores_space: choice.ignores_space, with_words: is_whole };
         let laid_out = texts.each_ref().map(|text| laid_out(text, is_whole));
         let lines = laid_out.each_ref().map(|text| split(text));
         if lines.iter().any(|lines| MAX_LINES < lines.len()) {
@@ -137,8 +130,7 @@ impl Diff {
         }
         if !is_whole {
             let limit = size(MAX_WHOLE as u64);
-            self.notes
-                .push(format!("A value above {limit} is compared by lines only."));
+            self.notes.push(format!("A value above {limit} is compared by lines only."));
         }
         let parts = lines::compare(&lines[0], &lines[1], rules);
         self.by_lines(&parts, room);
@@ -176,12 +168,7 @@ impl Diff {
     }
 
     fn by_path(&mut self, a: &Node<'_>, b: &Node<'_>, choice: DiffChoice, room: usize) {
-        let mut walk = Walk {
-            choice,
-            room: Room::new(room),
-            parts: Vec::new(),
-            n: [0; 4],
-        };
+        let mut walk = Walk { choice, room: Room::new(room), parts: Vec::new(), n: [0; 4] };
         let delta = json::compare(a, b);
         walk.value(&delta, [a, b], ["$".to_owned(), "$".to_owned()]);
         let [added, removed, changed, moved] = walk.n;
@@ -210,10 +197,7 @@ impl Diff {
     fn one_sided(&mut self, text: &str, is_a: bool, room: usize) {
         let laid_out = laid_out(text, text.len() <= MAX_WHOLE);
         let plain = |text| {
-            let piece = lines::Piece {
-                text,
-                is_marked: false,
-            };
+            let piece = lines::Piece { text, is_marked: false };
             vec![piece]
         };
         let lines = split(&laid_out).into_iter().take(MAX_LINES).map(plain);
@@ -231,9 +215,7 @@ impl Diff {
 /// A text as it is read by lines: JSON with one member on each.
 fn laid_out(text: &str, is_whole: bool) -> Cow<'_, str> {
     let is_json = text.trim_start().starts_with(['{', '[']);
-    let node = (is_json && is_whole)
-        .then(|| Node::read(text, false))
-        .flatten();
+    let node = (is_json && is_whole).then(|| Node::read(text, false)).flatten();
     match node {
         Some(node) => Cow::Owned(node.lines()),
         None if is_json => Cow::Owned(json::flat_lines(text).join("\n")),
@@ -349,10 +331,7 @@ impl Walk {
     }
 
     fn lines(&mut self, [a, b]: [Vec<&str>; 2]) {
-        let rules = Rules {
-            ignores_space: self.choice.ignores_space,
-            with_words: true,
-        };
+        let rules = Rules { ignores_space: self.choice.ignores_space, with_words: true };
         let parts = lines::compare(&a, &b, rules);
         self.room.push_parts(&mut self.parts, &parts);
     }

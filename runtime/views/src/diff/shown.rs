@@ -86,11 +86,7 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) const fn new(bytes: usize) -> Self {
-        Self {
-            left: bytes,
-            whole: bytes,
-            n_left_out: 0,
-        }
+        Self { left: bytes, whole: bytes, n_left_out: 0 }
     }
 
     /// Takes so many bytes, or counts what they would have shown as left out.
@@ -206,10 +202,7 @@ fn bits(line: &Line<'_>) -> (Vec<Bit>, usize) {
     let mut bytes = 0;
     for (at, piece) in line.iter().enumerate() {
         if at == MAX_PIECES {
-            let rest: usize = line[at..]
-                .iter()
-                .map(|piece| piece.text.chars().count())
-                .sum();
+            let rest: usize = line[at..].iter().map(|piece| piece.text.chars().count()).sum();
             bits.push(Bit::Cut(format!("{} more characters", count(rest as u64))));
             break;
         }
@@ -222,22 +215,11 @@ fn bits(line: &Line<'_>) -> (Vec<Bit>, usize) {
             });
         };
         if has_marks && !piece.is_marked && 3 * AROUND < n {
-            let first = if at == 0 {
-                ""
-            } else {
-                cut(piece.text, AROUND).0
-            };
-            let last = if at + 1 == line.len() {
-                ""
-            } else {
-                tail(piece.text, AROUND)
-            };
+            let first = if at == 0 { "" } else { cut(piece.text, AROUND).0 };
+            let last = if at + 1 == line.len() { "" } else { tail(piece.text, AROUND) };
             let left_out = n - first.chars().count() - last.chars().count();
             text(first, false);
-            bits.push(Bit::Cut(format!(
-                "{} equal characters",
-                count(left_out as u64)
-            )));
+            bits.push(Bit::Cut(format!("{} equal characters", count(left_out as u64))));
             bytes += last.len();
             bits.push(Bit::Plain(Text::lines(last)));
             continue;
@@ -245,10 +227,7 @@ fn bits(line: &Line<'_>) -> (Vec<Bit>, usize) {
         let (first, left_out) = cut(piece.text, MAX_PIECE);
         text(first, piece.is_marked);
         if 0 < left_out {
-            bits.push(Bit::Cut(format!(
-                "{} more characters",
-                count(left_out as u64)
-            )));
+            bits.push(Bit::Cut(format!("{} more characters", count(left_out as u64))));
         }
     }
     (bits, bytes)

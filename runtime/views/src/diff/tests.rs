@@ -24,9 +24,7 @@ fn told(diff: &Diff) -> String {
     let mut told = String::new();
     for part in &diff.parts {
         match part {
-            Shown::Path {
-                word, path, other, ..
-            } => {
+            Shown::Path { word, path, other, .. } => {
                 told.push_str(&format!("@ {word} {}", path.raw()));
                 if let Some(other) = other {
                     told.push_str(&format!(" > {}", other.raw()));
@@ -36,12 +34,8 @@ fn told(diff: &Diff) -> String {
             Shown::Equal(line) => told.push_str(&format!("  {}\n", line.raw())),
             Shown::Fold { n, .. } => told.push_str(&format!("~ {n}\n")),
             Shown::Changed(hunk) => {
-                hunk.a
-                    .iter()
-                    .for_each(|line| told.push_str(&format!("- {}\n", plain(line))));
-                hunk.b
-                    .iter()
-                    .for_each(|line| told.push_str(&format!("+ {}\n", plain(line))));
+                hunk.a.iter().for_each(|line| told.push_str(&format!("- {}\n", plain(line))));
+                hunk.b.iter().for_each(|line| told.push_str(&format!("+ {}\n", plain(line))));
             }
         }
     }
@@ -86,11 +80,7 @@ fn documents_are_compared_by_path_whatever_the_order_of_their_members() {
     assert_eq!(of_json(a, b), expected);
     let (a, b) = (json!({"a": 1, "b": [2]}), json!({"b": [2], "a": 1}));
     let diff = of(&Payload::from_value(a), &Payload::from_value(b));
-    assert!(
-        diff.is_same() && diff.notes[0].contains("order"),
-        "{:?}",
-        diff.notes
-    );
+    assert!(diff.is_same() && diff.notes[0].contains("order"), "{:?}", diff.notes);
 }
 
 #[test]
@@ -103,10 +93,7 @@ fn texts_that_look_alike_and_are_composed_differently_say_so() {
 #[test]
 fn numbers_are_compared_to_their_last_digit() {
     let document = |n: &str| Payload::Json(format!("{{\"n\":{n}}}"));
-    let diff = of(
-        &document("12345678901234567890123"),
-        &document("12345678901234567890124"),
-    );
+    let diff = of(&document("12345678901234567890123"), &document("12345678901234567890124"));
     assert!(!diff.is_same(), "{:?}", diff.parts);
 }
 
@@ -123,17 +110,10 @@ fn prints_of_values_are_equal_where_their_difference_says_that_they_are_the_same
         Some(text("")),
         None,
     ];
-    for (a, b) in values
-        .iter()
-        .flat_map(|a| values.iter().map(move |b| (a, b)))
-    {
+    for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
         let [a, b] = [a, b].map(Option::as_ref);
         let diff = Diff::new(a, b, DiffChoice::default(), 100);
-        assert_eq!(
-            value_print(a) == value_print(b),
-            diff.is_same(),
-            "{a:?} {b:?}"
-        );
+        assert_eq!(value_print(a) == value_print(b), diff.is_same(), "{a:?} {b:?}");
     }
 }
 
@@ -152,14 +132,8 @@ fn the_same_value_is_no_difference_and_a_missing_one_is_said() {
 
 #[test]
 fn white_space_makes_no_difference_where_that_is_chosen() {
-    let choice = DiffChoice {
-        ignores_space: true,
-        ..DiffChoice::default()
-    };
-    for (a, b) in [
-        ("a  b\n c", "a b\nc"),
-        ("{\"k\":\"a  b\"}", "{\"k\": \"a b\"}"),
-    ] {
+    let choice = DiffChoice { ignores_space: true, ..DiffChoice::default() };
+    for (a, b) in [("a  b\n c", "a b\nc"), ("{\"k\":\"a  b\"}", "{\"k\": \"a b\"}")] {
         let (a, b) = (text(a), text(b));
         assert!(!of(&a, &b).is_same());
         assert!(Diff::new(Some(&a), Some(&b), choice, 1_000).is_same());
@@ -173,17 +147,11 @@ fn above_a_megabyte_lines_alone_are_compared_and_that_is_said() {
     let changed = items.join(",").replace("item 60000\"", "other\"");
     let b = Payload::Json(format!("[{changed}]"));
     let a_few = Payload::Json(format!("[{}]", items[..90_000].join(",")));
-    let b_few = Payload::Json(format!(
-        "[{}]",
-        items[..90_000].join(",").replace("item 777\"", "other\"")
-    ));
+    let b_few =
+        Payload::Json(format!("[{}]", items[..90_000].join(",").replace("item 777\"", "other\"")));
     let diff = of(&a_few, &b_few);
     assert!(diff.notes[0].contains("by lines only"), "{:?}", diff.notes);
-    assert!(
-        told(&diff).contains("- \"item 777\",\n+ \"other\",\n"),
-        "{}",
-        told(&diff)
-    );
+    assert!(told(&diff).contains("- \"item 777\",\n+ \"other\",\n"), "{}", told(&diff));
     // So many lines are not compared at all.
     let diff = of(&a, &b);
     assert_eq!(diff.said, Said::TooLarge);
@@ -197,10 +165,7 @@ fn a_medium_is_compared_by_its_bytes_and_never_shown_as_text() {
     let (a, b) = (picture(&"AAAA".repeat(50)), picture(&"AAAB".repeat(50)));
     assert!(of(&a, &a.clone()).is_same());
     let shown = told(&of(&a, &b));
-    assert!(
-        shown.contains("[image/png, 150 bytes") || shown.contains("image/png"),
-        "{shown}"
-    );
+    assert!(shown.contains("[image/png, 150 bytes") || shown.contains("image/png"), "{shown}");
     assert!(!shown.contains("AAAA") && !of(&a, &b).is_same(), "{shown}");
 }
 
@@ -210,9 +175,7 @@ fn hostile_values_take_bounded_time_and_room() {
     let mirrored: String = (0..30_000).map(|n| format!("{}\n", n % 7)).collect();
     let other: String = (0..30_000).map(|n| format!("{}\n", n % 11)).collect();
     let wide = |n: u32| {
-        let members: Vec<String> = (0..40_000)
-            .map(|at| format!("\"k{}\":{n}", at * n))
-            .collect();
+        let members: Vec<String> = (0..40_000).map(|at| format!("\"k{}\":{n}", at * n)).collect();
         format!("{{{}}}", members.join(","))
     };
     for (a, b) in [
@@ -223,12 +186,7 @@ fn hostile_values_take_bounded_time_and_room() {
         ("x".repeat(900_000), "y".repeat(900_000)),
         ("{\"a\":".to_owned(), "[".repeat(900_000)),
     ] {
-        let diff = Diff::new(
-            Some(&text(&a)),
-            Some(&text(&b)),
-            DiffChoice::default(),
-            24 << 10,
-        );
+        let diff = Diff::new(Some(&text(&a)), Some(&text(&b)), DiffChoice::default(), 24 << 10);
         assert!(!diff.is_same());
         assert!(told(&diff).len() < 100 << 10, "{}", told(&diff).len());
     }

@@ -31,10 +31,7 @@ pub fn extent(text: &str, at: usize) -> Extent {
 #[must_use]
 pub fn behind_spaces(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
-    at + rest
-        .iter()
-        .take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
-        .count()
+    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count()
 }
 
 /// The byte behind a string whose opening quote is here.

@@ -40,11 +40,7 @@ pub fn exact_duration(micros: i64) -> String {
     let (whole, rest) = (micros / 1_000_000, micros % 1_000_000);
     let seconds = format!("{}.{rest:06}", whole % 60);
     let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
-    let larger = [
-        (whole / 86_400, "d"),
-        (whole / 3_600 % 24, "h"),
-        (whole / 60 % 60, "min"),
-    ];
+    let larger = [(whole / 86_400, "d"), (whole / 3_600 % 24, "h"), (whole / 60 % 60, "min")];
     let larger = larger.iter().filter(|(n, _)| 0 < *n);
     let mut parts: Vec<String> = larger.map(|(n, unit)| format!("{n} {unit}")).collect();
     if seconds != "0" || parts.is_empty() {
@@ -157,9 +153,7 @@ pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> St
     match (decimals(sum), most) {
         (Some(own), Some(most)) if own < most => {
             let point = (own == 0).then_some(POINT).into_iter();
-            point
-                .chain(std::iter::repeat_n(DIGIT, most - own))
-                .collect()
+            point.chain(std::iter::repeat_n(DIGIT, most - own)).collect()
         }
         _ => String::new(),
     }
@@ -170,11 +164,7 @@ pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> St
 fn rounded(amount: f64, places: usize) -> String {
     let text = amount.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let kept: String = fraction
-        .chars()
-        .chain(std::iter::repeat('0'))
-        .take(places)
-        .collect();
+    let kept: String = fraction.chars().chain(std::iter::repeat('0')).take(places).collect();
     let rest = fraction.get(places..).unwrap_or_default();
     let mut digits: Vec<u8> = whole.bytes().chain(kept.bytes()).collect();
     let is_odd = digits.last().is_some_and(|digit| digit % 2 == 1);
@@ -357,36 +347,16 @@ mod tests {
 
     #[test]
     fn spans_are_read_as_they_are_written() {
-        for micros in [
-            0,
-            250,
-            850_000,
-            60_000_000,
-            70_000_000,
-            9_000_500_000,
-            93_784_000_000,
-        ] {
+        for micros in [0, 250, 850_000, 60_000_000, 70_000_000, 9_000_500_000, 93_784_000_000] {
             let ms = micros as f64 / 1e3;
             let read = read_duration(&exact_duration(micros));
-            assert!(
-                read.is_some_and(|read| (read - ms).abs() < 1e-6),
-                "{micros}"
-            );
+            assert!(read.is_some_and(|read| (read - ms).abs() < 1e-6), "{micros}");
         }
-        let read = [
-            "300",
-            "1.5 s",
-            "2min",
-            "3 min 01 s",
-            "12 µs",
-            " 1 h 05 min ",
-        ]
-        .map(read_duration);
+        let read =
+            ["300", "1.5 s", "2min", "3 min 01 s", "12 µs", " 1 h 05 min "].map(read_duration);
         let ms = [300.0, 1_500.0, 120_000.0, 181_000.0, 0.012, 3_900_000.0];
         assert_eq!(read, ms.map(Some));
-        for odd in [
-            "", "foo", "-1", "-1 s", "inf", "NaN", "1 hour", "s", "1 s 2", "1..5 s",
-        ] {
+        for odd in ["", "foo", "-1", "-1 s", "inf", "NaN", "1 hour", "s", "1 s 2", "1..5 s"] {
             assert_eq!(read_duration(odd), None, "{odd}");
         }
     }
@@ -395,33 +365,14 @@ mod tests {
     fn the_ends_of_an_interval_have_the_decimals_of_its_mean() {
         let shown = [0.3023, 1.0, -0.001, -0.3].map(|end| like(end, 0.66));
         assert_eq!(shown, ["0.30", "1.00", "0.00", "-0.30"]);
-        assert_eq!(
-            [like(0.0314, 0.0314), like(0.0, 0.0314)],
-            ["0.0314", "0.0000"]
-        );
-        assert_eq!(
-            [like(5_000.5, 5_000.5), like(2e-5, 1e-5)],
-            ["5000.5", "2e-5"]
-        );
+        assert_eq!([like(0.0314, 0.0314), like(0.0, 0.0314)], ["0.0314", "0.0000"]);
+        assert_eq!([like(5_000.5, 5_000.5), like(2e-5, 1e-5)], ["5000.5", "2e-5"]);
     }
 
     #[test]
     fn a_number_does_not_read_as_a_rounder_one_that_it_is_not() {
-        let shown = [
-            0.999_999_99,
-            0.499_999_999,
-            99.999_999_9,
-            0.199_99,
-            -0.999_99,
-        ]
-        .map(number);
-        let wanted = [
-            "0.99999999",
-            "0.499999999",
-            "99.9999999",
-            "0.19999",
-            "-0.99999",
-        ];
+        let shown = [0.999_999_99, 0.499_999_999, 99.999_999_9, 0.199_99, -0.999_99].map(number);
+        let wanted = ["0.99999999", "0.499999999", "99.9999999", "0.19999", "-0.99999"];
         assert_eq!(shown, wanted);
         // Digits that only the sum of floats has are none of it.
         let sums = [0.1 + 0.2, 2.0 / 3.0, 0.85, 12_345.678, 100.0 * 0.1].map(number);
@@ -433,15 +384,7 @@ mod tests {
     #[test]
     fn a_share_that_is_neither_nothing_nor_all_does_not_read_as_if() {
         let shares = [0.0, 0.000_04, 0.004, 0.81, 0.994, 0.999_96, 1.0].map(percent);
-        let wanted = [
-            "0 %",
-            "under 0.1 %",
-            "0.4 %",
-            "81 %",
-            "99.4 %",
-            "over 99.9 %",
-            "100 %",
-        ];
+        let wanted = ["0 %", "under 0.1 %", "0.4 %", "81 %", "99.4 %", "over 99.9 %", "100 %"];
         assert_eq!(shares, wanted);
         assert_eq!(percents([0.758, 0.854]), "76–85");
         assert_eq!(percents([0.999_76, 0.999_99]), "99.976–99.999");
@@ -458,18 +401,9 @@ mod tests {
 
     #[test]
     fn durations_read_in_the_fitting_unit() {
-        let shown = [
-            0,
-            420,
-            1_500,
-            812_400,
-            999_600,
-            1_234_000,
-            12_340_000,
-            59_960_000,
-            3_840_000_000,
-        ]
-        .map(duration);
+        let shown =
+            [0, 420, 1_500, 812_400, 999_600, 1_234_000, 12_340_000, 59_960_000, 3_840_000_000]
+                .map(duration);
         let expected = [
             "0 ms",
             "420 µs",
@@ -517,44 +451,22 @@ mod tests {
     fn a_cost_of_zero_is_not_a_cost_that_nobody_knows() {
         assert_eq!(dollars(0.0), "$0");
         assert_eq!([f64::NAN, f64::INFINITY, -1.0].map(dollars), ["–"; 3]);
-        let shown = |dollars, n_priced, n_unpriced| {
-            cost(CostSum {
-                dollars,
-                n_priced,
-                n_unpriced,
-            })
-        };
+        let shown = |dollars, n_priced, n_unpriced| cost(CostSum { dollars, n_priced, n_unpriced });
         assert_eq!([shown(0.0, 2, 0), shown(1.15, 2, 0)], ["$0", "$1.15"]);
         assert_eq!([shown(0.0, 0, 3), shown(0.0, 0, 0)], ["?", "–"]);
-        assert_eq!(
-            [shown(0.0, 1, 1), shown(0.125, 1, 9)],
-            ["≥ $0", "≥ $0.1250"]
-        );
+        assert_eq!([shown(0.0, 1, 1), shown(0.125, 1, 9)], ["≥ $0", "≥ $0.1250"]);
         assert_eq!([shown(1e-9, 1, 1), shown(f64::NAN, 1, 1)], ["?"; 2]);
     }
 
     #[test]
     fn sizes_read_in_the_fitting_unit() {
         let shown = [0, 1, 999, 3_500, 34_816, 1_500_000].map(size);
-        assert_eq!(
-            shown,
-            [
-                "0 bytes",
-                "1 byte",
-                "999 bytes",
-                "3.4 KB",
-                "34 KB",
-                "1.4 MB"
-            ]
-        );
+        assert_eq!(shown, ["0 bytes", "1 byte", "999 bytes", "3.4 KB", "34 KB", "1.4 MB"]);
     }
 
     #[test]
     fn score_values_lose_only_needless_digits() {
-        assert_eq!(
-            [1.0, 0.5, 0.333_333_3, -2.25].map(number),
-            ["1", "0.5", "0.3333", "-2.25"]
-        );
+        assert_eq!([1.0, 0.5, 0.333_333_3, -2.25].map(number), ["1", "0.5", "0.3333", "-2.25"]);
         assert_eq!(number(0.000_01), "1e-5");
     }
 
@@ -565,26 +477,10 @@ mod tests {
         for (then, shown, how_long) in [
             ("2026-03-01T09:59:18Z", "09:59:18", Some("42 s ago")),
             ("2026-03-01T09:57:00.5Z", "09:57:00", Some("2 min ago")),
-            (
-                "2026-02-28T10:00:00Z",
-                "2026-02-28 10:00:00",
-                Some("24 h ago"),
-            ),
-            (
-                "2026-02-27T10:00:00Z",
-                "2026-02-27 10:00:00",
-                Some("2 days ago"),
-            ),
-            (
-                "2025-12-01T10:00:00Z",
-                "2025-12-01 10:00:00",
-                Some("3 months ago"),
-            ),
-            (
-                "2023-03-01T10:00:00Z",
-                "2023-03-01 10:00:00",
-                Some("3 years ago"),
-            ),
+            ("2026-02-28T10:00:00Z", "2026-02-28 10:00:00", Some("24 h ago")),
+            ("2026-02-27T10:00:00Z", "2026-02-27 10:00:00", Some("2 days ago")),
+            ("2025-12-01T10:00:00Z", "2025-12-01 10:00:00", Some("3 months ago")),
+            ("2023-03-01T10:00:00Z", "2023-03-01 10:00:00", Some("3 years ago")),
             ("2026-03-01T10:00:00.2Z", "10:00:00", None),
         ] {
             let then = at(then);
@@ -595,9 +491,6 @@ mod tests {
 
     #[test]
     fn instants_are_read_in_utc() {
-        assert_eq!(
-            clock(Timestamp::from_millis(1_772_359_200_123)),
-            "2026-03-01 10:00:00"
-        );
+        assert_eq!(clock(Timestamp::from_millis(1_772_359_200_123)), "2026-03-01 10:00:00");
     }
 }

@@ -95,10 +95,7 @@ mod tests {
         }
         let root_ended = CompletionReason::RootEnded;
         let open = |progress: &mut Progress| progress.n_open = 2;
-        assert_eq!(
-            said(25_000, CompletionReason::MaxWait, open),
-            "open: 2 steps still open"
-        );
+        assert_eq!(said(25_000, CompletionReason::MaxWait, open), "open: 2 steps still open");
         let without_root = |progress: &mut Progress| {
             progress.has_root = false;
             progress.root_ended_at = None;
@@ -118,10 +115,7 @@ mod tests {
             "complete: the longest wait is over, 2 steps still open"
         );
         let late = |progress: &mut Progress| progress.root_ended_at = Some(progress.first_seen);
-        assert_eq!(
-            said(40_000, root_ended, late),
-            "complete: last change 20.0 s after its root"
-        );
+        assert_eq!(said(40_000, root_ended, late), "complete: last change 20.0 s after its root");
     }
 
     #[test]

@@ -36,16 +36,11 @@ mod tests {
     #[test]
     fn tokens_are_told_by_bucket_as_far_as_they_are_known() {
         let said = |usage: &[(&str, u64)]| {
-            let usage = usage
-                .iter()
-                .map(|(bucket, n)| ((*bucket).to_owned(), (*n).into()));
+            let usage = usage.iter().map(|(bucket, n)| ((*bucket).to_owned(), (*n).into()));
             tokens_by_bucket(&usage.collect())
         };
         assert_eq!(said(&[("total", 12)]), None);
-        assert_eq!(
-            said(&[("input", 0), ("output", 1_000)]).unwrap(),
-            "0 input · 1,000 output"
-        );
+        assert_eq!(said(&[("input", 0), ("output", 1_000)]).unwrap(), "0 input · 1,000 output");
         let all = [
             ("input", 900),
             ("cache_read_input_tokens", 50),

@@ -21,10 +21,7 @@ impl Text {
     /// A text that may have several lines: a message, a comment, a part of a value.
     #[must_use]
     pub fn lines(raw: impl Into<String>) -> Self {
-        Self {
-            raw: raw.into(),
-            keeps_lines: true,
-        }
+        Self { raw: raw.into(), keeps_lines: true }
     }
 
     /// The text as it came.
@@ -42,10 +39,7 @@ impl Text {
 
 impl From<String> for Text {
     fn from(raw: String) -> Self {
-        Self {
-            raw,
-            keeps_lines: false,
-        }
+        Self { raw, keeps_lines: false }
     }
 }
 
@@ -79,9 +73,8 @@ impl Html {
     pub fn naming(sentence: &str) -> Self {
         let plain = |text: &str| Self::from(Text::from(text)).0;
         let (mut out, mut rest) = (String::new(), sentence);
-        while let Some((before, (name, behind))) = rest
-            .split_once('`')
-            .and_then(|(before, rest)| Some((before, rest.split_once('`')?)))
+        while let Some((before, (name, behind))) =
+            rest.split_once('`').and_then(|(before, rest)| Some((before, rest.split_once('`')?)))
         {
             out.push_str(&format!("{}<code>{}</code>", plain(before), plain(name)));
             rest = behind;
@@ -316,56 +309,34 @@ mod tests {
                 _ => {}
             }
         }
-        out.replace("&quot;", "\"")
-            .replace("&lt;", "<")
-            .replace("&gt;", ">")
-            .replace("&amp;", "&")
+        out.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     }
 
     #[test]
     fn control_and_direction_characters_become_signs() {
         let text = Text::lines("a\u{1}b\u{202e}c\r\nd\re\u{7f}\t");
-        assert_eq!(
-            text.to_string(),
-            "a\u{2401}b[U+202E]c\nd\u{240d}e[U+007F]\t"
-        );
+        assert_eq!(text.to_string(), "a\u{2401}b[U+202E]c\nd\u{240d}e[U+007F]\t");
         assert_eq!(Text::from("שלום, 👋🏽").to_string(), "שלום, 👋🏽");
     }
 
     #[test]
     fn what_smuggles_or_turns_text_is_seen_and_what_scripts_and_emoji_need_stays() {
         let singles = "\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{feff}";
-        let ranges = [
-            '\u{202a}'..='\u{202e}',
-            '\u{2060}'..='\u{2064}',
-            '\u{2066}'..='\u{2069}',
-        ];
+        let ranges = ['\u{202a}'..='\u{202e}', '\u{2060}'..='\u{2064}', '\u{2066}'..='\u{2069}'];
         let tags = '\u{e0000}'..='\u{e007f}';
-        for c in singles
-            .chars()
-            .chain(ranges.into_iter().flatten())
-            .chain(tags)
-        {
+        for c in singles.chars().chain(ranges.into_iter().flatten()).chain(tags) {
             let sign = format!("a[U+{:04X}]b", u32::from(c));
             let raw = format!("a{c}b");
             assert_eq!(Text::from(raw.as_str()).to_string(), sign);
             assert_eq!(Html::text(&raw).to_string(), sign);
             let json = Html::json(&format!("{{\"{raw}\":\"{raw}\"}}")).to_string();
-            assert!(
-                json.matches(&sign).count() == 2 && !json.contains(c),
-                "{json}"
-            );
+            assert!(json.matches(&sign).count() == 2 && !json.contains(c), "{json}");
         }
         let hidden = "ok\u{e0049}\u{e0067}";
         assert_eq!(Text::from(hidden).to_string(), "ok[U+E0049][U+E0067]");
-        for kept in [
-            "👩\u{200d}💻",
-            "❤\u{fe0f}",
-            "می\u{200c}خواهم",
-            "क्\u{200d}ष",
-            "naïve\u{a0}é",
-            "日本語",
-        ] {
+        for kept in
+            ["👩\u{200d}💻", "❤\u{fe0f}", "می\u{200c}خواهم", "क्\u{200d}ष", "naïve\u{a0}é", "日本語"]
+        {
             assert_eq!(Text::from(kept).to_string(), kept);
         }
     }
@@ -383,10 +354,7 @@ mod tests {
         let html = Html::json(r#"{"a":[1.50,12345678901234567890,true],"b":{},"c":"x: \"y\""}"#);
         let expected = "{\n  \"a\": [\n    1.50,\n    12345678901234567890,\n    true\n  ],\n  \"b\": {},\n  \"c\": \"x: \\\"y\\\"\"\n}";
         assert_eq!(plain(&html), expected);
-        assert!(
-            html.to_string()
-                .contains("<span class=\"jk\">&quot;a&quot;</span>")
-        );
+        assert!(html.to_string().contains("<span class=\"jk\">&quot;a&quot;</span>"));
     }
 
     #[test]

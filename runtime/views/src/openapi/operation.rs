@@ -83,13 +83,10 @@ fn access(needs: &str) -> Text {
     if needs == "nobody" {
         return "no key needed".into();
     }
-    let any = Permission::ALL
-        .iter()
-        .filter(|one| needs.split(" or ").any(|name| name == one.name()));
+    let any =
+        Permission::ALL.iter().filter(|one| needs.split(" or ").any(|name| name == one.name()));
     let any: Vec<_> = any.collect();
-    let holders = Scope::ALL
-        .iter()
-        .filter(|scope| any.iter().any(|one| scope.holds(**one)));
+    let holders = Scope::ALL.iter().filter(|scope| any.iter().any(|one| scope.holds(**one)));
     let holders: Vec<_> = holders.map(|scope| scope.title()).collect();
     format!("{needs}: {}", holders.join(", ")).into()
 }
@@ -154,19 +151,13 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
     let parameters = described["parameters"].as_array().into_iter().flatten();
     let needed = parameters.filter(|one| one["in"] == "query" && one["required"] == true);
     let needed = needed.filter_map(|one| one["name"].as_str());
-    let needed: Vec<_> = needed
-        .map(|name| format!("{name}={}", variable(name)))
-        .collect();
+    let needed: Vec<_> = needed.map(|name| format!("{name}={}", variable(name))).collect();
     if !needed.is_empty() {
         address.push('?');
         address.push_str(&needed.join("&"));
     }
     let mut curl = String::from("curl");
-    if described["x-perpend-permission"]
-        .as_str()
-        .unwrap_or("nobody")
-        != "nobody"
-    {
+    if described["x-perpend-permission"].as_str().unwrap_or("nobody") != "nobody" {
         curl.push_str(" -u \"$PUBLIC_KEY:$SECRET_KEY\"");
     }
     if method != "get" {
@@ -183,9 +174,7 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
             }
             None => {
                 let kind = contents.keys().next().map_or("", String::as_str);
-                curl.push_str(&format!(
-                    " \\\n  -H \"content-type: {kind}\" --data-binary @FILE"
-                ));
+                curl.push_str(&format!(" \\\n  -H \"content-type: {kind}\" --data-binary @FILE"));
             }
         }
     }
@@ -254,9 +243,7 @@ impl Operation {
     pub(crate) fn holds(&self, words: &[String]) -> bool {
         let parts = [&self.method, &self.path, &self.summary, &self.id];
         let parts: Vec<_> = parts.iter().map(|part| part.raw().to_lowercase()).collect();
-        words
-            .iter()
-            .all(|word| parts.iter().any(|part| part.contains(word.as_str())))
+        words.iter().all(|word| parts.iter().any(|part| part.contains(word.as_str())))
     }
 
     /// All forms of values that it shows.

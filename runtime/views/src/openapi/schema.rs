@@ -62,10 +62,7 @@ pub(crate) fn anchor(parts: &[&str]) -> String {
 }
 
 fn plain(text: impl Into<Text>) -> Piece {
-    Piece {
-        text: text.into(),
-        target: None,
-    }
+    Piece { text: text.into(), target: None }
 }
 
 /// Members of the first of these keys that holds a list.
@@ -88,10 +85,7 @@ fn joined(all: &[Value], word: &str, depth: usize) -> Vec<Piece> {
 pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<Piece> {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or(target);
-        return vec![Piece {
-            text: name.into(),
-            target: Some(anchor(&["type", name])),
-        }];
+        return vec![Piece { text: name.into(), target: Some(anchor(&["type", name])) }];
     }
     if depth > MAX_DEPTH {
         return vec![plain("…")];
@@ -149,9 +143,7 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
             name: way.as_str().into(),
             place: Text::default(),
             kind: kind(property, depth),
-            is_required: required
-                .filter_map(Value::as_str)
-                .any(|known| known == name),
+            is_required: required.filter_map(Value::as_str).any(|known| known == name),
             is_list: property["type"] == "array",
             text: text(&property["description"]),
         });
@@ -177,10 +169,7 @@ fn shape(schema: &Value) -> Shape {
     let mut found = Vec::new();
     fields(schema, "", 0, &mut found);
     let parts = schema["allOf"].as_array().into_iter().flatten();
-    let named: Vec<Value> = parts
-        .filter(|part| part["$ref"].is_string())
-        .cloned()
-        .collect();
+    let named: Vec<Value> = parts.filter(|part| part["$ref"].is_string()).cloned().collect();
     Shape {
         text: text(&schema["description"]),
         kind: match found.is_empty() {
@@ -209,10 +198,7 @@ mod tests {
     #[test]
     fn types_are_named_as_people_say_them_and_named_types_are_linked() {
         for (schema, said) in [
-            (
-                json!({ "type": "string", "format": "date-time" }),
-                "string (date-time)",
-            ),
+            (json!({ "type": "string", "format": "date-time" }), "string (date-time)"),
             (
                 json!({ "type": ["array", "null"], "items": { "type": "integer" } }),
                 "array of integer or null",
@@ -221,10 +207,7 @@ mod tests {
                 json!({ "type": "object", "additionalProperties": { "type": "number" } }),
                 "map of number",
             ),
-            (
-                json!({ "type": "object", "additionalProperties": false }),
-                "object",
-            ),
+            (json!({ "type": "object", "additionalProperties": false }), "object"),
             (json!({ "enum": ["a", "b"] }), "\"a\" or \"b\""),
             (
                 json!({ "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/A" }] }),
@@ -265,10 +248,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|field| field.name.raw()).collect();
         assert_eq!(names, ["a", "a.b", "c", "c[].d"]);
         assert_eq!(found.iter().filter(|field| field.is_required).count(), 1);
-        let deep = (0..100).fold(
-            json!({}),
-            |inner, _| json!({ "properties": { "x": inner } }),
-        );
+        let deep = (0..100).fold(json!({}), |inner, _| json!({ "properties": { "x": inner } }));
         let mut found = Vec::new();
         fields(&deep, "", 0, &mut found);
         assert_eq!(found.len(), MAX_DEPTH + 1);

@@ -80,19 +80,13 @@ impl TracesQuery {
     /// The filter, in the usual order.
     #[must_use]
     pub fn of(q: impl Into<String>) -> Self {
-        Self {
-            q: q.into(),
-            ..Self::default()
-        }
+        Self { q: q.into(), ..Self::default() }
     }
 
     /// The same with another filter.
     #[must_use]
     pub fn with(&self, q: &str) -> Self {
-        Self {
-            q: q.to_owned(),
-            ..self.clone()
-        }
+        Self { q: q.to_owned(), ..self.clone() }
     }
 
     /// The parameters that differ from the usual, but the number of the page.
@@ -101,11 +95,7 @@ impl TracesQuery {
         let all = [
             ("q", self.q.clone(), self.q != usual.q),
             ("sort", self.sort.in_address(), self.sort != usual.sort),
-            (
-                "cols",
-                self.columns.in_address(),
-                self.columns != usual.columns,
-            ),
+            ("cols", self.columns.in_address(), self.columns != usual.columns),
             ("n", self.n.to_string(), self.n != usual.n),
         ];
         let other = all.into_iter().filter(|(.., differs)| *differs);
@@ -126,9 +116,7 @@ impl TracesQuery {
     #[must_use]
     pub fn more(&self) -> String {
         let pairs = self.parameters().into_iter();
-        pairs
-            .map(|(name, value)| format!("&{}={}", encode(&name), encode(&value)))
-            .collect()
+        pairs.map(|(name, value)| format!("&{}={}", encode(&name), encode(&value))).collect()
     }
 
     /// The address of the first page of this list, in the project at `base`.
@@ -162,10 +150,7 @@ impl TracesQuery {
         let list = self.first(base);
         let (path, query) = list.split_once('?').unwrap_or((&list, ""));
         let sign = if query.is_empty() { "" } else { "&" };
-        [
-            format!("{path}?{query}{sign}{part}=1"),
-            format!("{base}/_/traces/{part}?{query}"),
-        ]
+        [format!("{path}?{query}{sign}{part}=1"), format!("{base}/_/traces/{part}?{query}")]
     }
 
     /// The address of a page with a trace beside it, up to the id of the trace.
@@ -194,10 +179,7 @@ pub fn containing(base: &str, session: &str, text: &str) -> String {
         ("environment", Test::IsNotNull),
     ];
     let terms = conditions.into_iter().filter_map(|(column, test)| {
-        print_condition(&Condition {
-            column: find(TRACES, column),
-            test,
-        })
+        print_condition(&Condition { column: find(TRACES, column), test })
     });
     TracesQuery::of(terms.collect::<Vec<_>>().join(" ")).first(base)
 }
@@ -211,10 +193,7 @@ pub fn tagged(base: &str, tag: &str) -> String {
 /// The address of the list of traces that pass this test of a column.
 #[must_use]
 pub fn passing(base: &str, column: &str, test: Test) -> String {
-    let condition = Condition {
-        column: find(TRACES, column),
-        test,
-    };
+    let condition = Condition { column: find(TRACES, column), test };
     let q = print_condition(&condition).unwrap_or_default();
     TracesQuery::of(q).first(base)
 }
@@ -235,18 +214,12 @@ mod tests {
         query.columns = Columns::read("trace,metadata.a b").columns;
         query.n = 100;
         let address = query.first("/p");
-        assert!(
-            address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"),
-            "{address}"
-        );
+        assert!(address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"), "{address}");
         let kept = query.kept(&["q", "sort"]);
         assert_eq!(kept[0], ("cols".into(), "trace,metadata.a b".to_owned()));
         query.others.take("utm source", "a&b");
         let address = query.address("/p", &ListPage::Last);
-        assert!(
-            address.ends_with("&n=100&utm%20source=a%26b&before=end"),
-            "{address}"
-        );
+        assert!(address.ends_with("&n=100&utm%20source=a%26b&before=end"), "{address}");
         assert!(query.more().ends_with("&utm%20source=a%26b"));
         let kept = query.kept(&["q", "sort"]);
         assert_eq!(kept[2], ("utm source".into(), "a&b".to_owned()));

@@ -177,20 +177,13 @@ impl Focus {
     /// The same in any time.
     #[must_use]
     pub fn without_time(&self) -> Self {
-        Self {
-            environments: self.environments.clone(),
-            ..Self::default()
-        }
+        Self { environments: self.environments.clone(), ..Self::default() }
     }
 
     /// The same in all environments.
     #[must_use]
     pub fn without_environments(&self) -> Self {
-        Self {
-            from: self.from,
-            to: self.to,
-            ..Self::default()
-        }
+        Self { from: self.from, to: self.to, ..Self::default() }
     }
 
     /// Whether the time ends before it begins, or where it begins: nothing is in it.
@@ -220,11 +213,7 @@ impl Focus {
             column: find(columns, "environment"),
             test: Test::AnyOf(self.environments.clone()),
         });
-        let all = [
-            of_time(Order::AtLeast, from),
-            of_time(Order::Less, to),
-            environments,
-        ];
+        let all = [of_time(Order::AtLeast, from), of_time(Order::Less, to), environments];
         all.into_iter().flatten().collect()
     }
 
@@ -254,35 +243,20 @@ mod tests {
     #[test]
     fn moments_are_read_as_people_write_them_and_written_as_they_are_read() {
         let at = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
-        for text in [
-            "2026-03-01 10:00",
-            "2026-03-01T10:00",
-            " 2026-03-01 10:00:00",
-            "2026-03-01T10:00:00Z",
-        ] {
+        for text in
+            ["2026-03-01 10:00", "2026-03-01T10:00", " 2026-03-01 10:00:00", "2026-03-01T10:00:00Z"]
+        {
             assert_eq!(Moment::read(text), Some(Moment::At(at)), "{text}");
         }
-        assert_eq!(
-            Moment::read("2026-03-01"),
-            Some(Moment::At(at.plus_millis(-36_000_000)))
-        );
+        assert_eq!(Moment::read("2026-03-01"), Some(Moment::At(at.plus_millis(-36_000_000))));
         for (text, minutes) in [("-15m", 15), ("-24h", DAY), ("-1d", DAY), ("-0m", 0)] {
             let read = Moment::read(text).unwrap();
             assert_eq!(read, Moment::Ago(minutes));
             assert_eq!(Moment::read(&read.to_string()), Some(read));
         }
-        for text in [
-            "",
-            "-",
-            "-h",
-            "-1",
-            "-1w",
-            "-+1h",
-            "--1h",
-            "-99999999999d",
-            "-é",
-            "last tuesday",
-        ] {
+        for text in
+            ["", "-", "-h", "-1", "-1w", "-+1h", "--1h", "-99999999999d", "-é", "last tuesday"]
+        {
             assert_eq!(Moment::read(text), None, "{text}");
         }
     }
@@ -300,12 +274,7 @@ mod tests {
             ("", "-2h", "Until 2 hours ago", false),
             ("-2h", "-1h", "2 hours ago to 1 hour ago", false),
             ("-1h", "-2h", "1 hour ago to 2 hours ago", true),
-            (
-                "2026-03-01",
-                "-12h",
-                "2026-03-01T00:00:00Z to 12 hours ago",
-                true,
-            ),
+            ("2026-03-01", "-12h", "2026-03-01T00:00:00Z to 12 hours ago", true),
             ("-1h", "-1h", "1 hour ago to 1 hour ago", true),
         ] {
             let mut focus = Focus::default();
@@ -339,10 +308,7 @@ mod tests {
         let day = Timestamp::from_millis(DAY * 60_000);
         assert_eq!(conditions[0].test, Test::Time(Order::AtLeast, day));
         let both = vec!["a".to_owned(), "b c".to_owned()];
-        assert_eq!(
-            (conditions.len(), &conditions[1].test),
-            (2, &Test::AnyOf(both))
-        );
+        assert_eq!((conditions.len(), &conditions[1].test), (2, &Test::AnyOf(both)));
         assert_eq!(focus.said("All time"), "Last 7 days, a, b c");
     }
 }

@@ -20,11 +20,7 @@ impl ApiRequest {
     /// Reads this path of the server at `origin`.
     #[must_use]
     pub fn new(origin: &str, path: &str) -> Self {
-        Self {
-            note: "",
-            address: format!("{origin}{path}"),
-            parameters: Vec::new(),
-        }
+        Self { note: "", address: format!("{origin}{path}"), parameters: Vec::new() }
     }
 
     /// With this parameter; one that takes several values is given several times.
@@ -62,12 +58,8 @@ impl ApiRequest {
     /// The languages, and the request in each.
     #[must_use]
     pub fn forms(&self) -> [(&'static str, Html); 3] {
-        [
-            ("curl", self.curl()),
-            ("Python", self.python()),
-            ("TypeScript", self.typescript()),
-        ]
-        .map(|(language, code)| (language, Html::text(&code)))
+        [("curl", self.curl()), ("Python", self.python()), ("TypeScript", self.typescript())]
+            .map(|(language, code)| (language, Html::text(&code)))
     }
 
     fn curl(&self) -> String {
@@ -229,11 +221,7 @@ mod tests {
         assert!(request.typescript().contains(
             r#"url.searchParams.append("orderBy", "score.x$(touch /tmp/pwned)`id`'; id #\".desc");"#
         ));
-        assert!(
-            !ApiRequest::new("http://h", "/p")
-                .python()
-                .contains("params")
-        );
+        assert!(!ApiRequest::new("http://h", "/p").python().contains("params"));
     }
 
     #[test]
@@ -262,10 +250,7 @@ mod tests {
             assert!(shown.chars().all(is_fit), "{language}: {shown}");
         }
         let curl = request.curl();
-        assert!(
-            curl.contains("-d 'name=a%00%1B%5B2J%E2%80%AE%0D%0A'"),
-            "{curl}"
-        );
+        assert!(curl.contains("-d 'name=a%00%1B%5B2J%E2%80%AE%0D%0A'"), "{curl}");
     }
 
     proptest! {

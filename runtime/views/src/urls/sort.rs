@@ -18,50 +18,20 @@ pub struct Sort {
 type Offered = (TraceOrder, &'static str, &'static str, Option<&'static str>);
 
 static OFFERED: [Offered; 5] = [
-    (
-        TraceOrder::Timestamp,
-        "timestamp",
-        "newest first",
-        Some("oldest first"),
-    ),
-    (
-        TraceOrder::Latency,
-        "latency",
-        "slowest first",
-        Some("fastest first"),
-    ),
-    (
-        TraceOrder::TotalCost,
-        "totalCost",
-        "highest cost first",
-        Some("lowest cost first"),
-    ),
-    (
-        TraceOrder::TotalTokens,
-        "totalTokens",
-        "most tokens first",
-        Some("fewest tokens first"),
-    ),
-    (
-        TraceOrder::ErrorCount,
-        "errorCount",
-        "most errors first",
-        None,
-    ),
+    (TraceOrder::Timestamp, "timestamp", "newest first", Some("oldest first")),
+    (TraceOrder::Latency, "latency", "slowest first", Some("fastest first")),
+    (TraceOrder::TotalCost, "totalCost", "highest cost first", Some("lowest cost first")),
+    (TraceOrder::TotalTokens, "totalTokens", "most tokens first", Some("fewest tokens first")),
+    (TraceOrder::ErrorCount, "errorCount", "most errors first", None),
 ];
 
 impl Sort {
     /// Each that every list offers, with its label, in the order of the choice.
     pub fn all() -> impl Iterator<Item = (Self, &'static str)> {
         OFFERED.iter().flat_map(|(order, _, largest, smallest)| {
-            let sort = |ascending| Self {
-                order: order.clone(),
-                ascending,
-            };
+            let sort = |ascending| Self { order: order.clone(), ascending };
             let smallest = smallest.map(|label| (sort(true), label));
-            [Some((sort(false), *largest)), smallest]
-                .into_iter()
-                .flatten()
+            [Some((sort(false), *largest)), smallest].into_iter().flatten()
         })
     }
 
@@ -88,9 +58,7 @@ impl Sort {
             return Column::Score(name.to_owned()).name();
         }
         let found = OFFERED.iter().find(|(order, ..)| *order == self.order);
-        found
-            .map_or("timestamp", |(_, column, ..)| column)
-            .to_owned()
+        found.map_or("timestamp", |(_, column, ..)| column).to_owned()
     }
 
     /// As the address has it: the column, and `-` before it where the largest come first.
@@ -134,20 +102,13 @@ impl Sort {
         let ascending = self.order == order && !self.ascending;
         let turned = Self { order, ascending };
         let is_offered = turned.score().is_some() || Self::all().any(|(sort, _)| sort == turned);
-        Self {
-            ascending: ascending && is_offered,
-            ..turned
-        }
+        Self { ascending: ascending && is_offered, ..turned }
     }
 
     /// How a column stands in this order, as `aria-sort` says it.
     #[must_use]
     pub fn state_of(&self, order: &TraceOrder) -> Option<&'static str> {
-        let state = if self.ascending {
-            "ascending"
-        } else {
-            "descending"
-        };
+        let state = if self.ascending { "ascending" } else { "descending" };
         (self.order == *order).then_some(state)
     }
 }

@@ -62,11 +62,7 @@ impl<'t> Node<'t> {
         }
         // What follows takes a document without faults for granted.
         serde_json::from_str::<&RawValue>(text).ok()?;
-        let mut reader = Reader {
-            rest: text,
-            depth: 0,
-            ignores_space,
-        };
+        let mut reader = Reader { rest: text, depth: 0, ignores_space };
         reader.value()
     }
 
@@ -77,18 +73,14 @@ impl<'t> Node<'t> {
                 // A string is never a number.
                 '"'.hash(&mut hasher);
                 let said = text_of(&text).unwrap_or_default();
-                said.split_whitespace()
-                    .for_each(|word| word.hash(&mut hasher));
+                said.split_whitespace().for_each(|word| word.hash(&mut hasher));
             }
             false => match number(&text) {
                 Some(number) => number.hash(&mut hasher),
                 None => text.hash(&mut hasher),
             },
         }
-        Self {
-            print: hasher.finish(),
-            value: Value::Scalar(text),
-        }
+        Self { print: hasher.finish(), value: Value::Scalar(text) }
     }
 
     /// Indented, one member on each line.
@@ -240,10 +232,7 @@ impl<'t> Reader<'t> {
             items.push(item);
             self.passes(',');
         }
-        Some(Node {
-            print: hasher.finish(),
-            value: Value::List(items),
-        })
+        Some(Node { print: hasher.finish(), value: Value::List(items) })
     }
 
     fn object(&mut self) -> Option<Node<'t>> {
@@ -262,10 +251,7 @@ impl<'t> Reader<'t> {
         for (name, member) in &members {
             (name, member.print).hash(&mut hasher);
         }
-        Some(Node {
-            print: hasher.finish(),
-            value: Value::Object(members),
-        })
+        Some(Node { print: hasher.finish(), value: Value::Object(members) })
     }
 }
 
@@ -308,10 +294,7 @@ fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<Step> {
         let n = a.len().min(b.len());
         let kept = (0..n).map(|at| Step::Kept(at, at, compare(&a[at], &b[at])));
         let removed = (n..a.len()).map(Step::Removed);
-        return kept
-            .chain(removed)
-            .chain((n..b.len()).map(Step::Added))
-            .collect();
+        return kept.chain(removed).chain((n..b.len()).map(Step::Added)).collect();
     }
     let parts = ops(&prints(a), &prints(b));
     // The same value, gone here and new there, was moved.
@@ -323,11 +306,7 @@ fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<Step> {
     }
     let mut moved_from: HashMap<usize, usize> = HashMap::new();
     let mut moved_to: HashMap<usize, usize> = HashMap::new();
-    for at in parts
-        .iter()
-        .filter(|part| !part.is_equal)
-        .flat_map(|part| part.a.clone())
-    {
+    for at in parts.iter().filter(|part| !part.is_equal).flat_map(|part| part.a.clone()) {
         if let Some(to) = new.get_mut(&a[at].print).and_then(VecDeque::pop_front) {
             moved_from.insert(at, to);
             moved_to.insert(to, at);

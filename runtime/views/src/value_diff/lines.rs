@@ -43,19 +43,13 @@ pub fn compare<'t>(a: &[&'t str], b: &[&'t str], rules: Rules) -> Vec<Part<'t>> 
     };
     let found = ops(&keys(a), &keys(b)).into_iter();
     found
-        .map(
-            |Op {
-                 is_equal,
-                 a: in_a,
-                 b: in_b,
-             }| match is_equal {
-                true => {
-                    let pairs = a[in_a].iter().zip(&b[in_b]);
-                    Part::Equal(pairs.map(|(a, b)| (*a, *b)).collect())
-                }
-                false => changed(&a[in_a], &b[in_b], rules),
-            },
-        )
+        .map(|Op { is_equal, a: in_a, b: in_b }| match is_equal {
+            true => {
+                let pairs = a[in_a].iter().zip(&b[in_b]);
+                Part::Equal(pairs.map(|(a, b)| (*a, *b)).collect())
+            }
+            false => changed(&a[in_a], &b[in_b], rules),
+        })
         .collect()
 }
 
@@ -180,10 +174,7 @@ fn push(all: &mut Vec<Range<usize>>, place: Range<usize>) {
 fn lines<'t>(lines: &[&'t str], marks: Option<&[Vec<Range<usize>>]>) -> Vec<Line<'t>> {
     let line = |(number, text): (usize, &'t str)| match marks {
         Some(marks) => pieces(text, &marks[number]),
-        None => vec![Piece {
-            text,
-            is_marked: false,
-        }],
+        None => vec![Piece { text, is_marked: false }],
     };
     lines.iter().copied().enumerate().map(line).collect()
 }

@@ -21,13 +21,7 @@ pub(crate) fn ops<T: Ord + Hash>(a: &[T], b: &[T]) -> Vec<Op> {
     // The algorithm prefers one side, so it always sees the two lists in the same order.
     if b < a {
         let swapped = ops(b, a).into_iter();
-        return swapped
-            .map(|op| Op {
-                a: op.b,
-                b: op.a,
-                ..op
-            })
-            .collect();
+        return swapped.map(|op| Op { a: op.b, b: op.a, ..op }).collect();
     }
     // Comparing numbers is cheaper than comparing lines, and the search compares often.
     let mut known = HashMap::new();

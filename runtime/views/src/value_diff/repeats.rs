@@ -173,9 +173,8 @@ impl Shown {
                 continue;
             };
             let latest = numbers.iter().rev().take(n_each);
-            let mut at: Vec<(usize, usize)> = latest
-                .map(|number| (self.messages[*number].0, *number))
-                .collect();
+            let mut at: Vec<(usize, usize)> =
+                latest.map(|number| (self.messages[*number].0, *number)).collect();
             // From behind, so that no list has a place of the input twice.
             at.sort_unstable_by(|a, b| b.cmp(a));
             for (position, number) in at {
@@ -274,13 +273,10 @@ mod tests {
 
     /// What is left out of each call, given as its input and its answer, and the call that has it.
     fn left_out(calls: &[(&str, &str)]) -> Vec<Option<(String, usize)>> {
-        let calls: Vec<Keys> = calls
-            .iter()
-            .map(|(asked, answered)| [keys(asked), keys(answered)])
-            .collect();
+        let calls: Vec<Keys> =
+            calls.iter().map(|(asked, answered)| [keys(asked), keys(answered)]).collect();
         let all = repeated(calls.iter()).into_iter();
-        all.map(|found| found.map(|found| (found.which.to_string(), found.call)))
-            .collect()
+        all.map(|found| found.map(|found| (found.which.to_string(), found.call))).collect()
     }
 
     fn some(which: &str, call: usize) -> Option<(String, usize)> {
@@ -289,11 +285,7 @@ mod tests {
 
     #[test]
     fn a_prompt_that_changes_with_each_call_does_not_hide_what_is_the_same() {
-        let calls = [
-            ("at1 Q1", "A1"),
-            ("at2 Q1 A1 Q2", "A2"),
-            ("at3 Q1 A1 Q2 A2 Q3", "A3"),
-        ];
+        let calls = [("at1 Q1", "A1"), ("at2 Q1 A1 Q2", "A2"), ("at3 Q1 A1 Q2 A2 Q3", "A3")];
         let want = [None, some("2-3", 0), some("2-5", 1)];
         assert_eq!(left_out(&calls), want);
     }
@@ -317,12 +309,7 @@ mod tests {
 
     #[test]
     fn what_a_call_is_about_is_new_even_where_it_was_said_before() {
-        let calls = [
-            ("sys1 OK", "OK"),
-            ("sys2 Q", "fine"),
-            ("sys1 OK", "yes"),
-            ("OK sys1", "no"),
-        ];
+        let calls = [("sys1 OK", "OK"), ("sys2 Q", "fine"), ("sys1 OK", "yes"), ("OK sys1", "no")];
         let want = [None, None, some("1", 0), some("1", 2)];
         assert_eq!(left_out(&calls), want);
         // An answer that the next call continues stands right before it.
@@ -342,9 +329,8 @@ mod tests {
         ];
         let calls = said.map(|(asked, answered)| [keys(asked), keys(answered)]);
         let found = repeated_with_retries(calls.iter()).into_iter();
-        let found: Vec<_> = found
-            .map(|found| found.map(|found| (found.which.to_string(), found.call)))
-            .collect();
+        let found: Vec<_> =
+            found.map(|found| found.map(|found| (found.which.to_string(), found.call))).collect();
         let want = [
             None,
             some("3", 0),
@@ -381,19 +367,13 @@ mod tests {
             let agent = (n * n + n / 2) % 3;
             let history = &mut told[agent];
             history.push(format!("Q{n}"));
-            let from = if agent == 1 {
-                history.len().saturating_sub(5)
-            } else {
-                0
-            };
+            let from = if agent == 1 { history.len().saturating_sub(5) } else { 0 };
             let asked = format!("sys{agent} {}", history[from..].join(" "));
             history.push(format!("A{n}"));
             calls.push((asked, format!("A{n}")));
         }
-        let given: Vec<(&str, &str)> = calls
-            .iter()
-            .map(|(asked, answered)| (asked.as_str(), answered.as_str()))
-            .collect();
+        let given: Vec<(&str, &str)> =
+            calls.iter().map(|(asked, answered)| (asked.as_str(), answered.as_str())).collect();
         let mut shown: Vec<&str> = Vec::new();
         for ((asked, answered), left_out) in given.iter().zip(left_out(&given)) {
             let which =
@@ -418,9 +398,7 @@ mod tests {
         let every_second: Vec<String> = (0..300).map(|n| format!("new{n} old{n}")).collect();
         let old: Vec<String> = (0..300).map(|n| format!("old{n}")).collect();
         let calls = [(old.join(" "), ""), (every_second.join(" "), "")];
-        let calls = calls
-            .each_ref()
-            .map(|(asked, answered)| (asked.as_str(), *answered));
+        let calls = calls.each_ref().map(|(asked, answered)| (asked.as_str(), *answered));
         let (which, _) = left_out(&calls)[1].clone().unwrap();
         assert_eq!(Picked::parse(&which).unwrap().n(), MAX_RUNS);
     }
@@ -431,16 +409,7 @@ mod tests {
             assert_eq!(Picked::parse(text).unwrap().to_string(), text);
         }
         let many = vec!["1-1"; MAX_RUNS + 1].join(",");
-        for text in [
-            "",
-            "x",
-            "0-1",
-            "4-3",
-            "1-3,2-4",
-            "1-2,",
-            "-1",
-            many.as_str(),
-        ] {
+        for text in ["", "x", "0-1", "4-3", "1-3,2-4", "1-2,", "-1", many.as_str()] {
             assert_eq!(Picked::parse(text), None, "{text}");
         }
     }

@@ -6,10 +6,7 @@ use serde_json::Value as Json;
 use crate::value_diff::json::{Delta, Node, Step, Value, compare as compare_json};
 use crate::value_diff::lines::{self, Part, Rules, compare as compare_lines};
 
-const WORDS: Rules = Rules {
-    ignores_space: false,
-    with_words: true,
-};
+const WORDS: Rules = Rules { ignores_space: false, with_words: true };
 
 /// The second side, made of the first one and of what is different.
 fn applied(parts: &[Part<'_>]) -> [String; 2] {
@@ -67,14 +64,10 @@ fn rebuilt(delta: &Delta, a: &Node<'_>, b: &Node<'_>) -> String {
     };
     let mut made: Vec<(usize, String)> = steps.iter().filter_map(step).collect();
     made.sort_by_key(|(at, _)| *at);
-    let parsed = made
-        .iter()
-        .map(|(_, said)| serde_json::from_str::<Json>(said).unwrap());
+    let parsed = made.iter().map(|(_, said)| serde_json::from_str::<Json>(said).unwrap());
     match (&b.value, is_list) {
         (Value::Object(members), false) => {
-            let names = members
-                .iter()
-                .map(|(name, _)| serde_json::from_str(name).unwrap());
+            let names = members.iter().map(|(name, _)| serde_json::from_str(name).unwrap());
             let object: serde_json::Map<String, Json> = names.zip(parsed).collect();
             Json::Object(object).to_string()
         }
@@ -174,10 +167,7 @@ fn numbers_of_one_value_are_equal_however_they_are_written_and_others_to_the_las
         ("0", "-0.0"),
         ("0e9", "0"),
         ("1e99999999999999999999", "1e99999999999999999999"),
-        (
-            "100000000000000000000000000001",
-            "100000000000000000000000000001.00",
-        ),
+        ("100000000000000000000000000001", "100000000000000000000000000001.00"),
     ] {
         assert!(is_same(a, b) && is_same(b, a), "{a} {b}");
     }

@@ -16,10 +16,8 @@ type Ends = Option<&'static str>;
 fn bombs() -> Vec<(&'static str, String, Ends)> {
     let functions = "(func (param i64) (result i64) (local.get 0))".repeat(10_000);
     let functions = format!("(core module $many {functions}) (core instance (instantiate $many))");
-    let instances = format!(
-        "(core module $e) {}",
-        "(core instance (instantiate $e))".repeat(5_000)
-    );
+    let instances =
+        format!("(core module $e) {}", "(core instance (instantiate $e))".repeat(5_000));
     let mut nested = "(type $n0 (list u8))".to_owned();
     for n in 1..2_000 {
         let _ = write!(nested, "(type $n{n} (list $n{}))", n - 1);
@@ -43,10 +41,7 @@ pub(crate) fn components_that_are_hard_to_compile_end_in_bounded_time() {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
         for (what, imports, ends) in bombs() {
-            let guest = Guest {
-                imports: &imports,
-                ..Guest::default()
-            };
+            let guest = Guest { imports: &imports, ..Guest::default() };
             let answer = bench.workers.inspect(&guest.bytes()).await;
             match (answer, ends) {
                 (Ok(_), None) => {}
@@ -70,10 +65,7 @@ pub(crate) fn a_compile_process_that_is_killed_says_nothing_about_its_component(
         let problems = bench.workers.inspect(&Guest::default().bytes()).await;
         let problems = problems.unwrap_err();
         // The server answers 503 to these: the same component may be sent again.
-        assert!(
-            problems.iter().all(|problem| problem.at == "host"),
-            "{problems:?}"
-        );
+        assert!(problems.iter().all(|problem| problem.at == "host"), "{problems:?}");
         bench.workers.shutdown().await;
     });
 }

@@ -58,10 +58,8 @@ fn checks_nothing_and_says_who() -> io::Result<()> {
     drop(frame()?);
     let check: SchemaCheck =
         perpend_worker_protocol::read_frame(&frame()?).map_err(io::Error::other)?;
-    let who = Held {
-        mismatches: vec![Mismatch::whole(std::process::id().to_string())],
-        filled: None,
-    };
+    let who =
+        Held { mismatches: vec![Mismatch::whole(std::process::id().to_string())], filled: None };
     let answer: SchemaAnswer = Ok(vec![who; check.values.len()]);
     let mut frame = Vec::new();
     perpend_worker_protocol::write_frame(&answer, &mut frame).map_err(io::Error::other)?;

@@ -62,12 +62,8 @@ pub(crate) fn successes() -> Vec<String> {
         ("write", &write),
         ("list", &|| std::fs::read_dir("/").map(drop)),
         ("exists", &|| std::fs::metadata("/etc/passwd").map(drop)),
-        ("environment of the parent", &|| {
-            File::open(format!("/proc/{parent}/environ")).map(drop)
-        }),
-        ("memory of the parent", &|| {
-            File::open(format!("/proc/{parent}/mem")).map(drop)
-        }),
+        ("environment of the parent", &|| File::open(format!("/proc/{parent}/environ")).map(drop)),
+        ("memory of the parent", &|| File::open(format!("/proc/{parent}/mem")).map(drop)),
         ("udp", &|| UdpSocket::bind("127.0.0.1:0").map(drop)),
         ("listen", &|| TcpListener::bind("127.0.0.1:0").map(drop)),
         ("connect", &|| match TcpStream::connect("127.0.0.1:1") {
@@ -75,9 +71,7 @@ pub(crate) fn successes() -> Vec<String> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             other => other.map(drop),
         }),
-        ("start a program", &|| {
-            Command::new("/bin/true").status().map(drop)
-        }),
+        ("start a program", &|| Command::new("/bin/true").status().map(drop)),
         ("signal the parent", &signal),
     ];
     let possible = attempts

@@ -24,9 +24,7 @@ fn message(result: &CallResult) -> &str {
 
 /// So many calls that are fine, with these among them.
 fn batch(n_good: usize, guest: &Guest<'_>, among: &[&str]) -> Vec<Call> {
-    let mut calls: Vec<Call> = (0..n_good)
-        .map(|n| marked(guest, &format!("good-{n}")))
-        .collect();
+    let mut calls: Vec<Call> = (0..n_good).map(|n| marked(guest, &format!("good-{n}"))).collect();
     for (n, id) in among.iter().enumerate() {
         calls.insert((n + 1) * n_good / (among.len() + 1), marked(guest, id));
     }
@@ -58,10 +56,7 @@ async fn only_one_fails(bench: &Bench, calls: Vec<Call>, culprit: &str) -> CallR
 
 pub(crate) fn the_calls_of_a_killed_worker_are_made_again() {
     let good = Guest::default();
-    let spin = Guest {
-        evaluate: "(loop $forever (br $forever))",
-        ..Guest::default()
-    };
+    let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     block_on(async {
         let bench = start(&[&good, &spin], |_| (), Arc::new(NoHostCalls));
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
@@ -76,11 +71,7 @@ pub(crate) fn the_calls_of_a_killed_worker_are_made_again() {
         };
         let (answers, ()) = tokio::join!(bench.workers.evaluate(vec![spinning; 3]), killer);
         for answer in &answers {
-            assert_eq!(
-                class(answer),
-                Some(FailureClass::FuelExhausted),
-                "{answers:?}"
-            );
+            assert_eq!(class(answer), Some(FailureClass::FuelExhausted), "{answers:?}");
         }
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
@@ -103,16 +94,10 @@ pub(crate) fn the_call_that_crashes_two_workers_fails_and_its_batch_is_scored() 
         let mut again = marked(&good, "abort-1");
         again.seed = 99;
         let answers = bench.workers.evaluate(vec![again, call(&good)]).await;
-        assert!(
-            message(&answers[0]).contains("in quarantine"),
-            "{answers:?}"
-        );
+        assert!(message(&answers[0]).contains("in quarantine"), "{answers:?}");
         assert!(answers[1].outcome.is_ok(), "{answers:?}");
         let later = bench.workers.pids();
-        assert!(
-            pids.iter().all(|pid| later.contains(pid)),
-            "no worker ended"
-        );
+        assert!(pids.iter().all(|pid| later.contains(pid)), "no worker ended");
     });
 }
 
@@ -124,11 +109,7 @@ pub(crate) fn several_culprits_are_found_among_their_neighbours() {
         let ids: Vec<String> = calls.iter().map(|call| call.item.id.clone()).collect();
         let answers = bench.workers.evaluate(calls).await;
         for (id, answer) in ids.iter().zip(&answers) {
-            assert_eq!(
-                answer.outcome.is_err(),
-                id.starts_with("abort"),
-                "{id}: {answer:?}"
-            );
+            assert_eq!(answer.outcome.is_err(), id.starts_with("abort"), "{id}: {answer:?}");
         }
     });
 }
@@ -136,16 +117,11 @@ pub(crate) fn several_culprits_are_found_among_their_neighbours() {
 pub(crate) fn a_component_whose_every_call_crashes_is_refused() {
     let (good, bad) = (
         Guest::default(),
-        Guest {
-            evaluate: "(i32.store (i32.const 0x508) (i32.const 0))",
-            ..Guest::default()
-        },
+        Guest { evaluate: "(i32.store (i32.const 0x508) (i32.const 0))", ..Guest::default() },
     );
     block_on(async {
         let bench = start(&[&good, &bad], |_| (), Arc::new(NoHostCalls));
-        let calls = (0..40)
-            .map(|n| marked(&bad, &format!("abort-{n}")))
-            .collect();
+        let calls = (0..40).map(|n| marked(&bad, &format!("abort-{n}"))).collect();
         let answers = bench.workers.evaluate(calls).await;
         assert!(answers.iter().all(|answer| answer.outcome.is_err()));
         let n_refused = answers
@@ -154,10 +130,7 @@ pub(crate) fn a_component_whose_every_call_crashes_is_refused() {
             .count();
         assert_eq!(n_refused, 37, "three were proof enough: {answers:?}");
         let answers = bench.workers.evaluate(vec![call(&bad), call(&good)]).await;
-        assert!(
-            message(&answers[0]).contains("the component"),
-            "{answers:?}"
-        );
+        assert!(message(&answers[0]).contains("the component"), "{answers:?}");
         assert!(answers[1].outcome.is_ok(), "{answers:?}");
     });
 }
@@ -167,15 +140,8 @@ pub(crate) fn a_worker_that_grows_is_replaced_and_the_call_is_named() {
     block_on(async {
         let bench = warm(|options| options.max_resident_bytes = 400 << 20).await;
         let failed = only_one_fails(&bench, batch(50, &good, &["grow-1"]), "grow-1").await;
-        assert_eq!(
-            class(&failed),
-            Some(FailureClass::MemoryLimit),
-            "{failed:?}"
-        );
-        assert!(
-            message(&failed).contains("the limit is 400 MiB"),
-            "{failed:?}"
-        );
+        assert_eq!(class(&failed), Some(FailureClass::MemoryLimit), "{failed:?}");
+        assert!(message(&failed).contains("the limit is 400 MiB"), "{failed:?}");
     });
 }
 

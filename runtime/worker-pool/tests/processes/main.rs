@@ -131,18 +131,12 @@ fn start(
     calls: Arc<dyn HostCalls>,
 ) -> Bench {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = Options::new(
-        std::env::current_exe().unwrap(),
-        folder.path().join("cache"),
-    );
+    let mut options = Options::new(std::env::current_exe().unwrap(), folder.path().join("cache"));
     options.max_live = 16;
     change(&mut options);
     let bytes = guests.iter().map(|guest| guest.bytes());
     let registered = Registered(bytes.map(|bytes| (Digest::of(&bytes), bytes)).collect());
-    Bench {
-        workers: Workers::start(options, Arc::new(registered), calls),
-        folder,
-    }
+    Bench { workers: Workers::start(options, Arc::new(registered), calls), folder }
 }
 
 fn call(guest: &Guest<'_>) -> Call {
@@ -150,16 +144,10 @@ fn call(guest: &Guest<'_>) -> Call {
         plugin: Digest::of(&guest.bytes()),
         evaluator_id: "one".into(),
         config: "{}".into(),
-        item: Item {
-            output: Some(Payload::Text("hello".into())),
-            ..Item::default()
-        },
+        item: Item { output: Some(Payload::Text("hello".into())), ..Item::default() },
         seed: 7,
         run_time_ms: 1_000,
-        limits: Limits {
-            cpu_ms: 20_000,
-            ..Limits::default()
-        },
+        limits: Limits { cpu_ms: 20_000, ..Limits::default() },
         purpose: Purpose::Evaluate,
         origin: None,
     }
@@ -171,10 +159,7 @@ const PATIENCE: Duration = Duration::from_secs(1_800);
 const AN_HOUR_MS: u32 = 3_600_000;
 
 fn block_on<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let in_time = tokio::time::timeout(PATIENCE, test).await;
         in_time.unwrap()
@@ -188,26 +173,14 @@ fn class(result: &CallResult) -> Option<FailureClass> {
 fn calls_are_answered_in_their_order() {
     let good = Guest::default();
     // Gives no score at all.
-    let silent = Guest {
-        evaluate: "(i32.store (i32.const 0x508) (i32.const 0))",
-        ..Guest::default()
-    };
+    let silent =
+        Guest { evaluate: "(i32.store (i32.const 0x508) (i32.const 0))", ..Guest::default() };
     block_on(async {
-        let bench = start(
-            &[&good, &silent],
-            |options| options.n_workers = 2,
-            Arc::new(NoHostCalls),
-        );
+        let bench =
+            start(&[&good, &silent], |options| options.n_workers = 2, Arc::new(NoHostCalls));
         let (good, silent) = (call(&good), call(&silent));
-        let calls = (0..600)
-            .map(|i| {
-                if i % 3 == 0 {
-                    silent.clone()
-                } else {
-                    good.clone()
-                }
-            })
-            .collect();
+        let calls =
+            (0..600).map(|i| if i % 3 == 0 { silent.clone() } else { good.clone() }).collect();
         for (i, result) in bench.workers.evaluate(calls).await.iter().enumerate() {
             let n_scores = result.outcome.as_ref().unwrap().len();
             assert_eq!(n_scores, usize::from(i % 3 != 0), "call {i}");
@@ -226,9 +199,7 @@ async fn until(fact: impl Fn() -> bool) {
 fn artifacts(bench: &Bench) -> Vec<PathBuf> {
     let found = std::fs::read_dir(bench.folder.path().join("cache")).unwrap();
     let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
-    paths
-        .filter(|path| path.extension().is_some_and(|end| end == "cwasm"))
-        .collect()
+    paths.filter(|path| path.extension().is_some_and(|end| end == "cwasm")).collect()
 }
 
 fn kill(pid: u32) {
@@ -240,11 +211,7 @@ fn a_damaged_cache_file_is_rebuilt() {
     let good = Guest::default();
     block_on(async {
         let first = start(&[&good], |_| (), Arc::new(NoHostCalls));
-        assert!(
-            first.workers.evaluate(vec![call(&good)]).await[0]
-                .outcome
-                .is_ok()
-        );
+        assert!(first.workers.evaluate(vec![call(&good)]).await[0].outcome.is_ok());
         first.workers.shutdown().await;
         let cache = first.folder.path().join("cache");
         let file = artifacts(&first).remove(0);
@@ -252,16 +219,9 @@ fn a_damaged_cache_file_is_rebuilt() {
         std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
 
         let cache_dir = cache.clone();
-        let second = start(
-            &[&good],
-            |options| options.cache_dir = cache_dir,
-            Arc::new(NoHostCalls),
-        );
-        assert!(
-            second.workers.evaluate(vec![call(&good)]).await[0]
-                .outcome
-                .is_ok()
-        );
+        let second =
+            start(&[&good], |options| options.cache_dir = cache_dir, Arc::new(NoHostCalls));
+        assert!(second.workers.evaluate(vec![call(&good)]).await[0].outcome.is_ok());
         assert_eq!(std::fs::read(&file).unwrap().len(), whole.len());
     });
 }
@@ -276,10 +236,7 @@ fn a_program_that_ends_at_once_is_reported() {
             let answers = bench.workers.evaluate(vec![call(&good)]).await;
             let class = class(&answers[0]);
             assert!(
-                matches!(
-                    class,
-                    Some(FailureClass::WorkerLost | FailureClass::PluginTrap)
-                ),
+                matches!(class, Some(FailureClass::WorkerLost | FailureClass::PluginTrap)),
                 "{answers:?}"
             );
         }
@@ -336,10 +293,7 @@ fn a_worker_that_waits_for_a_component_is_not_taken_for_hung() {
 
 fn dropping_the_future_cancels_what_a_worker_has() {
     let good = Guest::default();
-    let spin = Guest {
-        evaluate: "(loop $forever (br $forever))",
-        ..Guest::default()
-    };
+    let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     block_on(async {
         // The endless call takes the only place there is.
         let change = |options: &mut Options| options.max_in_flight = 1;
@@ -405,21 +359,14 @@ fn host_calls_carry_the_call_they_come_from() {
         let answers = bench.workers.evaluate(vec![call]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
         let notes = notes.0.lock().unwrap();
-        assert!(
-            notes.len() == 1 && notes[0].starts_with("mine Read"),
-            "{notes:?}"
-        );
+        assert!(notes.len() == 1 && notes[0].starts_with("mine Read"), "{notes:?}");
     });
 }
 
 fn inspect_describes_and_refuses() {
     block_on(async {
         let bench = start(&[], |_| (), Arc::new(NoHostCalls));
-        let info = bench
-            .workers
-            .inspect(&Guest::default().bytes())
-            .await
-            .unwrap();
+        let info = bench.workers.inspect(&Guest::default().bytes()).await.unwrap();
         assert_eq!(info.name, "acme/guest");
         let problems = bench.workers.inspect(b"hello").await.unwrap_err();
         assert_eq!(problems[0].at, "file");
@@ -428,17 +375,10 @@ fn inspect_describes_and_refuses() {
 
 fn shutdown_waits_for_calls_in_flight() {
     let good = Guest::default();
-    let spin = Guest {
-        evaluate: "(loop $forever (br $forever))",
-        ..Guest::default()
-    };
+    let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     block_on(async {
         let bench = start(&[&good, &spin], |_| (), Arc::new(NoHostCalls));
-        assert!(
-            bench.workers.evaluate(vec![call(&good)]).await[0]
-                .outcome
-                .is_ok()
-        );
+        assert!(bench.workers.evaluate(vec![call(&good)]).await[0].outcome.is_ok());
         let mut slow = call(&spin);
         slow.limits.cpu_ms = 300;
         let stop = async {

@@ -80,10 +80,7 @@ impl HostCalls for Silent {
 pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() {
     let good = Guest::default();
     let (work, sleep) = ([COUNTER, FILL, WORK].concat(), [FILL, ASK].concat());
-    let large = Guest {
-        evaluate: &work,
-        ..Guest::default()
-    };
+    let large = Guest { evaluate: &work, ..Guest::default() };
     let sleeper = asks(&sleep);
     block_on(async {
         let silent = Arc::new(Silent(AtomicUsize::new(0)));
@@ -103,11 +100,7 @@ pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() 
             std::mem::swap(&mut left, &mut sleepers);
             while !left.is_empty() {
                 let (answers, _, rest) = futures_util::future::select_all(left).await;
-                assert_eq!(
-                    class(&answers[0]),
-                    Some(FailureClass::WorkerFull),
-                    "{answers:?}"
-                );
+                assert_eq!(class(&answers[0]), Some(FailureClass::WorkerFull), "{answers:?}");
                 let message = &answers[0].outcome.as_ref().unwrap_err().message;
                 assert!(message.contains("this one held 64 MiB"), "{message}");
                 n_ended.fetch_add(1, Ordering::SeqCst);

@@ -40,11 +40,7 @@ fn with_guest<T>(test: impl FnOnce(&Guest<'_>) -> T) -> T {
 
 fn calls(guest: &Guest<'_>) -> Vec<Call> {
     let first = call(guest);
-    let seeded = |seed| Call {
-        seed,
-        limits: Limits::default(),
-        ..first.clone()
-    };
+    let seeded = |seed| Call { seed, limits: Limits::default(), ..first.clone() };
     (0..N_SEEDS).map(seeded).collect()
 }
 

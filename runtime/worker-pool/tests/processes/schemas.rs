@@ -38,25 +38,17 @@ fn bombs() -> Vec<(&'static str, SchemaCheck)> {
     let any = |schema: Value, value: Value| check(SchemaKind::Any, &schema, &[value]);
     let config = |schema: Value| check(SchemaKind::Config, &schema, &[json!({})]);
     let names: Vec<String> = (0..10_000).map(|n| format!("a{n}")).collect();
-    let grows: Map<String, Value> = ('a'..='j')
-        .map(|name| (name.to_string(), json!({ "$ref": "#", "default": {} })))
-        .collect();
+    let grows: Map<String, Value> =
+        ('a'..='j').map(|name| (name.to_string(), json!({ "$ref": "#", "default": {} }))).collect();
     vec![
         (
             "all of two, 60 levels deep",
-            any(
-                chain(60, |next| json!({ "allOf": [next, next] }), json!({})),
-                json!(1),
-            ),
+            any(chain(60, |next| json!({ "allOf": [next, next] }), json!({})), json!(1)),
         ),
         (
             "any of two that both fail, 60 levels deep",
             any(
-                chain(
-                    60,
-                    |next| json!({ "anyOf": [next, next] }),
-                    json!({ "type": "string" }),
-                ),
+                chain(60, |next| json!({ "anyOf": [next, next] }), json!({ "type": "string" })),
                 json!(1),
             ),
         ),
@@ -73,19 +65,12 @@ fn bombs() -> Vec<(&'static str, SchemaCheck)> {
         ),
         (
             "10,000 names that 10,000 members lack",
-            any(
-                json!({ "items": { "required": names } }),
-                json!(vec![json!({}); 10_000]),
-            ),
+            any(json!({ "items": { "required": names } }), json!(vec![json!({}); 10_000])),
         ),
         (
             "a pattern against a long text, again and again",
             any(
-                chain(
-                    20,
-                    |next| json!({ "allOf": [next, next] }),
-                    json!({ "pattern": "^[^c]*$" }),
-                ),
+                chain(20, |next| json!({ "allOf": [next, next] }), json!({ "pattern": "^[^c]*$" })),
                 json!("a".repeat(1_000_000)),
             ),
         ),
@@ -128,17 +113,9 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
                 &json!({ "properties": { "q": { "type": "string" } } }),
                 &[json!({ "q": 1 }), json!({ "q": "a" })],
             ),
-            check(
-                SchemaKind::Any,
-                &json!({ "$ref": "file:///etc/passwd" }),
-                &[],
-            ),
+            check(SchemaKind::Any, &json!({ "$ref": "file:///etc/passwd" }), &[]),
             check(SchemaKind::Any, &json!({ "type": "objekt" }), &[json!(1)]),
-            check(
-                SchemaKind::Config,
-                &with_default,
-                &[json!({}), json!({ "n": "x" }), json!([])],
-            ),
+            check(SchemaKind::Config, &with_default, &[json!({}), json!({ "n": "x" }), json!([])]),
         ];
         let mut answers = Vec::new();
         for check in &checks {
@@ -152,14 +129,9 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
             unreachable!("{answers:?}")
         };
         let values = values.as_ref().unwrap();
-        assert_eq!(
-            (pointers(&values[0]), pointers(&values[1])),
-            (vec!["/q".to_owned()], vec![])
-        );
+        assert_eq!((pointers(&values[0]), pointers(&values[1])), (vec!["/q".to_owned()], vec![]));
         assert!(file.is_err(), "{file:?}");
-        let Err(Mismatch { pointer, message }) = no_schema else {
-            unreachable!("{no_schema:?}")
-        };
+        let Err(Mismatch { pointer, message }) = no_schema else { unreachable!("{no_schema:?}") };
         assert_eq!(pointer, "/type");
         assert!(message.contains("not a JSON Schema"), "{message}");
         let configs = configs.as_ref().unwrap();
@@ -193,28 +165,19 @@ pub(crate) fn what_was_checked_is_known_and_everything_else_gets_a_process_of_it
             let check = check(SchemaKind::Any, schema, values);
             let project = ProjectId::new(project).unwrap();
             let held = bench.workers.hold(&project, &check).await.unwrap().unwrap();
-            let who = held
-                .into_iter()
-                .map(|held| held.mismatches[0].message.clone());
+            let who = held.into_iter().map(|held| held.mismatches[0].message.clone());
             who.collect::<Vec<_>>()
         };
         let (one, two) = (json!({ "title": "one" }), json!({ "title": "two" }));
         let mut all = Vec::new();
-        for (project, schema, value) in [
-            ("a", &one, 1),
-            ("a", &one, 2),
-            ("a", &two, 1),
-            ("b", &one, 1),
-            ("b", &one, 3),
-        ] {
+        for (project, schema, value) in
+            [("a", &one, 1), ("a", &one, 2), ("a", &two, 1), ("b", &one, 1), ("b", &one, 3)]
+        {
             all.extend(who(project, schema, &[json!(value)]).await);
         }
         let different: BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");
-        assert_eq!(
-            who("a", &one, &[json!(2), json!(1)]).await,
-            [&*all[1], &*all[0]]
-        );
+        assert_eq!(who("a", &one, &[json!(2), json!(1)]).await, [&*all[1], &*all[0]]);
         assert_eq!(who("b", &one, &[json!(1)]).await, [&*all[3]]);
         bench.workers.shutdown().await;
     });
@@ -236,8 +199,7 @@ fn children(argument: &str) -> Vec<rustix::process::Pid> {
     let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let pids =
         names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && is_child(name));
-    pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?))
-        .collect()
+    pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 /// Whether this child still has to end. Its arguments do not tell: an ending process loses them before it can be
@@ -276,10 +238,7 @@ pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
         let (greedy, other) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
         let (_, endless) = bombs().remove(1);
         let endless: Vec<_> = (0..=64)
-            .map(|n| SchemaCheck {
-                values: vec![n.to_string()],
-                ..endless.clone()
-            })
+            .map(|n| SchemaCheck { values: vec![n.to_string()], ..endless.clone() })
             .collect();
         let (refused, endless) = endless.split_last().unwrap();
         let asked = endless.iter().map(|each| bench.workers.hold(&greedy, each));

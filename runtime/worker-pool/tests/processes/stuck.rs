@@ -152,10 +152,7 @@ pub(crate) fn calls_fail_with_the_cause_when_no_lane_gets_a_worker() {
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert_eq!(class(&answers[0]), Some(FailureClass::WorkerLost));
         let message = &answers[0].outcome.as_ref().unwrap_err().message;
-        assert!(
-            message.contains("no worker process can be started: "),
-            "{message}"
-        );
+        assert!(message.contains("no worker process can be started: "), "{message}");
         assert!(message.contains("exit status: 1"), "{message}");
     });
 }

@@ -74,13 +74,7 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
             }
         }
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
-        let limit = |name: &str| {
-            field(&limits, name)
-                .split_whitespace()
-                .next()
-                .unwrap()
-                .to_owned()
-        };
+        let limit = |name: &str| field(&limits, name).split_whitespace().next().unwrap().to_owned();
         assert_eq!(limit("Max core file size"), "0");
         assert_eq!(limit("Max file size"), "0");
         assert_eq!(limit("Max locked memory"), "0");
@@ -89,10 +83,7 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
 
 #[cfg(target_os = "linux")]
 pub(crate) fn compiler_and_checker_are_confined_before_they_read_what_others_wrote() {
-    let compile = CompileRequest {
-        grants: Grants::default(),
-        require_walls: false,
-    };
+    let compile = CompileRequest { grants: Grants::default(), require_walls: false };
     let limits = [
         "Max cpu time 60 61 seconds",
         "Max address space 2147483648 68719476736 bytes",
@@ -102,13 +93,8 @@ pub(crate) fn compiler_and_checker_are_confined_before_they_read_what_others_wro
     assert!(refused.status.success());
     let answer = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert!(answer.contains("not a WebAssembly component"), "{answer}");
-    let check = CheckHead {
-        require_walls: false,
-    };
-    let limits = [
-        "Max cpu time 5 6 seconds",
-        "Max address space 1073741824 1073741824 bytes",
-    ];
+    let check = CheckHead { require_walls: false };
+    let limits = ["Max cpu time 5 6 seconds", "Max address space 1073741824 1073741824 bytes"];
     confined("check", &check, &limits);
 }
 
@@ -131,19 +117,12 @@ fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
     assert_eq!(field(&status, "NoNewPrivs:"), "1");
     assert_eq!(field(&status, "CapPrm:"), "0000000000000000");
     if rustix::process::geteuid().is_root() {
-        assert!(
-            !field(&status, "Uid:")
-                .split_whitespace()
-                .any(|user| user == "0")
-        );
+        assert!(!field(&status, "Uid:").split_whitespace().any(|user| user == "0"));
     }
     let all = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     for limit in limits {
-        assert!(
-            all.lines().any(|line| words(line) == *limit),
-            "{role}: {all}"
-        );
+        assert!(all.lines().any(|line| words(line) == *limit), "{role}: {all}");
     }
     child.wait_with_output().unwrap()
 }
@@ -151,18 +130,8 @@ fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
 pub(crate) fn from_inside_a_worker_nothing_outside_can_be_reached() {
     // The attempts mean something: here, outside, they succeed.
     let outside = faults::successes();
-    for possible in [
-        "open",
-        "write",
-        "udp",
-        "connect",
-        "start a program",
-        "exists",
-    ] {
-        assert!(
-            outside.iter().any(|name| name == possible),
-            "{possible}: {outside:?}"
-        );
+    for possible in ["open", "write", "udp", "connect", "start a program", "exists"] {
+        assert!(outside.iter().any(|name| name == possible), "{possible}: {outside:?}");
     }
     let good = Guest::default();
     block_on(async {
@@ -203,10 +172,7 @@ pub(crate) fn a_worker_says_which_walls_it_has() {
             Ok(_) => assert!(gaps.is_empty(), "{gaps:?}"),
             Err(error) => {
                 let said = error.to_string();
-                assert!(
-                    !gaps.is_empty() && gaps.iter().all(|gap| said.contains(gap)),
-                    "{said}"
-                );
+                assert!(!gaps.is_empty() && gaps.iter().all(|gap| said.contains(gap)), "{said}");
             }
         }
     });

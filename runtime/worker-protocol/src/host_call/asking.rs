@@ -84,10 +84,7 @@ pub struct Message {
 impl Message {
     /// A message of one text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self {
-            role,
-            parts: vec![MessagePart::Text(text.into())],
-        }
+        Self { role, parts: vec![MessagePart::Text(text.into())] }
     }
 
     /// Its texts, one after the other.

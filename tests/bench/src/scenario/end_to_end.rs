@@ -32,12 +32,7 @@ pub(crate) async fn measure(n_spans: u64) -> anyhow::Result<Vec<Figure>> {
     let mut reader = reader(&server).await?;
 
     let begun = Instant::now();
-    let plan = Plan {
-        n_connections: 4,
-        n_batches,
-        pace: None,
-        first_serial: 0,
-    };
+    let plan = Plan { n_connections: 4, n_batches, pace: None, first_serial: 0 };
     let load = run(&server, plan).await?;
     let n_scores = n_generations(n_batches);
     wait_for_scores(&mut reader, n_scores).await?;
@@ -46,12 +41,8 @@ pub(crate) async fn measure(n_spans: u64) -> anyhow::Result<Vec<Figure>> {
 
     let n_quiet = (PACE * 20.0) as u64 / SPANS_PER_BATCH as u64;
     let after = newest_score(&mut reader).await?;
-    let plan = Plan {
-        n_connections: 4,
-        n_batches: n_quiet,
-        pace: Some(PACE),
-        first_serial: n_batches,
-    };
+    let plan =
+        Plan { n_connections: 4, n_batches: n_quiet, pace: Some(PACE), first_serial: n_batches };
     run(&server, plan).await?;
     wait_for_scores(&mut reader, n_scores + n_generations(n_quiet)).await?;
     let waits = ingest_to_score(&mut reader, after).await?;
@@ -69,42 +60,12 @@ pub(crate) async fn measure(n_spans: u64) -> anyhow::Result<Vec<Figure>> {
     let per_second = n_scores as f64 / all_scored;
     let memory = load.peak_resident as f64 / f64::from(1 << 20);
     Ok(vec![
-        figure(
-            "spans acknowledged meanwhile",
-            load.spans_per_second(),
-            "spans/s",
-            Bar::None,
-        ),
-        figure(
-            "until the last score is durable",
-            all_scored,
-            "s",
-            Bar::None,
-        ),
-        figure(
-            "evaluations while ingesting",
-            per_second,
-            "/s",
-            Bar::AtLeast(5_000.0),
-        ),
-        figure(
-            "peak resident memory, workers included",
-            memory,
-            "MiB",
-            Bar::None,
-        ),
-        figure(
-            "ingest to score at 2,000 spans/s: median",
-            millis(0.5),
-            "ms",
-            Bar::None,
-        ),
-        figure(
-            "ingest to score at 2,000 spans/s: p99",
-            millis(0.99),
-            "ms",
-            Bar::AtMost(2_000.0),
-        ),
+        figure("spans acknowledged meanwhile", load.spans_per_second(), "spans/s", Bar::None),
+        figure("until the last score is durable", all_scored, "s", Bar::None),
+        figure("evaluations while ingesting", per_second, "/s", Bar::AtLeast(5_000.0)),
+        figure("peak resident memory, workers included", memory, "MiB", Bar::None),
+        figure("ingest to score at 2,000 spans/s: median", millis(0.5), "ms", Bar::None),
+        figure("ingest to score at 2,000 spans/s: p99", millis(0.99), "ms", Bar::AtMost(2_000.0)),
     ])
 }
 
@@ -122,12 +83,8 @@ pub(crate) async fn score_generations(server: &Server) -> anyhow::Result<()> {
         "evaluator": "length",
         "config": { "max": 2_000 },
     });
-    let evaluator = connection
-        .json("POST", "/api/public/v2/evaluators", Some(&evaluator))
-        .await?;
-    let id = evaluator["id"]
-        .as_str()
-        .context("the evaluator has no id")?;
+    let evaluator = connection.json("POST", "/api/public/v2/evaluators", Some(&evaluator)).await?;
+    let id = evaluator["id"].as_str().context("the evaluator has no id")?;
     let rule = json!({
         "name": "every generation",
         "enabled": true,
@@ -137,20 +94,13 @@ pub(crate) async fn score_generations(server: &Server) -> anyhow::Result<()> {
         }],
         "evaluatorAssignments": [{ "evaluatorId": id }],
     });
-    connection
-        .json("POST", "/api/public/v2/evaluation-rules", Some(&rule))
-        .await?;
+    connection.json("POST", "/api/public/v2/evaluation-rules", Some(&rule)).await?;
     Ok(())
 }
 
 pub(crate) async fn reader(server: &Server) -> anyhow::Result<SqliteConnection> {
-    let options = SqliteConnectOptions::new()
-        .filename(server.database())
-        .read_only(true);
-    Ok(options
-        .busy_timeout(Duration::from_secs(5))
-        .connect()
-        .await?)
+    let options = SqliteConnectOptions::new().filename(server.database()).read_only(true);
+    Ok(options.busy_timeout(Duration::from_secs(5)).connect().await?)
 }
 
 pub(crate) async fn wait_for_scores(
@@ -159,9 +109,7 @@ pub(crate) async fn wait_for_scores(
 ) -> anyhow::Result<()> {
     let (mut n_scores, mut changed) = (0, Instant::now());
     loop {
-        let row = sqlx::query("SELECT COUNT(*) FROM scores")
-            .fetch_one(&mut *reader)
-            .await?;
+        let row = sqlx::query("SELECT COUNT(*) FROM scores").fetch_one(&mut *reader).await?;
         let now = u64::try_from(row.get::<i64, _>(0))?;
         if wanted <= now {
             return Ok(());
@@ -195,8 +143,6 @@ async fn ingest_to_score(
          WHERE scores.created_at > $1
          ORDER BY 1";
     let rows = sqlx::query(WAITS).bind(since).fetch_all(reader).await?;
-    let micros = rows
-        .iter()
-        .map(|row| u64::try_from(row.get::<i64, _>(0)).unwrap_or(0));
+    let micros = rows.iter().map(|row| u64::try_from(row.get::<i64, _>(0)).unwrap_or(0));
     Ok(micros.map(Duration::from_micros).collect())
 }

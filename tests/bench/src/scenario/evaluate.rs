@@ -58,11 +58,7 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     let host = Arc::new(Host::new(&Settings::default(), &cache_dir)?);
     let program = std::env::current_exe()?;
     let options = Options::new(program, cache_dir);
-    let workers = Arc::new(Workers::start(
-        options,
-        Arc::new(Text),
-        Arc::new(NoHostCalls),
-    ));
+    let workers = Arc::new(Workers::start(options, Arc::new(Text), Arc::new(NoHostCalls)));
 
     let mut figures = Vec::new();
     let (mut native, mut hosted, mut worked) = (vec![], vec![], vec![]);
@@ -109,18 +105,8 @@ fn figures_of(way: &str, rounds: &[Way], bar: Bar) -> Vec<Figure> {
     };
     vec![
         figure("", middle(|way| way.per_second), "/s", bar),
-        figure(
-            ": median",
-            middle(|way| way.median.as_secs_f64() * 1e6),
-            "us",
-            Bar::None,
-        ),
-        figure(
-            ": p99",
-            middle(|way| way.p99.as_secs_f64() * 1e6),
-            "us",
-            Bar::None,
-        ),
+        figure(": median", middle(|way| way.median.as_secs_f64() * 1e6), "us", Bar::None),
+        figure(": p99", middle(|way| way.p99.as_secs_f64() * 1e6), "us", Bar::None),
     ]
 }
 
@@ -215,9 +201,7 @@ fn over_a_bare_socket(n_calls: u64) -> anyhow::Result<Way> {
     }
     let way = way(n_calls, begun.elapsed(), latencies);
     drop(near);
-    answering
-        .join()
-        .map_err(|_| anyhow::anyhow!("the thread that answers ended early"))?;
+    answering.join().map_err(|_| anyhow::anyhow!("the thread that answers ended early"))?;
     Ok(way)
 }
 
@@ -269,11 +253,7 @@ async fn alone_in_worker(
 async fn in_worker(workers: &Arc<Workers>, digest: Digest, n_calls: u64) -> anyhow::Result<Way> {
     let group = vec![call(digest); CALLS_PER_GROUP];
     // The first group starts the process and loads the component.
-    workers
-        .evaluate(group.clone())
-        .await
-        .iter()
-        .try_for_each(check)?;
+    workers.evaluate(group.clone()).await.iter().try_for_each(check)?;
     let n_groups = n_calls.div_ceil(CALLS_PER_GROUP as u64);
     let next = Arc::new(AtomicU64::new(0));
     let begun = Instant::now();

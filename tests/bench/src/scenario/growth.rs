@@ -15,10 +15,7 @@ pub(crate) async fn measure(rounds: usize, n_spans: u64) -> anyhow::Result<Vec<F
     for round in 0..rounds {
         let filled = fill(n_spans).await?;
         let (first, last) = (filled.rates[0], filled.rates[9]);
-        eprintln!(
-            "growth {}/{rounds}: from {first:.0} to {last:.0} spans/s",
-            round + 1
-        );
+        eprintln!("growth {}/{rounds}: from {first:.0} to {last:.0} spans/s", round + 1);
         firsts.push(first);
         lasts.push(last);
         losses.push((1.0 - last / first) * 100.0);
@@ -35,18 +32,8 @@ pub(crate) async fn measure(rounds: usize, n_spans: u64) -> anyhow::Result<Vec<F
     let tenth = n_spans / 10;
     Ok(vec![
         figure(format!("first {tenth} spans"), firsts, "spans/s", Bar::None),
-        figure(
-            format!("last {tenth} of {n_spans} spans"),
-            lasts,
-            "spans/s",
-            Bar::None,
-        ),
-        figure(
-            "slower at the end by".to_owned(),
-            losses,
-            "%",
-            Bar::AtMost(20.0),
-        ),
+        figure(format!("last {tenth} of {n_spans} spans"), lasts, "spans/s", Bar::None),
+        figure("slower at the end by".to_owned(), losses, "%", Bar::AtMost(20.0)),
         figure("peak resident memory".to_owned(), peaks, "MiB", Bar::None),
         figure("database per span".to_owned(), sizes, "bytes", Bar::None),
     ])
@@ -66,21 +53,12 @@ async fn fill(n_spans: u64) -> anyhow::Result<Filled> {
     let mut rates = [0.0; 10];
     let mut peak_resident = 0;
     for (part, rate) in (0..).zip(&mut rates) {
-        let plan = Plan {
-            n_connections: 4,
-            n_batches,
-            pace: None,
-            first_serial: part * n_batches,
-        };
+        let plan = Plan { n_connections: 4, n_batches, pace: None, first_serial: part * n_batches };
         let run = run(&server, plan).await?;
         *rate = run.spans_per_second();
         peak_resident = peak_resident.max(run.peak_resident);
     }
     let database_bytes = std::fs::metadata(server.database()).map_or(0, |file| file.len());
     server.stop().await?;
-    Ok(Filled {
-        rates,
-        peak_resident,
-        database_bytes,
-    })
+    Ok(Filled { rates, peak_resident, database_bytes })
 }

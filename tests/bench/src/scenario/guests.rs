@@ -159,27 +159,13 @@ impl Guest {
             );
         }
         let is_rust = language == Language::Rust;
-        let two_threads = if is_rust {
-            Bar::AtLeast(200_000.0)
-        } else {
-            Bar::None
-        };
+        let two_threads = if is_rust { Bar::AtLeast(200_000.0) } else { Bar::None };
         let first = "an artifact is loaded first, its sum checked, in";
         let mut figures = vec![
             ("a fresh instance per call: median", median(lone), "us", bar),
             ("on two threads", median(both), "/s", two_threads),
-            (
-                "CPU time of a call on two threads",
-                median(cpu),
-                "us",
-                Bar::None,
-            ),
-            (
-                "a cached artifact is loaded in",
-                millis(load),
-                "ms",
-                Bar::AtMost(2.0),
-            ),
+            ("CPU time of a call on two threads", median(cpu), "us", Bar::None),
+            ("a cached artifact is loaded in", millis(load), "ms", Bar::AtMost(2.0)),
             (first, millis(first_load), "ms", Bar::None),
         ];
         if is_rust {
@@ -215,10 +201,7 @@ impl Guest {
         for grown in (0..64).map(|n| n * STEP) {
             let mut call = self.call.clone();
             call.limits.memory_bytes = BEGINS_WITH + grown;
-            let result = self
-                .host
-                .evaluate(plugin, call, Arc::new(NothingGranted))
-                .await;
+            let result = self.host.evaluate(plugin, call, Arc::new(NothingGranted)).await;
             if result.outcome.is_ok() {
                 return Ok(grown as f64 / 1024.0);
             }
@@ -277,11 +260,7 @@ pub(crate) fn cpu_time_of(counts: impl Fn(&str) -> bool) -> anyhow::Result<Durat
             continue;
         }
         let spent = std::fs::read_to_string(folder.join("schedstat"))?;
-        ns += spent
-            .split_whitespace()
-            .next()
-            .unwrap_or("0")
-            .parse::<u64>()?;
+        ns += spent.split_whitespace().next().unwrap_or("0").parse::<u64>()?;
     }
     Ok(Duration::from_nanos(ns))
 }

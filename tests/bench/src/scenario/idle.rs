@@ -21,12 +21,7 @@ pub(crate) async fn measure(rounds: usize) -> anyhow::Result<Vec<Figure>> {
     for round in 0..rounds as u64 {
         let server = Server::start_in(folder, &[]).await?;
         ready.push(server.ready_after.as_secs_f64());
-        let one = Plan {
-            n_connections: 1,
-            n_batches: 1,
-            pace: None,
-            first_serial: round,
-        };
+        let one = Plan { n_connections: 1, n_batches: 1, pace: None, first_serial: round };
         run(&server, one).await?;
         wait_for_scores(&mut reader(&server).await?, n_generations(round + 1)).await?;
         // Long enough for what a start leaves to settle.
@@ -42,17 +37,7 @@ pub(crate) async fn measure(rounds: usize) -> anyhow::Result<Vec<Figure>> {
         bar,
     };
     Ok(vec![
-        figure(
-            "resident memory, workers included",
-            resident,
-            "MiB",
-            Bar::AtMost(80.0),
-        ),
-        figure(
-            "start to ready, warm artifact cache",
-            ready,
-            "s",
-            Bar::AtMost(1.0),
-        ),
+        figure("resident memory, workers included", resident, "MiB", Bar::AtMost(80.0)),
+        figure("start to ready, warm artifact cache", ready, "s", Bar::AtMost(1.0)),
     ])
 }

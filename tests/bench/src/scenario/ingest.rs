@@ -15,16 +15,8 @@ pub(crate) async fn measure(rounds: usize, n_spans: u64) -> anyhow::Result<Vec<F
     for round in 0..rounds {
         let bare = floor::spans_per_second(n_batches.min(200)).await?;
         let server = Server::start(&[]).await?;
-        let run: Run = run(
-            &server,
-            Plan {
-                n_connections: 4,
-                n_batches,
-                pace: None,
-                first_serial: 0,
-            },
-        )
-        .await?;
+        let run: Run =
+            run(&server, Plan { n_connections: 4, n_batches, pace: None, first_serial: 0 }).await?;
         eprintln!(
             "ingest {}/{rounds}: {:.0} spans/s, bare append {bare:.0}",
             round + 1,
@@ -44,18 +36,8 @@ pub(crate) async fn measure(rounds: usize, n_spans: u64) -> anyhow::Result<Vec<F
         bar,
     };
     Ok(vec![
-        figure(
-            "acknowledged, 4 connections",
-            rates,
-            "spans/s",
-            Bar::AtLeast(20_000.0),
-        ),
-        figure(
-            "share of a bare SQLite append",
-            ratios,
-            "x",
-            Bar::AtLeast(0.4),
-        ),
+        figure("acknowledged, 4 connections", rates, "spans/s", Bar::AtLeast(20_000.0)),
+        figure("share of a bare SQLite append", ratios, "x", Bar::AtLeast(0.4)),
         figure("p99 of a request", p99s, "ms", Bar::AtMost(150.0)),
         figure("peak resident memory", peaks, "MiB", Bar::AtMost(300.0)),
     ])

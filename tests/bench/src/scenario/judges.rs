@@ -32,12 +32,8 @@ async fn judged(
     judge_generations(&server, n_at_a_time).await?;
     let mut reader = reader(&server).await?;
     // The workers are started and the judge is compiled.
-    let plan = |n_batches, first_serial| Plan {
-        n_connections: 1,
-        n_batches,
-        pace: None,
-        first_serial,
-    };
+    let plan =
+        |n_batches, first_serial| Plan { n_connections: 1, n_batches, pace: None, first_serial };
     run(&server, plan(1, 0)).await?;
     let n_before = n_generations(1);
     wait_for_scores(&mut reader, n_before).await?;

@@ -67,13 +67,7 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
     };
     let mut figures = Vec::new();
     let mut note = |what: String, value: f64, bar| {
-        figures.push(Figure {
-            scenario: "lanes",
-            what,
-            value,
-            unit: "ms",
-            bar: Bar::AtMost(bar),
-        });
+        figures.push(Figure { scenario: "lanes", what, value, unit: "ms", bar: Bar::AtMost(bar) });
     };
     let millis = |took: &[Duration], share| quantile(took, share).as_secs_f64() * 1e3;
     if let Some(judge) = judge {
@@ -89,16 +83,8 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
     note(what, millis(&waits, 0.99), 1_000.0);
     let (all, own) = per_execution().await?;
     for (what, took, bar) in [
-        (
-            "CPU of a code execution outside of its worker",
-            all,
-            Bar::None,
-        ),
-        (
-            "of that, without the threads of the database",
-            own,
-            Bar::AtMost(50.0),
-        ),
+        ("CPU of a code execution outside of its worker", all, Bar::None),
+        ("of that, without the threads of the database", own, Bar::AtMost(50.0)),
     ] {
         figures.push(Figure {
             scenario: "lanes",
@@ -116,14 +102,10 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
 async fn per_execution() -> anyhow::Result<(Duration, Duration)> {
     let world = World::new(&[]).await?;
     let project = ProjectId::new("cpu")?;
-    world
-        .rule(&project, text_plugin()?, "length", &json!({ "max": 2_000 }))
-        .await?;
+    world.rule(&project, text_plugin()?, "length", &json!({ "max": 2_000 })).await?;
     for first in (0..N_COUNTED).step_by(5_000) {
         let new = (first..first + 5_000).map(|n| generation(n, "an answer"));
-        world
-            .ingest(&project, new.collect::<anyhow::Result<_>>()?)
-            .await?;
+        world.ingest(&project, new.collect::<anyhow::Result<_>>()?).await?;
     }
     let of_database = |name: &str| name.starts_with("sqlx-");
     let spent = || anyhow::Ok((cpu_time_of(|_| true)?, cpu_time_of(of_database)?));
@@ -144,13 +126,9 @@ async fn beside_waiting_models(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
     let world = World::new(&[judge]).await?;
     let (slow, quick) = (ProjectId::new("slow")?, ProjectId::new("quick")?);
     world.rule(&slow, judge, "answers", &json!({})).await?;
-    world
-        .rule(&quick, text_plugin()?, "length", &json!({ "max": 2_000 }))
-        .await?;
+    world.rule(&quick, text_plugin()?, "length", &json!({ "max": 2_000 })).await?;
     let waiting = (0..N_WAITING as u64).map(|n| generation(n, WAIT));
-    world
-        .ingest(&slow, waiting.collect::<anyhow::Result<_>>()?)
-        .await?;
+    world.ingest(&slow, waiting.collect::<anyhow::Result<_>>()?).await?;
     let running = world.run();
     world.model.waiting(N_WAITING).await?;
     let sent = world.live(&quick).await?;
@@ -173,9 +151,7 @@ async fn beside_a_slow_neighbour(judge: &[u8]) -> anyhow::Result<Vec<Duration>> 
         let first = round * N_NEIGHBOURS;
         let batch =
             (0..N_NEIGHBOURS).map(|n| generation(first + n, if n == 0 { WAIT } else { "go" }));
-        world
-            .ingest(&project, batch.collect::<anyhow::Result<_>>()?)
-            .await?;
+        world.ingest(&project, batch.collect::<anyhow::Result<_>>()?).await?;
         let wanted = (round + 1) * (N_NEIGHBOURS - 1);
         until(&mut reader, wanted, Duration::from_millis(1)).await?;
         let seen = Instant::now();
@@ -193,19 +169,13 @@ async fn before_a_backlog() -> anyhow::Result<Vec<Duration>> {
     let project = ProjectId::new("busy")?;
     for first in (0..N_BACKLOG).step_by(5_000) {
         let old = (first..first + 5_000).map(|n| generation(n, "an old answer"));
-        world
-            .ingest(&project, old.collect::<anyhow::Result<_>>()?)
-            .await?;
+        world.ingest(&project, old.collect::<anyhow::Result<_>>()?).await?;
     }
     // Nothing asks for them yet.
     world.scheduler.run_until_idle().await?;
-    let rule = world
-        .rule(&project, text_plugin()?, "length", &json!({ "max": 2_000 }))
-        .await?;
+    let rule = world.rule(&project, text_plugin()?, "length", &json!({ "max": 2_000 })).await?;
     for first in (0..N_BACKLOG).step_by(5_000) {
-        world
-            .backfill(&project, &rule, first..first + 5_000)
-            .await?;
+        world.backfill(&project, &rule, first..first + 5_000).await?;
     }
     let running = world.run();
     let sent = world.live(&project).await?;
@@ -239,9 +209,7 @@ impl World {
         let url: DatabaseUrl = format!("sqlite:{}", file.display()).parse()?;
         let store = Store::open(&url, &perpend_db::Options::default()).await?;
         let components = [&[text_plugin()?], more].concat();
-        let known = components
-            .iter()
-            .map(|bytes| (Digest::of(bytes), bytes.to_vec()));
+        let known = components.iter().map(|bytes| (Digest::of(bytes), bytes.to_vec()));
         let known = Arc::new(Known(known.collect()));
         let model = Arc::new(Model::new());
         let options = Options::new(std::env::current_exe()?, folder.path().join("artifacts"));
@@ -250,10 +218,7 @@ impl World {
         for bytes in components {
             let info = workers.inspect_cached(bytes).await;
             let info = info.map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
-            let digest = store
-                .catalog
-                .put_plugin(None, &info, bytes, SystemClock.now())
-                .await?;
+            let digest = store.catalog.put_plugin(None, &info, bytes, SystemClock.now()).await?;
             plugins.insert(digest, info);
         }
         let scheduler = Scheduler::new(Deps {
@@ -264,14 +229,7 @@ impl World {
             options: perpend_scheduler::Options::default(),
             breakpoints: None,
         });
-        Ok(Self {
-            folder,
-            store,
-            workers,
-            model,
-            scheduler,
-            plugins,
-        })
+        Ok(Self { folder, store, workers, model, scheduler, plugins })
     }
 
     /// A rule that applies this evaluator to everything of a project.
@@ -283,10 +241,7 @@ impl World {
         config: &Value,
     ) -> anyhow::Result<Rule> {
         let plugin = Digest::of(component);
-        let info = self
-            .plugins
-            .get(&plugin)
-            .context("the plug-in is not known")?;
+        let info = self.plugins.get(&plugin).context("the plug-in is not known")?;
         let now = SystemClock.now();
         let new = NewEvaluator {
             id: format!("ev-{project}").parse()?,
@@ -301,18 +256,11 @@ impl World {
                 plugin_evaluator: evaluator.to_owned(),
                 config: config.clone(),
                 mapping: Vec::new(),
-                grants: Grants {
-                    model: info.capabilities.model,
-                    trace_reader: false,
-                },
+                grants: Grants { model: info.capabilities.model, trace_reader: false },
                 fingerprint: Digest::of(project.as_str().as_bytes()),
             },
         };
-        let evaluator = self
-            .store
-            .catalog
-            .create_evaluator(project, &new, now)
-            .await?;
+        let evaluator = self.store.catalog.create_evaluator(project, &new, now).await?;
         let rule = Rule {
             id: format!("rule-{project}").parse()?,
             name: "everything".to_owned(),
@@ -339,9 +287,7 @@ impl World {
             updated_at: now,
         };
         let catalog = &self.store.catalog;
-        catalog
-            .create_rule(project, &rule, &rule.created_at)
-            .await?;
+        catalog.create_rule(project, &rule, &rule.created_at).await?;
         Ok(rule)
     }
 
@@ -350,14 +296,8 @@ impl World {
         project: &ProjectId,
         observations: Vec<Observation>,
     ) -> anyhow::Result<()> {
-        let batch = Batch {
-            observations,
-            ..Batch::default()
-        };
-        self.store
-            .telemetry
-            .write_batch(project, batch, SystemClock.now())
-            .await?;
+        let batch = Batch { observations, ..Batch::default() };
+        self.store.telemetry.write_batch(project, batch, SystemClock.now()).await?;
         self.scheduler.wake();
         Ok(())
     }
@@ -377,10 +317,7 @@ impl World {
             let key = ExecutionKey::live(project, rule.id.as_str(), evaluator, &target, 1);
             Ok(Making {
                 project: project.clone(),
-                kind: QueueKind {
-                    lane: Lane::Code,
-                    class: ExecutionClass::Backfill,
-                },
+                kind: QueueKind { lane: Lane::Code, class: ExecutionClass::Backfill },
                 is_leased: false,
                 execution: NewExecution {
                     id: key.execution_id(),
@@ -403,10 +340,7 @@ impl World {
             ..MatchBatch::default()
         };
         let now = SystemClock.now();
-        let lease = Lease {
-            fence: 0,
-            until: now,
-        };
+        let lease = Lease { fence: 0, until: now };
         self.store.commit_matches(&[], &batch, lease, now).await?;
         Ok(())
     }
@@ -414,10 +348,7 @@ impl World {
     fn run(&self) -> Running {
         let shutdown = CancellationToken::new();
         let (scheduler, until) = (self.scheduler.clone(), shutdown.clone());
-        Running {
-            task: tokio::spawn(async move { scheduler.run(until).await }),
-            shutdown,
-        }
+        Running { task: tokio::spawn(async move { scheduler.run(until).await }), shutdown }
     }
 
     /// Observations at a steady pace; for each when it was durable.

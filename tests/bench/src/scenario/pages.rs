@@ -46,12 +46,7 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
     opening.large().await?;
     let mut figures = opening.figures;
     let resident = server.resident_bytes() as f64 / f64::from(1 << 20);
-    figures.push(figure(
-        "resident memory afterwards",
-        resident,
-        "MiB",
-        Bar::None,
-    ));
+    figures.push(figure("resident memory afterwards", resident, "MiB", Bar::None));
     figures.extend(in_a_browser(&server, &opening.base).await?);
     server.stop().await?;
     Ok(figures)
@@ -69,13 +64,7 @@ async fn in_a_browser(server: &Server, base: &str) -> anyhow::Result<Vec<Figure>
 }
 
 fn figure(what: &str, value: f64, unit: &'static str, bar: Bar) -> Figure {
-    Figure {
-        scenario: "pages",
-        what: what.to_owned(),
-        value,
-        unit,
-        bar,
-    }
+    Figure { scenario: "pages", what: what.to_owned(), value, unit, bar }
 }
 
 /// A browser that has logged in.
@@ -91,12 +80,7 @@ impl Opening {
     async fn log_in(server: &Server) -> anyhow::Result<Self> {
         let mut connection = server.connect().await?;
         let (cookie, base) = connection.log_in().await?;
-        Ok(Self {
-            connection,
-            cookie,
-            base,
-            figures: Vec::new(),
-        })
+        Ok(Self { connection, cookie, base, figures: Vec::new() })
     }
 
     async fn open(&mut self, path: &str) -> anyhow::Result<(Duration, usize)> {
@@ -123,43 +107,23 @@ impl Opening {
         let list = |q: &str| format!("{base}/traces?q={q}");
         self.page("traces", PAGE, |_| list("")).await?;
         for (what, q) in [
-            (
-                "of a name, in an environment",
-                "name%3Achat%20environment%3Astaging",
-            ),
+            ("of a name, in an environment", "name%3Achat%20environment%3Astaging"),
             ("with errors", "level%3AERROR"),
             ("slower than 5 s", "latency%3A%3E5"),
             ("with a low score", "score.quality%3A%3C0.1"),
             ("with a metadata member", "metadata.tier%3Agold"),
             ("of a model", "models%3Agpt-4o"),
-            (
-                "with a kind of step, of a prompt",
-                "kinds%3ATOOL%20prompts%3Aprompt-4",
-            ),
+            ("with a kind of step, of a prompt", "kinds%3ATOOL%20prompts%3Aprompt-4"),
             ("of a model nobody has", "models%3Anobody"),
         ] {
-            self.page(&format!("traces {what}"), PAGE, |_| list(q))
-                .await?;
+            self.page(&format!("traces {what}"), PAGE, |_| list(q)).await?;
         }
-        for sort in [
-            "-latency",
-            "-totalCost",
-            "-totalTokens",
-            "-errorCount",
-            "-score.quality",
-        ] {
+        for sort in ["-latency", "-totalCost", "-totalTokens", "-errorCount", "-score.quality"] {
             let what = format!("traces by {sort}");
-            self.page(&what, PAGE, |_| format!("{base}/traces?sort={sort}"))
-                .await?;
+            self.page(&what, PAGE, |_| format!("{base}/traces?sort={sort}")).await?;
         }
-        self.page("page 20 of the traces", PAGE, |_| {
-            format!("{base}/traces?page=20")
-        })
-        .await?;
-        self.page("values to filter by", CHART, |_| {
-            format!("{base}/_/traces/facets?")
-        })
-        .await?;
+        self.page("page 20 of the traces", PAGE, |_| format!("{base}/traces?page=20")).await?;
+        self.page("values to filter by", CHART, |_| format!("{base}/_/traces/facets?")).await?;
         for (what, time) in [("a week", ""), ("all time", "from=2010-01-01")] {
             self.page(&format!("traces over {what}"), CHART, |_| {
                 format!("{base}/_/traces/bars?{time}")
@@ -171,36 +135,26 @@ impl Opening {
 
     async fn scores_and_searches(&mut self) -> anyhow::Result<()> {
         let base = self.base.clone();
-        self.page("scores", PAGE, |_| format!("{base}/scores"))
-            .await?;
-        self.page("scores of a name", PAGE, |_| {
-            format!("{base}/scores?name=quality")
-        })
-        .await?;
+        self.page("scores", PAGE, |_| format!("{base}/scores")).await?;
+        self.page("scores of a name", PAGE, |_| format!("{base}/scores?name=quality")).await?;
         self.page("scores by a filter that no index tells", PAGE, |_| {
             format!("{base}/scores?q=comment%3A~nowhere&superseded=1")
         })
         .await?;
         self.page("what a filter may go on with", SUGGESTIONS, |at| {
             let begun = ["level%3A", "name%3Ach", "score.", "user"];
-            format!(
-                "{base}/_/traces/suggest?q={}",
-                begun[at as usize % begun.len()]
-            )
+            format!("{base}/_/traces/suggest?q={}", begun[at as usize % begun.len()])
         })
         .await?;
-        self.page("palette", SUGGESTIONS, |at| {
-            format!("{base}/_/search?q=user-{}", at % 10)
-        })
-        .await?;
+        self.page("palette", SUGGESTIONS, |at| format!("{base}/_/search?q=user-{}", at % 10))
+            .await?;
         Ok(())
     }
 
     async fn details(&mut self, filled: data::Filled) -> anyhow::Result<()> {
         let base = self.base.clone();
         let trace = |at: u64| trace_id(at * 97 % filled.n_traces);
-        self.page("a trace", PAGE, |at| format!("{base}/traces/{}", trace(at)))
-            .await?;
+        self.page("a trace", PAGE, |at| format!("{base}/traces/{}", trace(at))).await?;
         self.page("a trace opened from a list", PAGE, |at| {
             format!("{base}/traces/{}?in=%2Ftraces%3Fsort%3D-latency", trace(at))
         })
@@ -218,16 +172,10 @@ impl Opening {
             "ms",
             Bar::AtMost(FIRST * COMPARED.0),
         ));
-        self.page("two traces of 5,000 compared", COMPARED, |_| {
-            compared.clone()
-        })
-        .await?;
+        self.page("two traces of 5,000 compared", COMPARED, |_| compared.clone()).await?;
         for view in ["time", "thread", "log"] {
             let what = format!("a trace as {view}");
-            self.page(&what, PAGE, |at| {
-                format!("{base}/traces/{}?v={view}", trace(at))
-            })
-            .await?;
+            self.page(&what, PAGE, |at| format!("{base}/traces/{}?v={view}", trace(at))).await?;
         }
         self.page("pane of a trace", FRAGMENT, |at| {
             format!("{base}/_/traces/{}/detail", trace(at))
@@ -237,23 +185,15 @@ impl Opening {
             format!("{base}/_/value?trace={}&part=metadata&as=tree", trace(at))
         })
         .await?;
-        self.page("sessions", PAGE, |_| format!("{base}/sessions"))
-            .await?;
-        self.page("a session", PAGE, |at| {
-            format!("{base}/sessions/session-{}", at * 31)
+        self.page("sessions", PAGE, |_| format!("{base}/sessions")).await?;
+        self.page("a session", PAGE, |at| format!("{base}/sessions/session-{}", at * 31)).await?;
+        let long = format!("{base}/sessions/{}", data::LONG_SESSION);
+        self.page("a session of 20,000 traces", PAGE, |_| long.clone()).await?;
+        self.page("turns in the middle of a session of 20,000 traces", PAGE, |at| {
+            format!("{long}?turn={}", 1 + at * 97)
         })
         .await?;
-        let long = format!("{base}/sessions/{}", data::LONG_SESSION);
-        self.page("a session of 20,000 traces", PAGE, |_| long.clone())
-            .await?;
-        self.page(
-            "turns in the middle of a session of 20,000 traces",
-            PAGE,
-            |at| format!("{long}?turn={}", 1 + at * 97),
-        )
-        .await?;
-        self.page("users", PAGE, |_| format!("{base}/users"))
-            .await?;
+        self.page("users", PAGE, |_| format!("{base}/users")).await?;
         for (what, list) in [
             ("sessions with errors", "sessions?q=errorCount%3A%3E0"),
             ("users with errors", "users?q=errorCount%3A%3E0"),
@@ -261,12 +201,8 @@ impl Opening {
         ] {
             self.page(what, PAGE, |_| format!("{base}/{list}")).await?;
         }
-        self.page("a user", PAGE, |at| {
-            format!("{base}/users/{}", data::user_of(at * 97))
-        })
-        .await?;
-        self.page("rules", PAGE, |_| format!("{base}/rules"))
-            .await?;
+        self.page("a user", PAGE, |at| format!("{base}/users/{}", data::user_of(at * 97))).await?;
+        self.page("rules", PAGE, |_| format!("{base}/rules")).await?;
         Ok(())
     }
 
@@ -291,12 +227,7 @@ impl Opening {
         took.sort_unstable();
         let p95 = quantile(&took, 0.95).as_secs_f64() * 1e3;
         eprintln!("pages: {what}: p95 {p95:.1} ms, {most} bytes");
-        self.figures.push(figure(
-            &format!("{what}: p95"),
-            p95,
-            "ms",
-            Bar::AtMost(most_ms),
-        ));
+        self.figures.push(figure(&format!("{what}: p95"), p95, "ms", Bar::AtMost(most_ms)));
         let most = most as f64;
         self.figures.push(figure(
             &format!("{what}: at most"),
@@ -337,21 +268,14 @@ impl Opening {
         first.sort_unstable();
         let slowest = first.last().context("no large trace")?.as_secs_f64() * 1e3;
         let what = "a trace of 50,000, the first time: slowest";
-        self.figures
-            .push(figure(what, slowest, "ms", Bar::AtMost(250.0)));
+        self.figures.push(figure(what, slowest, "ms", Bar::AtMost(250.0)));
         let trace = trace_id(HUGE);
         let page = format!("{base}/traces/{trace}");
-        self.page("a trace of 50,000", LARGE, |_| page.clone())
+        self.page("a trace of 50,000", LARGE, |_| page.clone()).await?;
+        self.page("a trace of 50,000 as log", LARGE, |at| format!("{page}?v=log&at={}", at * 211))
             .await?;
-        self.page("a trace of 50,000 as log", LARGE, |at| {
-            format!("{page}?v=log&at={}", at * 211)
-        })
-        .await?;
         self.page("rows of a trace of 50,000", ROWS, |at| {
-            format!(
-                "{base}/_/traces/{trace}/rows?trace&group=0&at={}&n=200",
-                at * 223
-            )
+            format!("{base}/_/traces/{trace}/rows?trace&group=0&at={}&n=200", at * 223)
         })
         .await
     }

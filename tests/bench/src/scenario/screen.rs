@@ -62,9 +62,7 @@ pub(crate) async fn measure(
     browser.fill("[name=public_key]", KEYS.0).await?;
     browser.fill("[name=secret_key]", KEYS.1).await?;
     browser.click("form:has([name=secret_key]) button").await?;
-    browser
-        .wait_for(&format!("location.pathname.startsWith('{base}')"))
-        .await?;
+    browser.wait_for(&format!("location.pathname.startsWith('{base}')")).await?;
     browser.protocol("Performance.enable", json!({})).await?;
     let watch = json!({ "source": WATCH });
     let command = "Page.addScriptToEvaluateOnNewDocument";
@@ -109,9 +107,7 @@ async fn under_the_fingers(browser: &Browser, address: &str) -> anyhow::Result<V
     browser.press(END).await?;
     let end = number(&browser.eval("window.untilTheEnd").await?)?;
     let rows = number(&browser.eval(&scroll()).await?)?;
-    browser
-        .protocol("HeapProfiler.collectGarbage", json!({}))
-        .await?;
+    browser.protocol("HeapProfiler.collectGarbage", json!({})).await?;
     let heap = browser.protocol("Runtime.getHeapUsage", json!({})).await?;
     let heap = number(&heap["usedSize"])? / f64::from(1 << 20);
     open(browser, address).await?;
@@ -154,13 +150,8 @@ fn scroll() -> String {
 
 async fn open(browser: &Browser, address: &str) -> anyhow::Result<()> {
     browser.client.goto(address).await?;
-    browser
-        .wait_for("document.querySelector('.grid .window .row') !== null")
-        .await?;
-    browser
-        .eval("document.querySelector('.grid').focus()")
-        .await
-        .map(drop)
+    browser.wait_for("document.querySelector('.grid .window .row') !== null").await?;
+    browser.eval("document.querySelector('.grid').focus()").await.map(drop)
 }
 
 async fn slow_down(browser: &Browser, rate: u32) -> anyhow::Result<()> {
@@ -171,28 +162,16 @@ async fn slow_down(browser: &Browser, rate: u32) -> anyhow::Result<()> {
 
 /// Script that ran on the main thread so far.
 async fn script_ms(browser: &Browser) -> anyhow::Result<f64> {
-    let metrics = browser
-        .protocol("Performance.getMetrics", json!({}))
-        .await?;
+    let metrics = browser.protocol("Performance.getMetrics", json!({})).await?;
     let metrics = metrics["metrics"].as_array().context("metrics")?;
-    let script = metrics
-        .iter()
-        .find(|metric| metric["name"] == "ScriptDuration");
+    let script = metrics.iter().find(|metric| metric["name"] == "ScriptDuration");
     Ok(number(&script.context("ScriptDuration")?["value"])? * 1e3)
 }
 
 fn number(value: &Value) -> anyhow::Result<f64> {
-    value
-        .as_f64()
-        .with_context(|| format!("no number: {value}"))
+    value.as_f64().with_context(|| format!("no number: {value}"))
 }
 
 fn figure(what: &str, value: f64, unit: &'static str, most: f64) -> Figure {
-    Figure {
-        scenario: "pages",
-        what: what.to_owned(),
-        value,
-        unit,
-        bar: Bar::AtMost(most),
-    }
+    Figure { scenario: "pages", what: what.to_owned(), value, unit, bar: Bar::AtMost(most) }
 }

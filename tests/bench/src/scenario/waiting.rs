@@ -64,12 +64,7 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
     let each = together.saturating_sub(before) as f64 / N_WAITING as f64;
     Ok(vec![
         figure("resident, each", each, "KiB", Bar::AtMost(100.0)),
-        figure(
-            "resident, the worker",
-            together as f64 / 1024.0,
-            "MiB",
-            Bar::AtMost(1024.0),
-        ),
+        figure("resident, the worker", together as f64 / 1024.0, "MiB", Bar::AtMost(1024.0)),
     ])
 }
 
@@ -122,10 +117,7 @@ struct Gate {
 
 impl Gate {
     fn new() -> Self {
-        Self {
-            is_open: watch::Sender::new(true),
-            n_waiting: AtomicUsize::new(0),
-        }
+        Self { is_open: watch::Sender::new(true), n_waiting: AtomicUsize::new(0) }
     }
 
     fn open(&self) {

@@ -18,24 +18,16 @@ const NARROW: [u32; 3] = [360, 320, 160];
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
-        shared.test(
-            Place::Demo,
-            "axe_finds_no_violation_on_lists",
-            async |visitor: &Visitor| {
-                visitor.log_in().await?;
-                let pages = pages::of_demo(visitor).await?;
-                check(visitor, pages.into_iter().filter(|page| !is_trace(page))).await
-            },
-        ),
-        shared.test(
-            Place::Demo,
-            "axe_finds_no_violation_on_a_trace",
-            async |visitor: &Visitor| {
-                visitor.log_in().await?;
-                let pages = pages::of_demo(visitor).await?;
-                check(visitor, pages.into_iter().filter(is_trace)).await
-            },
-        ),
+        shared.test(Place::Demo, "axe_finds_no_violation_on_lists", async |visitor: &Visitor| {
+            visitor.log_in().await?;
+            let pages = pages::of_demo(visitor).await?;
+            check(visitor, pages.into_iter().filter(|page| !is_trace(page))).await
+        }),
+        shared.test(Place::Demo, "axe_finds_no_violation_on_a_trace", async |visitor: &Visitor| {
+            visitor.log_in().await?;
+            let pages = pages::of_demo(visitor).await?;
+            check(visitor, pages.into_iter().filter(is_trace)).await
+        }),
         shared.test(
             Place::Fresh,
             "axe_finds_no_violation_where_nothing_is_recorded",
@@ -54,11 +46,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
                 check(visitor, pages::of_dataset(visitor).await?).await
             },
         ),
-        shared.test(
-            Place::Demo,
-            "no_page_scrolls_sideways_in_a_narrow_window",
-            narrow,
-        ),
+        shared.test(Place::Demo, "no_page_scrolls_sideways_in_a_narrow_window", narrow),
         shared.test(
             Place::Demo,
             "each_target_is_24_px_wide_and_high_unless_it_is_a_link_in_a_sentence",
@@ -68,16 +56,8 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 }
 
 fn is_trace((name, _): &Page) -> bool {
-    let of_traces = [
-        "trace",
-        "step",
-        "large-trace",
-        "find",
-        "timeline",
-        "thread",
-        "log",
-        "reference-group",
-    ];
+    let of_traces =
+        ["trace", "step", "large-trace", "find", "timeline", "thread", "log", "reference-group"];
     of_traces.contains(name)
 }
 
@@ -97,14 +77,10 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
             pages::open(visitor, &page).await?;
             for colours in COLOURS {
                 browser.prefer(colours).await?;
-                browser
-                    .picture(&format!("{name}-{width}-{colours}"))
-                    .await?;
+                browser.picture(&format!("{name}-{width}-{colours}")).await?;
                 let lines = axe::violations(browser, script).await?;
                 found.extend(
-                    lines
-                        .into_iter()
-                        .map(|line| format!("{name}, {width} px, {colours}: {line}")),
+                    lines.into_iter().map(|line| format!("{name}, {width} px, {colours}: {line}")),
                 );
             }
         }
@@ -137,14 +113,10 @@ async fn narrow(visitor: &Visitor) -> Result<()> {
             browser.resize(width, 780).await?;
             pages::open(visitor, &page).await?;
             browser.picture(&format!("{name}-{width}")).await?;
-            let over = browser
-                .eval("document.documentElement.scrollWidth - innerWidth")
-                .await?;
+            let over = browser.eval("document.documentElement.scrollWidth - innerWidth").await?;
             if over.as_i64() != Some(0) {
                 let wide = browser.eval(WIDE).await?;
-                found.push(format!(
-                    "{name} at {width} px is {over} px too wide: {wide}"
-                ));
+                found.push(format!("{name} at {width} px is {over} px too wide: {wide}"));
             }
         }
     }
@@ -186,10 +158,6 @@ async fn targets(visitor: &Visitor) -> Result<()> {
     }
     let n_found = found.len();
     found.truncate(MAX_TOLD);
-    ensure!(
-        n_found == 0,
-        "{n_found} targets are too small:\n{}",
-        found.join("\n")
-    );
+    ensure!(n_found == 0, "{n_found} targets are too small:\n{}", found.join("\n"));
     Ok(())
 }

@@ -48,14 +48,9 @@ async fn brushes_a_bar(visitor: &Visitor) -> Result<()> {
         .expect("document.querySelector('#rows').getBoundingClientRect().top < innerHeight * 0.7")
         .await?;
     let bar = "Array.from(document.querySelectorAll('.over-time tbody tr')).find((row) => row.cells[1].textContent !== '0')";
-    let n = browser
-        .eval(&format!(
-            "Number({bar}.cells[1].textContent.replaceAll(',', ''))"
-        ))
-        .await?;
-    browser
-        .eval(&format!("{bar}.querySelector('a').click()"))
-        .await?;
+    let n =
+        browser.eval(&format!("Number({bar}.cells[1].textContent.replaceAll(',', ''))")).await?;
+    browser.eval(&format!("{bar}.querySelector('a').click()")).await?;
     browser
         .wait_for(
             "/[?&]from=.*&to=/.test(location.search) && document.querySelector('#rows') !== null",
@@ -67,17 +62,13 @@ async fn brushes_a_bar(visitor: &Visitor) -> Result<()> {
             .every((at) => from <= at && at < to); })()";
     browser.expect(inside).await?;
     browser
-        .expect(&format!(
-            "document.querySelectorAll('#rows > tr').length === Math.min(50, {n})"
-        ))
+        .expect(&format!("document.querySelectorAll('#rows > tr').length === Math.min(50, {n})"))
         .await?;
     browser.wait_for(is_there).await?;
     browser.allow_scripts(false).await?;
     visitor.open("/traces").await?;
     browser.click(".over-time a").await?;
-    browser
-        .wait_for("document.querySelector('.over-time svg') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.over-time svg') !== null").await?;
     browser.allow_scripts(true).await?;
     visitor.assert_quiet().await
 }
@@ -117,11 +108,7 @@ async fn places_facets(visitor: &Visitor) -> Result<()> {
     browser.click("#values > summary").await?;
     browser.wait_for(counted).await?;
     browser
-        .expect(&format!(
-            "{is_shown} && {} <= {}",
-            edge("#facets", "bottom"),
-            edge("#list", "top")
-        ))
+        .expect(&format!("{is_shown} && {} <= {}", edge("#facets", "bottom"), edge("#list", "top")))
         .await?;
     visitor.assert_quiet().await
 }
@@ -130,18 +117,12 @@ async fn tags_beside_the_list(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     server.send(&data::many(2, "worth a tag", "kim")).await?;
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22worth+a+tag%22&cols=trace,tags")
-        .await?;
+    visitor.open("/traces?q=name%3A%22worth+a+tag%22&cols=trace,tags").await?;
     browser.eval("void (window.stays = true)").await?;
     browser.press("jp").await?;
-    browser
-        .wait_for("document.querySelector('#peek #field-add') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('#peek #field-add') !== null").await?;
     browser.click("#tagger > summary").await?;
-    browser
-        .fill("#field-add", &format!("golden{ENTER}"))
-        .await?;
+    browser.fill("#field-add", &format!("golden{ENTER}")).await?;
     let in_both = "document.querySelector('#peek .of-tag bdi')?.textContent === 'golden' \
         && document.querySelector('#rows tr[aria-current] .tag')?.textContent === 'golden'";
     browser.wait_for(in_both).await?;
@@ -150,15 +131,11 @@ async fn tags_beside_the_list(visitor: &Visitor) -> Result<()> {
         .wait_for("document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null")
         .await?;
     browser.click("#peek .of-tag .remove").await?;
-    browser
-        .wait_for("document.querySelector('#peek .of-tag, #rows .tag') === null")
-        .await?;
+    browser.wait_for("document.querySelector('#peek .of-tag, #rows .tag') === null").await?;
     browser
         .wait_for("document.getElementById('toast').innerText.includes('golden removed')")
         .await?;
-    browser
-        .eval("document.querySelector('#toast .told button').click()")
-        .await?;
+    browser.eval("document.querySelector('#toast .told button').click()").await?;
     browser.wait_for(in_both).await?;
     browser.expect("window.stays").await
 }

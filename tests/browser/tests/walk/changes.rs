@@ -57,11 +57,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 /// The command as a shell runs it; what it prints.
 fn run(command: &str) -> Result<String> {
     let done = Command::new("bash").args(["-c", command]).output()?;
-    ensure!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
@@ -70,9 +66,7 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     let is_waiting = "document.querySelector('[data-wait]') !== null";
     browser.wait_for(is_waiting).await?;
-    browser
-        .click(".tabs details:nth-child(2) > summary")
-        .await?;
+    browser.click(".tabs details:nth-child(2) > summary").await?;
     browser
         .expect("document.querySelectorAll('.tabs details[open]').length === 1 && document.querySelector('.tabs details[open] pre').innerText.includes('pip install langfuse')")
         .await?;
@@ -133,12 +127,8 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     browser.press("jjb").await?;
     let second = "#rows tr:nth-child(2)";
     browser.wait_for(&pressed(second, true)).await?;
-    browser
-        .expect(&pressed("#rows tr:nth-child(1)", false))
-        .await?;
-    browser
-        .wait_for(&format!("{TOAST}.includes('Bookmark set.')"))
-        .await?;
+    browser.expect(&pressed("#rows tr:nth-child(1)", false)).await?;
+    browser.wait_for(&format!("{TOAST}.includes('Bookmark set.')")).await?;
     let hidden = format!("document.querySelectorAll('{second} [data-text][hidden]').length");
     browser.expect(&format!("{hidden} === 0")).await?;
     browser.press("z").await?;
@@ -147,9 +137,7 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         .expect("window.stays && document.activeElement.closest('tr') === document.querySelector('#rows tr:nth-child(2)')")
         .await?;
     browser.click(&format!("{second} .name")).await?;
-    browser
-        .wait_for("document.getElementById('marks') !== null")
-        .await?;
+    browser.wait_for("document.getElementById('marks') !== null").await?;
     browser.press("b").await?;
     browser.wait_for(&pressed("#marks", true)).await?;
     // What comes while a button has the focus is shown, and it keeps the focus.
@@ -163,12 +151,8 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         ))
         .await?;
     browser.click("#tagger > summary").await?;
-    browser
-        .fill("#field-add", &format!("golden <1>{ENTER}"))
-        .await?;
-    browser
-        .wait_for("document.querySelector('.of-tag bdi')?.textContent === 'golden <1>'")
-        .await?;
+    browser.fill("#field-add", &format!("golden <1>{ENTER}")).await?;
+    browser.wait_for("document.querySelector('.of-tag bdi')?.textContent === 'golden <1>'").await?;
     // What a field is for is typed into it.
     browser.press("z").await?;
     browser
@@ -185,13 +169,9 @@ async fn marks(visitor: &Visitor) -> Result<()> {
             "document.querySelector('main > #told')?.innerText.includes('golden <1> removed')",
         )
         .await?;
-    browser
-        .expect("document.querySelector('.of-tag') === null")
-        .await?;
+    browser.expect("document.querySelector('.of-tag') === null").await?;
     browser.click("#told button").await?;
-    browser
-        .wait_for("document.querySelector('.of-tag') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.of-tag') !== null").await?;
     browser.allow_scripts(true).await
 }
 
@@ -208,9 +188,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
         "name": "requeued", "enabled": true, "settleMs": 0, "filter": filter,
         "evaluatorAssignments": [{ "evaluatorId": evaluator["id"] }],
     });
-    server
-        .post("/api/public/v2/evaluation-rules", &rule)
-        .await?;
+    server.post("/api/public/v2/evaluation-rules", &rule).await?;
     let trace = data::new_trace();
     let bare = data::span(&trace, 1, None, "without output", &[]);
     server.send(&[bare]).await?;
@@ -231,9 +209,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
     server.send(&[whole]).await?;
     browser.eval("void (window.stays = true)").await?;
     browser.click("#pane-scores form button").await?;
-    browser
-        .wait_for(&format!("{TOAST}.includes('Requeued')"))
-        .await?;
+    browser.wait_for(&format!("{TOAST}.includes('Requeued')")).await?;
     browser
         .wait_for("window.stays && document.querySelector('#pane-scores .card-score') !== null")
         .await?;
@@ -244,9 +220,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
     browser
         .eval("Array.from(document.querySelectorAll('#pane-scores a')).find((a) => a.textContent === 'same fingerprint').click()")
         .await?;
-    browser
-        .wait_for("location.pathname.endsWith('/scores')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/scores')").await?;
     browser
         .expect(&format!(
             "new URLSearchParams(location.search).get('fingerprint') === {fingerprint} \
@@ -263,11 +237,8 @@ async fn draw(browser: &Browser, shares: [f64; 2]) -> Result<()> {
         .await?;
     let at = |n: usize| axis[n].as_f64().context("an edge");
     let (left, width, y) = (at(0)?, at(1)?, at(2)?);
-    let [from, to] = shares.map(|share| PointerAction::MoveTo {
-        duration: None,
-        x: left + share * width,
-        y,
-    });
+    let [from, to] =
+        shares.map(|share| PointerAction::MoveTo { duration: None, x: left + share * width, y });
     let button = MOUSE_BUTTON_LEFT;
     let drag = MouseActions::new("mouse".to_owned())
         .then(from)
@@ -284,10 +255,7 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     for n in 2..6 {
         spans.push(data::span(&trace, n, Some(1), &format!("second {n}"), &[]));
     }
-    let begun: u64 = spans[0]["startTimeUnixNano"]
-        .as_str()
-        .context("a time")?
-        .parse()?;
+    let begun: u64 = spans[0]["startTimeUnixNano"].as_str().context("a time")?.parse()?;
     let second = 1_000_000_000;
     spans[0]["endTimeUnixNano"] = (begun + 4 * second).to_string().into();
     for (n, span) in (0..).zip(&mut spans[1..]) {
@@ -298,9 +266,7 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}")).await?;
     browser.press("2").await?;
-    browser
-        .wait_for("location.search.includes('v=time')")
-        .await?;
+    browser.wait_for("location.search.includes('v=time')").await?;
     draw(browser, [0.25, 0.5]).await?;
     browser.wait_for("location.search.includes('t0=')").await?;
     let zoom = browser.eval("location.search").await?;
@@ -330,12 +296,8 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     };
     blocked(&["*/detail*"]).await?;
     browser.press("jj").await?;
-    browser
-        .wait_for("document.querySelector('#detail > .failed[role=alert]') !== null")
-        .await?;
-    browser
-        .expect("document.querySelectorAll('.window > .row').length === 5")
-        .await?;
+    browser.wait_for("document.querySelector('#detail > .failed[role=alert]') !== null").await?;
+    browser.expect("document.querySelectorAll('.window > .row').length === 5").await?;
     blocked(&[]).await?;
     browser.click("#detail .failed button").await?;
     browser
@@ -347,10 +309,7 @@ async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::new_trace();
     let mut span = data::span(&trace, 1, None, "three hours", &[]);
-    let begun: u64 = span["startTimeUnixNano"]
-        .as_str()
-        .context("a time")?
-        .parse()?;
+    let begun: u64 = span["startTimeUnixNano"].as_str().context("a time")?.parse()?;
     span["endTimeUnixNano"] = (begun + 3 * 3_600 * 1_000_000_000).to_string().into();
     server.send(&[span]).await?;
     visitor.log_in().await?;
@@ -375,9 +334,7 @@ async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
         (10_799_999.0, 1e300),
     ];
     for (from, to) in parts {
-        visitor
-            .open(&format!("/traces/{trace}?v=time&t0={from}&t1={to}"))
-            .await?;
+        visitor.open(&format!("/traces/{trace}?v=time&t0={from}&t1={to}")).await?;
         for width in [1_600, 1_280, 1_000, 800, 640] {
             browser.resize(width, 900).await?;
             browser
@@ -399,10 +356,7 @@ async fn plays(visitor: &Visitor) -> Result<()> {
     let mut turns = data::many(45, "turn", "sam");
     for turn in &mut turns {
         let session = json!({ "key": "session.id", "value": { "stringValue": "played" } });
-        turn["attributes"]
-            .as_array_mut()
-            .context("a list")?
-            .push(session);
+        turn["attributes"].as_array_mut().context("a list")?.push(session);
     }
     server.send(&turns).await?;
     visitor.log_in().await?;
@@ -412,9 +366,7 @@ async fn plays(visitor: &Visitor) -> Result<()> {
     browser.press("j").await?;
     browser.wait_for(&on(21)).await?;
     browser.press(&"j".repeat(19)).await?;
-    browser
-        .wait_for(&format!("location.search === '?turn=40' && {}", on(40)))
-        .await?;
+    browser.wait_for(&format!("location.search === '?turn=40' && {}", on(40))).await?;
     browser.press("k").await?;
     browser.wait_for(&on(39)).await?;
 
@@ -432,28 +384,20 @@ async fn plays(visitor: &Visitor) -> Result<()> {
             ))
             .await?;
         browser.press("\u{e004}").await?;
-        browser
-            .expect("document.activeElement.matches('.skip')")
-            .await?;
+        browser.expect("document.activeElement.matches('.skip')").await?;
     }
     browser
         .eval("void dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }))")
         .await?;
-    browser
-        .wait_for("document.getElementById('palette').open")
-        .await?;
+    browser.wait_for("document.getElementById('palette').open").await?;
     browser.press("users").await?;
-    browser
-        .wait_for("document.getElementById('hits-said').textContent === '1 found'")
-        .await?;
+    browser.wait_for("document.getElementById('hits-said').textContent === '1 found'").await?;
     browser
         .expect("Array.from(document.getElementById('hits').children).every((one) => one.matches('[role=group]'))")
         .await?;
     browser.press("\u{e015}").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("location.pathname.endsWith('/users')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/users')").await?;
     visitor.assert_quiet().await
 }
 
@@ -474,29 +418,19 @@ async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     visitor.open("/sessions/long%20walk").await?;
     let turns = "Array.from(document.querySelectorAll('.turn'), (turn) => turn.id)";
-    browser
-        .expect(&format!("{turns}.length === 20 && {turns}[0] === 'turn-1'"))
-        .await?;
+    browser.expect(&format!("{turns}.length === 20 && {turns}[0] === 'turn-1'")).await?;
     let bytes = "performance.getEntriesByType('navigation')[0].encodedBodySize";
     browser.expect(&format!("{bytes} <= 45 * 1024")).await?;
     browser.fill("[name=turn]", "19000").await?;
     browser.click(".turns-head .goto button").await?;
-    browser
-        .wait_for(&format!(
-            "{turns}.length === 20 && {turns}[0] === 'turn-19000'"
-        ))
-        .await?;
+    browser.wait_for(&format!("{turns}.length === 20 && {turns}[0] === 'turn-19000'")).await?;
     let turn = browser.text(".turn").await?;
     ensure!(turn.contains("what was asked in turn 19000"), "{turn}");
     let on = "document.activeElement.closest('.turn')?.id";
     browser.press(&"j".repeat(19)).await?;
     browser.wait_for(&format!("{on} === 'turn-19019'")).await?;
     browser.press("j").await?;
-    browser
-        .wait_for(&format!(
-            "{turns}[0] === 'turn-19020' && {on} === 'turn-19020'"
-        ))
-        .await?;
+    browser.wait_for(&format!("{turns}[0] === 'turn-19020' && {on} === 'turn-19020'")).await?;
     browser.press("jj").await?;
     browser.expect(&format!("{on} === 'turn-19022'")).await?;
     visitor.assert_quiet().await

@@ -42,33 +42,22 @@ async fn compares(visitor: &Visitor) -> Result<()> {
     browser.press("jx").await?;
     browser.click("#choice button").await?;
     let needs = browser.text("#n-chosen").await?;
-    ensure!(
-        needs == "Choose two traces to compare them: 1 is chosen.",
-        "{needs}"
-    );
-    browser
-        .expect("document.getElementById('said').textContent.includes('1 is chosen')")
-        .await?;
+    ensure!(needs == "Choose two traces to compare them: 1 is chosen.", "{needs}");
+    browser.expect("document.getElementById('said').textContent.includes('1 is chosen')").await?;
     browser.press("jjx").await?;
     browser.click("#choice button").await?;
-    browser
-        .wait_for("location.pathname.endsWith('/traces/compare')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/traces/compare')").await?;
     browser
         .expect("document.querySelector('.equal-rows a').textContent.includes('equal step')")
         .await?;
     let signs =
         "Array.from(document.querySelectorAll('.compared .num > b'), (b) => b.textContent[0])";
     browser
-        .expect(&format!(
-            "{signs}.length > 0 && {signs}.every((sign) => '+−'.includes(sign))"
-        ))
+        .expect(&format!("{signs}.length > 0 && {signs}.every((sign) => '+−'.includes(sign))"))
         .await?;
     let changed = "Array.from(document.querySelectorAll('.rows .name')).find((a) => a.textContent === 'answer')";
     browser.eval(&format!("{changed}.click()")).await?;
-    browser
-        .wait_for("document.querySelectorAll('.diff b').length === 2")
-        .await?;
+    browser.wait_for("document.querySelectorAll('.diff b').length === 2").await?;
     let words = browser
         .eval(
             "Array.from(document.querySelectorAll('.diff b'), (b) => b.textContent).sort().join()",
@@ -78,9 +67,7 @@ async fn compares(visitor: &Visitor) -> Result<()> {
     visitor.open("/traces?q=name%3A%22one+of+two%22").await?;
     browser.press("j").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("document.querySelector('[role=treegrid]') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('[role=treegrid]') !== null").await?;
     let first = browser.eval("location.pathname").await?;
     browser.press(">").await?;
     browser
@@ -89,9 +76,7 @@ async fn compares(visitor: &Visitor) -> Result<()> {
         ))
         .await?;
     browser.press("<").await?;
-    browser
-        .wait_for(&format!("location.pathname === {first}"))
-        .await?;
+    browser.wait_for(&format!("location.pathname === {first}")).await?;
     visitor.assert_quiet().await
 }
 
@@ -103,21 +88,15 @@ async fn chooses_two(visitor: &Visitor) -> Result<()> {
     visitor.open("/traces?q=name%3A%22plain+choice%22").await?;
     browser.click("tbody tr:nth-child(1) .choose input").await?;
     browser.click("#choice button").await?;
-    browser
-        .wait_for("location.pathname.endsWith('/traces/compare')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/traces/compare')").await?;
     ensure!(browser.text(".empty h2").await? == "Choose two traces");
     // The list is the one that was left.
     browser.click(".crumbs a").await?;
-    browser
-        .wait_for("document.querySelectorAll('.choose input').length === 2")
-        .await?;
+    browser.wait_for("document.querySelectorAll('.choose input').length === 2").await?;
     browser.click("tbody tr:nth-child(1) .choose input").await?;
     browser.click("tbody tr:nth-child(2) .choose input").await?;
     browser.click("#choice button").await?;
-    browser
-        .wait_for("document.querySelector('table.rows') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('table.rows') !== null").await?;
     let sides = "['a', 'b'].map((side) => new URLSearchParams(location.search).get(side)).join()";
     let before = browser.eval(sides).await?;
     let before = before.as_str().context("two traces")?;

@@ -64,30 +64,22 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
     ]);
     let messages = messages.to_string();
     let attributes = data::said(&messages, "done");
-    server
-        .send(&[data::span(&trace, 1, None, "messages", &attributes)])
-        .await?;
+    server.send(&[data::span(&trace, 1, None, "messages", &attributes)]).await?;
     visitor.log_in().await?;
-    visitor
-        .open(&format!("/traces/{trace}?observation={}", data::span_id(1)))
-        .await?;
+    visitor.open(&format!("/traces/{trace}?observation={}", data::span_id(1))).await?;
     browser
         .expect("document.querySelectorAll('#detail .message').length === 3 && document.querySelector('#detail .further:not([open])') !== null")
         .await?;
     let further = browser.text("#detail .further summary").await?;
     ensure!(further.contains("x_origin"), "{further}");
-    browser
-        .eval("document.querySelector('#detail img').scrollIntoView()")
-        .await?;
+    browser.eval("document.querySelector('#detail img').scrollIntoView()").await?;
     browser
         .wait_for("document.querySelector('#detail img').naturalWidth === 1 && document.querySelector('#detail img').complete")
         .await?;
     browser
         .wait_for("document.querySelector('#detail .medium .pixels').textContent === '1 × 1 px'")
         .await?;
-    browser
-        .eval("document.querySelector('#detail [data-zooms]').click()")
-        .await?;
+    browser.eval("document.querySelector('#detail [data-zooms]').click()").await?;
     browser
         .expect("document.getElementById('zoom').open && document.querySelector('#zoom img').src === document.querySelector('#detail img').src")
         .await?;
@@ -99,18 +91,10 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
         .expect("document.querySelector('#zoom [aria-pressed=true]') !== null && document.querySelector('#zoom img.whole') !== null")
         .await?;
     browser.click("#zoom button").await?;
-    browser
-        .expect("!document.getElementById('zoom').open")
-        .await?;
-    browser
-        .eval("document.querySelector('#detail audio').load()")
-        .await?;
-    browser
-        .eval("void (document.querySelector('#detail audio').preload = 'auto')")
-        .await?;
-    browser
-        .wait_for("document.querySelector('#detail audio').duration > 0")
-        .await?;
+    browser.expect("!document.getElementById('zoom').open").await?;
+    browser.eval("document.querySelector('#detail audio').load()").await?;
+    browser.eval("void (document.querySelector('#detail audio').preload = 'auto')").await?;
+    browser.wait_for("document.querySelector('#detail audio').duration > 0").await?;
     // Another form is another address, in which the pane alone changes.
     browser
         .eval("document.querySelector('#detail a[data-form][href*=\"as.input=tree\"]').click()")
@@ -118,14 +102,9 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelectorAll('#detail .tree > li').length === 3 && location.search.includes('as.input=tree')")
         .await?;
-    let text = browser
-        .eval("document.getElementById('detail').textContent")
-        .await?;
+    let text = browser.eval("document.getElementById('detail').textContent").await?;
     let text = text.as_str().context("text")?;
-    ensure!(
-        !text.contains(&PICTURE[..24]) && !text.contains(&SOUND[..24]),
-        "{text}"
-    );
+    ensure!(!text.contains(&PICTURE[..24]) && !text.contains(&SOUND[..24]), "{text}");
     visitor.assert_quiet().await
 }
 
@@ -148,21 +127,12 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
         ("session.id", HOSTILE),
         ("perpend.observation.metadata.key", HOSTILE),
     ]);
-    server
-        .send(&[data::span(&trace, 1, None, HOSTILE, &attributes)])
-        .await?;
+    server.send(&[data::span(&trace, 1, None, HOSTILE, &attributes)]).await?;
     visitor.log_in().await?;
     let trace = format!("{}/traces/{trace}", pages::base(visitor).await?);
     let step = format!("{trace}?observation={}", data::span_id(1));
     let find = format!("{trace}/find?q=wasHere");
-    for path in [
-        &step,
-        &find,
-        "/traces?q=wasHere",
-        "/traces",
-        "/sessions",
-        "/users",
-    ] {
+    for path in [&step, &find, "/traces?q=wasHere", "/traces", "/sessions", "/users"] {
         visitor.open(path).await?;
         browser
             .expect("!('wasHere' in window) && document.querySelectorAll('main script:not([src^=\"/assets/\"]), main iframe, main [onerror], main a[href^=\"javascript:\"]').length === 0")
@@ -172,21 +142,12 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
             .eval("performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => !name.startsWith(location.origin))")
             .await?;
         ensure!(elsewhere == json!([]), "{path}: {elsewhere}");
-        visitor
-            .assert_quiet()
-            .await
-            .with_context(|| path.to_owned())?;
+        visitor.assert_quiet().await.with_context(|| path.to_owned())?;
     }
     visitor.open(&step).await?;
-    let pane = browser
-        .eval("document.getElementById('detail').textContent")
-        .await?;
+    let pane = browser.eval("document.getElementById('detail').textContent").await?;
     let pane = pane.as_str().context("text")?;
-    for seen in [
-        "<script>window.wasHere = 1</script>",
-        "onerror=",
-        "https://pixel.example/p.png",
-    ] {
+    for seen in ["<script>window.wasHere = 1</script>", "onerror=", "https://pixel.example/p.png"] {
         ensure!(pane.contains(seen), "{seen} is missing in {pane}");
     }
     browser
@@ -207,21 +168,15 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
     let whole = Value::from(items).to_string();
     ensure!(whole.len() > 3_000_000);
     let attributes = data::said(&whole, "read");
-    server
-        .send(&[data::span(&trace, 1, None, "large value", &attributes)])
-        .await?;
+    server.send(&[data::span(&trace, 1, None, "large value", &attributes)]).await?;
     visitor.log_in().await?;
-    visitor
-        .open(&format!("/traces/{trace}?observation={}", data::span_id(1)))
-        .await?;
+    visitor.open(&format!("/traces/{trace}?observation={}", data::span_id(1))).await?;
     browser
         .expect("performance.getEntriesByType('navigation')[0].encodedBodySize < 45_000")
         .await?;
     // A far node is two clicks away: further ones, and one of them.
     browser.click("#detail .tree > .rest a").await?;
-    browser
-        .wait_for("document.querySelectorAll('#detail .tree > li').length > 250")
-        .await?;
+    browser.wait_for("document.querySelectorAll('#detail .tree > li').length > 250").await?;
     // The path of a node, as a mapping takes it.
     browser
         .eval("void (navigator.clipboard.writeText = async (text) => { window.copied = text; })")
@@ -231,26 +186,18 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.wait_for("window.copied === '$[201]'").await?;
     // What stands anywhere in it is found, and its place leads to the node.
-    browser
-        .eval("document.querySelector('#detail .finder').open = true")
-        .await?;
+    browser.eval("document.querySelector('#detail .finder').open = true").await?;
     browser
         .eval("document.querySelector('#detail .finder input[name=find]').value = '39876'")
         .await?;
-    browser
-        .eval("document.querySelector('#detail .finder form').requestSubmit()")
-        .await?;
+    browser.eval("document.querySelector('#detail .finder form').requestSubmit()").await?;
     browser
         .wait_for("document.querySelector('#detail .places .name')?.textContent === \"$[39876]['number']\"")
         .await?;
     let raw = browser
         .eval("fetch(document.querySelector('#detail a.raw[download]').href).then((answer) => answer.text()).then((text) => text.length)")
         .await?;
-    ensure!(
-        raw.as_u64() >= Some(whole.len() as u64),
-        "{raw} of {}",
-        whole.len()
-    );
+    ensure!(raw.as_u64() >= Some(whole.len() as u64), "{raw} of {}", whole.len());
     browser.click("#detail .places .name").await?;
     browser
         .wait_for("document.querySelector('.value .node-body')?.textContent.trim() === '39876'")
@@ -292,13 +239,7 @@ fn talk(trace: &str) -> Result<Vec<Value>> {
     ] {
         let input = input.to_string();
         let [asked, answered] = data::said(&input, &output);
-        spans.push(data::span(
-            trace,
-            n,
-            Some(1),
-            "answer",
-            &[kind, asked, answered],
-        ));
+        spans.push(data::span(trace, n, Some(1), "answer", &[kind, asked, answered]));
     }
     Ok(spans)
 }
@@ -309,13 +250,9 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
     server.send(&talk(&trace)?).await?;
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}?v=thread")).await?;
-    browser
-        .expect("document.querySelectorAll('.thread .message').length === 8")
-        .await?;
+    browser.expect("document.querySelectorAll('.thread .message').length === 8").await?;
     browser.click(".thread .same summary").await?;
-    browser
-        .wait_for("document.querySelectorAll('.thread .same .message').length === 3")
-        .await?;
+    browser.wait_for("document.querySelectorAll('.thread .same .message').length === 3").await?;
     let same = browser.text(".thread .same summary").await?;
     ensure!(same.contains("same 3 messages"), "{same}");
     let all = browser.text(".thread").await?;
@@ -330,16 +267,9 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
     ensure!(same.contains("same 5 messages"), "{same}");
     browser.click(&format!("{last} summary")).await?;
     // The result of the tool stands at its call.
-    browser
-        .wait_for(&format!(
-            "document.querySelectorAll('{last} .message').length === 4"
-        ))
-        .await?;
+    browser.wait_for(&format!("document.querySelectorAll('{last} .message').length === 4")).await?;
     let opened = browser.text(last).await?;
-    ensure!(
-        opened.contains("Hello?") && !opened.contains("Be kind."),
-        "{opened}"
-    );
+    ensure!(opened.contains("Hello?") && !opened.contains("Be kind."), "{opened}");
     browser.click(".thread .call h6 > a").await?;
     browser
         .wait_for(
@@ -380,31 +310,21 @@ async fn replays(visitor: &Visitor) -> Result<()> {
     server.send(&turns(25)).await?;
     visitor.log_in().await?;
     visitor.open("/sessions/replayed?turn=6").await?;
-    browser
-        .expect("document.querySelectorAll('.turn').length === 20")
-        .await?;
+    browser.expect("document.querySelectorAll('.turn').length === 20").await?;
     let bytes = "performance.getEntriesByType('navigation')[0].encodedBodySize";
     browser.expect(&format!("{bytes} <= 45 * 1024")).await?;
     let same = browser.text(".turn .same summary").await?;
     ensure!(same == "same 10 messages as turn 5", "{same}");
     let last = browser.text("#turn-25").await?;
-    ensure!(
-        last.contains("question 25?") && !last.contains("question 24?"),
-        "{last}"
-    );
+    ensure!(last.contains("question 25?") && !last.contains("question 24?"), "{last}");
     browser.click(".turn .same summary").await?;
-    browser
-        .wait_for("document.querySelectorAll('.turn .same .message').length === 10")
-        .await?;
+    browser.wait_for("document.querySelectorAll('.turn .same .message').length === 10").await?;
     let tools = "#turn-24 .tool-steps";
     let folded = browser.text(&format!("{tools} summary")).await?;
     ensure!(folded == "2 tool calls: search, book", "{folded}");
     browser.click(&format!("{tools} summary")).await?;
     let open = browser.text(tools).await?;
-    ensure!(
-        open.contains("two rooms") && open.contains("booked"),
-        "{open}"
-    );
+    ensure!(open.contains("two rooms") && open.contains("booked"), "{open}");
     browser.click(&format!("{tools} .tool-step a")).await?;
     browser
         .wait_for(
@@ -414,16 +334,12 @@ async fn replays(visitor: &Visitor) -> Result<()> {
 
     visitor.open("/sessions/replayed").await?;
     browser.fill("[name=find]", "QUESTION 7?").await?;
-    browser
-        .click(".turns-head form[role=search] button")
-        .await?;
+    browser.click(".turns-head form[role=search] button").await?;
     browser
         .wait_for("document.querySelector('.found-turns mark')?.textContent === 'question 7?'")
         .await?;
     browser.click(".found-turns .place a").await?;
-    browser
-        .wait_for("document.activeElement.closest('.turn')?.id === 'turn-7'")
-        .await?;
+    browser.wait_for("document.activeElement.closest('.turn')?.id === 'turn-7'").await?;
     visitor.assert_quiet().await
 }
 
@@ -443,19 +359,13 @@ async fn keeps_projects_apart(visitor: &Visitor) -> Result<()> {
         ensure!(answer.status.is_success(), "{path}: {}", answer.text());
         Ok(answer.json())
     };
-    let project = post(
-        "/api/public/projects",
-        json!({ "name": "Other", "retention": 0 }),
-    )
-    .await?;
+    let project = post("/api/public/projects", json!({ "name": "Other", "retention": 0 })).await?;
     let project = project["id"].as_str().context("a project")?;
     let keys = format!("/api/public/projects/{project}/apiKeys");
     let keys = post(&keys, json!({ "note": "walk" })).await?;
     let (public, secret) = (keys["publicKey"].as_str(), keys["secretKey"].as_str());
-    let other = server
-        .client
-        .clone()
-        .with_keys(public.context("a key")?, secret.context("a secret")?);
+    let other =
+        server.client.clone().with_keys(public.context("a key")?, secret.context("a secret")?);
     let trace = data::new_trace();
     let span = data::span(&trace, 1, None, "of another project", &[]);
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
@@ -466,17 +376,11 @@ async fn keeps_projects_apart(visitor: &Visitor) -> Result<()> {
     let there = format!("/project/{project}/traces/{trace}");
     visitor.open(&there).await?;
     ensure!(browser.text("h1").await? == "Not found");
-    browser
-        .expect("document.querySelector('.rail a') !== null")
-        .await?;
+    browser.expect("document.querySelector('.rail a') !== null").await?;
     browser.console().await?;
     let answers = [
         answer(visitor, &there).await?,
-        answer(
-            visitor,
-            &format!("/project/{project}/traces/{}", data::new_trace()),
-        )
-        .await?,
+        answer(visitor, &format!("/project/{project}/traces/{}", data::new_trace())).await?,
         answer(visitor, &format!("/project/nobody-has-this/traces/{trace}")).await?,
     ];
     ensure!(

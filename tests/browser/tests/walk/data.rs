@@ -45,10 +45,7 @@ pub(crate) fn span(
 
 /// Attributes of an observation with this input and output.
 pub(crate) fn said<'a>(input: &'a str, output: &'a str) -> [(&'a str, &'a str); 2] {
-    [
-        ("perpend.observation.input", input),
-        ("perpend.observation.output", output),
-    ]
+    [("perpend.observation.input", input), ("perpend.observation.output", output)]
 }
 
 /// So many new traces of one span each, with this name and user; each begins after those that were made before it.

@@ -48,26 +48,14 @@ const REACHABLE: &str = "(() => {
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
-        shared.test(
-            Place::Demo,
-            "tab_goes_through_every_page_and_the_focus_is_always_seen",
-            tabs,
-        ),
-        shared.test(
-            Place::Demo,
-            "the_list_of_keys_opens_takes_the_focus_and_closes",
-            lists_keys,
-        ),
+        shared.test(Place::Demo, "tab_goes_through_every_page_and_the_focus_is_always_seen", tabs),
+        shared.test(Place::Demo, "the_list_of_keys_opens_takes_the_focus_and_closes", lists_keys),
         shared.test(
             Place::Demo,
             "each_key_that_is_listed_does_something_and_no_other_does",
             lists_what_works,
         ),
-        shared.test(
-            Place::Demo,
-            "ctrl_enter_sends_the_form_that_has_the_focus",
-            sends_by_keys,
-        ),
+        shared.test(Place::Demo, "ctrl_enter_sends_the_form_that_has_the_focus", sends_by_keys),
         shared.test(
             Place::Demo,
             "the_palette_has_commands_alone_after_a_sign_and_the_last_twenty_things_looked_at",
@@ -98,11 +86,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "enter_in_the_palette_takes_the_only_hit_and_a_page_that_is_called_so",
             takes_what_is_certain,
         ),
-        shared.test(
-            Place::Demo,
-            "going_back_fields_say_what_the_address_does",
-            goes_back,
-        ),
+        shared.test(Place::Demo, "going_back_fields_say_what_the_address_does", goes_back),
     ]
 }
 
@@ -166,23 +150,15 @@ async fn lists_keys(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
     browser.press("?").await?;
-    browser
-        .wait_for("document.getElementById('keys').open")
-        .await?;
-    browser
-        .expect("document.getElementById('keys').contains(document.activeElement)")
-        .await?;
+    browser.wait_for("document.getElementById('keys').open").await?;
+    browser.expect("document.getElementById('keys').contains(document.activeElement)").await?;
     // Keys of the page mean nothing below it.
     browser.press("gt").await?;
     browser.press("\u{e00c}").await?;
-    browser
-        .wait_for("!document.getElementById('keys').open")
-        .await?;
+    browser.wait_for("!document.getElementById('keys').open").await?;
     ensure!(browser.text("h1").await? == "Overview");
     browser.press("gs").await?;
-    browser
-        .wait_for("location.pathname.endsWith('/sessions')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/sessions')").await?;
     visitor.assert_quiet().await
 }
 
@@ -231,10 +207,7 @@ async fn lists_what_works(visitor: &Visitor) -> Result<()> {
         let listed = listed(visitor).await?;
         let before = browser.eval(LOOK).await?;
         let is_listed = |key: &char| listed.iter().flatten().any(|cap| *cap == key.to_string());
-        let others: String = OF_SOME_PAGES
-            .chars()
-            .filter(|key| !is_listed(key))
-            .collect();
+        let others: String = OF_SOME_PAGES.chars().filter(|key| !is_listed(key)).collect();
         browser.press(&others).await?;
         ensure!(
             browser.eval(LOOK).await? == before,
@@ -257,14 +230,10 @@ async fn listed(visitor: &Visitor) -> Result<Vec<Vec<String>>> {
     let browser = &visitor.browser;
     browser.eval("document.activeElement.blur()").await?;
     browser.press("?").await?;
-    browser
-        .wait_for("document.getElementById('keys').open")
-        .await?;
+    browser.wait_for("document.getElementById('keys').open").await?;
     let listed = browser.eval(LISTED).await?;
     browser.press("\u{e00c}").await?;
-    browser
-        .wait_for("!document.getElementById('keys').open")
-        .await?;
+    browser.wait_for("!document.getElementById('keys').open").await?;
     browser.eval("document.activeElement.blur()").await?;
     Ok(serde_json::from_value(listed)?)
 }
@@ -316,9 +285,7 @@ async fn sends_by_keys(visitor: &Visitor) -> Result<()> {
     // Enter alone opens a list of choices, and sends nothing.
     browser.press("s").await?;
     browser.chord("\u{e009}\u{e007}").await?;
-    browser
-        .wait_for("location.search.includes('sort=')")
-        .await?;
+    browser.wait_for("location.search.includes('sort=')").await?;
     visitor.assert_quiet().await
 }
 
@@ -341,11 +308,7 @@ async fn recalls(visitor: &Visitor) -> Result<()> {
     }
     visitor.open(&format!("{base}/traces")).await?;
     let recent = "JSON.parse(localStorage.getItem('recent'))";
-    browser
-        .expect(&format!(
-            "{recent}.length === 20 && {recent}[0].href === '{trace}'"
-        ))
-        .await?;
+    browser.expect(&format!("{recent}.length === 20 && {recent}[0].href === '{trace}'")).await?;
     browser
         .eval("void dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }))")
         .await?;
@@ -358,9 +321,7 @@ async fn recalls(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.getElementById('hits-said').textContent === '0 found on this page'")
         .await?;
-    browser
-        .expect("document.querySelector('#hits [role=option]') === null")
-        .await?;
+    browser.expect("document.querySelector('#hits [role=option]') === null").await?;
     browser.eval("localStorage.removeItem('recent')").await?;
     visitor.assert_quiet().await
 }
@@ -380,27 +341,19 @@ async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
         browser.eval("document.activeElement.blur()").await?;
         browser.press(key).await?;
         let is_open = format!("({on}.closest('details')?.open ?? true)");
-        browser
-            .expect(&format!("{on}.{is_there} && {is_open}"))
-            .await?;
+        browser.expect(&format!("{on}.{is_there} && {is_open}")).await?;
     }
     let ticket = "name%3A%22support+ticket%22";
     visitor.open(&format!("/traces?q={ticket}")).await?;
     browser.click("tbody .name").await?;
-    browser
-        .wait_for("document.getElementById('pane-scores') !== null")
-        .await?;
+    browser.wait_for("document.getElementById('pane-scores') !== null").await?;
     browser.press("w").await?;
-    browser
-        .expect(&format!("{on}.id === 'pane-scores'"))
-        .await?;
+    browser.expect(&format!("{on}.id === 'pane-scores'")).await?;
     // The link above the content leads there too, and leaves the history as it is.
     browser.eval("document.activeElement.blur()").await?;
     let before = browser.eval("[history.length, location.href]").await?;
     browser.click("[data-jumps]").await?;
-    browser
-        .expect(&format!("{on}.id === 'pane-scores'"))
-        .await?;
+    browser.expect(&format!("{on}.id === 'pane-scores'")).await?;
     ensure!(browser.eval("[history.length, location.href]").await? == before);
     visitor.assert_quiet().await
 }
@@ -412,10 +365,7 @@ async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
     visitor.open("/traces").await?;
     let both = "(() => { const at = document.querySelector('#rows time'); return [at.textContent, at.title]; })()";
     let local = browser.eval(both).await?;
-    ensure!(
-        local[1].as_str().is_some_and(|utc| utc.ends_with("UTC")),
-        "{local}"
-    );
+    ensure!(local[1].as_str().is_some_and(|utc| utc.ends_with("UTC")), "{local}");
     // A time of today has no date.
     let ahead = "(() => { const at = document.querySelector('#rows time'); \
         const [here, utc] = [at.textContent, at.title].map((text) => Number(/(\\d\\d):/.exec(text)[1])); \
@@ -453,13 +403,9 @@ async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
     visitor.open("/preferences").await?;
     browser.click("[name=zone][value=utc]").await?;
     browser.click("form.card [type=submit]").await?;
-    browser
-        .wait_for("document.querySelector('[role=status].notice') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('[role=status].notice') !== null").await?;
     visitor.open("/traces").await?;
-    browser
-        .expect("document.querySelector('#rows time').title === ''")
-        .await?;
+    browser.expect("document.querySelector('#rows time').title === ''").await?;
     browser.set_zone("UTC").await
 }
 
@@ -474,9 +420,7 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&keeps("letters")).await?;
     visitor.open("/traces").await?;
     browser.expect(is_folded).await?;
-    browser
-        .expect("document.querySelector('.rail').offsetWidth < 60")
-        .await?;
+    browser.expect("document.querySelector('.rail').offsetWidth < 60").await?;
     browser.press("[").await?;
     browser.expect(&format!("!({is_folded})")).await?;
     browser.wait_for(&keeps("names")).await?;
@@ -492,35 +436,25 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
     browser.expect(is_live).await?;
     shows_times_of_zones(visitor).await?;
     // The pane of a trace, by a key, by the divider, and in the next page.
-    visitor
-        .open("/traces?q=name%3A%22support+ticket%22")
-        .await?;
+    visitor.open("/traces?q=name%3A%22support+ticket%22").await?;
     browser.click("tbody .name").await?;
     let width = "document.getElementById('detail').offsetWidth";
-    browser
-        .wait_for("document.querySelector('.divider') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.divider') !== null").await?;
     let usual = browser.eval(width).await?.as_f64().context("a width")?;
     browser.press("m").await?;
     let wide = browser.eval(width).await?.as_f64().context("a width")?;
     ensure!(1.3 * usual < wide, "{usual} px, then {wide} px");
-    browser
-        .eval("document.querySelector('.divider').focus()")
-        .await?;
+    browser.eval("document.querySelector('.divider').focus()").await?;
     browser.press("\u{e014}").await?;
     let less = browser.eval(width).await?.as_f64().context("a width")?;
     ensure!(less < wide, "{wide} px, then {less} px");
     browser.client.refresh().await?;
     browser.wait_for(&format!("{width} === {less}")).await?;
     for _ in 0..4 {
-        browser
-            .eval("document.querySelector('.divider').focus()")
-            .await?;
+        browser.eval("document.querySelector('.divider').focus()").await?;
         browser.press("\u{e014}").await?;
     }
-    browser
-        .expect("document.querySelector('.divider').ariaValueNow === '45'")
-        .await?;
+    browser.expect("document.querySelector('.divider').ariaValueNow === '45'").await?;
     visitor.assert_quiet().await
 }
 
@@ -567,11 +501,7 @@ async fn leaves_by_keys(visitor: &Visitor) -> Result<()> {
     browser.press("/lev").await?;
     browser.wait_for(has_suggestions).await?;
     browser.press(ESCAPE).await?;
-    browser
-        .expect(&format!(
-            "!({has_suggestions}) && {on}.matches('[data-filter]')"
-        ))
-        .await?;
+    browser.expect(&format!("!({has_suggestions}) && {on}.matches('[data-filter]')")).await?;
     browser.press(ESCAPE).await?;
     browser.expect(&format!("{on} === document.body")).await?;
     for (key, panel) in [("t", "focus"), ("E", "focus"), ("c", "picker")] {
@@ -579,9 +509,7 @@ async fn leaves_by_keys(visitor: &Visitor) -> Result<()> {
         let is_open = format!("document.querySelector('details.{panel}').open");
         browser.expect(&is_open).await?;
         browser.press(ESCAPE).await?;
-        browser
-            .expect(&format!("!{is_open} && {on}.matches('.{panel} > summary')"))
-            .await?;
+        browser.expect(&format!("!{is_open} && {on}.matches('.{panel} > summary')")).await?;
     }
     browser.click("details.project > summary").await?;
     browser.press(ESCAPE).await?;
@@ -604,9 +532,7 @@ async fn takes_what_is_certain(visitor: &Visitor) -> Result<()> {
         .eval("void dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }))")
         .await?;
     browser.press("overv\u{e007}").await?;
-    browser
-        .wait_for("document.querySelector('h1').textContent === 'Overview'")
-        .await?;
+    browser.wait_for("document.querySelector('h1').textContent === 'Overview'").await?;
     visitor.assert_quiet().await
 }
 
@@ -621,9 +547,7 @@ async fn goes_back(visitor: &Visitor) -> Result<()> {
             "(() => {{ const {{ q, sort }} = {fields}; q.value = 'level:ERROR'; sort.value = '-latency'; q.form.requestSubmit(); }})()"
         ))
         .await?;
-    browser
-        .wait_for("location.search === '?q=level%3AERROR&sort=-latency'")
-        .await?;
+    browser.wait_for("location.search === '?q=level%3AERROR&sort=-latency'").await?;
     browser.eval("history.back()").await?;
     browser
         .wait_for(&format!(

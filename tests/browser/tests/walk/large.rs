@@ -48,16 +48,8 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "a_link_to_its_last_observation_opens_with_it_selected_and_in_view",
             opens_at_the_end,
         ),
-        shared.test(
-            Place::Own,
-            "its_log_goes_on_at_its_end_and_opens_steps_in_place",
-            goes_on,
-        ),
-        shared.test(
-            Place::Own,
-            "equal_neighbours_are_one_row_that_opens_in_place",
-            opens_a_run,
-        ),
+        shared.test(Place::Own, "its_log_goes_on_at_its_end_and_opens_steps_in_place", goes_on),
+        shared.test(Place::Own, "equal_neighbours_are_one_row_that_opens_in_place", opens_a_run),
     ]
 }
 
@@ -67,14 +59,8 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
     visitor.open(&format!("/traces/{}?v=log", *TRACE)).await?;
     let browser = &visitor.browser;
     for n in [200, 300] {
-        browser
-            .eval("scrollTo(0, document.body.scrollHeight)")
-            .await?;
-        browser
-            .wait_for(&format!(
-                "document.querySelectorAll('.log > li').length >= {n}"
-            ))
-            .await?;
+        browser.eval("scrollTo(0, document.body.scrollHeight)").await?;
+        browser.wait_for(&format!("document.querySelectorAll('.log > li').length >= {n}")).await?;
     }
     browser
         .expect(
@@ -112,24 +98,12 @@ async fn send(server: &Server) -> Result<()> {
     let kind = [("perpend.observation.type", "embedding")];
     for round in 0..ROUNDS {
         let first = 2 + round * (STEPS + 2);
-        spans.push(data::span(
-            trace,
-            first,
-            Some(1),
-            &format!("round {round}"),
-            &[],
-        ));
+        spans.push(data::span(trace, first, Some(1), &format!("round {round}"), &[]));
         let steps = first + 1..=first + STEPS;
         spans.extend(steps.map(|n| data::span(trace, n, Some(first), "embed chunk", &kind)));
         let last = first + STEPS + 1;
         let words = format!("what round {round} gave");
-        spans.push(data::span(
-            trace,
-            last,
-            Some(first),
-            "summary",
-            &data::said("", &words),
-        ));
+        spans.push(data::span(trace, last, Some(first), "summary", &data::said("", &words)));
     }
     ensure!(spans.len() as u64 == N);
     // From its end: a trace is shown whole whatever came first.
@@ -150,9 +124,7 @@ async fn check_small(visitor: &Visitor) -> Result<()> {
 async fn heap(visitor: &Visitor) -> Result<f64> {
     let browser = &visitor.browser;
     browser.protocol("Performance.enable", json!({})).await?;
-    let metrics = browser
-        .protocol("Performance.getMetrics", json!({}))
-        .await?;
+    let metrics = browser.protocol("Performance.getMetrics", json!({})).await?;
     let metrics = metrics["metrics"].as_array().context("metrics")?;
     let used = |metric: &&Value| metric["name"] == "JSHeapUsedSize";
     let used = metrics.iter().find(used).context("no size of the heap")?;
@@ -164,14 +136,10 @@ async fn opens_small(visitor: &Visitor) -> Result<()> {
     open(visitor, "").await?;
     browser.picture("fifty-thousand").await?;
     // A map shows the whole, and each figure counts all of it.
-    browser
-        .expect("document.querySelector('#map path') !== null")
-        .await?;
+    browser.expect("document.querySelector('#map path') !== null").await?;
     ensure!(browser.text(".figures").await?.contains("50,001"));
     // What the script fetches ahead is as small: from the first step on.
-    browser
-        .eval("void (document.querySelector('.grid').scrollTop = 40)")
-        .await?;
+    browser.eval("void (document.querySelector('.grid').scrollTop = 40)").await?;
     browser.wait_for(&format!("{N_ROWS} > 300")).await?;
     check_small(visitor).await?;
     visitor.assert_quiet().await
@@ -183,9 +151,7 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     open(visitor, "").await?;
     let run = "document.querySelector('.window .row.run')";
-    browser
-        .expect(&format!("{run}.textContent.includes('98')"))
-        .await?;
+    browser.expect(&format!("{run}.textContent.includes('98')")).await?;
     // Its name is seen, whatever is said beside it.
     browser
         .expect(&format!(
@@ -202,14 +168,8 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
             .await?;
     }
     let n_lines = browser.eval(COUNT).await?;
-    browser
-        .eval(&format!(
-            "{run}.scrollIntoView({{ block: 'center' }}), {run}.click()"
-        ))
-        .await?;
-    browser
-        .wait_for(&format!("{COUNT} === {n_lines} + {STEPS}"))
-        .await?;
+    browser.eval(&format!("{run}.scrollIntoView({{ block: 'center' }}), {run}.click()")).await?;
+    browser.wait_for(&format!("{COUNT} === {n_lines} + {STEPS}")).await?;
     check_small(visitor).await?;
     visitor.assert_quiet().await
 }
@@ -238,11 +198,7 @@ async fn walks(visitor: &Visitor) -> Result<()> {
         let to = format!(
             "(({{ scrollHeight }}) => scrollHeight * {stride} / 20)(document.querySelector('.grid'))"
         );
-        browser
-            .eval(&format!(
-                "void (document.querySelector('.grid').scrollTop = {to})"
-            ))
-            .await?;
+        browser.eval(&format!("void (document.querySelector('.grid').scrollTop = {to})")).await?;
         let covered = "(() => { const grid = document.querySelector('.grid').getBoundingClientRect(); \
             const row = document.elementFromPoint(grid.left + grid.width / 2, grid.top + grid.height / 2); \
             return row.closest('.window > .row') !== null; })()";
@@ -267,12 +223,7 @@ async fn opens_at_the_end(visitor: &Visitor) -> Result<()> {
         ))
         .await?;
     ensure!(browser.text("#detail h2").await? == "summary");
-    ensure!(
-        browser
-            .text("#detail")
-            .await?
-            .contains("what round 499 gave")
-    );
+    ensure!(browser.text("#detail").await?.contains("what round 499 gave"));
     // It stays there when the panel gets its height, and so does what keys select, in a window of any size.
     let settled = "document.querySelector('.grid [aria-selected=true]').dataset.step === document.querySelector('#detail .id').textContent \
         && !document.getElementById('detail').hasAttribute('aria-busy')";

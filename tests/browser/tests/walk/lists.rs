@@ -118,15 +118,11 @@ async fn filters_by_keys(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
     browser.press("gt").await?;
-    browser
-        .wait_for("location.pathname.endsWith('/traces')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/traces')").await?;
     browser.press("/").await?;
     browser.press("level:ERROR").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("location.search.includes('q=level%3AERROR')")
-        .await?;
+    browser.wait_for("location.search.includes('q=level%3AERROR')").await?;
     browser
         .expect(
             "document.querySelectorAll('.traces tbody tr').length > 0 \
@@ -160,34 +156,24 @@ async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.press(ENTER).await?;
     browser
-        .expect(&format!(
-            "{field}.value === 'level:' && document.activeElement === {field}"
-        ))
+        .expect(&format!("{field}.value === 'level:' && document.activeElement === {field}"))
         .await?;
     browser.press("ERR").await?;
     browser.wait_for(&shows("ERROR")).await?;
     browser.press(DOWN).await?;
     browser.press(ENTER).await?;
-    browser
-        .expect(&format!("{field}.value === 'level:ERROR '"))
-        .await?;
+    browser.expect(&format!("{field}.value === 'level:ERROR '")).await?;
     browser.press(ESCAPE).await?;
-    browser
-        .expect("document.getElementById('suggestions').hidden")
-        .await?;
+    browser.expect("document.getElementById('suggestions').hidden").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("location.search.includes('q=level%3AERROR')")
-        .await?;
+    browser.wait_for("location.search.includes('q=level%3AERROR')").await?;
     visitor.open("/traces").await?;
     browser.press("/").await?;
     browser.press(DOWN).await?;
     browser.wait_for(&shows("level:ERROR")).await?;
     browser.click("#suggestions [role=option]").await?;
     browser
-        .expect(&format!(
-            "{field}.value === 'level:ERROR' && document.activeElement === {field}"
-        ))
+        .expect(&format!("{field}.value === 'level:ERROR' && document.activeElement === {field}"))
         .await?;
     // The rest of a word that the caret is in is replaced with its beginning.
     browser
@@ -218,25 +204,14 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     for nth in 0..5 {
         let place = format!("document.querySelectorAll('[data-later]')[{nth}]");
         browser.eval(&format!("{place}.scrollIntoView()")).await?;
-        browser
-            .wait_for(&format!("{place}.dataset.later === ''"))
-            .await?;
+        browser.wait_for(&format!("{place}.dataset.later === ''")).await?;
     }
-    browser
-        .expect("document.querySelectorAll('.trend .ranked').length === 2")
-        .await?;
+    browser.expect("document.querySelectorAll('.trend .ranked').length === 2").await?;
     let seen = "document.querySelector('main').innerText";
-    for what in [
-        "Median latency",
-        "p95 latency",
-        "Users",
-        "Slowest trace",
-        "Cost by model",
-        "Scores",
-    ] {
-        browser
-            .expect(&format!("{seen}.includes('{what}')"))
-            .await?;
+    for what in
+        ["Median latency", "p95 latency", "Users", "Slowest trace", "Cost by model", "Scores"]
+    {
+        browser.expect(&format!("{seen}.includes('{what}')")).await?;
     }
     browser.click(".trend .ranked a").await?;
     browser
@@ -247,9 +222,7 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     browser.allow_scripts(false).await?;
     visitor.open("").await?;
     browser.click("[data-later] a").await?;
-    browser
-        .wait_for("document.querySelectorAll('main .ranked').length === 2")
-        .await?;
+    browser.wait_for("document.querySelectorAll('main .ranked').length === 2").await?;
     browser.allow_scripts(true).await?;
     visitor.assert_quiet().await
 }
@@ -258,15 +231,11 @@ async fn keeps_its_state(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
     visitor.open("/traces").await?;
-    browser
-        .fill(".filter [name=q]", "name:\"chat turn\" latency:>0.1")
-        .await?;
+    browser.fill(".filter [name=q]", "name:\"chat turn\" latency:>0.1").await?;
     let slowest = browser.client.find(Locator::Css("[name=sort]")).await?;
     slowest.select_by_index(1).await?;
     browser.click(".filter button").await?;
-    browser
-        .wait_for("location.search.includes('sort=')")
-        .await?;
+    browser.wait_for("location.search.includes('sort=')").await?;
     let seen = browser.eval(SEEN).await?;
     browser.client.refresh().await?;
     ensure!(browser.eval(SEEN).await? == seen);
@@ -288,17 +257,10 @@ async fn marks_what_is_wrong(visitor: &Visitor) -> Result<()> {
     visitor.open("/traces?q=level%3AERROR").await?;
     let rows = "document.querySelectorAll('.traces tbody tr').length";
     let n_rows = browser.eval(rows).await?;
-    browser
-        .fill(".filter [name=q]", &format!("latncy:>2 level:ERROR{ENTER}"))
-        .await?;
-    browser
-        .wait_for("location.search.includes('latncy')")
-        .await?;
+    browser.fill(".filter [name=q]", &format!("latncy:>2 level:ERROR{ENTER}")).await?;
+    browser.wait_for("location.search.includes('latncy')").await?;
     let said = browser.text("[role=alert]").await?;
-    ensure!(
-        said.contains("latncy:>2") && said.contains("latency"),
-        "{said}"
-    );
+    ensure!(said.contains("latncy:>2") && said.contains("latency"), "{said}");
     browser.expect(&format!("{rows} === {n_rows}")).await?;
     browser
         .expect("getComputedStyle(document.querySelector('.terms .bad bdi').parentElement).textDecorationStyle === 'wavy'")
@@ -310,14 +272,10 @@ async fn marks_what_is_wrong(visitor: &Visitor) -> Result<()> {
 async fn as_api(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22chat+turn%22+latency%3A%3E0.1&sort=latency")
-        .await?;
+    visitor.open("/traces?q=name%3A%22chat+turn%22+latency%3A%3E0.1&sort=latency").await?;
     let ids = "Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname.split('/').at(-1))";
     let ids = browser.eval(ids).await?;
-    let shown = browser
-        .eval("document.querySelector('.as-api pre.code').textContent")
-        .await?;
+    let shown = browser.eval("document.querySelector('.as-api pre.code').textContent").await?;
     let shown = shown.as_str().context("a command")?;
     // The words of the command that a shell would hand to curl.
     let words = shown.split(" \\\n  ").skip(1);
@@ -343,10 +301,7 @@ async fn as_api(visitor: &Visitor) -> Result<()> {
         .iter()
         .map(|trace| trace["id"].clone())
         .collect();
-    ensure!(
-        found.len() > 2 && Value::from(found.clone()) == ids,
-        "{found:?} {ids}"
-    );
+    ensure!(found.len() > 2 && Value::from(found.clone()) == ids, "{found:?} {ids}");
     Ok(())
 }
 
@@ -357,21 +312,13 @@ async fn comes_back(visitor: &Visitor) -> Result<()> {
     visitor.open("/traces?q=name%3A%22way+back%22").await?;
     browser.press(&"j".repeat(40)).await?;
     let place = "JSON.stringify([scrollY, document.activeElement.href])";
-    browser
-        .wait_for("scrollY > 200 && document.activeElement.matches('.name')")
-        .await?;
+    browser.wait_for("scrollY > 200 && document.activeElement.matches('.name')").await?;
     let was = browser.eval(place).await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("document.querySelector('[role=treegrid]') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('[role=treegrid]') !== null").await?;
     browser.client.back().await?;
-    browser
-        .wait_for("document.querySelector('.traces') !== null && scrollY > 0")
-        .await?;
-    browser
-        .wait_for(&format!("{place} === {}", Value::from(was.as_str())))
-        .await?;
+    browser.wait_for("document.querySelector('.traces') !== null && scrollY > 0").await?;
+    browser.wait_for(&format!("{place} === {}", Value::from(was.as_str()))).await?;
     browser.press("j").await?;
     browser
         .expect(&format!(
@@ -427,17 +374,13 @@ async fn chooses_columns(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     visitor.open("/traces").await?;
     browser.click(".picker summary").await?;
-    browser
-        .fill(".picker input:not([type])", "score.accuracy, metadata.tier")
-        .await?;
+    browser.fill(".picker input:not([type])", "score.accuracy, metadata.tier").await?;
     browser.click(".picker button").await?;
     browser
         .wait_for("location.search.includes('score.accuracy') && location.search.includes('metadata.tier')")
         .await?;
     let heads = "Array.from(document.querySelectorAll('.traces th'), (th) => th.textContent.trim()).slice(-2).join()";
-    browser
-        .expect(&format!("{heads} === 'accuracy,tier'"))
-        .await?;
+    browser.expect(&format!("{heads} === 'accuracy,tier'")).await?;
     browser
         .eval("Array.from(document.querySelectorAll('.traces th a')).find((a) => a.textContent === 'Latency').click()")
         .await?;
@@ -464,9 +407,7 @@ async fn chooses_columns(visitor: &Visitor) -> Result<()> {
     browser
         .eval("Array.from(document.querySelectorAll('.traces th a')).find((a) => a.textContent === 'accuracy').click()")
         .await?;
-    browser
-        .wait_for("location.search.includes('sort=-score.accuracy')")
-        .await?;
+    browser.wait_for("location.search.includes('sort=-score.accuracy')").await?;
     visitor.assert_quiet().await
 }
 
@@ -481,11 +422,7 @@ async fn marks_text(visitor: &Visitor) -> Result<()> {
         .await?;
     let at = |n: usize| edges[n].as_f64().context("an edge");
     let (left, right, top) = (at(0)?, at(1)?, at(2)?);
-    let to = |x: f64| PointerAction::MoveTo {
-        duration: None,
-        x,
-        y: top,
-    };
+    let to = |x: f64| PointerAction::MoveTo { duration: None, x, y: top };
     let button = MOUSE_BUTTON_LEFT;
     let drag = MouseActions::new("mouse".to_owned())
         .then(to(left))
@@ -493,16 +430,10 @@ async fn marks_text(visitor: &Visitor) -> Result<()> {
         .then(to(right))
         .then(PointerAction::Up { button });
     browser.client.perform_actions(drag).await?;
-    browser
-        .expect("getSelection().toString().trim() === 'robin'")
-        .await?;
-    browser
-        .expect("location.pathname.endsWith('/traces')")
-        .await?;
+    browser.expect("getSelection().toString().trim() === 'robin'").await?;
+    browser.expect("location.pathname.endsWith('/traces')").await?;
     browser.click("td.people a").await?;
-    browser
-        .wait_for("location.pathname.endsWith('/users/robin')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/users/robin')").await?;
     ensure!(browser.text("h1").await? == "robin");
     Ok(())
 }
@@ -511,34 +442,24 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::new_trace();
     let said = data::said("他说你好，她说 مرحبا بك", "two greetings");
-    server
-        .send(&[data::span(&trace, 1, None, "greetings", &said)])
-        .await?;
+    server.send(&[data::span(&trace, 1, None, "greetings", &said)]).await?;
     visitor.log_in().await?;
     for word in ["你好", "مرحبا"] {
         visitor.open("/traces").await?;
-        browser
-            .fill(".filter [name=q]", &format!("{word}{ENTER}"))
-            .await?;
+        browser.fill(".filter [name=q]", &format!("{word}{ENTER}")).await?;
         browser.wait_for("location.search.includes('q=')").await?;
         let found = browser
             .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname.split('/').at(-1))")
             .await?;
         ensure!(found == serde_json::json!([trace]), "{word}: {found}");
         browser.click(".traces .name").await?;
-        browser
-            .wait_for("document.querySelector('.find input') !== null")
-            .await?;
-        browser
-            .fill(".find input", &format!("{word}{ENTER}"))
-            .await?;
+        browser.wait_for("document.querySelector('.find input') !== null").await?;
+        browser.fill(".find input", &format!("{word}{ENTER}")).await?;
         browser
             .wait_for(r"/^\d+ hits? in 1 step$/.test(document.querySelector('[data-place]')?.textContent)")
             .await?;
         browser.click("#sought > a").await?;
-        browser
-            .wait_for("document.querySelector('mark') !== null")
-            .await?;
+        browser.wait_for("document.querySelector('mark') !== null").await?;
         ensure!(browser.text("mark").await? == word);
     }
     visitor.assert_quiet().await
@@ -549,16 +470,11 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     let trace = data::new_trace();
     let long = format!("It begins here. {}", "a long story ".repeat(375_000 / 13));
     let said = data::said(&long, "short");
-    server
-        .send(&[data::span(&trace, 1, None, "long input", &said)])
-        .await?;
+    server.send(&[data::span(&trace, 1, None, "long input", &said)]).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22long+input%22").await?;
     let shown = browser.text(".beginning").await?;
-    ensure!(
-        shown.starts_with("It begins here.") && shown.len() < 2_000,
-        "{shown}"
-    );
+    ensure!(shown.starts_with("It begins here.") && shown.len() < 2_000, "{shown}");
     browser
         .expect("performance.getEntriesByType('navigation')[0].encodedBodySize < 45_000")
         .await?;
@@ -597,92 +513,47 @@ async fn keeps_widths(visitor: &Visitor) -> Result<()> {
     let second = format!("document.activeElement === {grips}[1]");
     browser.expect(&second).await?;
     browser.eval(&of("Latency", ".focus()")).await?;
-    let usual = browser
-        .eval(&width("Latency"))
-        .await?
-        .as_f64()
-        .context("a width")?;
+    let usual = browser.eval(&width("Latency")).await?.as_f64().context("a width")?;
     browser.press("\u{e014}\u{e014}").await?;
-    let wider = browser
-        .eval(&width("Latency"))
-        .await?
-        .as_f64()
-        .context("a width")?;
+    let wider = browser.eval(&width("Latency")).await?.as_f64().context("a width")?;
     ensure!(usual + 24.0 < wider, "{usual} px, then {wider} px");
     // By the pointer, and in the next page.
     let place = of("Trace", ".getBoundingClientRect().toJSON()");
     let place = browser.eval(&place).await?;
     let [x, y] = ["x", "y"].map(|side| place[side].as_f64().unwrap_or_default() + 3.0);
-    let to = |x: f64| PointerAction::MoveTo {
-        duration: None,
-        x,
-        y,
-    };
+    let to = |x: f64| PointerAction::MoveTo { duration: None, x, y };
     let drag = MouseActions::new("mouse".to_owned())
         .then(to(x))
-        .then(PointerAction::Down {
-            button: MOUSE_BUTTON_LEFT,
-        })
+        .then(PointerAction::Down { button: MOUSE_BUTTON_LEFT })
         .then(to(x + 60.0))
-        .then(PointerAction::Up {
-            button: MOUSE_BUTTON_LEFT,
-        });
-    let before = browser
-        .eval(&width("Trace"))
-        .await?
-        .as_f64()
-        .context("a width")?;
+        .then(PointerAction::Up { button: MOUSE_BUTTON_LEFT });
+    let before = browser.eval(&width("Trace")).await?.as_f64().context("a width")?;
     browser.client.perform_actions(drag).await?;
-    let dragged = browser
-        .eval(&width("Trace"))
-        .await?
-        .as_f64()
-        .context("a width")?;
-    ensure!(
-        (50.0..70.0).contains(&(dragged - before)),
-        "{before} px, then {dragged} px"
-    );
+    let dragged = browser.eval(&width("Trace")).await?.as_f64().context("a width")?;
+    ensure!((50.0..70.0).contains(&(dragged - before)), "{before} px, then {dragged} px");
     visitor.open("/traces").await?;
-    let is_kept = format!(
-        "{} === {wider} && {} === {dragged}",
-        width("Latency"),
-        width("Trace")
-    );
-    browser
-        .wait_for(&format!("{grips}.length > 5 && {is_kept}"))
-        .await?;
+    let is_kept = format!("{} === {wider} && {} === {dragged}", width("Latency"), width("Trace"));
+    browser.wait_for(&format!("{grips}.length > 5 && {is_kept}")).await?;
     // Taken back.
     browser.eval(&of("Latency", ".focus()")).await?;
     browser.press("\u{e017}").await?;
     browser.eval(&of("Trace", ".focus()")).await?;
     browser.press("\u{e017}").await?;
-    browser
-        .expect(&format!("{} !== {wider}", width("Latency")))
-        .await?;
+    browser.expect(&format!("{} !== {wider}", width("Latency"))).await?;
     visitor.assert_quiet().await
 }
 
 async fn finds_a_sentence(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
-    browser
-        .fill(".seek [name=q]", "your refund of 49.90 for order 4712")
-        .await?;
+    browser.fill(".seek [name=q]", "your refund of 49.90 for order 4712").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("location.pathname.endsWith('/traces')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/traces')").await?;
     let marked = "Array.from(document.querySelectorAll('.traces mark')).filter((mark) => mark.checkVisibility()).map((mark) => mark.textContent).join()";
-    browser
-        .wait_for(&format!(
-            "{marked} === 'Your refund of 49.90 for order 4712'"
-        ))
-        .await?;
+    browser.wait_for(&format!("{marked} === 'Your refund of 49.90 for order 4712'")).await?;
     // Its scores lead to where they are explained.
     let chip = "document.querySelector('.traces a.chip[href*=\"#score-\"]')";
-    let name = browser
-        .eval(&format!("{chip}.querySelector('bdi').textContent"))
-        .await?;
+    let name = browser.eval(&format!("{chip}.querySelector('bdi').textContent")).await?;
     browser.click(".traces a.chip[href*=\"#score-\"]").await?;
     browser
         .wait_for(&format!(

@@ -51,12 +51,8 @@ pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
     let missing = "Array.from(document.querySelectorAll('[data-later]'))
         .find((place) => place.dataset.later !== '' && place.checkVisibility())";
     while browser.eval(&format!("{missing} !== undefined")).await? == Value::Bool(true) {
-        browser
-            .eval(&format!("void (window.next = {missing})?.scrollIntoView()"))
-            .await?;
-        browser
-            .wait_for("window.next === undefined || window.next.dataset.later === ''")
-            .await?;
+        browser.eval(&format!("void (window.next = {missing})?.scrollIntoView()")).await?;
+        browser.wait_for("window.next === undefined || window.next.dataset.later === ''").await?;
     }
     browser.eval("scrollTo(0, 0)").await?;
     Ok(())
@@ -67,14 +63,10 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     let base = base(visitor).await?;
     let first =
         "(({ pathname }) => pathname)(new URL(document.querySelector('.traces .name').href))";
-    visitor
-        .open(&format!("{base}/traces?q=name%3A%22support+ticket%22"))
-        .await?;
+    visitor.open(&format!("{base}/traces?q=name%3A%22support+ticket%22")).await?;
     let ticket = path_of(visitor, first).await?;
-    let second = first.replace(
-        "querySelector('.traces .name')",
-        "querySelectorAll('.traces .name')[1]",
-    );
+    let second =
+        first.replace("querySelector('.traces .name')", "querySelectorAll('.traces .name')[1]");
     let other = path_of(visitor, &second).await?;
     visitor.open(&ticket).await?;
     let scored = "document.querySelector('.window .row .tag.score').closest('.row').dataset.step";
@@ -96,10 +88,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("traces", "/traces"),
         ("suggestions", "/traces"),
         ("no-trace", "/traces?q=userId%3Anobody-at-all"),
-        (
-            "nothing-fits",
-            "/traces?q=level%3AERROR&env=nowhere&from=-1h",
-        ),
+        ("nothing-fits", "/traces?q=level%3AERROR&env=nowhere&from=-1h"),
         ("bad-filter", "/traces?q=latncy%3A%3E2+level%3AERROR"),
         ("sessions", "/sessions"),
         ("session", "/sessions/chat-noor"),
@@ -108,10 +97,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("rules", "/rules"),
         ("scores", "/scores"),
         ("values", "/traces?facets=1"),
-        (
-            "chosen-columns",
-            "/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25",
-        ),
+        ("chosen-columns", "/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),
         ("search", "/search?q=support"),
         ("search-one-word", &format!("/search?q={one_word}")),
         ("not-found", "/traces/none"),
@@ -148,10 +134,7 @@ fn of_traces(
         ("large-trace", agent.to_owned()),
         ("find", format!("{agent}/find?q=supplier+18")),
         ("peek", format!("{base}/traces?peek={id}")),
-        (
-            "compare",
-            format!("{base}/traces/compare?a={id}&b={other}&equal=show"),
-        ),
+        ("compare", format!("{base}/traces/compare?a={id}&b={other}&equal=show")),
         ("choose-two", format!("{base}/traces/compare?a={id}")),
         ("timeline", format!("{agent}?v=time")),
         ("thread", format!("{agent}?v=thread")),

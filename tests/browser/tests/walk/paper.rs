@@ -60,12 +60,8 @@ async fn prints(visitor: &Visitor) -> Result<()> {
     let large = all.iter().find(|(name, _)| *name == "large-trace");
     browser.prefer("light").await?;
     pages::open(visitor, large.context("a large trace")?).await?;
-    browser
-        .eval("void dispatchEvent(new Event('beforeprint'))")
-        .await?;
+    browser.eval("void dispatchEvent(new Event('beforeprint'))").await?;
     browser.print("light").await?;
     let counted = "getComputedStyle(document.querySelector('.grid'), '::after').content";
-    browser
-        .expect(&format!(r"/^.Rows 1 to \d+ of \d+\..$/.test({counted})"))
-        .await
+    browser.expect(&format!(r"/^.Rows 1 to \d+ of \d+\..$/.test({counted})")).await
 }

@@ -10,11 +10,7 @@ use crate::data;
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
-        shared.test(
-            Place::Demo,
-            "without_script_a_token_pasted_into_the_form_logs_in",
-            logs_in,
-        ),
+        shared.test(Place::Demo, "without_script_a_token_pasted_into_the_form_logs_in", logs_in),
         shared.test(
             Place::Own,
             "without_script_a_list_is_filtered_walked_and_opened",
@@ -38,22 +34,14 @@ async fn logs_in(visitor: &Visitor) -> Result<()> {
     browser.allow_scripts(false).await?;
     visitor.open("/traces").await?;
     ensure!(browser.text("h1").await? == "Log in");
-    let (_, token) = visitor
-        .server
-        .login_url
-        .split_once("token=")
-        .unwrap_or_default();
+    let (_, token) = visitor.server.login_url.split_once("token=").unwrap_or_default();
     browser.fill("[name=token]", "not the token").await?;
     browser.click("form button.primary").await?;
-    browser
-        .wait_for("document.querySelector('[role=alert]') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('[role=alert]') !== null").await?;
     browser.fill("[name=token]", token).await?;
     browser.click("form button.primary").await?;
     // It goes on where the visitor wanted to.
-    browser
-        .wait_for("location.pathname.endsWith('/traces')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/traces')").await?;
     browser.click(".who button").await?;
     browser.wait_for("location.pathname === '/login'").await
 }
@@ -64,34 +52,22 @@ async fn walks_a_list(visitor: &Visitor) -> Result<()> {
     browser.allow_scripts(false).await?;
     visitor.log_in().await?;
     browser.click(".rail a[data-key=t]").await?;
-    browser
-        .wait_for("document.querySelector('.filter [name=q]') !== null")
-        .await?;
-    browser
-        .fill(".filter [name=q]", "name:\"plain walk\"")
-        .await?;
+    browser.wait_for("document.querySelector('.filter [name=q]') !== null").await?;
+    browser.fill(".filter [name=q]", "name:\"plain walk\"").await?;
     browser.click(".filter button").await?;
     browser.wait_for("location.search.includes('q=')").await?;
     let names =
         "Array.from(document.querySelectorAll('.traces .name'), (a) => a.textContent.trim())";
     browser
-        .expect(&format!(
-            "{names}.length === 50 && {names}.every((name) => name === 'plain walk')"
-        ))
+        .expect(&format!("{names}.length === 50 && {names}.every((name) => name === 'plain walk')"))
         .await?;
     browser.click("a[rel=next]").await?;
-    browser
-        .wait_for("document.querySelector('a[rel=prev]') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('a[rel=prev]') !== null").await?;
     browser.expect(&format!("{names}.length === 10")).await?;
     browser.click(".traces .people a").await?;
-    browser
-        .wait_for("location.pathname.endsWith('/users/sam')")
-        .await?;
+    browser.wait_for("location.pathname.endsWith('/users/sam')").await?;
     browser.click(".traces .name").await?;
-    browser
-        .wait_for("document.querySelector('[role=treegrid]') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('[role=treegrid]') !== null").await?;
     ensure!(browser.text("h1").await? == "plain walk");
     visitor.assert_quiet().await
 }
@@ -119,22 +95,14 @@ async fn reads_a_trace(visitor: &Visitor) -> Result<()> {
     browser.click(".later a").await?;
     browser.wait_for("location.search.includes('at=')").await?;
     let second = "document.querySelector('.window > .row .name').textContent";
-    browser
-        .expect(&format!("{rows} === 200 && {second} === 'step 201'"))
-        .await?;
+    browser.expect(&format!("{rows} === 200 && {second} === 'step 201'")).await?;
     browser.click(".window > .row:nth-child(3) .name").await?;
-    browser
-        .wait_for("location.search.includes('observation=')")
-        .await?;
+    browser.wait_for("location.search.includes('observation=')").await?;
     let marked = "document.querySelector('[role=row][aria-selected=true] .name').textContent";
     let pane = "document.querySelector('#detail h2').textContent";
-    browser
-        .expect(&format!("{marked} === 'step 203' && {pane} === 'step 203'"))
-        .await?;
+    browser.expect(&format!("{marked} === 'step 203' && {pane} === 'step 203'")).await?;
     browser.click(".earlier a").await?;
-    browser
-        .wait_for(&format!("{second} !== 'step 201'"))
-        .await?;
+    browser.wait_for(&format!("{second} !== 'step 201'")).await?;
     visitor.open(&path).await?;
     browser.click(".window a.fold").await?;
     browser.wait_for(&format!("{rows} === 1")).await?;
@@ -150,44 +118,28 @@ async fn finds_and_walks(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     browser.allow_scripts(false).await?;
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22compare+suppliers%22")
-        .await?;
+    visitor.open("/traces?q=name%3A%22compare+suppliers%22").await?;
     browser.click(".traces .name").await?;
-    browser
-        .wait_for("document.querySelector('.find input') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.find input') !== null").await?;
     browser.fill(".find input", "supplier 18 delivers").await?;
     browser.click(".find button").await?;
-    browser
-        .wait_for("document.querySelector('.hits mark') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.hits mark') !== null").await?;
     browser.click(".hits .name").await?;
-    browser
-        .wait_for("location.search.includes('observation=')")
-        .await?;
+    browser.wait_for("location.search.includes('observation=')").await?;
     ensure!(browser.text("#detail h2").await? == "take notes");
     browser
         .expect("document.querySelector('.window [aria-selected=true] .name').textContent === 'take notes'")
         .await?;
     browser.click(".rail a[data-key=s]").await?;
-    browser
-        .wait_for("document.querySelector('.groups') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.groups') !== null").await?;
     browser.fill("[name=id]", "chat-noor").await?;
     browser.click(".goto button").await?;
     let turns = "Array.from(document.querySelectorAll('.turn'), (turn) => turn.id)";
     browser.wait_for(&format!("{turns}.length === 20")).await?;
     browser.click("a[rel=next]").await?;
-    browser
-        .wait_for(&format!(
-            "{turns}.length === 10 && {turns}.at(-1) === 'turn-30'"
-        ))
-        .await?;
+    browser.wait_for(&format!("{turns}.length === 10 && {turns}.at(-1) === 'turn-30'")).await?;
     browser.fill("[name=turn]", "5").await?;
     browser.click(".goto button").await?;
-    browser
-        .wait_for(&format!("{turns}[0] === 'turn-5'"))
-        .await?;
+    browser.wait_for(&format!("{turns}[0] === 'turn-5'")).await?;
     visitor.assert_quiet().await
 }

@@ -86,9 +86,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 
 async fn open_agent(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22compare+suppliers%22")
-        .await?;
+    visitor.open("/traces?q=name%3A%22compare+suppliers%22").await?;
     visitor.browser.click(".traces .name").await?;
     let rows = "document.querySelectorAll('.window > .row').length > 20";
     visitor.browser.wait_for(rows).await
@@ -104,9 +102,7 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     browser.press("f").await?;
     browser.press("The CHEAPER one is in Faenza").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})"))
-        .await?;
+    browser.wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})")).await?;
     let focus = "document.activeElement.closest('input') === null";
     browser.wait_for(focus).await?;
     browser.press("n").await?;
@@ -115,22 +111,16 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
     let marked = format!("{SOUGHT}[0] === 'The cheaper one is in Faenza'");
     browser.wait_for(&marked).await?;
-    browser
-        .expect("/observation=.*&find=The/.test(location.search)")
-        .await?;
+    browser.expect("/observation=.*&find=The/.test(location.search)").await?;
     // The address alone brings it back, and ends at the one hit.
-    browser
-        .eval("(window.isOld = true, location.reload())")
-        .await?;
+    browser.eval("(window.isOld = true, location.reload())").await?;
     let again = format!("!window.isOld && {is_there} && {marked}");
     browser.wait_for(&again).await?;
     browser.press("n").await?;
     let said = "document.querySelector('#toast').textContent.includes('No further hit')";
     browser.wait_for(said).await?;
     browser.click("#sought > a").await?;
-    browser
-        .wait_for("document.querySelectorAll('.hits mark').length === 1")
-        .await?;
+    browser.wait_for("document.querySelectorAll('.hits mark').length === 1").await?;
     ensure!(browser.text("main [role=status]").await? == "1 step");
     browser.press("j").await?;
     browser.press(ENTER).await?;
@@ -149,9 +139,7 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
 async fn passes_by_quickly(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     open_agent(visitor).await?;
-    browser
-        .wait_for("document.querySelector('.grid [tabindex=\"0\"]') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.grid [tabindex=\"0\"]') !== null").await?;
     browser.slow_down(300).await?;
     let before = browser.eval(MARKED).await?;
     browser.press(&"j".repeat(20)).await?;
@@ -165,9 +153,7 @@ async fn passes_by_quickly(visitor: &Visitor) -> Result<()> {
     browser.slow_down(0).await?;
     // No older answer comes behind it, and the address names the same step.
     browser
-        .expect(&format!(
-            "{settled} && location.search.includes('observation=' + {MARKED})"
-        ))
+        .expect(&format!("{settled} && location.search.includes('observation=' + {MARKED})"))
         .await?;
     visitor.assert_quiet().await
 }
@@ -175,19 +161,12 @@ async fn passes_by_quickly(visitor: &Visitor) -> Result<()> {
 /// A step of the support agent that no rule scores.
 async fn open_bare(visitor: &Visitor) -> Result<(String, String)> {
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22support+ticket%22")
-        .await?;
+    visitor.open("/traces?q=name%3A%22support+ticket%22").await?;
     visitor.browser.click(".traces .name").await?;
-    visitor
-        .browser
-        .wait_for("document.querySelector('.window .row') !== null")
-        .await?;
+    visitor.browser.wait_for("document.querySelector('.window .row') !== null").await?;
     let bare = "Array.from(document.querySelectorAll('.window .row')).find((row) => !row.querySelector('.tag.score')).dataset.step";
-    let ids = visitor
-        .browser
-        .eval(&format!("[location.pathname.split('/').at(-1), {bare}]"))
-        .await?;
+    let ids =
+        visitor.browser.eval(&format!("[location.pathname.split('/').at(-1), {bare}]")).await?;
     let id = |n: usize| ids[n].as_str().map(str::to_owned).context("an id");
     Ok((id(0)?, id(1)?))
 }
@@ -195,18 +174,14 @@ async fn open_bare(visitor: &Visitor) -> Result<(String, String)> {
 async fn explains(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let (trace, step) = open_bare(visitor).await?;
-    visitor
-        .open(&format!("/traces/{trace}?observation={step}"))
-        .await?;
+    visitor.open(&format!("/traces/{trace}?observation={step}")).await?;
     let told = browser
         .eval(
             "Array.from(document.querySelectorAll('#detail .verdict'), (one) => \
              [one.querySelector('h5 bdi').textContent, one.querySelector('p').textContent])",
         )
         .await?;
-    let rules = server
-        .get("/api/public/v2/evaluation-rules?limit=100")
-        .await?;
+    let rules = server.get("/api/public/v2/evaluation-rules?limit=100").await?;
     let rules = rules["data"].as_array().context("rules")?;
     let mut explained = Vec::new();
     for rule in rules.iter().filter(|rule| rule["target"] == "observation") {
@@ -214,47 +189,32 @@ async fn explains(visitor: &Visitor) -> Result<()> {
         let path =
             format!("/api/v1/evaluation-rules/{id}/explain?traceId={trace}&observationId={step}");
         let answer = server.get(&path).await?;
-        explained.push(Value::from(vec![
-            rule["name"].clone(),
-            answer["explanation"].clone(),
-        ]));
+        explained.push(Value::from(vec![rule["name"].clone(), answer["explanation"].clone()]));
     }
     let mut told = told.as_array().context("verdicts")?.clone();
     let sentence = |one: &Value| one.to_string();
     told.sort_by_key(sentence);
     explained.sort_by_key(sentence);
-    ensure!(
-        !told.is_empty() && told == explained,
-        "{told:#?} {explained:#?}"
-    );
+    ensure!(!told.is_empty() && told == explained, "{told:#?} {explained:#?}");
     visitor.assert_quiet().await
 }
 
 async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22support+ticket%22")
-        .await?;
+    visitor.open("/traces?q=name%3A%22support+ticket%22").await?;
     browser.click(".traces .name").await?;
-    browser
-        .wait_for("document.querySelector('.window .tag.score') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.window .tag.score') !== null").await?;
     browser.click(".window .tag.score").await?;
-    browser
-        .wait_for("document.querySelector('#detail .card-score') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('#detail .card-score') !== null").await?;
     let card = "Object.fromEntries(Array.from(document.querySelectorAll('#detail .card-score:first-of-type .facts > div'), \
         (fact) => [fact.querySelector('dt').textContent, fact.querySelector('dd').textContent]))";
     let card = browser.eval(card).await?;
     let execution = card["Execution"].as_str().context("an execution")?;
-    let scores = server
-        .get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100")
-        .await?;
+    let scores =
+        server.get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100").await?;
     let scores = scores["data"].as_array().context("scores")?;
-    let of_it = scores
-        .iter()
-        .find(|score| score.to_string().contains(execution));
+    let of_it = scores.iter().find(|score| score.to_string().contains(execution));
     let of_it = of_it.with_context(|| format!("no score of {execution}"))?;
     // A link to the scores with the same one stands behind it.
     let fingerprint = card["Fingerprint"].as_str().context("a fingerprint")?;
@@ -292,10 +252,7 @@ async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
     let levels = browser
         .eval("Array.from(document.querySelectorAll('.grid [aria-level]'), (row) => Number(row.getAttribute('aria-level'))).slice(0, 4)")
         .await?;
-    ensure!(
-        levels == json!([1, 2, 3, 4]) || levels == json!([1, 2, 3, 3]),
-        "{levels}"
-    );
+    ensure!(levels == json!([1, 2, 3, 4]) || levels == json!([1, 2, 3, 3]), "{levels}");
     browser.press("jjj").await?;
     browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
     let said = browser.text("#said").await?;
@@ -319,13 +276,9 @@ async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
 async fn shows_models(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
-    visitor
-        .open("/traces?q=name%3A%22support+ticket%22")
-        .await?;
+    visitor.open("/traces?q=name%3A%22support+ticket%22").await?;
     browser.click(".traces .name").await?;
-    browser
-        .wait_for("document.querySelector('.window .model') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('.window .model') !== null").await?;
     let cut = "Array.from(document.querySelectorAll('.window .row:has(.model)')).filter((row) => {
         const [name, model] = ['.name', '.model'].map((part) => row.querySelector(part));
         return name.scrollWidth > name.clientWidth || model.clientWidth < 20;
@@ -358,19 +311,13 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
     server.send(&[span(5, "answer")]).await?;
     visitor.log_in().await?;
     let selected = data::span_id(5);
-    visitor
-        .open(&format!("/traces/{trace}?observation={selected}"))
-        .await?;
+    visitor.open(&format!("/traces/{trace}?observation={selected}")).await?;
     let n_rows = "document.querySelectorAll('.window > .row').length";
     browser.wait_for(&format!("{n_rows} === 2")).await?;
     browser.click(".window [aria-selected=true] .name").await?;
     let on = "document.querySelector('.window [aria-selected=true]')";
-    browser
-        .wait_for(&format!("{on} === document.activeElement"))
-        .await?;
-    let before = browser
-        .eval(&format!("{on}.marked = location.search"))
-        .await?;
+    browser.wait_for(&format!("{on} === document.activeElement")).await?;
+    let before = browser.eval(&format!("{on}.marked = location.search")).await?;
     // One before the selected step, one behind it.
     server.send(&[span(2, "plan"), span(9, "check")]).await?;
     browser.wait_for(&format!("{n_rows} === 4")).await?;
@@ -387,14 +334,10 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
         .await?;
     // The keyboard goes on from there.
     browser.press("j").await?;
-    browser
-        .wait_for(&format!("{on}.dataset.step === '{}'", data::span_id(9)))
-        .await?;
+    browser.wait_for(&format!("{on}.dataset.step === '{}'", data::span_id(9))).await?;
     let end = json!({ "endTime": "2026-02-02T02:40:00.100Z" });
     event("followed-2", "span-update", end).await?;
-    browser
-        .wait_for("document.querySelector('.figures').textContent.includes('settling')")
-        .await?;
+    browser.wait_for("document.querySelector('.figures').textContent.includes('settling')").await?;
     visitor.assert_quiet().await
 }
 
@@ -417,9 +360,7 @@ async fn folds_far_down(visitor: &Visitor) -> Result<()> {
     let in_view = "((row, grid) => grid.top < row.top && row.bottom <= grid.bottom + 1)(\
         document.activeElement.getBoundingClientRect(), document.querySelector('.grid').getBoundingClientRect())";
     let is_kept = format!("{on}.dataset.step === {step} && {in_view}");
-    browser
-        .wait_for(&format!("{} && {is_kept}", is("false")))
-        .await?;
+    browser.wait_for(&format!("{} && {is_kept}", is("false"))).await?;
     browser.expect(&is_kept).await?;
     visitor.assert_quiet().await
 }
@@ -437,18 +378,14 @@ async fn follows_in_views_without_rows(visitor: &Visitor) -> Result<()> {
         browser.wait_for(&format!("{names} === 'answer'")).await?;
         // What comes behind all others is put there; what comes before them is led to.
         server.send(&[span(9, "check")]).await?;
-        browser
-            .wait_for(&format!("{names} === 'answer,check'"))
-            .await?;
+        browser.wait_for(&format!("{names} === 'answer,check'")).await?;
         server.send(&[span(2, "plan")]).await?;
         let is_led =
             "document.querySelector('#arrived:not([hidden])')?.textContent.startsWith('1 new')";
         browser.wait_for(is_led).await?;
         ensure!(browser.eval(names).await? == "answer,check", "{view}");
         browser.click("#arrived a").await?;
-        browser
-            .wait_for(&format!("{names} === 'plan,answer,check'"))
-            .await?;
+        browser.wait_for(&format!("{names} === 'plan,answer,check'")).await?;
         let score = json!({ "traceId": trace.as_str(), "name": "came late", "value": 0.5 });
         server.post("/api/public/scores", &score).await?;
         let is_shown = "document.querySelector('#marks').textContent.includes('came late')";
@@ -484,9 +421,7 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     let on = |step: &str| format!("document.activeElement.dataset.step === '{step}'");
     browser.wait_for(&on(&folded)).await?;
     browser.press("\u{e012}").await?;
-    browser
-        .wait_for("document.querySelectorAll('.window > .row').length === 4")
-        .await?;
+    browser.wait_for("document.querySelectorAll('.window > .row').length === 4").await?;
     browser.press("j").await?;
     browser.wait_for(&is_kept).await?;
     let kept_there = async |here: &str| {
@@ -500,19 +435,13 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     // What is selected now is what the link to its time leads to.
     let to_step = "document.querySelector('[data-of-step]')";
     browser.press("j").await?;
+    browser.wait_for(&format!("{MARKED} === '{}'", data::span_id(5))).await?;
     browser
-        .wait_for(&format!("{MARKED} === '{}'", data::span_id(5)))
-        .await?;
-    browser
-        .expect(&format!(
-            "!{to_step}.hidden && /t0=4&t1=4[.]9$/.test({to_step}.search)"
-        ))
+        .expect(&format!("!{to_step}.hidden && /t0=4&t1=4[.]9$/.test({to_step}.search)"))
         .await?;
     browser.press("k").await?;
     browser.wait_for(&is_kept).await?;
-    browser
-        .eval("document.querySelector('.time-part form').requestSubmit()")
-        .await?;
+    browser.eval("document.querySelector('.time-part form').requestSubmit()").await?;
     kept_there("location.search.includes('t0=')").await?;
     browser
         .eval("Array.from(document.querySelectorAll('.levels a')).find((link) => link.textContent === 'Without debug').click()")
@@ -523,16 +452,10 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     browser
         .eval("document.querySelectorAll('.kinds input[type=checkbox]').forEach((box) => { box.checked = true; })")
         .await?;
-    browser
-        .eval("document.querySelector('.kinds form').requestSubmit()")
-        .await?;
+    browser.eval("document.querySelector('.kinds form').requestSubmit()").await?;
     kept_there("location.search.includes('kinds=')").await?;
     browser.press("k").await?;
-    browser
-        .wait_for(&format!(
-            "{MARKED} === '{folded}' && {SHOWN} === '{folded}'"
-        ))
-        .await?;
+    browser.wait_for(&format!("{MARKED} === '{folded}' && {SHOWN} === '{folded}'")).await?;
     visitor.assert_quiet().await
 }
 
@@ -548,28 +471,18 @@ async fn begins_at_the_selected_row(visitor: &Visitor) -> Result<()> {
     server.send(&spans).await?;
     visitor.log_in().await?;
     let (folded, sought) = (data::span_id(2), data::span_id(4));
-    visitor
-        .open(&format!("/traces/{trace}?observation={folded}"))
-        .await?;
+    visitor.open(&format!("/traces/{trace}?observation={folded}")).await?;
     let n_rows = "document.querySelectorAll('.window > .row').length";
     browser
-        .wait_for(&format!(
-            "{n_rows} === 4 && document.activeElement === document.body"
-        ))
+        .wait_for(&format!("{n_rows} === 4 && document.activeElement === document.body"))
         .await?;
     browser.press("\u{e012}").await?;
     browser.wait_for(&format!("{n_rows} === 3")).await?;
     // A hit on a step that is left out says so, and a link shows it.
-    visitor
-        .open(&format!("/traces/{trace}?min=ERROR&find=look+up"))
-        .await?;
-    browser
-        .wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})"))
-        .await?;
+    visitor.open(&format!("/traces/{trace}?min=ERROR&find=look+up")).await?;
+    browser.wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})")).await?;
     browser.press("n").await?;
-    browser
-        .wait_for("document.querySelector('#sought .unseen a') !== null")
-        .await?;
+    browser.wait_for("document.querySelector('#sought .unseen a') !== null").await?;
     browser.click("#sought .unseen a").await?;
     browser
         .wait_for(&format!(
@@ -594,22 +507,16 @@ async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
         let step = data::span_id(n);
         let on = format!("{focus}?.dataset.step === '{step}'");
         browser
-            .wait_for(&format!(
-                "{on} && {focus}.getAttribute('aria-expanded') === 'false'"
-            ))
+            .wait_for(&format!("{on} && {focus}.getAttribute('aria-expanded') === 'false'"))
             .await?;
         // To the right: open, and then to the row below.
         browser.press("\u{e014}").await?;
         browser
-            .wait_for(&format!(
-                "{on} && {focus}.getAttribute('aria-expanded') === 'true'"
-            ))
+            .wait_for(&format!("{on} && {focus}.getAttribute('aria-expanded') === 'true'"))
             .await?;
         browser.press("\u{e014}").await?;
     }
-    browser
-        .expect("new URLSearchParams(location.search).getAll('open').length === 1")
-        .await?;
+    browser.expect("new URLSearchParams(location.search).getAll('open').length === 1").await?;
     let n_rows = "document.querySelectorAll('.window > .row').length";
     ensure!(browser.eval(n_rows).await? == 70);
     ensure!(browser.text("#toast").await?.is_empty());
@@ -628,12 +535,8 @@ async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("{n_rows} === 200")).await?;
     // The page does not follow by itself.
     browser.press("l").await?;
-    browser
-        .wait_for("document.documentElement.dataset.live === 'off'")
-        .await?;
-    server
-        .send(&(2..=301).map(span).collect::<Vec<_>>())
-        .await?;
+    browser.wait_for("document.documentElement.dataset.live === 'off'").await?;
+    server.send(&(2..=301).map(span).collect::<Vec<_>>()).await?;
     let row = "document.querySelector('.of-trace').getBoundingClientRect().height";
     let scroll = |to: String| format!("void (document.querySelector('.grid').scrollTop = {to})");
     browser.eval(&scroll(format!("150 * {row}"))).await?;
@@ -642,9 +545,7 @@ async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
     // The row on top is the one that was there.
     let on_top = "Number.parseInt(Array.from(document.querySelectorAll('.window > .row')).find((row) => \
          row.getBoundingClientRect().bottom > document.querySelector('.grid .names').getBoundingClientRect().bottom + 2).dataset.step, 16)";
-    browser
-        .wait_for(&format!("Math.abs({on_top} - 1150) <= 1"))
-        .await?;
+    browser.wait_for(&format!("Math.abs({on_top} - 1150) <= 1")).await?;
     let is_right = "Array.from(document.querySelectorAll('.window > .row')).every((row, nth, rows) => {
         const line = Number(row.getAttribute('aria-rowindex')) - 3;
         const step = Number.parseInt(row.dataset.step, 16);
@@ -657,13 +558,9 @@ async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
         return row.closest('.window > .row') !== null; })()";
     for line in [0, 250, 330, 680] {
         browser.eval(&scroll(format!("{line} * {row}"))).await?;
-        browser
-            .wait_for(&format!("({covered}) && ({is_right})"))
-            .await?;
+        browser.wait_for(&format!("({covered}) && ({is_right})")).await?;
     }
     browser.press("l").await?;
-    browser
-        .wait_for("document.documentElement.dataset.live === 'on'")
-        .await?;
+    browser.wait_for("document.documentElement.dataset.live === 'on'").await?;
     visitor.assert_quiet().await
 }

@@ -9,19 +9,11 @@ use serde_json::Value;
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     let walk = |name: &str, look: &'static str| {
-        shared.test(Place::Demo, name, async move |visitor: &Visitor| {
-            walk(visitor, look).await
-        })
+        shared.test(Place::Demo, name, async move |visitor: &Visitor| walk(visitor, look).await)
     };
     vec![
-        walk(
-            "a_visitor_finds_the_scores_and_what_made_them_in_light_colours",
-            "light",
-        ),
-        walk(
-            "a_visitor_finds_the_scores_and_what_made_them_in_dark_colours",
-            "dark",
-        ),
+        walk("a_visitor_finds_the_scores_and_what_made_them_in_light_colours", "light"),
+        walk("a_visitor_finds_the_scores_and_what_made_them_in_dark_colours", "dark"),
     ]
 }
 
@@ -57,13 +49,8 @@ impl Walk<'_> {
             address.path().starts_with("/project/") && address.query().is_none(),
             "landed on {address}"
         );
-        ensure!(
-            browser.eval("document.cookie").await? == "",
-            "a script can read the session"
-        );
-        let is_dark = browser
-            .eval("matchMedia('(prefers-color-scheme: dark)').matches")
-            .await?;
+        ensure!(browser.eval("document.cookie").await? == "", "a script can read the session");
+        let is_dark = browser.eval("matchMedia('(prefers-color-scheme: dark)').matches").await?;
         ensure!(is_dark == Value::Bool(self.look == "dark"));
         self.assert_quiet().await
     }
@@ -74,16 +61,10 @@ impl Walk<'_> {
         ensure!(browser.text("h1").await? == "Overview");
         self.picture("overview").await?;
         browser.press("gt").await?;
-        browser
-            .wait_for("document.querySelectorAll('.traces tbody tr').length > 2")
-            .await?;
-        let n_traces = browser
-            .eval("document.querySelectorAll('.traces tbody tr').length")
-            .await?;
+        browser.wait_for("document.querySelectorAll('.traces tbody tr').length > 2").await?;
+        let n_traces = browser.eval("document.querySelectorAll('.traces tbody tr').length").await?;
         ensure!(n_traces.as_u64() > Some(2), "{n_traces} traces");
-        let n_chips = browser
-            .eval("document.querySelectorAll('.chip').length")
-            .await?;
+        let n_chips = browser.eval("document.querySelectorAll('.chip').length").await?;
         ensure!(n_chips.as_u64() > Some(0), "no scores in the list");
         self.picture("traces").await?;
         self.assert_quiet().await?;
@@ -101,13 +82,8 @@ impl Walk<'_> {
             .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => a.textContent.trim())")
             .await?;
         let names = names.as_array().context("names")?;
-        ensure!(
-            !names.is_empty() && names.iter().all(|found| *found == quoted),
-            "{names:?}"
-        );
-        let typed = browser
-            .eval("document.querySelector('.filter [name=q]').value")
-            .await?;
+        ensure!(!names.is_empty() && names.iter().all(|found| *found == quoted), "{names:?}");
+        let typed = browser.eval("document.querySelector('.filter [name=q]').value").await?;
         ensure!(typed.as_str().is_some_and(|typed| typed.contains(&name)));
         self.open("/traces?q=latncy%3A%3E2").await?;
         ensure!(browser.text("[role=alert]").await?.contains("latency"));
@@ -139,22 +115,13 @@ impl Walk<'_> {
             browser.eval(&press("j")).await?;
         }
         browser.wait_for(&agrees).await?;
-        ensure!(
-            browser.eval("location.search").await? != first,
-            "the peek did not walk"
-        );
+        ensure!(browser.eval("location.search").await? != first, "the peek did not walk");
         let on = browser.eval("location.search").await?;
         browser.eval(&press("ArrowUp")).await?;
-        browser
-            .wait_for(&format!("{agrees} && location.search !== {on}"))
-            .await?;
+        browser.wait_for(&format!("{agrees} && location.search !== {on}")).await?;
         self.picture("peek").await?;
-        browser
-            .eval("(window.isOld = true, location.reload())")
-            .await?;
-        browser
-            .wait_for(&format!("!window.isOld && {agrees}"))
-            .await?;
+        browser.eval("(window.isOld = true, location.reload())").await?;
+        browser.wait_for(&format!("!window.isOld && {agrees}")).await?;
         self.press("Escape").await?;
         let is_closed =
             "document.getElementById('peek').hidden && location.search === '?sort=latency'";
@@ -191,9 +158,7 @@ impl Walk<'_> {
             .await?;
         browser.eval(&format!("{field}.value = 'polite'")).await?;
         let typed = "new Event('input', {bubbles: true})";
-        browser
-            .eval(&format!("{field}.dispatchEvent({typed})"))
-            .await?;
+        browser.eval(&format!("{field}.dispatchEvent({typed})")).await?;
         browser
             .wait_for(
                 "document.querySelector('#hits [role=option]')?.textContent.includes('polite')",
@@ -229,30 +194,21 @@ impl Walk<'_> {
         ensure!(browser.eval(n_turns).await? == 20);
         self.picture("session").await?;
         browser.click("a[rel=next]").await?;
-        browser
-            .wait_for("location.search.includes('turn=')")
-            .await?;
+        browser.wait_for("location.search.includes('turn=')").await?;
         self.open("/users/noor").await?;
         ensure!(browser.text("h1").await? == "noor");
         self.picture("user").await?;
-        self.open("/traces?q=name%3A%22compare+suppliers%22")
-            .await?;
+        self.open("/traces?q=name%3A%22compare+suppliers%22").await?;
         browser.click(".traces .name").await?;
-        browser
-            .wait_for("document.querySelectorAll('[role=row]').length > 20")
-            .await?;
+        browser.wait_for("document.querySelectorAll('[role=row]').length > 20").await?;
         self.picture("large-trace").await?;
         browser
             .eval("document.querySelector('.find input').value = 'supplier 18 delivers'")
             .await?;
         browser.click(".find button").await?;
-        browser
-            .wait_for("/hit/.test(document.querySelector('[data-place]')?.textContent)")
-            .await?;
+        browser.wait_for("/hit/.test(document.querySelector('[data-place]')?.textContent)").await?;
         browser.click("#sought > a").await?;
-        browser
-            .wait_for("document.querySelectorAll('.hits li').length > 0")
-            .await?;
+        browser.wait_for("document.querySelectorAll('.hits li').length > 0").await?;
         ensure!(browser.text("mark").await?.to_lowercase() == "supplier 18 delivers");
         self.picture("find").await?;
         self.assert_quiet().await
@@ -262,18 +218,13 @@ impl Walk<'_> {
     async fn walks_a_tree(&self) -> Result<()> {
         let browser = self.browser;
         let scored = "Array.from(document.querySelectorAll('.traces tbody tr')).find((tr) => tr.querySelector('.chip'))";
-        browser
-            .eval(&format!("{scored}.querySelector('.name').click()"))
-            .await?;
+        browser.eval(&format!("{scored}.querySelector('.name').click()")).await?;
         browser
             .wait_for("document.querySelectorAll('[role=treegrid] .window [role=row]').length > 1")
             .await?;
         self.picture("trace").await?;
         let bars = "Array.from(document.querySelectorAll('.grid rect')).every((r) => r.getBoundingClientRect().width > 0)";
-        ensure!(
-            browser.eval(bars).await? == Value::Bool(true),
-            "a step without a bar"
-        );
+        ensure!(browser.eval(bars).await? == Value::Bool(true), "a step without a bar");
         ensure!(browser.text(".figures").await?.contains("Latency"));
 
         let press = |key: &str| {
@@ -302,14 +253,10 @@ impl Walk<'_> {
         let is_selected = "location.search.includes('observation=')";
         let agrees = format!("{is_selected} && {marked} === {shown}");
         browser.wait_for(&agrees).await?;
-        let said = browser
-            .eval("document.getElementById('said').textContent")
-            .await?;
+        let said = browser.eval("document.getElementById('said').textContent").await?;
         ensure!(said != "", "nothing says what was selected");
         browser.eval("history.back()").await?;
-        browser
-            .wait_for(&format!("!{is_selected} && {marked} === {shown}"))
-            .await?;
+        browser.wait_for(&format!("!{is_selected} && {marked} === {shown}")).await?;
         self.assert_quiet().await
     }
 
@@ -326,12 +273,7 @@ impl Walk<'_> {
             ))
             .await?;
         // What made it is named at once, and all of it is one step away.
-        ensure!(
-            browser
-                .text("#detail .made > summary")
-                .await?
-                .contains("version 1, rule")
-        );
+        ensure!(browser.text("#detail .made > summary").await?.contains("version 1, rule"));
         browser.click("#detail .made > summary").await?;
         let detail = browser.text("#detail").await?;
         for needed in ["Evaluator", "version 1", "Fingerprint", "Execution", "Rule"] {
@@ -344,9 +286,7 @@ impl Walk<'_> {
         let is_there = "document.querySelector('#detail .verdict') !== null \
             && document.querySelector('#detail .card-score') === null";
         browser.wait_for(is_there).await?;
-        let why = browser
-            .eval("document.querySelector('#detail .verdict p').textContent")
-            .await?;
+        let why = browser.eval("document.querySelector('#detail .verdict p').textContent").await?;
         ensure!(why.as_str().is_some_and(|why| !why.is_empty()), "{why}");
         self.picture("reason").await?;
         self.open("/rules").await?;
@@ -372,11 +312,7 @@ impl Walk<'_> {
 
 async fn walk(visitor: &Visitor, look: &'static str) -> Result<()> {
     visitor.browser.prefer(look).await?;
-    let walk = Walk {
-        visitor,
-        browser: &visitor.browser,
-        look,
-    };
+    let walk = Walk { visitor, browser: &visitor.browser, look };
     walk.logs_in().await?;
     walk.filters_the_list().await?;
     walk.peeks_at_traces().await?;

@@ -46,15 +46,8 @@ fn numeric(value: &PluginScoreValue) -> f64 {
 fn names_are_those_of_the_package() -> Tested {
     let guest = guest()?;
     let info = guest.info();
-    assert_eq!(
-        (info.name.as_str(), info.version.as_str()),
-        ("perpend/autoevals-py", "0.4.1")
-    );
-    let names: Vec<&str> = info
-        .evaluators
-        .iter()
-        .map(|one| one.title.as_str())
-        .collect();
+    assert_eq!((info.name.as_str(), info.version.as_str()), ("perpend/autoevals-py", "0.4.1"));
+    let names: Vec<&str> = info.evaluators.iter().map(|one| one.title.as_str()).collect();
     let known = [
         "Levenshtein",
         "ExactMatch",
@@ -83,20 +76,12 @@ fn names_are_those_of_the_package() -> Tested {
         "LLMClassifier",
     ];
     assert_eq!(names, known);
-    let judged = info
-        .evaluators
-        .iter()
-        .find(|one| one.id == "factuality")
-        .unwrap();
+    let judged = info.evaluators.iter().find(|one| one.id == "factuality").unwrap();
     assert_eq!(
         (judged.scores[0].name.as_str(), judged.slots[0].kind),
         ("Factuality", SlotKind::Chat)
     );
-    let pure = info
-        .evaluators
-        .iter()
-        .find(|one| one.id == "levenshtein")
-        .unwrap();
+    let pure = info.evaluators.iter().find(|one| one.id == "levenshtein").unwrap();
     assert!(pure.slots.is_empty());
     Ok(())
 }
@@ -129,12 +114,7 @@ fn scorers_without_a_model_give_what_the_package_gives() -> Tested {
         }
     }
     assert!(300 < n_cases, "{n_cases}");
-    assert!(
-        wrong.is_empty(),
-        "{} of {n_cases}:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {n_cases}:\n{}", wrong.len(), wrong.join("\n"));
     Ok(())
 }
 
@@ -148,14 +128,9 @@ fn a_judge_asks_for_one_choice_and_scores_it() -> Tested {
     };
     let config = json!({ "use_cot": true, "temperature": 0 });
     let scores = guest.scores("factuality", &config, &subject);
-    assert_eq!(
-        (scores[0].name.as_str(), numeric(&scores[0].value)),
-        ("Factuality", 0.6)
-    );
+    assert_eq!((scores[0].name.as_str(), numeric(&scores[0].value)), ("Factuality", 0.6));
     assert_eq!(scores[0].comment.as_deref(), Some("it adds a detail"));
-    let [asked] = &model.completions()[..] else {
-        panic!("one question")
-    };
+    let [asked] = &model.completions()[..] else { panic!("one question") };
     assert_eq!(asked.temperature, Some(0.0));
     let prompt = asked.messages[0].texts();
     assert!(
@@ -163,10 +138,7 @@ fn a_judge_asks_for_one_choice_and_scores_it() -> Tested {
         "{prompt}"
     );
     let schema: Value = serde_json::from_str(asked.response_schema.as_deref().unwrap()).unwrap();
-    assert_eq!(
-        schema["properties"]["choice"]["enum"],
-        json!(["A", "B", "C", "D", "E"])
-    );
+    assert_eq!(schema["properties"]["choice"]["enum"], json!(["A", "B", "C", "D", "E"]));
     Ok(())
 }
 
@@ -175,9 +147,7 @@ fn choices_are_read_as_the_package_reads_them() -> Tested {
     let (mut n_scored, mut n_refused) = (0, 0);
     for case in corpus("llm_choice") {
         let call = &case["reply"]["choices"][0]["message"]["tool_calls"][0]["function"];
-        let Some(reply) = call["arguments"]
-            .as_str()
-            .filter(|_| call["name"] == "select_choice")
+        let Some(reply) = call["arguments"].as_str().filter(|_| call["name"] == "select_choice")
         else {
             // What the host refuses itself: it gives only answers that satisfy the schema.
             continue;
@@ -221,13 +191,8 @@ fn with_model(
         metadata: Some(json!({ "context": "short" }).to_string()),
         ..output("answer")
     };
-    let outcome = guest
-        .through(model)
-        .result(evaluator, config, &subject)
-        .outcome;
-    outcome
-        .map(|scores| numeric(&scores[0].value))
-        .map_err(|failure| failure.class)
+    let outcome = guest.through(model).result(evaluator, config, &subject).outcome;
+    outcome.map(|scores| numeric(&scores[0].value)).map_err(|failure| failure.class)
 }
 
 fn retrieval_scorers_compute_what_the_package_computes() -> Tested {
@@ -235,13 +200,8 @@ fn retrieval_scorers_compute_what_the_package_computes() -> Tested {
     let mut n_cases = 0;
     for case in corpus("ragas_aggregate") {
         let metric = case["metric"].as_str().unwrap().replace('_', "-");
-        if ![
-            "context-recall",
-            "context-precision",
-            "context-relevancy",
-            "faithfulness",
-        ]
-        .contains(&metric.as_str())
+        if !["context-recall", "context-precision", "context-relevancy", "faithfulness"]
+            .contains(&metric.as_str())
         {
             continue;
         }
@@ -294,10 +254,7 @@ fn similarities_come_from_the_hosts_vectors() -> Tested {
 fn questions_that_are_asked_again_are_not_answered_from_the_cache() -> Tested {
     let model = Model::with_host(
         |request| {
-            let reply = format!(
-                r#"{{"question": "q{:?}", "noncommittal": 0}}"#,
-                request.seed
-            );
+            let reply = format!(r#"{{"question": "q{:?}", "noncommittal": 0}}"#, request.seed);
             Ok(Model::completion(request, &reply))
         },
         |request| match request {
@@ -306,10 +263,7 @@ fn questions_that_are_asked_again_are_not_answered_from_the_cache() -> Tested {
         },
     );
     let config = json!({ "strictness": 3 });
-    assert_eq!(
-        with_model(guest()?, model.clone(), "answer-relevancy", &config),
-        Ok(1.0)
-    );
+    assert_eq!(with_model(guest()?, model.clone(), "answer-relevancy", &config), Ok(1.0));
     let seeds: Vec<Option<u64>> = model.completions().iter().map(|asked| asked.seed).collect();
     assert_eq!(seeds, [None, Some(8), Some(9)]);
     Ok(())

@@ -1,9 +1,5 @@
 //! Python: a new project, all of the SDK, evaluators given as source, and the scorers of autoevals.
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod autoevals;
 pub(crate) mod sdk;
@@ -58,18 +54,11 @@ fn pass_their_own_tests(folders: &[PathBuf]) -> Tested {
     };
     for folder in folders {
         let mut command = tools.command(&python);
-        command
-            .args(["-m", "unittest"])
-            .current_dir(folder)
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command.args(["-m", "unittest"]).current_dir(folder).env("PYTHONDONTWRITEBYTECODE", "1");
         let done = command.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{}: {said}", folder.display());
-        assert!(
-            !said.contains("Ran 0 tests"),
-            "{}: {said}",
-            folder.display()
-        );
+        assert!(!said.contains("Ran 0 tests"), "{}: {said}", folder.display());
     }
     Ok(())
 }

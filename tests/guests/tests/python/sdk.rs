@@ -33,17 +33,11 @@ fn the_schema_of_a_dataclass_has_its_types_defaults_and_descriptions() -> Tested
     assert_eq!(info.version, "1.2.3");
     assert_eq!(info.capabilities.names(), ["model", "trace"]);
     let words = &info.evaluators[0];
-    assert_eq!(
-        (words.id.as_str(), words.title.as_str()),
-        ("words", "Words")
-    );
+    assert_eq!((words.id.as_str(), words.title.as_str()), ("words", "Words"));
     let schema: Value = serde_json::from_str(&words.config_schema).unwrap();
     let properties = &schema["properties"];
     assert_eq!(schema["required"], json!(["words"]));
-    assert_eq!(
-        properties["mode"],
-        json!({ "enum": ["strict", "loose"], "default": "loose" })
-    );
+    assert_eq!(properties["mode"], json!({ "enum": ["strict", "loose"], "default": "loose" }));
     assert_eq!(properties["limit"]["type"], json!(["integer", "null"]));
     let weights = &properties["weights"];
     assert_eq!(weights["default"], json!({ "good": 1.0, "bad": 0.0 }));
@@ -73,48 +67,20 @@ fn an_evaluators_own_check_refuses_a_configuration() -> Tested {
 fn each_exception_becomes_its_class_with_its_text() -> Tested {
     let guest = guest()?;
     let classes = [
-        (
-            "invalid_config",
-            FailureClass::InvalidConfig,
-            "said invalid_config",
-        ),
-        (
-            "invalid_input",
-            FailureClass::InvalidInput,
-            "said invalid_input",
-        ),
-        (
-            "not_applicable",
-            FailureClass::NotApplicable,
-            "said not_applicable",
-        ),
+        ("invalid_config", FailureClass::InvalidConfig, "said invalid_config"),
+        ("invalid_input", FailureClass::InvalidInput, "said invalid_input"),
+        ("not_applicable", FailureClass::NotApplicable, "said not_applicable"),
         ("transient", FailureClass::Transient, "said transient"),
         ("internal", FailureClass::PluginError, "said internal"),
-        (
-            "plain",
-            FailureClass::PluginError,
-            "KeyError: 'missing' (evaluators.py, line ",
-        ),
-        (
-            "import",
-            FailureClass::PluginError,
-            "import it at the top level",
-        ),
+        ("plain", FailureClass::PluginError, "KeyError: 'missing' (evaluators.py, line "),
+        ("import", FailureClass::PluginError, "import it at the top level"),
         ("exit", FailureClass::PluginError, "SystemExit: 3"),
-        (
-            "memory",
-            FailureClass::MemoryLimit,
-            "more than 256 MiB of memory",
-        ),
+        ("memory", FailureClass::MemoryLimit, "more than 256 MiB of memory"),
     ];
     for (kind, class, text) in classes {
         let failure = guest.failure("fails", &json!({ "with": kind }), &output("x"));
         assert_eq!(failure.class, class, "{kind}: {}", failure.message);
-        assert!(
-            failure.message.contains(text),
-            "{kind}: {}",
-            failure.message
-        );
+        assert!(failure.message.contains(text), "{kind}: {}", failure.message);
     }
     Ok(())
 }
@@ -130,10 +96,7 @@ fn a_judge_asks_once_and_many_times() -> Tested {
     });
     let guest = guest()?.through(model.clone());
     let scores = guest.scores("judge", &json!({}), &output("fine"));
-    assert_eq!(
-        scores[0].value,
-        PluginScoreValue::Categorical("good".to_owned())
-    );
+    assert_eq!(scores[0].value, PluginScoreValue::Categorical("good".to_owned()));
     assert_eq!(scores[0].comment.as_deref(), Some("double, 10 tokens"));
     assert_eq!(scores[1].value, PluginScoreValue::Numeric(1.0));
     let asked = model.completions();
@@ -184,16 +147,10 @@ fn every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host() -> 
 }
 
 fn a_model_that_fails_is_upstream_and_says_how() -> Tested {
-    let guest = guest()?.through(Model::failing(ModelError::RateLimited(
-        "slow down".to_owned(),
-    )));
+    let guest = guest()?.through(Model::failing(ModelError::RateLimited("slow down".to_owned())));
     let failure = guest.failure("judge", &json!({}), &output("x"));
     assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
-    assert!(
-        failure.message.contains("rate-limited: slow down"),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.contains("rate-limited: slow down"), "{}", failure.message);
     Ok(())
 }
 
@@ -201,20 +158,15 @@ fn vectors_and_traces_come_from_the_host() -> Tested {
     let model = Model::with_host(
         |request| Ok(Model::completion(request, "{}")),
         |request| match request {
-            HostRequest::Embed { texts, .. } => Some(HostReply::Embed(Ok(texts
-                .iter()
-                .map(|_| vec![0.5, 1.0])
-                .collect()))),
+            HostRequest::Embed { texts, .. } => {
+                Some(HostReply::Embed(Ok(texts.iter().map(|_| vec![0.5, 1.0]).collect())))
+            }
             HostRequest::GetTrace { trace_id } => Some(HostReply::GetTrace(Ok(trace(trace_id)))),
             HostRequest::ListObservations { cursor, filter, .. } => {
                 assert_eq!(filter.kinds, [Kind::Tool]);
                 Some(HostReply::ListObservations(Ok(page(cursor.as_deref()))))
             }
-            HostRequest::Read {
-                part: Part::Input,
-                observation_id,
-                ..
-            } => {
+            HostRequest::Read { part: Part::Input, observation_id, .. } => {
                 let payload = Payload::Json(format!("{{\"of\":\"{observation_id}\"}}"));
                 Some(HostReply::Read(Ok(Some(payload))))
             }
@@ -225,19 +177,13 @@ fn vectors_and_traces_come_from_the_host() -> Tested {
     let sum = guest.scores("near", &json!({}), &output("x"));
     assert_eq!(sum[0].value, PluginScoreValue::Numeric(1.5));
     let traced = Item {
-        trace: Some(TraceRef {
-            trace_id: "t".to_owned(),
-            observation_id: None,
-        }),
+        trace: Some(TraceRef { trace_id: "t".to_owned(), observation_id: None }),
         ..item("traced")
     };
     let steps = guest.scores("steps", &json!({}), &traced);
     assert_eq!(steps[0].value, PluginScoreValue::Numeric(2.0), "both pages");
     let metadata: Value = serde_json::from_str(steps[0].metadata.as_deref().unwrap()).unwrap();
-    assert_eq!(
-        metadata,
-        json!({ "inputs": [{ "of": "a" }, { "of": "b" }], "name": "checkout" })
-    );
+    assert_eq!(metadata, json!({ "inputs": [{ "of": "a" }, { "of": "b" }], "name": "checkout" }));
     let none = guest.failure("steps", &json!({}), &item("bare"));
     assert_eq!(none.class, FailureClass::NotApplicable);
     Ok(())
@@ -285,10 +231,7 @@ fn equal_calls_are_equal_to_the_byte_in_every_process_and_instance() -> Tested {
     let first = one.result("chance", &json!({}), &output("x"));
     assert_eq!(first.outcome.as_ref().unwrap().len(), 7);
     let said: Vec<&str> = first.log.iter().map(|line| line.message.as_str()).collect();
-    assert!(
-        said.contains(&"drawn") && said.contains(&"stdout: printed\n"),
-        "{said:?}"
-    );
+    assert!(said.contains(&"drawn") && said.contains(&"stdout: printed\n"), "{said:?}");
     for guest in [one, other, one] {
         let again = guest.result("chance", &json!({}), &output("x"));
         assert_eq!(again.outcome, first.outcome);

@@ -62,29 +62,17 @@ def evaluate(ctx: EvaluationContext) -> EvaluationResult:
     assert_eq!(seen, wanted);
     assert_eq!(scores[1].value, PluginScoreValue::Numeric(4.0));
     assert_eq!(scores[1].comment.as_deref(), Some("characters"));
-    assert_eq!(
-        scores[2].value,
-        PluginScoreValue::Categorical("dry".to_owned())
-    );
-    assert_eq!(
-        scores[2].metadata.as_deref(),
-        Some(r#"{"configId": "sc-1"}"#)
-    );
+    assert_eq!(scores[2].value, PluginScoreValue::Categorical("dry".to_owned()));
+    assert_eq!(scores[2].metadata.as_deref(), Some(r#"{"configId": "sc-1"}"#));
     Ok(())
 }
 
 fn dicts_classes_of_the_source_and_empty_lists_are_accepted() -> Tested {
     let guest = guest()?;
     let dicts = "def evaluate(ctx):\n    return {'scores': [{'name': 'x', 'value': '1', 'dataType': 'BOOLEAN'}]}";
-    assert_eq!(
-        scores(guest, dicts, &output("x"))[0].value,
-        PluginScoreValue::Boolean(true)
-    );
+    assert_eq!(scores(guest, dicts, &output("x"))[0].value, PluginScoreValue::Boolean(true));
     let own = "from dataclasses import dataclass\n@dataclass\nclass Mine:\n    scores: list\n\ndef evaluate(ctx):\n    return Mine([Score('x', 0.5)])";
-    assert_eq!(
-        scores(guest, own, &output("x"))[0].value,
-        PluginScoreValue::Numeric(0.5)
-    );
+    assert_eq!(scores(guest, own, &output("x"))[0].value, PluginScoreValue::Numeric(0.5));
     let none = "def evaluate(ctx):\n    return EvaluationResult(scores=[])";
     assert_eq!(scores(guest, none, &output("x")), []);
     Ok(())
@@ -100,11 +88,7 @@ fn each_failure_has_its_code_its_class_and_its_line() -> Tested {
             InvalidConfig,
             "INVALID_SOURCE: SyntaxError: expected ':' (line 1",
         ),
-        (
-            "def evaluate(ctx):\npass",
-            InvalidConfig,
-            "INVALID_SOURCE: IndentationError",
-        ),
+        ("def evaluate(ctx):\npass", InvalidConfig, "INVALID_SOURCE: IndentationError"),
         (
             "score = 1",
             InvalidConfig,
@@ -145,21 +129,13 @@ fn each_failure_has_its_code_its_class_and_its_line() -> Tested {
     for (source, class, text) in table {
         let failure = guest.failure("code", &json!({ "source": source }), &output("x"));
         assert_eq!(failure.class, class, "{text}: {}", failure.message);
-        assert!(
-            failure.message.contains(text),
-            "{text}: {}",
-            failure.message
-        );
+        assert!(failure.message.contains(text), "{text}: {}", failure.message);
     }
     let large = output(&"a".repeat(6_000_000));
     let source = json!({ "source": "def evaluate(ctx): pass" });
     let failure = guest.failure("code", &source, &large);
     assert_eq!(failure.class, InvalidInput, "{}", failure.message);
-    assert!(
-        failure.message.contains("PAYLOAD_TOO_LARGE"),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.contains("PAYLOAD_TOO_LARGE"), "{}", failure.message);
     Ok(())
 }
 
@@ -170,10 +146,7 @@ fn a_configuration_is_refused_before_the_first_item() -> Tested {
     assert_eq!(good.outcome.unwrap(), []);
     let bad = guest.check_config("code", &json!({ "source": "def evaluate(ctx:" }));
     let shown = format!("{:?}", bad.outcome);
-    assert!(
-        shown.contains("INVALID_SOURCE") && shown.contains("/source"),
-        "{shown}"
-    );
+    assert!(shown.contains("INVALID_SOURCE") && shown.contains("/source"), "{shown}");
     Ok(())
 }
 
@@ -199,49 +172,24 @@ def evaluate(ctx):
 ";
     let all = scores(guest, source, &output("x"));
     let wanted = r#"b 2026-01-02T00:00:00 apple 2 e 2d71 0.3 t [["a", 2]]"#;
-    assert_eq!(
-        all[0].value,
-        PluginScoreValue::Categorical(wanted.to_owned())
-    );
+    assert_eq!(all[0].value, PluginScoreValue::Categorical(wanted.to_owned()));
     for (statement, text) in [
-        (
-            "import socket",
-            "no module 'socket': evaluators have no network",
-        ),
+        ("import socket", "no module 'socket': evaluators have no network"),
         ("import urllib.request", "no module"),
         ("import subprocess", "evaluators have no processes"),
         ("import numpy", "the standard library only, no packages"),
-        (
-            "open('/etc/passwd')",
-            "'/etc/passwd' cannot be opened: evaluators have no files",
-        ),
+        ("open('/etc/passwd')", "'/etc/passwd' cannot be opened: evaluators have no files"),
         ("import os; os.listdir('/')", "No such file or directory"),
         ("import os; os.environ['HOME']", "KeyError: 'HOME'"),
         ("import os; os.system('id')", "AttributeError"),
         ("__import__('_socket').socket()", "no network"),
-        (
-            "import threading; threading.Thread(target=print).start()",
-            "can't start new thread",
-        ),
+        ("import threading; threading.Thread(target=print).start()", "can't start new thread"),
     ] {
         let source = format!("def evaluate(ctx):\n    {statement}\n");
         let failure = guest.failure("code", &json!({ "source": source }), &output("x"));
-        assert_eq!(
-            failure.class,
-            FailureClass::PluginError,
-            "{statement}: {}",
-            failure.message
-        );
-        assert!(
-            failure.message.contains("USER_CODE_ERROR"),
-            "{statement}: {}",
-            failure.message
-        );
-        assert!(
-            failure.message.contains(text),
-            "{statement}: {}",
-            failure.message
-        );
+        assert_eq!(failure.class, FailureClass::PluginError, "{statement}: {}", failure.message);
+        assert!(failure.message.contains("USER_CODE_ERROR"), "{statement}: {}", failure.message);
+        assert!(failure.message.contains(text), "{statement}: {}", failure.message);
     }
     Ok(())
 }
@@ -253,10 +201,7 @@ fn a_hostile_source_ends_at_its_limits_and_the_next_call_is_well() -> Tested {
     guest.limits.cpu_ms = 500;
     for (body, classes) in [
         ("while True: pass", &[FuelExhausted][..]),
-        (
-            "try:\n        while True: pass\n    except BaseException: pass",
-            &[FuelExhausted],
-        ),
+        ("try:\n        while True: pass\n    except BaseException: pass", &[FuelExhausted]),
         (
             "x = [bytes(1 << 20) for _ in range(1 << 20)]",
             // A slow machine takes all of the time to touch all of the memory.
@@ -272,15 +217,9 @@ fn a_hostile_source_ends_at_its_limits_and_the_next_call_is_well() -> Tested {
             "class A:\n        __repr__ = lambda s: repr(s)\n    repr(A())",
             &[PluginTrap, PluginError],
         ),
-        (
-            "eval('(' * 5_000 + ')' * 5_000)",
-            &[PluginTrap, PluginError],
-        ),
+        ("eval('(' * 5_000 + ')' * 5_000)", &[PluginTrap, PluginError]),
         ("import os\n    os._exit(0)", &[PluginTrap]),
-        (
-            "import re\n    re.match(r'(a+)+$', 'a' * 40 + 'b')",
-            &[FuelExhausted],
-        ),
+        ("import re\n    re.match(r'(a+)+$', 'a' * 40 + 'b')", &[FuelExhausted]),
         ("9 ** 9 ** 9", &[FuelExhausted, MemoryLimit]),
     ] {
         let source = format!("def evaluate(ctx):\n    {body}\n");
@@ -305,13 +244,7 @@ def evaluate(ctx):
 ";
     let (one, other) = (guest()?, &Guest::new(&component("perpend/python")?));
     let first = scores(one, source, &output("x"));
-    assert!(
-        first[0]
-            .metadata
-            .as_deref()
-            .unwrap()
-            .contains("2023-11-14T22:13:20")
-    );
+    assert!(first[0].metadata.as_deref().unwrap().contains("2023-11-14T22:13:20"));
     for guest in [one, other, one] {
         assert_eq!(scores(guest, source, &output("x")), first);
     }

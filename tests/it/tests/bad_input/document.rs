@@ -36,10 +36,8 @@ pub(crate) struct Param {
 const OF_A_PLUGIN: [&str; 2] = ["plugin", "evaluator"];
 
 /// Paths that need a trace or a session.
-const OF_A_TRACE_OR_A_SESSION: [&str; 2] = [
-    "/api/v1/executions",
-    "/api/v1/evaluation-rules/{ruleId}/explain",
-];
+const OF_A_TRACE_OR_A_SESSION: [&str; 2] =
+    ["/api/v1/executions", "/api/v1/evaluation-rules/{ruleId}/explain"];
 
 /// What stands for each parameter of a path, by its name.
 pub(crate) type Known = BTreeMap<&'static str, String>;
@@ -47,9 +45,7 @@ pub(crate) type Known = BTreeMap<&'static str, String>;
 impl Operation {
     pub(crate) fn params(&self) -> Vec<String> {
         let rest = self.path.split('{').skip(1);
-        rest.filter_map(|rest| rest.split('}').next())
-            .map(str::to_owned)
-            .collect()
+        rest.filter_map(|rest| rest.split('}').next()).map(str::to_owned).collect()
     }
 
     /// Its path with things that are there; with `bad` in place of the parameter of that name.
@@ -87,9 +83,7 @@ impl Operation {
 
     /// Whether everything that its path names is there.
     pub(crate) fn is_reached(&self, known: &Known) -> bool {
-        self.params()
-            .iter()
-            .all(|name| known.contains_key(name.as_str()))
+        self.params().iter().all(|name| known.contains_key(name.as_str()))
     }
 
     /// It takes one trace, span, generation or event.
@@ -110,9 +104,7 @@ impl Operation {
             all.is_some_and(|all| all.iter().any(|each| each == name))
         };
         let members = self.body["properties"].as_object().into_iter().flatten();
-        members
-            .map(|(name, schema)| (name.as_str(), schema, required(name)))
-            .collect()
+        members.map(|(name, schema)| (name.as_str(), schema, required(name))).collect()
     }
 
     /// A body with the members that have to be there.
@@ -177,9 +169,7 @@ const METRICS: &str = r#"{"view":"observations","metrics":[{"measure":"count","a
 /// What may not stand in an address as it is.
 pub(crate) fn encoded(text: &str) -> String {
     let escapes = [("{", "%7B"), ("}", "%7D"), ("\"", "%22"), (" ", "%20")];
-    escapes
-        .into_iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    escapes.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn text(value: &Value) -> String {
@@ -203,9 +193,7 @@ fn resolved(schema: &Value, document: &Value) -> Value {
             }
             None => {
                 let members = members.iter();
-                members
-                    .map(|(key, member)| (key.clone(), resolved(member, document)))
-                    .collect()
+                members.map(|(key, member)| (key.clone(), resolved(member, document))).collect()
             }
         },
         Value::Array(list) => list.iter().map(|each| resolved(each, document)).collect(),

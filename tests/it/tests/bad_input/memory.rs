@@ -44,9 +44,8 @@ fn in_each_place(to: &Operation, one: &str) -> Option<String> {
     let mut rest: Map<String, Value> = to.sample(&Known::new());
     places.iter().for_each(|(name, _)| drop(rest.remove(*name)));
     let rest = Value::Object(rest).to_string();
-    let members = places
-        .iter()
-        .map(|(name, kind)| format!(",\"{name}\":{}", filled(kind, one, n_each)));
+    let members =
+        places.iter().map(|(name, kind)| format!(",\"{name}\":{}", filled(kind, one, n_each)));
     let start = rest.strip_suffix('}')?;
     let body = format!("{start}{}}}", members.collect::<String>());
     (!places.is_empty()).then(|| body.replacen("{,", "{", 1))
@@ -88,11 +87,7 @@ async fn bodies_of_the_smallest_values_take_little_memory_in_every_operation() -
     let headers = [("content-type", "application/json")];
     let large = of_any_form();
     let (mut n_sent, mut n_answered) = (0, 0);
-    for to in operations(&server.client)
-        .await?
-        .iter()
-        .filter(|to| takes_body(to))
-    {
+    for to in operations(&server.client).await?.iter().filter(|to| takes_body(to)) {
         let client = match to.is_of_organization {
             true => &organizer,
             false => &server.client,

@@ -13,8 +13,7 @@ const PICTURE: &str = "LOonTQvtw57Eq2up5Z7IiePtb7VqHPCIpk2bODN43Jc=";
 /// # Errors
 /// When one is refused.
 pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
-    app.ingest(&Trace::new(1, "chat").generation("answer", "42"))
-        .await?;
+    app.ingest(&Trace::new(1, "chat").generation("answer", "42")).await?;
     let project = app.client.get("/api/public/projects").await?.json();
     let mut known = Known::from([
         ("traceId", trace_id(1)),
@@ -33,13 +32,10 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
     let session = json!({ "id": "in-session", "sessionId": "session", "name": "chat" });
     make(app, Method::POST, "traces", &session).await?;
     let evaluator = json!({});
-    let evaluator = app
-        .evaluator("perpend/text", "exact-match", evaluator)
-        .await?;
+    let evaluator = app.evaluator("perpend/text", "exact-match", evaluator).await?;
     known.insert(
         "ruleId",
-        app.rule(&evaluator, json!({ "enabled": false, "target": "trace" }))
-            .await?,
+        app.rule(&evaluator, json!({ "enabled": false, "target": "trace" })).await?,
     );
     known.insert("evaluatorId", evaluator);
     let plugins = app.client.get("/api/v1/plugins").await?.json();
@@ -58,21 +54,14 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
     let trace = trace_id(1);
     let run = json!({ "runName": "first", "datasetItemId": known["id"], "traceId": trace });
     make(app, Method::POST, "dataset-run-items", &run).await?;
-    let dataset = app
-        .client
-        .get("/api/public/v2/datasets/cases")
-        .await?
-        .json();
+    let dataset = app.client.get("/api/public/v2/datasets/cases").await?.json();
     known.insert("datasetId", string(&dataset["id"]));
     known.insert("datasetItemId", known["id"].clone());
     let queue = json!({ "name": "to look at", "scoreConfigIds": [known["configId"]] });
     let queue = string(&make(app, Method::POST, "annotation-queues", &queue).await?["id"]);
     let item = json!({ "objectId": trace, "objectType": "TRACE" });
     let path = format!("annotation-queues/{queue}/items");
-    known.insert(
-        "itemId",
-        string(&make(app, Method::POST, &path, &item).await?["id"]),
-    );
+    known.insert("itemId", string(&make(app, Method::POST, &path, &item).await?["id"]));
     known.insert("queueId", queue);
     Ok(known)
 }
@@ -86,12 +75,7 @@ fn first_things(trace: &str, project: &str) -> Vec<(&'static str, Method, &'stat
             "score-configs",
             json!({ "name": "quality", "dataType": "NUMERIC" }),
         ),
-        (
-            "scoreId",
-            Method::POST,
-            "scores",
-            json!({ "traceId": trace, "name": "s", "value": 1 }),
-        ),
+        ("scoreId", Method::POST, "scores", json!({ "traceId": trace, "name": "s", "value": 1 })),
         (
             "",
             Method::POST,
@@ -99,12 +83,7 @@ fn first_things(trace: &str, project: &str) -> Vec<(&'static str, Method, &'stat
             json!({ "name": "greeting", "prompt": "hi", "labels": ["production"] }),
         ),
         ("", Method::POST, "v2/datasets", json!({ "name": "cases" })),
-        (
-            "id",
-            Method::POST,
-            "dataset-items",
-            json!({ "datasetName": "cases", "input": 1 }),
-        ),
+        ("id", Method::POST, "dataset-items", json!({ "datasetName": "cases", "input": 1 })),
         (
             "commentId",
             Method::POST,

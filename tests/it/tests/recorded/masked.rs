@@ -70,11 +70,7 @@ pub(crate) struct Mask {
 
 impl Mask {
     pub(crate) fn new(origin: &str) -> Self {
-        Self {
-            origin: origin.to_owned(),
-            named: BTreeMap::new(),
-            started: SystemClock.now(),
-        }
+        Self { origin: origin.to_owned(), named: BTreeMap::new(), started: SystemClock.now() }
     }
 
     /// From now on this value is shown as this name.

@@ -38,21 +38,13 @@ async fn replay(script: &Script, database: &TempDatabase) -> anyhow::Result<Vec<
         DatabaseUrl::Postgres(url) => url,
         DatabaseUrl::Sqlite(_) => "",
     };
-    let more = [
-        "--database-url",
-        url,
-        "--init-org-public-key",
-        public,
-        "--init-org-secret-key",
-        secret,
-    ];
+    let more =
+        ["--database-url", url, "--init-org-public-key", public, "--init-org-secret-key", secret];
     let mut server = Child::with(&data.path().join("data"), &more).await?;
     let mut run = Run::new(server.client.origin());
     let mut answers = Vec::new();
     for step in &script.steps {
-        run.step(step, &mut answers)
-            .await
-            .with_context(|| format!("step {}", step.name))?;
+        run.step(step, &mut answers).await.with_context(|| format!("step {}", step.name))?;
     }
     server.terminate().await?;
     Ok(answers)
@@ -86,9 +78,7 @@ fn called(document: &Value, script: &Script) -> anyhow::Result<BTreeSet<String>>
     for step in &script.steps {
         let (method, path) = step.method_and_path()?;
         let path = path.split('?').next().unwrap_or_default();
-        let matching = paths
-            .keys()
-            .filter(|template| script::matches(template, path));
+        let matching = paths.keys().filter(|template| script::matches(template, path));
         // `/datasets/{name}` and `/datasets/items` both match: the one with fewer parameters is meant.
         let meant = matching.min_by_key(|template| template.matches('{').count());
         if let Some(template) = meant {

@@ -18,10 +18,7 @@ const HEADERS: [(&str, &str); 7] = [
     ("etag", ""),
     ("location", ""),
     ("retry-after", ""),
-    (
-        "www-authenticate",
-        "Basic realm=\"perpend\", charset=\"UTF-8\"",
-    ),
+    ("www-authenticate", "Basic realm=\"perpend\", charset=\"UTF-8\""),
 ];
 
 /// The answer to one request.
@@ -68,13 +65,7 @@ impl Answered {
         } else {
             Value::String(format!("{} bytes", answer.body.len()))
         };
-        Self {
-            step: step.to_owned(),
-            why: None,
-            status,
-            headers,
-            body,
-        }
+        Self { step: step.to_owned(), why: None, status, headers, body }
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
@@ -110,10 +101,7 @@ fn write(path: &Path, answers: &[Answered]) -> anyhow::Result<()> {
 }
 
 fn by_step(answers: &[Answered]) -> BTreeMap<&str, &Answered> {
-    answers
-        .iter()
-        .map(|answer| (answer.step.as_str(), answer))
-        .collect()
+    answers.iter().map(|answer| (answer.step.as_str(), answer)).collect()
 }
 
 impl Recording {
@@ -194,12 +182,8 @@ impl Recording {
     /// Refuses changes that nobody gave a reason for.
     pub(crate) fn check_reasons(&self) -> anyhow::Result<()> {
         let without = |answer: &&Answered| answer.why.as_deref().is_none_or(str::is_empty);
-        let steps: Vec<&str> = self
-            .changed
-            .iter()
-            .filter(without)
-            .map(|answer| answer.step.as_str())
-            .collect();
+        let steps: Vec<&str> =
+            self.changed.iter().filter(without).map(|answer| answer.step.as_str()).collect();
         anyhow::ensure!(steps.is_empty(), "no reason given: {}", steps.join(", "));
         Ok(())
     }

@@ -265,9 +265,7 @@ impl Run {
         let wanted = wanted?;
         let is_there = |answer: &Answer| {
             let shown = answer.json();
-            wanted
-                .iter()
-                .all(|(place, value)| shown.pointer(place) == Some(value))
+            wanted.iter().all(|(place, value)| shown.pointer(place) == Some(value))
         };
         perpend_it::until(&request.path, async || self.send(request).await, is_there).await
     }

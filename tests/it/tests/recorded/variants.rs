@@ -27,9 +27,7 @@ pub(crate) fn of(step: &Step, request: &Request) -> Vec<(String, Request)> {
         Caller::PublicKey => &[("nobody", Caller::Anyone)],
         Caller::Other | Caller::Anyone => &[],
     };
-    let callers = callers
-        .iter()
-        .filter(|(_, caller)| !(step.makes && *caller == Caller::Other));
+    let callers = callers.iter().filter(|(_, caller)| !(step.makes && *caller == Caller::Other));
     for (name, caller) in callers {
         add(name, &|wrong| wrong.caller = *caller);
     }
@@ -51,10 +49,7 @@ pub(crate) fn of(step: &Step, request: &Request) -> Vec<(String, Request)> {
             let name = parameters[at].split('=').next().unwrap_or_default();
             let given = format!("{name}=");
             // Of one that is given more than once the first is enough.
-            if parameters[..at]
-                .iter()
-                .any(|other| other.starts_with(&given))
-            {
+            if parameters[..at].iter().any(|other| other.starts_with(&given)) {
                 continue;
             }
             let wrong_parameter = format!("{given}~");

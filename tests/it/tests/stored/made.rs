@@ -46,43 +46,24 @@ const STATES: [(&str, Option<&str>); 6] = [
         "state = 5, error_class = 'not_applicable', error_message = 'nothing to measure'",
         Some("not_applicable"),
     ),
-    (
-        "state = 7, error_class = 'rule_deleted', error_message = 'its rule was deleted'",
-        None,
-    ),
+    ("state = 7, error_class = 'rule_deleted', error_message = 'its rule was deleted'", None),
 ];
 
 fn postgres_tool(name: &str) -> anyhow::Result<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql")?;
     let tools = versions.filter_map(|version| Some(version.ok()?.path().join("bin").join(name)));
-    tools
-        .filter(|tool| tool.exists())
-        .max()
-        .context("no PostgreSQL")
+    tools.filter(|tool| tool.exists()).max().context("no PostgreSQL")
 }
 
 /// The tables and rows of a database as statements that need no settings of their own.
 fn dump(url: &str) -> anyhow::Result<String> {
     let output = Command::new(postgres_tool("pg_dump")?)
-        .args([
-            "--inserts",
-            "--no-owner",
-            "--no-privileges",
-            "--no-comments",
-            "--dbname",
-            url,
-        ])
+        .args(["--inserts", "--no-owner", "--no-privileges", "--no-comments", "--dbname", url])
         .output()?;
-    anyhow::ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = String::from_utf8(output.stdout)?;
     let of_settings = ["SET ", "SELECT pg_catalog.set_config", "\\"];
-    let kept = all
-        .lines()
-        .filter(|line| !of_settings.iter().any(|start| line.starts_with(start)));
+    let kept = all.lines().filter(|line| !of_settings.iter().any(|start| line.starts_with(start)));
     Ok(kept.collect::<Vec<_>>().join("\n"))
 }
 
@@ -92,20 +73,13 @@ async fn spread(url: &DatabaseUrl) -> anyhow::Result<()> {
     for (n, (set, attempt)) in STATES.iter().enumerate() {
         let trace = trace_id(FIRST_TRACE + n as u64);
         let sql = format!("UPDATE executions SET due_at = $1, {set} WHERE trace_id = $2");
-        let changed = pool
-            .change(&sql, &[FAR.into(), trace.as_str().into()])
-            .await?;
+        let changed = pool.change(&sql, &[FAR.into(), trace.as_str().into()]).await?;
         anyhow::ensure!(changed == 1, "{changed} executions of {trace}");
-        pool.change(
-            "DELETE FROM scores WHERE trace_id = $1",
-            &[trace.as_str().into()],
-        )
-        .await?;
+        pool.change("DELETE FROM scores WHERE trace_id = $1", &[trace.as_str().into()]).await?;
         if let Some(class) = attempt {
             let sql = "INSERT INTO attempts (execution_seq, number, ended_at, class, message, cpu_us)
                        SELECT seq, 1, created_at, $1, 'told', 7 FROM executions WHERE trace_id = $2";
-            pool.change(sql, &[(*class).into(), trace.as_str().into()])
-                .await?;
+            pool.change(sql, &[(*class).into(), trace.as_str().into()]).await?;
         }
     }
     // What is held while its rule is not paused is let go on.
@@ -124,46 +98,27 @@ pub(super) async fn make(database: &TempDatabase) -> anyhow::Result<()> {
     let script = Script::read(&crate::recorded::folder().join("script"))?;
     let url = super::url_text(database);
     let (public, secret) = ORGANIZATION_KEYS;
-    let more = [
-        "--database-url",
-        &url,
-        "--init-org-public-key",
-        public,
-        "--init-org-secret-key",
-        secret,
-    ];
+    let more =
+        ["--database-url", &url, "--init-org-public-key", public, "--init-org-secret-key", secret];
     let mut server = Child::with(&data.path().join("data"), &more).await?;
     let origin = server.client.origin().to_owned();
     let mut run = Run::new(&origin);
-    let steps = script
-        .steps
-        .into_iter()
-        .take_while(|step| step.name != LAST);
-    let steps: Vec<_> = steps
-        .filter(|step| !SEALED.iter().any(|part| step.call.contains(part)))
-        .collect();
+    let steps = script.steps.into_iter().take_while(|step| step.name != LAST);
+    let steps: Vec<_> =
+        steps.filter(|step| !SEALED.iter().any(|part| step.call.contains(part))).collect();
     for step in &steps {
         let mut step = step.clone();
         step.plain = true;
-        run.step(&step, &mut Vec::new())
-            .await
-            .with_context(|| format!("step {}", step.name))?;
+        run.step(&step, &mut Vec::new()).await.with_context(|| format!("step {}", step.name))?;
     }
-    let client = server
-        .client
-        .clone()
-        .with_keys(KEYS.0, KEYS.1)
-        .with_timeout(PATIENCE);
+    let client = server.client.clone().with_keys(KEYS.0, KEYS.1).with_timeout(PATIENCE);
     for n in 0..STATES.len() as u64 {
         let trace = Trace::new(FIRST_TRACE + n, "further")
             .generation("answer with an order", "Your order is here.");
         let sent = client.json(Method::POST, OTLP, &trace.to_json()).await?;
         anyhow::ensure!(sent.status == 200, "{}", sent.text());
         let path = format!("/api/v1/executions?traceId={}", trace_id(FIRST_TRACE + n));
-        wait_for(&client, &path, |answer| {
-            answer["data"][0]["state"] == "completed"
-        })
-        .await?;
+        wait_for(&client, &path, |answer| answer["data"][0]["state"] == "completed").await?;
     }
     spread(database.url()).await?;
     let mut paths: Vec<(String, bool)> = Vec::new();
@@ -187,10 +142,7 @@ pub(super) async fn make(database: &TempDatabase) -> anyhow::Result<()> {
         }
     }
     server.terminate().await?;
-    packed(
-        &format!("{}.answers.jsonl.zst", kind(database)),
-        answers.as_bytes(),
-    )?;
+    packed(&format!("{}.answers.jsonl.zst", kind(database)), answers.as_bytes())?;
     match database.url() {
         DatabaseUrl::Sqlite(path) => packed("sqlite.db.zst", &std::fs::read(path)?),
         DatabaseUrl::Postgres(url) => packed("postgres.sql.zst", dump(url)?.as_bytes()),

@@ -127,9 +127,7 @@ fn client(origin: &str, is_of_organization: bool) -> Client {
         true => ORGANIZATION_KEYS,
         false => KEYS,
     };
-    Client::new(origin)
-        .with_keys(public, secret)
-        .with_timeout(PATIENCE)
+    Client::new(origin).with_keys(public, secret).with_timeout(PATIENCE)
 }
 
 /// Hides where the server listens, and what an address is signed with.
@@ -195,10 +193,7 @@ fn without_new(value: &Value) -> Value {
                     || name.as_str() == "scope" && *value == "full"
             };
             let old = members.iter().filter(|member| !is_new(member));
-            Value::Object(
-                old.map(|(name, value)| (name.clone(), without_new(value)))
-                    .collect(),
-            )
+            Value::Object(old.map(|(name, value)| (name.clone(), without_new(value))).collect())
         }
         other => other.clone(),
     }

@@ -12,12 +12,7 @@ pub(crate) async fn find(
     id: &str,
 ) -> Result<perpend_catalog::Project, Problem> {
     let found = match ProjectId::new(id) {
-        Ok(id) => {
-            app.store
-                .catalog
-                .organization_project(organization, &id)
-                .await?
-        }
+        Ok(id) => app.store.catalog.organization_project(organization, &id).await?,
         Err(_) => None,
     };
     found.ok_or_else(|| Problem::new(Code::NotFound, "no such project in this organization"))

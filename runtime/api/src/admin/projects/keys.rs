@@ -24,12 +24,7 @@ const MAX_NOTE_CHARS: usize = 500;
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=800;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listProjectKeys",
-        KEYS,
-        "Keys of a project, oldest first",
-        KeyRead,
-    );
+    let list = Operation::get("listProjectKeys", KEYS, "Keys of a project, oldest first", KeyRead);
     routes.add(list, list_keys);
     let create = Operation::post(
         "createProjectKey",
@@ -39,12 +34,8 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     let create = create.body::<NewKey>();
     routes.add(create, create_key);
-    let delete = Operation::delete(
-        "deleteProjectKey",
-        KEY,
-        "Take a key away; it stops at once",
-        KeyWrite,
-    );
+    let delete =
+        Operation::delete("deleteProjectKey", KEY, "Take a key away; it stops at once", KeyWrite);
     routes.add(delete, delete_key);
 }
 
@@ -100,10 +91,7 @@ impl NewKey {
         let scope = self.scope.as_deref().unwrap_or("full");
         scope.parse().map_err(|_: String| {
             let scope: String = scope.chars().take(40).collect();
-            Problem::body(
-                "scope",
-                format!("must be `full` or `ingest`, got `{scope}`"),
-            )
+            Problem::body("scope", format!("must be `full` or `ingest`, got `{scope}`"))
         })
     }
 
@@ -125,10 +113,7 @@ impl NewKey {
             let message = "16 to 800 characters are expected, no control character among them";
             return Err(Problem::body("secretKey", message));
         }
-        Ok(Some(KeyPair {
-            public_key,
-            secret_key,
-        }))
+        Ok(Some(KeyPair { public_key, secret_key }))
     }
 }
 
@@ -164,10 +149,7 @@ async fn create_key(
     let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
     let mut key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
     key.rights = rights;
-    app.store
-        .catalog
-        .create_api_key(&project.id, &key, now)
-        .await?;
+    app.store.catalog.create_api_key(&project.id, &key, now).await?;
     // A moment ago somebody may have asked with it, and "unknown" was remembered.
     app.web.keys.forget_all();
     Ok(Json(json!({

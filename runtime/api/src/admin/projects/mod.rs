@@ -30,12 +30,7 @@ const MAX_METADATA_BYTES: usize = 16 << 10;
 const MAX_RETENTION_DAYS: i64 = 36_500;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listProjects",
-        PROJECTS,
-        "The project of the key",
-        ProjectRead,
-    );
+    let list = Operation::get("listProjects", PROJECTS, "The project of the key", ProjectRead);
     routes.add(list, get_projects);
     let create = Operation::post(
         "createProject",
@@ -167,9 +162,7 @@ async fn create_project(
     Body(input): Body<ProjectInput>,
 ) -> Result<Answer<Project>, Problem> {
     let checked = input.check()?;
-    let name = checked
-        .name
-        .ok_or_else(|| Problem::body("name", "is missing"))?;
+    let name = checked.name.ok_or_else(|| Problem::body("name", "is missing"))?;
     let id = app.web.ids.uuid().to_string();
     let project = NewProject {
         id: ProjectId::new(&id).map_err(|_| Problem::internal())?,
@@ -178,10 +171,7 @@ async fn create_project(
         retention_days: checked.retention_days.unwrap_or(0),
     };
     let now = app.web.clock.now();
-    app.store
-        .catalog
-        .create_project(&caller.organization, &project, now)
-        .await?;
+    app.store.catalog.create_project(&caller.organization, &project, now).await?;
     let made = find(&app, &caller.organization, &id).await?;
     Ok(Answer(made.into()))
 }
@@ -195,11 +185,8 @@ async fn update_project(
     let patch = input.check()?;
     let project = find(&app, &caller.organization, &id).await?;
     let now = app.web.clock.now();
-    let changed = app
-        .store
-        .catalog
-        .update_project(&caller.organization, &project.id, &patch, now)
-        .await?;
+    let changed =
+        app.store.catalog.update_project(&caller.organization, &project.id, &patch, now).await?;
     Ok(Answer(changed.into()))
 }
 
@@ -210,10 +197,7 @@ async fn delete_project(
 ) -> Result<Answer<Deletion, 202>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
     let now = app.web.clock.now();
-    app.store
-        .catalog
-        .delete_project(&caller.organization, &project.id, now)
-        .await?;
+    app.store.catalog.delete_project(&caller.organization, &project.id, now).await?;
     app.web.keys.forget_all();
     app.sweep_wanted.notify_one();
     let deletion = Deletion {

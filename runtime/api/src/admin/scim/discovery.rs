@@ -14,26 +14,12 @@ const TYPES: &str = "/api/public/scim/ResourceTypes";
 const SCHEMAS: &str = "/api/public/scim/Schemas";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let config = Operation::get(
-        "getScimConfig",
-        CONFIG,
-        "What this server's SCIM can do",
-        OrgScim,
-    );
+    let config = Operation::get("getScimConfig", CONFIG, "What this server's SCIM can do", OrgScim);
     routes.add(config, service_provider_config);
-    let types = Operation::get(
-        "listScimResourceTypes",
-        TYPES,
-        "The kinds of resources: users",
-        OrgScim,
-    );
+    let types =
+        Operation::get("listScimResourceTypes", TYPES, "The kinds of resources: users", OrgScim);
     routes.add(types, resource_types);
-    let schemas = Operation::get(
-        "listScimSchemas",
-        SCHEMAS,
-        "The attributes of users",
-        OrgScim,
-    );
+    let schemas = Operation::get("listScimSchemas", SCHEMAS, "The attributes of users", OrgScim);
     routes.add(schemas, schemas_of_users);
 }
 

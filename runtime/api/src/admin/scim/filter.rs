@@ -37,10 +37,7 @@ mod tests {
     #[test]
     fn names_and_ids_are_looked_for_in_any_spelling() {
         let ada = Ok(Wanted::UserName("ada@example.com".to_owned()));
-        for text in [
-            "userName eq \"ada@example.com\"",
-            " USERNAME EQ  \"Ada@Example.com\" ",
-        ] {
+        for text in ["userName eq \"ada@example.com\"", " USERNAME EQ  \"Ada@Example.com\" "] {
             assert_eq!(Wanted::parse(text), ada, "{text}");
         }
         let quoted = Wanted::parse(r#"id eq "a \"b\" c""#);
@@ -58,10 +55,7 @@ mod tests {
             "userName eq \"a\" or id eq \"b\"",
             "title eq \"x\"",
         ] {
-            assert!(
-                Wanted::parse(text).unwrap_err().contains("userName eq"),
-                "{text}"
-            );
+            assert!(Wanted::parse(text).unwrap_err().contains("userName eq"), "{text}");
         }
     }
 }

@@ -35,60 +35,30 @@ const USER: &str = "/api/public/scim/Users/{userId}";
 const DEFAULT_COUNT: i64 = 100;
 
 const LIST: &[Param] = &[
-    param(
-        "filter",
-        "string",
-        "Such as userName eq \"ada@example.com\".",
-    ),
+    param("filter", "string", "Such as userName eq \"ada@example.com\"."),
     param("startIndex", "integer", "The first user to answer, from 1."),
-    param(
-        "count",
-        "integer",
-        "Users to answer, at most 1000; 100 when absent.",
-    ),
+    param("count", "integer", "Users to answer, at most 1000; 100 when absent."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     discovery::routes(routes);
-    let list = Operation::get(
-        "listScimUsers",
-        USERS,
-        "Users of the organization, oldest first",
-        OrgScim,
-    );
+    let list =
+        Operation::get("listScimUsers", USERS, "Users of the organization, oldest first", OrgScim);
     routes.add(list.query(LIST), list_users);
-    let create = Operation::post(
-        "createScimUser",
-        USERS,
-        "Make a user known to the organization",
-        OrgScim,
-    );
+    let create =
+        Operation::post("createScimUser", USERS, "Make a user known to the organization", OrgScim);
     let create = create.body::<PersonInput>().status(201);
     routes.add(create, create_user);
     let get = Operation::get("getScimUser", USER, "One user", OrgScim);
     routes.add(get, get_user);
-    let put = Operation::put(
-        "putScimUser",
-        USER,
-        "Replace what is known of a user",
-        OrgScim,
-    );
+    let put = Operation::put("putScimUser", USER, "Replace what is known of a user", OrgScim);
     let put = put.body::<PersonInput>();
     routes.add(put, put_user);
-    let patch = Operation::patch(
-        "patchScimUser",
-        USER,
-        "Change what is known of a user",
-        OrgScim,
-    );
+    let patch = Operation::patch("patchScimUser", USER, "Change what is known of a user", OrgScim);
     let patch = patch.body::<PatchRequest>();
     routes.add(patch, patch_user);
-    let delete = Operation::delete(
-        "deleteScimUser",
-        USER,
-        "Let a user leave the organization",
-        OrgScim,
-    );
+    let delete =
+        Operation::delete("deleteScimUser", USER, "Let a user leave the organization", OrgScim);
     routes.add(delete, delete_user);
 }
 
@@ -117,21 +87,14 @@ async fn list_users(
     let limit = u32::try_from(count).unwrap_or(0);
     let (users, n_total) = match params.text("filter") {
         None => {
-            let found = app
-                .store
-                .catalog
-                .users(&caller.organization, offset, limit)
-                .await?;
+            let found = app.store.catalog.users(&caller.organization, offset, limit).await?;
             (found.items, found.n_total)
         }
         Some(text) => {
             let wanted = Wanted::parse(text).map_err(|error| Problem::query("filter", error))?;
             let found = match &wanted {
                 Wanted::UserName(name) => {
-                    app.store
-                        .catalog
-                        .user_by_name(&caller.organization, name)
-                        .await?
+                    app.store.catalog.user_by_name(&caller.organization, name).await?
                 }
                 Wanted::Id(id) => find(&app, &caller, id).await.ok(),
             };
@@ -159,10 +122,7 @@ async fn create_user(
     let id = UserId::new(&id).map_err(|_| Problem::internal())?;
     let user = person.into_user(id)?;
     let now = app.web.clock.now();
-    let made = app
-        .store
-        .catalog
-        .create_user(&caller.organization, &user, now);
+    let made = app.store.catalog.create_user(&caller.organization, &user, now);
     Ok((StatusCode::CREATED, Json(view(&made.await?))))
 }
 
@@ -205,10 +165,7 @@ async fn store(
 ) -> Result<Json<Value>, Problem> {
     let user = person.into_user(known.made.id)?;
     let now = app.web.clock.now();
-    let changed = app
-        .store
-        .catalog
-        .update_user(&caller.organization, &user, now);
+    let changed = app.store.catalog.update_user(&caller.organization, &user, now);
     Ok(Json(view(&changed.await.map_err(refused)?)))
 }
 

@@ -39,9 +39,7 @@ impl PatchRequest {
             return Err(Problem::body("Operations", "has more than 100 members"));
         }
         for (at, operation) in self.operations.iter().enumerate() {
-            operation
-                .apply(person)
-                .map_err(|problem| issue(at, problem))?;
+            operation.apply(person).map_err(|problem| issue(at, problem))?;
         }
         Ok(())
     }
@@ -200,21 +198,14 @@ mod tests {
 
     #[test]
     fn the_spellings_of_identity_providers_change_what_they_name() {
-        let asleep = Person {
-            is_active: false,
-            ..ada()
-        };
+        let asleep = Person { is_active: false, ..ada() };
         for operation in [
             json!({ "op": "replace", "value": { "active": false } }),
             json!({ "op": "Replace", "path": "active", "value": "False" }),
             json!({ "op": "add", "path": "urn:ietf:params:scim:schemas:core:2.0:User:active",
                     "value": false }),
         ] {
-            assert_eq!(
-                patched(json!([operation])),
-                Ok(asleep.clone()),
-                "{operation}"
-            );
+            assert_eq!(patched(json!([operation])), Ok(asleep.clone()), "{operation}");
         }
         let married = patched(json!([
             { "op": "replace", "path": "name.familyName", "value": "Lovelace" },
@@ -237,11 +228,7 @@ mod tests {
         let bare = patched(
             json!([{ "op": "remove", "path": "name" }, { "op": "remove", "path": "roles" }]),
         );
-        let expected = Person {
-            name: None,
-            role: Role::Viewer,
-            ..ada()
-        };
+        let expected = Person { name: None, role: Role::Viewer, ..ada() };
         assert_eq!(bare, Ok(expected));
     }
 
@@ -249,42 +236,18 @@ mod tests {
     fn what_cannot_be_done_is_said_with_its_number() {
         for (operation, part) in [
             (json!({ "op": "move", "path": "active" }), "none of add"),
-            (
-                json!({ "op": "replace", "value": 1 }),
-                "object with attributes",
-            ),
+            (json!({ "op": "replace", "value": 1 }), "object with attributes"),
             (json!({ "op": "remove" }), "needs a path"),
-            (
-                json!({ "op": "remove", "path": "userName" }),
-                "cannot be removed",
-            ),
-            (
-                json!({ "op": "add", "path": "title", "value": "x" }),
-                "no attribute",
-            ),
-            (
-                json!({ "op": "add", "path": "active", "value": 1 }),
-                "true or false",
-            ),
-            (
-                json!({ "op": "add", "path": "roles", "value": ["KING"] }),
-                "none of OWNER",
-            ),
-            (
-                json!({ "op": "add", "path": "roles", "value": ["OWNER", "ADMIN"] }),
-                "one role",
-            ),
-            (
-                json!({ "op": "add", "path": "emails", "value": 1 }),
-                "invalid type",
-            ),
+            (json!({ "op": "remove", "path": "userName" }), "cannot be removed"),
+            (json!({ "op": "add", "path": "title", "value": "x" }), "no attribute"),
+            (json!({ "op": "add", "path": "active", "value": 1 }), "true or false"),
+            (json!({ "op": "add", "path": "roles", "value": ["KING"] }), "none of OWNER"),
+            (json!({ "op": "add", "path": "roles", "value": ["OWNER", "ADMIN"] }), "one role"),
+            (json!({ "op": "add", "path": "emails", "value": 1 }), "invalid type"),
         ] {
             let first = json!({ "op": "replace", "path": "active", "value": true });
             let message = patched(json!([first, operation])).unwrap_err();
-            assert!(
-                message.contains("number 2") && message.contains(part),
-                "{message}"
-            );
+            assert!(message.contains("number 2") && message.contains(part), "{message}");
         }
     }
 }

@@ -52,9 +52,8 @@ pub(super) fn judged(
     offered: &[String],
 ) -> Result<Judged, Problem> {
     let both = labelled.iter().zip(verdicts);
-    let both: Vec<(&Verdict, &Verdict)> = both
-        .filter_map(|(one, given)| Some((&one.right, given.as_ref()?)))
-        .collect();
+    let both: Vec<(&Verdict, &Verdict)> =
+        both.filter_map(|(one, given)| Some((&one.right, given.as_ref()?))).collect();
     let unlike = |given: &str, right: &str| {
         let message = format!("the evaluator gives {given}, and the labels are {right}");
         Problem::new(Code::Unprocessable, message).with("field", "against")
@@ -72,9 +71,7 @@ pub(super) fn judged(
     }
     let given = both.iter().filter_map(|(_, given)| given.label(true));
     let given: Vec<String> = given.collect();
-    let are_truths = given
-        .iter()
-        .all(|label| ["true", "false"].contains(&label.as_str()));
+    let are_truths = given.iter().all(|label| ["true", "false"].contains(&label.as_str()));
     let right = both.iter().map(|(right, _)| right.label(are_truths));
     let right: Option<Vec<String>> = right.collect();
     let right = right.ok_or_else(|| unlike("categories", "numbers"))?;
@@ -109,16 +106,8 @@ fn check_labels(right: &[String], given: &[String], possible: &[String]) -> Resu
         return Ok(());
     }
     let list = |values: BTreeSet<&String>| {
-        let shown: Vec<String> = values
-            .iter()
-            .take(5)
-            .map(|value| format!("{value:?}"))
-            .collect();
-        let more = if shown.len() < values.len() {
-            ", …"
-        } else {
-            ""
-        };
+        let shown: Vec<String> = values.iter().take(5).map(|value| format!("{value:?}")).collect();
+        let more = if shown.len() < values.len() { ", …" } else { "" };
         format!("{}{more}", shown.join(", "))
     };
     let message = format!(
@@ -175,14 +164,12 @@ fn figure(evaluator: &str, metric: &str, n: usize, of: impl Fn(&[usize]) -> Opti
 /// What the pairs show; nothing without any. Resampling takes a part of a second.
 pub(super) fn figures(evaluator: &str, judged: &Judged) -> Figures {
     match judged {
-        Judged::Labels { right, given, all } => Figures {
-            agreement: agreement(evaluator, right, given, all),
-            correlation: None,
-        },
-        Judged::Numbers { right, given } => Figures {
-            agreement: None,
-            correlation: correlation(evaluator, right, given),
-        },
+        Judged::Labels { right, given, all } => {
+            Figures { agreement: agreement(evaluator, right, given, all), correlation: None }
+        }
+        Judged::Numbers { right, given } => {
+            Figures { agreement: None, correlation: correlation(evaluator, right, given) }
+        }
     }
 }
 
@@ -272,19 +259,11 @@ impl Figures {
             return (Badge::Weak, said);
         };
         let is_enough = least <= lower;
-        let badge = if is_enough {
-            Badge::Calibrated
-        } else {
-            Badge::Weak
-        };
+        let badge = if is_enough { Badge::Calibrated } else { Badge::Weak };
         let said = format!(
             "{name} is {value:.2}, between {lower:.2} and {upper:.2} with 95 % confidence; the lower end {} the {least} that is \
              asked for.",
-            if is_enough {
-                "reaches"
-            } else {
-                "does not reach"
-            }
+            if is_enough { "reaches" } else { "does not reach" }
         );
         (badge, said)
     }
@@ -328,10 +307,7 @@ mod tests {
     use super::*;
 
     fn labelled(right: Vec<Verdict>) -> Vec<Labelled> {
-        let one = |right| Labelled {
-            on: TrialOn::Written(Box::default()),
-            right,
-        };
+        let one = |right| Labelled { on: TrialOn::Written(Box::default()), right };
         right.into_iter().map(one).collect()
     }
 
@@ -347,9 +323,8 @@ mod tests {
     #[test]
     fn a_judge_that_always_agrees_is_calibrated_from_thirty_labels_on() {
         for (n, expected) in [(29, Badge::Uncalibrated), (30, Badge::Calibrated)] {
-            let said: Vec<Verdict> = (0..n)
-                .map(|at| label(if at % 2 == 0 { "good" } else { "bad" }))
-                .collect();
+            let said: Vec<Verdict> =
+                (0..n).map(|at| label(if at % 2 == 0 { "good" } else { "bad" })).collect();
             let judged = of(said.clone(), said);
             let figures = figures("e", &judged);
             assert_eq!(figures.badge(judged.n_pairs()).0, expected, "{n}");
@@ -377,10 +352,7 @@ mod tests {
         let truths = vec![label("true"), label("false")];
         let numbers = vec![Verdict::Number(1.0), Verdict::Number(0.0)];
         let judged = of(numbers.clone(), truths.clone());
-        assert_eq!(
-            figures("e", &judged).agreement.unwrap().agreement.value,
-            Some(1.0)
-        );
+        assert_eq!(figures("e", &judged).agreement.unwrap().agreement.value, Some(1.0));
         let judged = of(truths, numbers);
         assert_eq!(figures("e", &judged).correlation.unwrap().mae, 0.0);
     }
@@ -405,11 +377,7 @@ mod tests {
         assert!(is_refused(&["good"], &["kind"], &["kind", "rude"]));
         assert!(is_refused(&["yes", "no"], &["true", "true"], &[]));
         assert!(is_refused(&["good", "bad"], &["kind", "rude"], &[]));
-        assert!(!is_refused(
-            &["good", "kind"],
-            &["rude", "rude"],
-            &["kind", "rude"]
-        ));
+        assert!(!is_refused(&["good", "kind"], &["rude", "rude"], &["kind", "rude"]));
         assert!(!is_refused(&["good"], &["bad"], &[]));
         assert!(!is_refused(&["true"], &["false"], &[]));
     }
@@ -432,10 +400,8 @@ mod tests {
     #[test]
     fn the_spread_is_that_of_items_which_were_judged_in_every_run() {
         let number = |number| Some(Verdict::Number(number));
-        let runs = [
-            vec![number(0.5), number(0.2), number(0.9)],
-            vec![number(0.5), number(0.4), None],
-        ];
+        let runs =
+            [vec![number(0.5), number(0.2), number(0.9)], vec![number(0.5), number(0.4), None]];
         let found = repeatability(&runs);
         assert_eq!((found.item_count, found.equal_share), (2, Some(0.5)));
         assert!((found.spread.unwrap() - 0.1).abs() < 1e-12);

@@ -107,10 +107,7 @@ pub(super) async fn of(
             let message = format!("1 to {MAX_LABELS} items are expected");
             Err(Problem::body("items", message))
         }
-        _ => Err(Problem::body(
-            "against",
-            "either the name of scores or items are expected",
-        )),
+        _ => Err(Problem::body("against", "either the name of scores or items are expected")),
     }
 }
 
@@ -158,10 +155,7 @@ async fn of_scores(
     }
     // All that was said of them, however long ago.
     let query = ScoreQuery {
-        trace_ids: targets
-            .iter()
-            .filter_map(|target| target.trace().cloned())
-            .collect(),
+        trace_ids: targets.iter().filter_map(|target| target.trace().cloned()).collect(),
         ..query
     };
     let mut said: HashMap<Target, Vec<Verdict>> = HashMap::new();
@@ -188,9 +182,7 @@ async fn each(
     let mut after: Option<Cursor> = None;
     for _ in 0..MAX_PAGES {
         let telemetry = &app.store.telemetry;
-        let page = telemetry
-            .scores(project, query, after.as_ref(), PAGE)
-            .await?;
+        let page = telemetry.scores(project, query, after.as_ref(), PAGE).await?;
         for score in page.items {
             let target = target_of(score.written.subject);
             let shown = target.zip(Verdict::of(&score.written.value));
@@ -250,10 +242,7 @@ mod tests {
         let said = [label("bad"), label("good"), label("good")];
         assert_eq!(together(&said), Some(label("good")));
         assert_eq!(together(&said[..2]), Some(label("bad")));
-        assert_eq!(
-            together(&[label("good"), label("bad")]),
-            Some(label("good"))
-        );
+        assert_eq!(together(&[label("good"), label("bad")]), Some(label("good")));
     }
 
     #[test]

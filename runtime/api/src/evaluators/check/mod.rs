@@ -64,10 +64,7 @@ async fn list_checks(
     Path(id): Path<String>,
 ) -> Result<Answer<EvaluatorChecks>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
-    let stored = app
-        .store
-        .catalog
-        .evaluator_checks(&caller.project, &evaluator.id);
+    let stored = app.store.catalog.evaluator_checks(&caller.project, &evaluator.id);
     let mut data: Vec<EvaluatorCheck> = stored.await?;
     let now = app.web.clock.now();
     let newest = evaluator.version.number;
@@ -77,9 +74,7 @@ async fn list_checks(
             check.status = Badge::Stale;
         }
     }
-    let status = data
-        .first()
-        .map_or(Badge::Uncalibrated, |check| check.status);
+    let status = data.first().map_or(Badge::Uncalibrated, |check| check.status);
     Ok(Answer(EvaluatorChecks { status, data }))
 }
 
@@ -181,9 +176,7 @@ impl Asking<'_> {
         };
         let (status, explanation) = figures.badge(judged.n_pairs());
         let latency = self.tally.latency();
-        first
-            .failures
-            .sort_by_key(|failures| std::cmp::Reverse(failures.count));
+        first.failures.sort_by_key(|failures| std::cmp::Reverse(failures.count));
         Ok(EvaluatorCheck {
             evaluator_id: self.evaluator.id.clone(),
             version: self.evaluator.version.number,
@@ -307,10 +300,7 @@ fn offered(evaluator: &Evaluator) -> Vec<String> {
         false => None,
     };
     let categories = categories.and_then(serde_json::Value::as_array);
-    let names = categories
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str());
+    let names = categories.into_iter().flatten().filter_map(|name| name.as_str());
     names.map(str::to_owned).collect()
 }
 
@@ -320,10 +310,7 @@ fn chosen(
     results: &[TrialResult],
 ) -> Result<Option<(String, ScoreDataType)>, Problem> {
     let mut names: Vec<(String, ScoreDataType)> = Vec::new();
-    for score in results
-        .iter()
-        .flat_map(|result| result.outcome.iter().flatten())
-    {
+    for score in results.iter().flat_map(|result| result.outcome.iter().flatten()) {
         if names.iter().all(|(name, _)| *name != score.name) {
             names.push((score.name.clone(), score.value.data_type()));
         }
@@ -343,10 +330,7 @@ fn chosen(
         },
         None if names.len() < 2 => Ok(names.pop()),
         None => {
-            let message = format!(
-                "the evaluator gives several scores, name one of {}",
-                listed()
-            );
+            let message = format!("the evaluator gives several scores, name one of {}", listed());
             Err(Problem::new(Code::Unprocessable, message).with("field", "score"))
         }
     }

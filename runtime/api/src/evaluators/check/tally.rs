@@ -17,12 +17,7 @@ pub(super) struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        Self {
-            n: 0,
-            cost: Some(0.0),
-            saved: 0.0,
-            took_ms: Vec::new(),
-        }
+        Self { n: 0, cost: Some(0.0), saved: 0.0, took_ms: Vec::new() }
     }
 }
 
@@ -32,8 +27,7 @@ impl Tally {
             self.n += 1;
             if result.model_calls.is_empty() {
                 // What did not answer has no time.
-                self.took_ms
-                    .extend(result.outcome.is_ok().then_some(result.took_ms));
+                self.took_ms.extend(result.outcome.is_ok().then_some(result.took_ms));
                 continue;
             }
             let cost = model_calls::cost(&result.model_calls);
@@ -76,10 +70,7 @@ mod tests {
     #[test]
     fn percentiles_are_times_that_were_measured() {
         let took_ms = (1..=20).rev().collect();
-        let tally = Tally {
-            took_ms,
-            ..Tally::default()
-        };
+        let tally = Tally { took_ms, ..Tally::default() };
         assert_eq!(tally.latency(), Some((10, 19)));
         assert_eq!(Tally::default().latency(), None);
     }

@@ -19,10 +19,9 @@ impl Item {
     pub(super) fn place(&self) -> (Timestamp, String) {
         match self {
             Self::Span(span) => (span.start, format!("{}/{}", span.trace_id, span.id)),
-            Self::Link(parts) => (
-                parts.0.created_at,
-                format!("{}/{}", parts.0.trace_id, parts.0.id),
-            ),
+            Self::Link(parts) => {
+                (parts.0.created_at, format!("{}/{}", parts.0.trace_id, parts.0.id))
+            }
         }
     }
 

@@ -47,19 +47,13 @@ impl Beside {
         page: &[Item],
         show: &Show,
     ) -> Result<Self, Problem> {
-        let mut beside = Self {
-            keys: keys(app, project, page).await?,
-            ..Self::default()
-        };
+        let mut beside = Self { keys: keys(app, project, page).await?, ..Self::default() };
         let with_content = show.has("io") || show.has("metadata");
         let needs_root = |item: &Item| with_content || matches!(item, Item::Link(_));
         let wanted = page.iter().zip(&beside.keys);
         let wanted = wanted.filter(|(item, _)| needs_root(item));
         let wanted: Vec<Key> = wanted.filter_map(|(_, key)| key.clone()).collect();
-        let roots = app
-            .store
-            .telemetry
-            .target_observations(project, &wanted, with_content);
+        let roots = app.store.telemetry.target_observations(project, &wanted, with_content);
         for root in roots.await? {
             let key = (root.trace_id.clone(), root.id.clone());
             beside.roots.insert(key, root);
@@ -98,11 +92,7 @@ impl Beside {
                 at.push(n);
             }
         }
-        let found = app
-            .store
-            .telemetry
-            .newest_scores(project, &places, limit)
-            .await?;
+        let found = app.store.telemetry.newest_scores(project, &places, limit).await?;
         let mut scores = vec![Vec::new(); page.len()];
         for (n, own) in at.into_iter().zip(found) {
             scores[n] = own;
@@ -244,18 +234,12 @@ fn more(item: &Item, beside: &Beside, show: &Show, view: &mut Value) {
         Item::Link(parts) => {
             let (link, run) = parts.as_ref();
             let stored = beside.items.get(&link.item_id);
-            let expected = stored
-                .map(|item| &item.expected_output)
-                .filter(|expected| !expected.is_null());
+            let expected =
+                stored.map(|item| &item.expected_output).filter(|expected| !expected.is_null());
             let expected =
                 expected.map(|value| Payload::from_value(value.clone()).as_str().to_owned());
             let item_metadata = stored.map(|item| &item.metadata);
-            (
-                expected,
-                item_metadata,
-                Some(&run.metadata),
-                &run.description,
-            )
+            (expected, item_metadata, Some(&run.metadata), &run.description)
         }
     };
     if show.has("io") {

@@ -77,27 +77,17 @@ fn question(
 ) -> Result<Question, Problem> {
     let metric = |(aggregation, name): &(Aggregation, &str)| {
         let measure = view.measure(name)?;
-        Some(Metric {
-            measure,
-            aggregation: *aggregation,
-        })
+        Some(Metric { measure, aggregation: *aggregation })
     };
     let (from, to) = EVER;
     Ok(Question {
         view,
         with_booleans: false,
-        dimensions: dimension
-            .iter()
-            .filter_map(|name| view.dimension(name))
-            .collect(),
+        dimensions: dimension.iter().filter_map(|name| view.dimension(name)).collect(),
         metrics: metrics.iter().filter_map(metric).collect(),
         filter: filter(params, view)?,
-        from: params
-            .time("fromTimestamp")?
-            .unwrap_or(Timestamp::from_millis(from)),
-        to: params
-            .time("toTimestamp")?
-            .unwrap_or(Timestamp::from_millis(to)),
+        from: params.time("fromTimestamp")?.unwrap_or(Timestamp::from_millis(from)),
+        to: params.time("toTimestamp")?.unwrap_or(Timestamp::from_millis(to)),
         granularity: Some(Granularity::Day),
         top: None,
     })
@@ -106,9 +96,7 @@ fn question(
 /// Results of a group in the order of the metrics.
 fn results(question: &Question, group: &Group) -> Vec<Value> {
     let values = group.values.iter().zip(&question.metrics);
-    values
-        .map(|(value, metric)| value.result(metric, 1))
-        .collect()
+    values.map(|(value, metric)| value.result(metric, 1)).collect()
 }
 
 #[derive(Default)]
@@ -127,12 +115,7 @@ async fn by_day(
     let paging = page::paging(&params)?;
     let count = [(Aggregation::Count, "count")];
     let traces = question(&params, View::Traces, &[], &count)?;
-    let models = question(
-        &params,
-        View::Observations,
-        &["providedModelName"],
-        &PER_MODEL,
-    )?;
+    let models = question(&params, View::Observations, &["providedModelName"], &PER_MODEL)?;
     let mut days: BTreeMap<Timestamp, Day> = BTreeMap::new();
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;
     for group in found.map_err(refused)? {
@@ -158,21 +141,13 @@ async fn by_day(
     }
     let n_total = days.len() as u64;
     let offset = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let shown = days
-        .into_iter()
-        .rev()
-        .skip(offset)
-        .take(paging.limit as usize);
+    let shown = days.into_iter().rev().skip(offset).take(paging.limit as usize);
     let mut shown: Vec<(Timestamp, Day)> = shown.collect();
     add_traces(&app, &caller, &params, &mut shown).await?;
     let data: Vec<Value> = shown
         .into_iter()
         .map(|(at, day)| {
-            let n_traces = if day.n_traces.is_null() {
-                json!(0)
-            } else {
-                day.n_traces
-            };
+            let n_traces = if day.n_traces.is_null() { json!(0) } else { day.n_traces };
             json!({
                 "date": at.to_string().chars().take(10).collect::<String>(),
                 "countTraces": n_traces,
@@ -196,12 +171,8 @@ async fn add_traces(
     let (Some((newest, _)), Some((oldest, _))) = (shown.first(), shown.last()) else {
         return Ok(());
     };
-    let mut traces = question(
-        params,
-        View::Observations,
-        &["providedModelName"],
-        &TRACES_OF_MODEL,
-    )?;
+    let mut traces =
+        question(params, View::Observations, &["providedModelName"], &TRACES_OF_MODEL)?;
     traces.from = traces.from.max(*oldest);
     traces.to = traces.to.min(Granularity::Day.next(*newest));
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;

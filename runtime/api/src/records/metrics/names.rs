@@ -65,10 +65,7 @@ pub(crate) fn metrics<'a>(
         };
         let counts = matches!(aggregation, Aggregation::Count | Aggregation::Uniq);
         if !measure.is_number && !counts {
-            let message = format!(
-                "{} has no numbers: count and uniq are possible",
-                measure.name
-            );
+            let message = format!("{} has no numbers: count and uniq are possible", measure.name);
             return Err(refuse(aggregation_field, message));
         }
         for (by_type, needed) in [("costByType", "costType"), ("usageByType", "usageType")] {
@@ -76,10 +73,7 @@ pub(crate) fn metrics<'a>(
                 return Err(refuse("measure", format!("needs the dimension {needed}")));
             }
         }
-        let metric = Metric {
-            measure,
-            aggregation,
-        };
+        let metric = Metric { measure, aggregation };
         if !found.contains(&metric) {
             found.push(metric);
         }

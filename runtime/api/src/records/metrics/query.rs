@@ -87,9 +87,8 @@ fn bad(field: &str, message: impl Into<String>) -> Problem {
 impl QueryInput {
     fn view(&self, version: Version) -> Result<View, Problem> {
         let all = View::ALL.iter().copied();
-        let allowed: Vec<View> = all
-            .filter(|view| version == Version::V1 || *view != View::Traces)
-            .collect();
+        let allowed: Vec<View> =
+            all.filter(|view| version == Version::V1 || *view != View::Traces).collect();
         names::view(&self.view, &allowed, bad)
     }
 
@@ -115,29 +114,18 @@ impl QueryInput {
         if granularity == "auto" {
             return Ok(Some(automatic(from, to)));
         }
-        let found = Granularity::ALL
-            .iter()
-            .find(|one| one.as_str() == granularity);
+        let found = Granularity::ALL.iter().find(|one| one.as_str() == granularity);
         found.copied().map(Some).ok_or_else(|| {
             let all = names::list(Granularity::ALL, Granularity::as_str);
-            bad(
-                "timeDimension.granularity",
-                format!("is none of auto, {all}"),
-            )
+            bad("timeDimension.granularity", format!("is none of auto, {all}"))
         })
     }
 
     fn order(&self, question: &Question) -> Result<Vec<(String, bool)>, Problem> {
         let mut order = Vec::new();
         for (at, input) in self.order_by.iter().flatten().enumerate() {
-            let is_key = question
-                .metrics
-                .iter()
-                .any(|metric| metric.key() == input.field);
-            let is_dimension = question
-                .dimensions
-                .iter()
-                .any(|one| one.name == input.field);
+            let is_key = question.metrics.iter().any(|metric| metric.key() == input.field);
+            let is_dimension = question.dimensions.iter().any(|one| one.name == input.field);
             let is_time = input.field == TIME && question.granularity.is_some();
             if !(is_key || is_dimension || is_time) {
                 let message = "is no dimension, bucket or {aggregation}_{measure} of this query";
@@ -201,12 +189,7 @@ impl Asked {
             (limit, _, _) => limit,
         };
         question.top = top(&question, &order, limit);
-        Ok(Self {
-            question,
-            order,
-            bins,
-            limit,
-        })
+        Ok(Self { question, order, bins, limit })
     }
 }
 
@@ -214,10 +197,7 @@ impl Asked {
 fn top(question: &Question, order: &[(String, bool)], limit: Option<usize>) -> Option<Top> {
     let metric = match order {
         [] => 0,
-        [(field, true)] => question
-            .metrics
-            .iter()
-            .position(|one| one.key() == *field)?,
+        [(field, true)] => question.metrics.iter().position(|one| one.key() == *field)?,
         _ => return None,
     };
     limit.map(|n| Top { metric, n })

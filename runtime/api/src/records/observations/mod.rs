@@ -35,11 +35,7 @@ const V2: &[Param] = &[
         "string",
         "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, tools, trace_context.",
     ),
-    param(
-        "expandMetadata",
-        "string",
-        "Comma list of metadata keys whose text is not cut.",
-    ),
+    param("expandMetadata", "string", "Comma list of metadata keys whose text is not cut."),
     param("limit", "integer", "1 to 1000, 50 when absent."),
     param("cursor", "string", "`meta.cursor` of the page before."),
     param("isRootObservation", "boolean", "Roots only, or all others."),
@@ -54,19 +50,11 @@ const V2: &[Param] = &[
     param("traceId", "string", "In this trace."),
     param("level", "string", "DEBUG, DEFAULT, WARNING or ERROR."),
     param("version", "string", "Exactly this version."),
-    param(
-        "parentObservationId",
-        "string",
-        "Below this one; empty: without a parent.",
-    ),
+    param("parentObservationId", "string", "Below this one; empty: without a parent."),
     param("environment", "array", "Any of these; repeated."),
     param("fromStartTime", "date-time", "At or after."),
     param("toStartTime", "date-time", "Before."),
-    param(
-        "filter",
-        "string",
-        "JSON array of conditions; wins over the simple parameters.",
-    ),
+    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
 ];
 
 const V1: &[Param] = &[
@@ -82,11 +70,7 @@ const V1: &[Param] = &[
     param("fromStartTime", "date-time", "At or after."),
     param("toStartTime", "date-time", "Before."),
     param("version", "string", "Exactly this version."),
-    param(
-        "filter",
-        "string",
-        "JSON array of conditions; wins over the simple parameters.",
-    ),
+    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
@@ -122,15 +106,7 @@ enum Version {
 
 fn filter(params: &Params, version: Version) -> Result<Filter, Problem> {
     let mut conditions = Conditions::new(params, OBSERVATIONS)?;
-    for name in [
-        "name",
-        "userId",
-        "sessionId",
-        "type",
-        "traceId",
-        "level",
-        "version",
-    ] {
+    for name in ["name", "userId", "sessionId", "type", "traceId", "level", "version"] {
         conditions.equals(name, params.text(name));
     }
     match params.raw("parentObservationId") {
@@ -139,11 +115,7 @@ fn filter(params: &Params, version: Version) -> Result<Filter, Problem> {
     }
     conditions.is("isRootObservation", params.flag("isRootObservation")?);
     conditions.any_of("environment", &params.all("environment"));
-    conditions.between(
-        "startTime",
-        params.time("fromStartTime")?,
-        params.time("toStartTime")?,
-    );
+    conditions.between("startTime", params.time("fromStartTime")?, params.time("toStartTime")?);
     conditions.finish()
 }
 
@@ -154,11 +126,9 @@ fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
     let trace = value[1].as_str().and_then(|id| TraceId::new(id).ok());
     let id = value[2].as_str().and_then(|id| ObservationId::new(id).ok());
     match (value[0].as_i64(), trace, id) {
-        (Some(micros), Some(trace_id), Some(id)) => Ok(Some(ObservationCursor {
-            start: Timestamp::from_micros(micros),
-            trace_id,
-            id,
-        })),
+        (Some(micros), Some(trace_id), Some(id)) => {
+            Ok(Some(ObservationCursor { start: Timestamp::from_micros(micros), trace_id, id }))
+        }
         _ => Err(cursor::broken()),
     }
 }
@@ -198,10 +168,7 @@ fn cannot_count(given_up: &GivenUp) -> Problem {
 
 fn groups(params: &Params) -> Result<Groups, Problem> {
     let names = params.list("fields");
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !Groups::NAMES.contains(&name.as_str()))
-    {
+    if let Some(unknown) = names.iter().find(|name| !Groups::NAMES.contains(&name.as_str())) {
         let message = format!("{unknown:?} is none of {}", Groups::NAMES.join(", "));
         return Err(Problem::query("fields", message));
     }
@@ -228,11 +195,7 @@ async fn list_v2(
         max_bytes: PAGE_BYTES,
         ..ObservationQuery::default()
     };
-    let page = app
-        .store
-        .telemetry
-        .observations(&caller.project, &query)
-        .await?;
+    let page = app.store.telemetry.observations(&caller.project, &query).await?;
     let known = match groups.has("prompt") || groups.has("usage") {
         true => looked_up(&app, &caller.project, &page.items).await?,
         false => LookedUp::default(),
@@ -244,10 +207,7 @@ async fn list_v2(
     };
     Ok(Answer(Continued {
         data: page.items.into_iter().map(view).collect(),
-        meta: CursorMeta {
-            cursor: next,
-            limit: None,
-        },
+        meta: CursorMeta { cursor: next, limit: None },
     }))
 }
 
@@ -268,11 +228,7 @@ async fn list_v1(
         max_bytes: PAGE_BYTES,
         ..ObservationQuery::default()
     };
-    let found = app
-        .store
-        .telemetry
-        .observations(&caller.project, &query)
-        .await?;
+    let found = app.store.telemetry.observations(&caller.project, &query).await?;
     if let Some(given_up) = &found.given_up_at {
         return Err(cannot_count(given_up));
     }
@@ -281,11 +237,7 @@ async fn list_v1(
         project: caller.project,
         meta: PageMeta::new(paging, found.n_total),
         first: Some(found),
-        query: ObservationQuery {
-            offset: 0,
-            with_total: false,
-            ..query
-        },
+        query: ObservationQuery { offset: 0, with_total: false, ..query },
         members: Members::default(),
     };
     let response = parts::answer(parts::LIST.to_vec(), page).await?;
@@ -340,11 +292,7 @@ async fn get_v1(
 ) -> Result<Answer<Whole>, Problem> {
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
-    let found = app
-        .store
-        .telemetry
-        .observation(&caller.project, &id)
-        .await?;
+    let found = app.store.telemetry.observation(&caller.project, &id).await?;
     let found = found.ok_or_else(missing)?;
     let known = looked_up(&app, &caller.project, std::slice::from_ref(&found)).await?;
     let named = known.named_by(&found.observation);
@@ -379,10 +327,7 @@ mod tests {
 
     #[test]
     fn an_empty_page_of_a_search_that_ended_early_goes_on_by_its_cursor() {
-        let page = ObservationPage {
-            given_up_at: Some(given_up()),
-            ..ObservationPage::default()
-        };
+        let page = ObservationPage { given_up_at: Some(given_up()), ..ObservationPage::default() };
         assert_eq!(next_of(&page), Some(encoded(&given_up().after)));
         assert_eq!(next_of(&ObservationPage::default()), None);
     }

@@ -41,13 +41,9 @@ pub(super) fn routes(routes: &mut Routes) {
         ScoreDelete,
     );
     routes.add(delete, delete_score);
-    let list = Operation::get(
-        "listScores",
-        "/api/public/v3/scores",
-        "Scores, newest first",
-        ScoreRead,
-    )
-    .query(query::V3);
+    let list =
+        Operation::get("listScores", "/api/public/v3/scores", "Scores, newest first", ScoreRead)
+            .query(query::V3);
     routes.add(list, list_v3);
     let list = Operation::get(
         "listScoresV2",
@@ -57,19 +53,10 @@ pub(super) fn routes(routes: &mut Routes) {
     )
     .query(query::V2);
     routes.add(list, list_v2);
-    let get = Operation::get(
-        "getScore",
-        "/api/public/v2/scores/{scoreId}",
-        "One score",
-        ScoreRead,
-    );
+    let get = Operation::get("getScore", "/api/public/v2/scores/{scoreId}", "One score", ScoreRead);
     routes.add(get, get_v2);
-    let list = Operation::get(
-        "listScoresV1",
-        "/api/public/scores",
-        "Scores of traces by page",
-        ScoreRead,
-    );
+    let list =
+        Operation::get("listScoresV1", "/api/public/scores", "Scores of traces by page", ScoreRead);
     routes.add(list.query(query::V2), list_v1);
     let get = Operation::get(
         "getScoreV1",
@@ -89,11 +76,7 @@ async fn delete_score(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<Done, 202>, Problem> {
-    let deleted = app
-        .store
-        .telemetry
-        .delete_score(&caller.project, &known(&id)?)
-        .await;
+    let deleted = app.store.telemetry.delete_score(&caller.project, &known(&id)?).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
@@ -109,18 +92,11 @@ async fn list_v3(
     let (wanted, fields) = query::read_v3(&params)?;
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
-    let page = app
-        .store
-        .telemetry
-        .scores(&caller.project, &wanted, after.as_ref(), limit)
-        .await?;
+    let page = app.store.telemetry.scores(&caller.project, &wanted, after.as_ref(), limit).await?;
     let view = |score| ScoreV3::new(&caller.project, score, fields);
     let mut meta = cursor::meta(page.next.as_ref());
     meta.limit = Some(limit);
-    Ok(Answer(Continued {
-        data: page.items.iter().map(view).collect(),
-        meta,
-    }))
+    Ok(Answer(Continued { data: page.items.iter().map(view).collect(), meta }))
 }
 
 async fn list_v2(
@@ -160,10 +136,7 @@ async fn numbered(
     wanted: &ScoreQuery,
 ) -> Result<Answer<Listed<ScoreInList>>, Problem> {
     let paging = page::paging(params)?;
-    let found = app
-        .store
-        .telemetry
-        .scores_page(&caller.project, wanted, paging);
+    let found = app.store.telemetry.scores_page(&caller.project, wanted, paging);
     let found = found.await?;
     let categories = Categories::of(&app.store.catalog, &caller.project, &found.items).await?;
     let traces = match query::has_trace_group(params) {
@@ -185,17 +158,12 @@ async fn traces_of(
     caller: &Act,
     scores: &[Score],
 ) -> Result<HashMap<TraceId, TraceOfScore>, Problem> {
-    let ids: BTreeSet<&TraceId> = scores
-        .iter()
-        .filter_map(|score| Some(place(&score.written.subject)?.0))
-        .collect();
+    let ids: BTreeSet<&TraceId> =
+        scores.iter().filter_map(|score| Some(place(&score.written.subject)?.0)).collect();
     let names: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
     let query = TraceQuery {
         filter: Filter {
-            conditions: vec![Condition {
-                column: find(TRACES, "id"),
-                test: Test::AnyOf(names),
-            }],
+            conditions: vec![Condition { column: find(TRACES, "id"), test: Test::AnyOf(names) }],
         },
         limit: ids.len() as u32,
         ..TraceQuery::default()
@@ -219,11 +187,7 @@ async fn get_v2(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<ScoreV2>, Problem> {
-    let score = app
-        .store
-        .telemetry
-        .score(&caller.project, &known(&id)?)
-        .await?;
+    let score = app.store.telemetry.score(&caller.project, &known(&id)?).await?;
     let score = score.ok_or_else(|| Problem::not_found("score"))?;
     let categories = Categories::of(&app.store.catalog, &caller.project, [&score]).await?;
     let number_of = |label: &str| categories.number(&score, label);
@@ -236,11 +200,7 @@ async fn get_v1(
     Path(id): Path<String>,
 ) -> Result<Answer<ScoreV2>, Problem> {
     let missing = || Problem::not_found("score");
-    let score = app
-        .store
-        .telemetry
-        .score(&caller.project, &known(&id)?)
-        .await?;
+    let score = app.store.telemetry.score(&caller.project, &known(&id)?).await?;
     let score = score.ok_or_else(missing)?;
     let is_correction = score.written.value.data_type() == ScoreDataType::Correction;
     if is_correction || place(&score.written.subject).is_none() {

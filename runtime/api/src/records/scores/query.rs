@@ -21,20 +21,12 @@ pub(super) const V3: &[Param] = &[
     param("id", "string", "Comma list."),
     param("name", "string", "Comma list."),
     param("source", "string", "Comma list of API, ANNOTATION, EVAL."),
-    param(
-        "dataType",
-        "string",
-        "Comma list of NUMERIC, BOOLEAN, CATEGORICAL, TEXT, CORRECTION.",
-    ),
+    param("dataType", "string", "Comma list of NUMERIC, BOOLEAN, CATEGORICAL, TEXT, CORRECTION."),
     param("environment", "string", "Comma list."),
     param("configId", "string", "Comma list."),
     param("queueId", "string", "Comma list."),
     param("authorUserId", "string", "Comma list."),
-    param(
-        "traceId",
-        "string",
-        "Comma list; not together with sessionId or experimentId.",
-    ),
+    param("traceId", "string", "Comma list; not together with sessionId or experimentId."),
     param("sessionId", "string", "Comma list."),
     param("observationId", "string", "Comma list; needs traceId."),
     param("experimentId", "string", "Comma list."),
@@ -52,26 +44,14 @@ pub(super) const V2: &[Param] = &[
     PAGE,
     LIMIT,
     param("userId", "string", "About a trace of this user."),
-    param(
-        "traceTags",
-        "array",
-        "About a trace with all of these tags; repeated.",
-    ),
-    param(
-        "filter",
-        "string",
-        "JSON array of stringObject conditions on `metadata`.",
-    ),
+    param("traceTags", "array", "About a trace with all of these tags; repeated."),
+    param("filter", "string", "JSON array of stringObject conditions on `metadata`."),
     param("name", "string", "Exactly this name."),
     param("fromTimestamp", "date-time", "At or after."),
     param("toTimestamp", "date-time", "Before."),
     param("environment", "array", "Any of these; repeated."),
     param("source", "string", "API, ANNOTATION or EVAL."),
-    param(
-        "operator",
-        "string",
-        "<, >, <=, >=, != or =; goes with value.",
-    ),
+    param("operator", "string", "<, >, <=, >=, != or =; goes with value."),
     param("value", "number", "Compared with operator."),
     param("scoreIds", "string", "Comma list."),
     param("configId", "string", "Exactly this score config."),
@@ -80,35 +60,20 @@ pub(super) const V2: &[Param] = &[
     param("traceId", "string", "About this trace or something in it."),
     param("observationId", "string", "Comma list."),
     param("queueId", "string", "Made in this annotation queue."),
-    param(
-        "dataType",
-        "string",
-        "NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION.",
-    ),
-    param(
-        "fields",
-        "string",
-        "Comma list of score, trace; both when absent.",
-    ),
+    param("dataType", "string", "NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION."),
+    param("fields", "string", "Comma list of score, trace; both when absent."),
 ];
 
 /// Ids that cannot exist are dropped; when none is left, nothing may match.
 fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Problem> {
-    let parsed = params
-        .list(name)
-        .iter()
-        .map(|id| parse(id))
-        .collect::<Option<Vec<T>>>();
+    let parsed = params.list(name).iter().map(|id| parse(id)).collect::<Option<Vec<T>>>();
     parsed.ok_or_else(|| Problem::query(name, perpend_domain::ids::InvalidId.to_string()))
 }
 
 pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Groups), Problem> {
     params.only(V3)?;
     let targets = ["traceId", "sessionId", "experimentId"];
-    let given: Vec<_> = targets
-        .into_iter()
-        .filter(|name| params.text(name).is_some())
-        .collect();
+    let given: Vec<_> = targets.into_iter().filter(|name| params.text(name).is_some()).collect();
     if let [_, second, ..] = given.as_slice() {
         return Err(Problem::query(
             second,
@@ -208,13 +173,7 @@ pub(super) fn read_v2(params: &Params) -> Result<ScoreQuery, Problem> {
             }
         }
     }
-    let one = |name: &str| {
-        params
-            .text(name)
-            .map(str::to_owned)
-            .into_iter()
-            .collect::<Vec<_>>()
-    };
+    let one = |name: &str| params.text(name).map(str::to_owned).into_iter().collect::<Vec<_>>();
     let source = params.choice("source", ScoreSource::ALL, ScoreSource::as_str)?;
     let data_type = params.choice("dataType", ScoreDataType::ALL, ScoreDataType::as_str)?;
     Ok(ScoreQuery {
@@ -257,23 +216,11 @@ fn metadata(params: &Params) -> Result<Vec<(String, MemberTest)>, Problem> {
 }
 
 fn comparison(params: &Params) -> Result<Vec<(Order, f64)>, Problem> {
-    let orders = [
-        Order::Less,
-        Order::Greater,
-        Order::AtMost,
-        Order::AtLeast,
-        Order::NotEqual,
-        Order::Equal,
-    ];
-    match (
-        params.choice("operator", &orders, Order::sign)?,
-        params.number("value")?,
-    ) {
+    let orders =
+        [Order::Less, Order::Greater, Order::AtMost, Order::AtLeast, Order::NotEqual, Order::Equal];
+    match (params.choice("operator", &orders, Order::sign)?, params.number("value")?) {
         (Some(order), Some(value)) => Ok(vec![(order, value)]),
         (None, None) => Ok(Vec::new()),
-        _ => Err(Problem::new(
-            Code::InvalidQuery,
-            "operator and value go together",
-        )),
+        _ => Err(Problem::new(Code::InvalidQuery, "operator and value go together")),
     }
 }

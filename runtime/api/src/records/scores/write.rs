@@ -46,10 +46,7 @@ pub(super) async fn create_scores(
     let items = items.into_iter().map(|item| (item, now)).collect();
     let read = read_scores(&app, &caller.project, items).await?;
     if !is_list {
-        let score = read
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Err(Problem::internal()))?;
+        let score = read.into_iter().next().unwrap_or_else(|| Err(Problem::internal()))?;
         let id = score.id.clone();
         if !put(&app, &caller, &[score], now).await?.is_empty() {
             return Err(not_theirs().with("permission", ScoreWrite.name()));
@@ -76,9 +73,8 @@ pub(super) async fn create_scores(
         return Ok(Either::Other(Either::One(Answer(Done::new("Accepted")))));
     }
     let listed = problems.iter().take(MAX_LISTED);
-    let rejected = listed.map(|(at, problem)| Rejected {
-        message: format!("[{at}] {}", problem.message()),
-    });
+    let rejected =
+        listed.map(|(at, problem)| Rejected { message: format!("[{at}] {}", problem.message()) });
     let n_rejected = problems.len();
     Ok(Either::Other(Either::Other(Answer(PartlyTaken {
         accepted: n_items - n_rejected,
@@ -96,10 +92,7 @@ pub(crate) async fn put(
 ) -> Result<BTreeSet<ScoreId>, Problem> {
     let (store, project) = (&app.store, &caller.project);
     match &caller.public_half {
-        Some(half) => Ok(store
-            .telemetry
-            .put_scores_of_half(project, scores, half, now)
-            .await?),
+        Some(half) => Ok(store.telemetry.put_scores_of_half(project, scores, half, now).await?),
         None => {
             store.telemetry.put_scores(project, scores, now).await?;
             Ok(BTreeSet::new())
@@ -126,14 +119,9 @@ pub(crate) async fn read_scores(
     project: &ProjectId,
     items: Vec<(Value, Timestamp)>,
 ) -> Result<Vec<Result<NewScore, Problem>>, Problem> {
-    let parsed: Vec<_> = items
-        .into_iter()
-        .map(|(item, at)| (parse(item), at))
-        .collect();
-    let mut wanted: Vec<String> = parsed
-        .iter()
-        .filter_map(|(input, _)| input.as_ref().ok()?.config_id.clone())
-        .collect();
+    let parsed: Vec<_> = items.into_iter().map(|(item, at)| (parse(item), at)).collect();
+    let mut wanted: Vec<String> =
+        parsed.iter().filter_map(|(input, _)| input.as_ref().ok()?.config_id.clone()).collect();
     wanted.sort_unstable();
     wanted.dedup();
     let configs: HashMap<String, ScoreConfig> = app
@@ -173,17 +161,12 @@ fn check_input(
     let subject = subject_of(&input)?;
     let is_correction = data_type == ScoreDataType::Correction;
     if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
-        return Err(Problem::body(
-            "dataType",
-            "a CORRECTION is about a trace or an observation",
-        ));
+        return Err(Problem::body("dataType", "a CORRECTION is about a trace or an observation"));
     }
     let source = source_of(&input, is_correction)?;
     let value = value(data_type, &input.value)?;
     if let Some(config) = config {
-        config
-            .check(&value)
-            .map_err(|issue| Problem::issues(Code::InvalidBody, [issue]))?;
+        config.check(&value).map_err(|issue| Problem::issues(Code::InvalidBody, [issue]))?;
     }
     let name = match config {
         _ if is_correction => "output".to_owned(),
@@ -234,10 +217,7 @@ fn data_type_of(
     match (&input.data_type, config) {
         (Some(text), _) => text.parse().map_err(|_| {
             let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
-            Problem::body(
-                "dataType",
-                format!("{text:?} is none of {}", names.join(", ")),
-            )
+            Problem::body("dataType", format!("{text:?} is none of {}", names.join(", ")))
         }),
         (None, Some(config)) => Ok(config.data_type),
         (None, None) if input.value.is_string() => Ok(ScoreDataType::Categorical),
@@ -251,18 +231,15 @@ fn source_of(input: &ScoreInput, is_correction: bool) -> Result<ScoreSource, Pro
         Some("ANNOTATION") if is_correction || input.config_id.is_some() => {
             Ok(ScoreSource::Annotation)
         }
-        Some("ANNOTATION") => Err(Problem::body(
-            "configId",
-            "source ANNOTATION needs a score config",
-        )),
-        Some("EVAL") => Err(Problem::body(
-            "source",
-            "EVAL scores are made by evaluation rules only",
-        )),
-        Some(other) => Err(Problem::body(
-            "source",
-            format!("{other:?} is none of API, ANNOTATION"),
-        )),
+        Some("ANNOTATION") => {
+            Err(Problem::body("configId", "source ANNOTATION needs a score config"))
+        }
+        Some("EVAL") => {
+            Err(Problem::body("source", "EVAL scores are made by evaluation rules only"))
+        }
+        Some(other) => {
+            Err(Problem::body("source", format!("{other:?} is none of API, ANNOTATION")))
+        }
     }
 }
 

@@ -40,21 +40,13 @@ const LIST: &[Param] = &[
     param("environment", "array", "Any of these; repeated."),
     param("fromTimestamp", "date-time", "At or after."),
     param("toTimestamp", "date-time", "Before."),
-    param(
-        "orderBy",
-        "string",
-        "FIELD.asc or FIELD.desc; timestamp.desc when absent.",
-    ),
+    param("orderBy", "string", "FIELD.asc or FIELD.desc; timestamp.desc when absent."),
     param(
         "fields",
         "string",
         "Comma list of core, io, scores, observations, metrics; all when absent.",
     ),
-    param(
-        "filter",
-        "string",
-        "JSON array of conditions; wins over the simple parameters.",
-    ),
+    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
 ];
 
 const FIELDS: &[Param] = &[param(
@@ -118,10 +110,7 @@ impl Fields {
     }
 
     fn shown(&self) -> Shown {
-        Shown {
-            content: self.has("io"),
-            metrics: self.has("metrics"),
-        }
+        Shown { content: self.has("io"), metrics: self.has("metrics") }
     }
 }
 
@@ -170,11 +159,7 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
     }
     conditions.has_all("tags", &params.all("tags"));
     conditions.any_of("environment", &params.all("environment"));
-    conditions.between(
-        "timestamp",
-        params.time("fromTimestamp")?,
-        params.time("toTimestamp")?,
-    );
+    conditions.between("timestamp", params.time("fromTimestamp")?, params.time("toTimestamp")?);
     let (order, ascending) = order(params)?;
     let paging = page::paging(params)?;
     Ok(TraceQuery {
@@ -228,10 +213,7 @@ impl Parts for Page {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let (telemetry, fields) = (&self.app.store.telemetry, &self.fields);
         let traces = telemetry.next_traces(&mut self.traces).await?;
-        let ids: Vec<TraceId> = traces
-            .iter()
-            .map(|stored| stored.trace.id.clone())
-            .collect();
+        let ids: Vec<TraceId> = traces.iter().map(|stored| stored.trace.id.clone()).collect();
         let mut scores = match fields.has("scores") {
             true => telemetry.score_ids(&self.project, &ids).await?,
             false => HashMap::new(),
@@ -265,11 +247,7 @@ async fn get_trace(
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let project = &caller.project;
     let fields = Fields::read(&params);
-    let stored = app
-        .store
-        .telemetry
-        .trace(project, &id, fields.has("io"))
-        .await?;
+    let stored = app.store.telemetry.trace(project, &id, fields.has("io")).await?;
     let stored = stored.ok_or_else(missing)?;
     let observations = match fields.has("observations") {
         true => app.store.telemetry.read_trace(project, &id).await?,
@@ -298,42 +276,21 @@ async fn mark_trace(
 ) -> Result<Answer<Trace>, Problem> {
     let missing = || Problem::not_found("trace");
     let id = TraceId::new(&id).map_err(|_| missing())?;
-    for (name, tags) in [
-        ("addTags", &marks.add_tags),
-        ("removeTags", &marks.remove_tags),
-    ] {
+    for (name, tags) in [("addTags", &marks.add_tags), ("removeTags", &marks.remove_tags)] {
         if MAX_TAGS < tags.len() {
-            return Err(Problem::body(
-                name,
-                format!("at most {MAX_TAGS} tags are expected"),
-            ));
+            return Err(Problem::body(name, format!("at most {MAX_TAGS} tags are expected")));
         }
     }
-    if let Some(fault) = marks
-        .add_tags
-        .iter()
-        .find_map(|tag| TraceMarks::fault_of_tag(tag))
-    {
+    if let Some(fault) = marks.add_tags.iter().find_map(|tag| TraceMarks::fault_of_tag(tag)) {
         return Err(Problem::body("addTags", fault));
     }
-    if let Some(both) = marks
-        .add_tags
-        .iter()
-        .find(|tag| marks.remove_tags.contains(tag))
-    {
+    if let Some(both) = marks.add_tags.iter().find(|tag| marks.remove_tags.contains(tag)) {
         let message = format!("{both:?} is in removeTags too");
         return Err(Problem::body("addTags", message));
     }
     let (telemetry, project) = (&app.store.telemetry, &caller.project);
-    let known = telemetry
-        .trace(project, &id, false)
-        .await?
-        .ok_or_else(missing)?;
-    let kept = known
-        .trace
-        .tags
-        .iter()
-        .filter(|tag| !marks.remove_tags.contains(tag));
+    let known = telemetry.trace(project, &id, false).await?.ok_or_else(missing)?;
+    let kept = known.trace.tags.iter().filter(|tag| !marks.remove_tags.contains(tag));
     if MAX_TAGS < kept.chain(&marks.add_tags).collect::<HashSet<_>>().len() {
         let message = format!("a trace has at most {MAX_TAGS} tags");
         return Err(Problem::body("addTags", message));
@@ -357,11 +314,7 @@ async fn mark_trace(
         Err(error) => return Err(error.into()),
     }
     let stored = telemetry.trace(project, &id, true).await?;
-    Ok(Answer(Trace::new(
-        project,
-        stored.ok_or_else(missing)?,
-        Shown::ALL,
-    )))
+    Ok(Answer(Trace::new(project, stored.ok_or_else(missing)?, Shown::ALL)))
 }
 
 /// Deletes traces, and first what evaluators logged about them.
@@ -378,17 +331,11 @@ async fn delete_traces(
     Body(deletion): Body<Deletion>,
 ) -> Result<Answer<Done>, Problem> {
     if deletion.trace_ids.is_empty() || deletion.trace_ids.len() > MAX_DELETED {
-        return Err(Problem::body(
-            "traceIds",
-            format!("1 to {MAX_DELETED} ids are expected"),
-        ));
+        return Err(Problem::body("traceIds", format!("1 to {MAX_DELETED} ids are expected")));
     }
     // An id that cannot exist is as gone as one that does not.
-    let ids: Vec<TraceId> = deletion
-        .trace_ids
-        .iter()
-        .filter_map(|id| TraceId::new(id).ok())
-        .collect();
+    let ids: Vec<TraceId> =
+        deletion.trace_ids.iter().filter_map(|id| TraceId::new(id).ok()).collect();
     delete(&app, &caller, &ids).await?;
     Ok(Answer(Done::new("Traces deleted")))
 }

@@ -27,12 +27,8 @@ const MAX_TEXT: usize = 1_000;
 const MAX_ROWS: u32 = 1_000;
 
 const FIND: &[Param] = &[
-    param(
-        "text",
-        "string",
-        "Searched for literally and in any case: 1 to 1000 characters.",
-    )
-    .needed(),
+    param("text", "string", "Searched for literally and in any case: 1 to 1000 characters.")
+        .needed(),
     param("after", "string", "`meta.after` of the part before."),
 ];
 
@@ -110,10 +106,7 @@ fn window(outline: &Outline, at: usize, n: usize) -> OutlineWindow {
     };
     OutlineWindow {
         data: rows.iter().skip(at).take(n).map(view).collect(),
-        meta: OutlineMeta {
-            at: at as u64,
-            total: rows.len() as u64,
-        },
+        meta: OutlineMeta { at: at as u64, total: rows.len() as u64 },
     }
 }
 
@@ -142,9 +135,7 @@ async fn find_in(
     let expected = || Problem::query("text", format!("1 to {MAX_TEXT} characters are expected"));
     let query = FindQuery::new(sought.ok_or_else(expected)?, place(&params)?);
     let telemetry = &app.store.telemetry;
-    let part = telemetry
-        .find_in_trace(&caller.project, &id, &query)
-        .await?;
+    let part = telemetry.find_in_trace(&caller.project, &id, &query).await?;
     let part = part.ok_or_else(missing)?;
     let written = |(start, id): FindCursor| cursor::encode(&json!([start.as_micros(), id]));
     Ok(Answer(Found {

@@ -102,14 +102,9 @@ impl Rest {
         out: &mut Vec<u8>,
         after: Option<&Cursor>,
     ) -> Result<Option<Cursor>, Problem> {
-        let query = ScoreQuery {
-            trace_ids: vec![self.trace.clone()],
-            ..ScoreQuery::default()
-        };
+        let query = ScoreQuery { trace_ids: vec![self.trace.clone()], ..ScoreQuery::default() };
         let telemetry = &self.app.store.telemetry;
-        let found = telemetry
-            .scores(&self.project, &query, after, SCORES)
-            .await?;
+        let found = telemetry.scores(&self.project, &query, after, SCORES).await?;
         // The score model of this answer knows no corrections.
         let known = |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
         let scores = &found.items;

@@ -94,11 +94,7 @@ async fn populate(store: &Store, n: usize, versions: &[Made]) -> ProjectId {
             tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
             ..text(NAMES[*prompt], "body", &labels)
         };
-        store
-            .catalog
-            .create_prompt(&home, &new, at(second))
-            .await
-            .unwrap();
+        store.catalog.create_prompt(&home, &new, at(second)).await.unwrap();
     }
     home
 }

@@ -76,26 +76,13 @@ fn number() -> impl Strategy<Value = f64> {
     let any = any::<f64>().prop_filter("JSON has no other", |n| n.is_finite());
     prop_oneof![
         any,
-        prop::sample::select(vec![
-            0.0,
-            -0.0,
-            0.1,
-            1e15,
-            1e16,
-            1e-7,
-            f64::MAX,
-            f64::MIN_POSITIVE
-        ]),
+        prop::sample::select(vec![0.0, -0.0, 0.1, 1e15, 1e16, 1e-7, f64::MAX, f64::MIN_POSITIVE]),
         (-100_i32..100).prop_map(f64::from),
     ]
 }
 
 fn time() -> impl Strategy<Value = String> {
-    let known = [
-        "-009999-01-02T01:59:59Z",
-        "9999-12-30T22:00:00.999999Z",
-        "1970-01-01T00:00:00Z",
-    ];
+    let known = ["-009999-01-02T01:59:59Z", "9999-12-30T22:00:00.999999Z", "1970-01-01T00:00:00Z"];
     prop_oneof![
         prop::sample::select(known.to_vec()).prop_map(str::to_owned),
         (-(1_i64 << 52)..(1_i64 << 52))
@@ -121,13 +108,7 @@ fn condition(columns: &'static [Column]) -> impl Strategy<Value = Value> {
             [] => texts.clone(),
             _ => vec![of_list(n_type), of_list(n_op)],
         };
-        let text_ops = [
-            "=",
-            "contains",
-            "does not contain",
-            "starts with",
-            "ends with",
-        ];
+        let text_ops = ["=", "contains", "does not contain", "starts with", "ends with"];
         let (ops, value): (Vec<&str>, Value) = match kind {
             "datetime" => (vec!["=", "!=", ">", "<", ">=", "<="], json!(time)),
             "string" => ([&text_ops[..], &["matches"]].concat(), json!(of_list(n_op))),

@@ -27,10 +27,7 @@ pub(super) fn all(
     let now = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     [
         ("a trace of 50,000 steps", Box::new(indexing(ids, now))),
-        (
-            "a trace 1,000 levels deep",
-            Box::new(std::iter::once_with(move || deep(ids, now))),
-        ),
+        ("a trace 1,000 levels deep", Box::new(std::iter::once_with(move || deep(ids, now)))),
         ("a session of 20,000 turns", Box::new(session(ids, now))),
     ]
 }
@@ -75,10 +72,7 @@ fn indexing(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest>
         for section in 0..N_SECTIONS {
             let asked =
                 json!([{ "role": "user", "content": format!("Summarise section {section}.") }]);
-            let said = format!(
-                "Section {section} of document {} is about mugs.",
-                document + 1
-            );
+            let said = format!("Section {section} of document {} is about mugs.", document + 1);
             let attributes = model("gpt-4o-mini", &asked, &said, (800, 40));
             draft.span(&chain, "summarise section", &Moment(at, 30), attributes);
             draft.span(&chain, "store summary", &Moment(at + 31, 8), typed("tool"));
@@ -119,10 +113,7 @@ fn session(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest> 
                 spans: Vec::new(),
             };
             let attributes = vec![
-                text(
-                    "perpend.observation.input",
-                    format!("Question {}", turn + 1),
-                ),
+                text("perpend.observation.input", format!("Question {}", turn + 1)),
                 text("perpend.observation.output", format!("Answer {}", turn + 1)),
                 text("user.id", "noor"),
                 text("session.id", "chat-of-years"),
@@ -152,14 +143,8 @@ mod tests {
             spans.collect::<Vec<_>>()
         };
         let [many, deep, turns] = all(&RandomIds, now).map(|(_, requests)| spans(requests));
-        assert_eq!(
-            (many.len(), deep.len(), turns.len()),
-            (50_001, 1_000, 20_000)
-        );
+        assert_eq!((many.len(), deep.len(), turns.len()), (50_001, 1_000, 20_000));
         let roots = many.iter().chain(&deep);
-        assert_eq!(
-            roots.filter(|span| span.parent_span_id.is_empty()).count(),
-            2
-        );
+        assert_eq!(roots.filter(|span| span.parent_span_id.is_empty()).count(), 2);
     }
 }

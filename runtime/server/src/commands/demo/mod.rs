@@ -99,9 +99,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     use perpend_domain::ids::IdSource as _;
     let name = format!("perpend-demo-{}", RandomIds.uuid().simple());
     let kept = args.data_dir;
-    let dir = kept
-        .clone()
-        .unwrap_or_else(|| std::env::temp_dir().join(name));
+    let dir = kept.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
     anyhow::ensure!(
         !dir.join("perpend.db").exists(),
         "there is a database in {} (--data-dir) already, and the demo begins with a fresh one: look at what is \
@@ -141,11 +139,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
             say(&farewell(kept.as_deref()));
         }
         serving.await??;
-        Ok(if all_came {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(if all_came { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
@@ -192,10 +186,7 @@ async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool
         let answer = client
             .get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100")
             .await?;
-        let scores = answer.json()["data"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
+        let scores = answer.json()["data"].as_array().cloned().unwrap_or_default();
         if scores.len() >= n_expected || begun.elapsed() > PATIENCE {
             break scores;
         }
@@ -210,10 +201,7 @@ async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool
             "All {n} scores came, the last {} ms after its trace was sent.",
             begun.elapsed().as_millis()
         ),
-        false => format!(
-            "{n} of {n_expected} scores came within {} s.",
-            PATIENCE.as_secs()
-        ),
+        false => format!("{n} of {n_expected} scores came within {} s.", PATIENCE.as_secs()),
     });
     Ok(all_came)
 }
@@ -225,15 +213,9 @@ async fn send(
 ) -> anyhow::Result<()> {
     for request in requests {
         let headers = [("content-type", "application/x-protobuf")];
-        let answer = client
-            .send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec())
-            .await?;
-        anyhow::ensure!(
-            answer.status.is_success(),
-            "OTLP: {} {}",
-            answer.status,
-            answer.text()
-        );
+        let answer =
+            client.send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec()).await?;
+        anyhow::ensure!(answer.status.is_success(), "OTLP: {} {}", answer.status, answer.text());
     }
     Ok(())
 }
@@ -242,19 +224,12 @@ fn invite(origin: &str, login_url: &str, pair: &KeyPair) {
     say("");
     say(&format!("Look at them:   {login_url}"));
     say("Send your own:");
-    say(&format!(
-        "  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"
-    ));
+    say(&format!("  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"));
     say("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
     // In the variable a blank is written as in a URL.
-    let KeyPair {
-        public_key,
-        secret_key,
-    } = pair;
+    let KeyPair { public_key, secret_key } = pair;
     let pair = STANDARD.encode(format!("{public_key}:{secret_key}"));
-    say(&format!(
-        "  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"
-    ));
+    say(&format!("  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"));
     say("Ask the API, or register plug-ins:");
     say(&format!("  export PERPEND_SERVER={origin}"));
     say(&format!("  export PERPEND_PUBLIC_KEY={public_key}"));

@@ -19,14 +19,8 @@ const TURNS: [(&str, &str); 6] = [
         "I am looking for a mug that keeps tea warm.",
         "The double-walled mug keeps tea warm for about an hour. It holds 0.4 litres.",
     ),
-    (
-        "Is it safe in the dishwasher?",
-        "Yes, in the upper basket, without its lid.",
-    ),
-    (
-        "Which colours are there?",
-        "Blue, white and dark green. Of the green one three are left.",
-    ),
+    ("Is it safe in the dishwasher?", "Yes, in the upper basket, without its lid."),
+    ("Which colours are there?", "Blue, white and dark green. Of the green one three are left."),
     (
         "What does it cost with delivery to Graz?",
         "24.90, and 4.50 for the delivery to Austria, which takes three days.",
@@ -45,12 +39,7 @@ const TURNS: [(&str, &str); 6] = [
 const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAADAAAAAgCAIAAADbtmxLAAAARUlEQVR42u3XsQkAIAwAwQzmJE7sODbpncBCUAh48HW4KiGROUsVQECfgVofVwICehVQWdBuJhAQkD1kMbr2QED+MqDTFpVAoiRpXpPPAAAAAElFTkSuQmCC";
 
 fn draft(ids: &dyn IdSource, begun: u64) -> Draft<'_> {
-    Draft {
-        ids,
-        trace_id: ids.uuid().as_bytes().to_vec(),
-        begun,
-        spans: Vec::new(),
-    }
+    Draft { ids, trace_id: ids.uuid().as_bytes().to_vec(), begun, spans: Vec::new() }
 }
 
 /// What is recorded of a call of a model.
@@ -114,10 +103,7 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
         &Moment(0, N_ROUNDS * 2_400),
         vec![
             text("perpend.observation.type", "agent"),
-            text(
-                "perpend.observation.input",
-                "Which supplier delivers glazed mugs fastest?",
-            ),
+            text("perpend.observation.input", "Which supplier delivers glazed mugs fastest?"),
             text(
                 "perpend.observation.output",
                 "Two of the forty suppliers deliver within a week. The cheaper one is in Faenza.",
@@ -136,19 +122,11 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
         let chain = draft.span(&root, "look at a supplier", &Moment(at, 2_300), chain);
         let asked =
             json!([{ "role": "user", "content": format!("What do we need to know of {name}?") }]);
-        let plan = model(
-            "gpt-4o",
-            &asked,
-            "Prices, glazes, days until delivery.",
-            (420, 60),
-        );
+        let plan = model("gpt-4o", &asked, "Prices, glazes, days until delivery.", (420, 60));
         draft.span(&chain, "plan", &Moment(at + 10, 600), plan);
         let search = vec![
             text("perpend.observation.type", "tool"),
-            text(
-                "perpend.observation.input",
-                json!({ "query": name }).to_string(),
-            ),
+            text("perpend.observation.input", json!({ "query": name }).to_string()),
             text(
                 "perpend.observation.output",
                 json!({ "pages": 5, "days": 5 + round * 7 % 23 }).to_string(),
@@ -164,10 +142,7 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
         for part in 0..6 {
             let embedding = vec![
                 text("perpend.observation.type", "embedding"),
-                text(
-                    "perpend.observation.input",
-                    format!("{name}, page {}", part + 1),
-                ),
+                text("perpend.observation.input", format!("{name}, page {}", part + 1)),
             ];
             let moment = Moment(at + 940 + part * 60, 40 + round % 5 * 4);
             draft.span(&chain, "embed page", &moment, embedding);
@@ -176,11 +151,7 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
             json!([{ "role": "user", "content": format!("Write down what matters of {name}.") }]);
         let noted = format!("{name} delivers in {} days.", 5 + round * 7 % 23);
         // One round thinks for long: it is the step that cost most.
-        let tokens = if round == 17 {
-            (9_000, 2_400)
-        } else {
-            (700, 90)
-        };
+        let tokens = if round == 17 { (9_000, 2_400) } else { (700, 90) };
         let notes = model("gpt-4o", &notes, &noted, tokens);
         draft.span(&chain, "take notes", &Moment(at + 1_400, 850), notes);
     }

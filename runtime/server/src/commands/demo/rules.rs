@@ -46,11 +46,7 @@ fn named(name: &str) -> Value {
 
 /// A measure of the observations with this name.
 fn on(name: &str, evaluator: Value) -> Measure {
-    Measure {
-        evaluator,
-        target: "observation",
-        filter: named(name),
-    }
+    Measure { evaluator, target: "observation", filter: named(name) }
 }
 
 /// The provider of the demo's judge: its answers are written here, and no network is used.
@@ -66,11 +62,7 @@ pub(super) async fn connect(client: &Client) -> anyhow::Result<()> {
     };
     let replies = [
         says(Some("As an AI"), "It sends the customer away.", 0.2),
-        says(
-            Some("sorry"),
-            "It apologises and says what happens next.",
-            1.0,
-        ),
+        says(Some("sorry"), "It apologises and says what happens next.", 1.0),
         says(None, "It answers plainly, without a greeting.", 0.7),
     ];
     let connection = json!({
@@ -197,12 +189,7 @@ impl Measure {
             let why = made.json()["message"].as_str().map(str::to_owned);
             return Ok(Made::LeftOut(why.unwrap_or_else(|| made.text())));
         }
-        anyhow::ensure!(
-            made.status.is_success(),
-            "{}: {}",
-            self.evaluator["name"],
-            made.text()
-        );
+        anyhow::ensure!(made.status.is_success(), "{}: {}", self.evaluator["name"], made.text());
         let rule = json!({
             "name": self.evaluator["name"],
             "enabled": true,
@@ -214,12 +201,7 @@ impl Measure {
         });
         let path = "/api/public/v2/evaluation-rules";
         let made = client.json(Method::POST, path, &rule).await?;
-        anyhow::ensure!(
-            made.status.is_success(),
-            "{}: {}",
-            rule["name"],
-            made.text()
-        );
+        anyhow::ensure!(made.status.is_success(), "{}: {}", rule["name"], made.text());
         Ok(Made::Yes)
     }
 }

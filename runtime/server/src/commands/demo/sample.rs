@@ -115,12 +115,7 @@ fn message(role: &str, content: &str) -> String {
 
 fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
     let trace_id = ids.uuid().as_bytes().to_vec();
-    let mut draft = Draft {
-        ids,
-        trace_id,
-        begun,
-        spans: Vec::new(),
-    };
+    let mut draft = Draft { ids, trace_id, begun, spans: Vec::new() };
     let root = draft.span(
         &[],
         "support ticket",
@@ -144,10 +139,7 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("gen_ai.request.model", "gpt-4o-mini"),
             text("gen_ai.input.messages", message("user", ticket.question)),
             text("perpend.observation.output", ticket.intent),
-            text(
-                "perpend.observation.metadata.expected_intent",
-                ticket.expected_intent,
-            ),
+            text("perpend.observation.metadata.expected_intent", ticket.expected_intent),
             int("gen_ai.usage.input_tokens", 180),
             int("gen_ai.usage.output_tokens", 3),
             text("perpend.environment", "demo"),
@@ -199,19 +191,8 @@ pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest>
 
 /// The OTLP request that sends these spans.
 pub(super) fn request(spans: Vec<Span>) -> ExportRequest {
-    let scope_spans = vec![ScopeSpans {
-        scope: Some(Scope {
-            name: "support-agent".to_owned(),
-        }),
-        spans,
-    }];
-    let resource = Resource {
-        attributes: vec![text("service.name", "support-agent")],
-    };
-    ExportRequest {
-        resource_spans: vec![ResourceSpans {
-            resource: Some(resource),
-            scope_spans,
-        }],
-    }
+    let scope_spans =
+        vec![ScopeSpans { scope: Some(Scope { name: "support-agent".to_owned() }), spans }];
+    let resource = Resource { attributes: vec![text("service.name", "support-agent")] };
+    ExportRequest { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }
 }

@@ -6,14 +6,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 
-const HEAD: [&str; 6] = [
-    "ticket",
-    "measure",
-    "score",
-    "made by",
-    "fingerprint",
-    "execution",
-];
+const HEAD: [&str; 6] = ["ticket", "measure", "score", "made by", "fingerprint", "execution"];
 
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
@@ -21,10 +14,7 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
 
 /// One row per score, by ticket and measure.
 pub(super) async fn render(client: &Client, scores: &[Value]) -> anyhow::Result<String> {
-    let evaluators = client
-        .get("/api/public/v2/evaluators?limit=100")
-        .await?
-        .json();
+    let evaluators = client.get("/api/public/v2/evaluators?limit=100").await?.json();
     let mut makers: HashMap<String, String> = HashMap::new();
     for evaluator in evaluators["data"].as_array().into_iter().flatten() {
         let maker = format!(
@@ -36,39 +26,24 @@ pub(super) async fn render(client: &Client, scores: &[Value]) -> anyhow::Result<
         );
         makers.insert(text(evaluator, "/id").to_owned(), maker);
     }
-    let traces = client
-        .get("/api/public/traces?fields=core,io&limit=100")
-        .await?
-        .json();
+    let traces = client.get("/api/public/traces?fields=core,io&limit=100").await?.json();
     let mut tickets: HashMap<String, String> = HashMap::new();
     for trace in traces["data"].as_array().into_iter().flatten() {
-        tickets.insert(
-            text(trace, "/id").to_owned(),
-            text(trace, "/input").to_owned(),
-        );
+        tickets.insert(text(trace, "/id").to_owned(), text(trace, "/input").to_owned());
     }
     let mut rows: Vec<[String; 6]> = scores
         .iter()
         .map(|score| {
             let subject = &score["subject"];
             let trace = subject.get("traceId").unwrap_or(&subject["id"]);
-            let ticket = tickets
-                .get(trace.as_str().unwrap_or(""))
-                .cloned()
-                .unwrap_or_default();
-            let maker = makers
-                .get(text(score, "/origin/evaluatorId"))
-                .cloned()
-                .unwrap_or_default();
+            let ticket = tickets.get(trace.as_str().unwrap_or("")).cloned().unwrap_or_default();
+            let maker = makers.get(text(score, "/origin/evaluatorId")).cloned().unwrap_or_default();
             [
                 ticket.chars().take(44).collect(),
                 text(score, "/name").to_owned(),
                 score["value"].to_string(),
                 maker,
-                text(score, "/origin/fingerprint")
-                    .chars()
-                    .take(12)
-                    .collect(),
+                text(score, "/origin/fingerprint").chars().take(12).collect(),
                 text(score, "/origin/executionId").to_owned(),
             ]
         })
@@ -85,10 +60,7 @@ fn aligned(rows: &[[String; 6]]) -> String {
         }
     }
     let line = |cells: Vec<&str>| -> String {
-        let padded = cells
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let mut lines = vec![line(HEAD.to_vec())];

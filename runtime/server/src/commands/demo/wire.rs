@@ -90,18 +90,11 @@ pub(super) enum AnyKind {
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
-        value: Some(AnyValue {
-            kind: Some(AnyKind::Text(value.into())),
-        }),
+        value: Some(AnyValue { kind: Some(AnyKind::Text(value.into())) }),
     }
 }
 
 /// A whole-number attribute.
 pub(super) fn int(key: &str, value: i64) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue {
-            kind: Some(AnyKind::Int(value)),
-        }),
-    }
+    KeyValue { key: key.to_owned(), value: Some(AnyValue { kind: Some(AnyKind::Int(value)) }) }
 }

@@ -43,20 +43,8 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
             TextOp::EndsWith,
             TextOp::MatchesAnyCase,
         ];
-        let values = [
-            "", "alpha", "ALPHA", "beta", "1", "true", "null", "%_", "ü", "x\"", "}",
-        ];
-        for key in [
-            "k",
-            "a \"key\".[0]",
-            "absent",
-            "k.b",
-            "k.a.b",
-            "k.0",
-            "k.a",
-            ".",
-            "k..b",
-        ] {
+        let values = ["", "alpha", "ALPHA", "beta", "1", "true", "null", "%_", "ü", "x\"", "}"];
+        for key in ["k", "a \"key\".[0]", "absent", "k.b", "k.a.b", "k.0", "k.a", ".", "k..b"] {
             let mut tests = vec![
                 (MemberTest::IsSet, Test::MemberIsSet(key.to_owned())),
                 (MemberTest::IsNotSet, Test::MemberIsNotSet(key.to_owned())),
@@ -75,11 +63,7 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
                     .collect();
                 expected.reverse();
                 let asked = query(|q| q.metadata = vec![(key.to_owned(), in_sql.clone())]);
-                assert_eq!(
-                    found(&store, &home, asked).await,
-                    expected,
-                    "{key} {in_sql:?}"
-                );
+                assert_eq!(found(&store, &home, asked).await, expected, "{key} {in_sql:?}");
             }
         }
     })
@@ -99,19 +83,11 @@ const TRACE: &str = "
 async fn scores_are_found_by_user_and_tags_of_their_trace() {
     on_each_database(|store| async move {
         let home = project("home");
-        store
-            .telemetry
-            .put_scores(&home, &six(), at(9))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
         let insert = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
                 for (number, name) in [(7_i64, "home"), (8, "foreign")] {
-                    perpend_db::query(TENANT)
-                        .bind(number)
-                        .bind(name)
-                        .execute(&mut tx)
-                        .await?;
+                    perpend_db::query(TENANT).bind(number).bind(name).execute(&mut tx).await?;
                 }
                 let traces = [
                     (7_i64, "t1", "ann", r#"{"tags":["x","y"]}"#),
@@ -160,22 +136,15 @@ async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
         trace_ids: vec!["t1".parse().unwrap(), "t2".parse().unwrap()],
         ..ScoreQuery::default()
     };
-    let after = perpend_domain::list::Cursor {
-        at: Timestamp::from_millis(1),
-        id: "s1".to_owned(),
-    };
+    let after = perpend_domain::list::Cursor { at: Timestamp::from_millis(1), id: "s1".to_owned() };
     let project: ProjectId = "p1".parse().unwrap();
-    for (query, index) in [
-        (of_trace, "scores_by_trace"),
-        (ScoreQuery::default(), "scores_newest"),
-    ] {
+    for (query, index) in [(of_trace, "scores_by_trace"), (ScoreQuery::default(), "scores_newest")]
+    {
         for after in [None, Some(&after)] {
             let statement = crate::scores::read::list(&store.pool, &query, &project, after);
             let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
-            let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
-                .fetch_all(reader)
-                .await
-                .unwrap();
+            let plan: Vec<(i64, i64, i64, String)> =
+                sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(reader).await.unwrap();
             assert!(plan[0].3.contains(index), "{plan:?}");
         }
     }

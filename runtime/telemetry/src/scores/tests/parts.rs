@@ -21,12 +21,7 @@ async fn part(
 
 fn tested(column: &'static str, test: Test) -> ScoreQuery {
     query(|q| {
-        q.filter = Filter {
-            conditions: vec![Condition {
-                column: find(SCORES, column),
-                test,
-            }],
-        };
+        q.filter = Filter { conditions: vec![Condition { column: find(SCORES, column), test }] };
     })
 }
 
@@ -43,10 +38,7 @@ async fn walked(store: &Store, query: &ScoreQuery, bounds: (u32, u64)) -> [Vec<S
         }
     }
     // From behind the last score, wherever that is.
-    let end = perpend_domain::list::Cursor {
-        at: at(-1_000),
-        id: String::new(),
-    };
+    let end = perpend_domain::list::Cursor { at: at(-1_000), id: String::new() };
     let mut on = Some(ScoresFrom::Before(end));
     while let Some(place) = on {
         let found = part(store, query, Some(&place), bounds).await;
@@ -69,11 +61,7 @@ async fn the_list_is_the_same_forth_and_back_over_equal_times() {
                 ..score(&format!("{n:02}"), ScoreValue::Numeric(n as f64))
             })
             .collect();
-        store
-            .telemetry
-            .put_scores(&home, &all, at(1))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &all, at(1)).await.unwrap();
         all.sort_by_key(|score| std::cmp::Reverse((score.timestamp, score.id.clone())));
         let expected = |fits: fn(&NewScore) -> bool| -> Vec<String> {
             let fitting = all.iter().filter(|score| fits(score));
@@ -89,10 +77,7 @@ async fn the_list_is_the_same_forth_and_back_over_equal_times() {
             (query(|q| q.names = text("a")), of_a),
             (query(|q| q.trace_ids = vec![trace("t1")]), whole),
             (query(|q| q.number = vec![(Order::Greater, 20.0)]), high),
-            (
-                query(|q| (q.from, q.to) = (Some(at(1)), Some(at(2)))),
-                within,
-            ),
+            (query(|q| (q.from, q.to) = (Some(at(1)), Some(at(2)))), within),
         ] {
             for bounds in [(7, ALL), (100, ALL), (7, 9), (3, 1)] {
                 let [forth, back] = walked(&store, &query, bounds).await;
@@ -115,11 +100,7 @@ async fn a_search_stops_after_so_many_scores_and_says_where_it_goes_on() {
             })
             .collect();
         all[5].comment = Some("here it is".to_owned());
-        store
-            .telemetry
-            .put_scores(&home, &all, at(1))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &all, at(1)).await.unwrap();
         let contains = Test::Text(TextOp::Contains, "here".to_owned());
         let query = tested("comment", contains);
         let first = part(&store, &query, None, (10, 20)).await;
@@ -142,11 +123,7 @@ async fn a_search_stops_after_so_many_scores_and_says_where_it_goes_on() {
 async fn each_column_of_a_filter_is_tested() {
     on_each_database(|store| async move {
         let home = project("home");
-        store
-            .telemetry
-            .put_scores(&home, &six(), at(9))
-            .await
-            .unwrap();
+        store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
         let text = |op, text: &str| Test::Text(op, text.to_owned());
         let any =
             |texts: &[&str]| Test::AnyOf(texts.iter().map(|text| (*text).to_owned()).collect());
@@ -201,10 +178,7 @@ async fn older_scores_stand_beside_what_took_their_place() {
             ..score(id, ScoreValue::Numeric(1.0))
         };
         let of_other = NewScore {
-            origin: Some(ScoreOrigin {
-                rule_id: RuleId::new("another").unwrap(),
-                ..origin("z")
-            }),
+            origin: Some(ScoreOrigin { rule_id: RuleId::new("another").unwrap(), ..origin("z") }),
             ..of("other", "tone", "z", 9)
         };
         let all = [
@@ -218,11 +192,7 @@ async fn older_scores_stand_beside_what_took_their_place() {
             score("given", ScoreValue::Numeric(1.0)),
         ];
         for project in [&home, &project("foreign")] {
-            store
-                .telemetry
-                .put_scores(project, &all, at(1))
-                .await
-                .unwrap();
+            store.telemetry.put_scores(project, &all, at(1)).await.unwrap();
         }
         let aside = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {

@@ -69,10 +69,7 @@ fn is_all_shown(raw: &str, shown: &str) -> bool {
     for sign in shown.chars().filter(is_sign) {
         *signs.entry(sign).or_default() += 1;
     }
-    let has_signs = raw
-        .chars()
-        .filter(is_sign)
-        .all(|sign| taken(&mut signs, sign));
+    let has_signs = raw.chars().filter(is_sign).all(|sign| taken(&mut signs, sign));
     let mut before = ' ';
     has_signs
         && raw.split_inclusive(is_apart).all(|piece| {
@@ -165,9 +162,8 @@ impl Writer {
                     false => ("to do", '☐'),
                 };
                 self.shown.push_str("x X ");
-                self.out.push_str(&format!(
-                    "<span role=\"img\" aria-label=\"{label}\">{sign}</span> "
-                ));
+                self.out
+                    .push_str(&format!("<span role=\"img\" aria-label=\"{label}\">{sign}</span> "));
             }
         }
     }
@@ -233,21 +229,16 @@ impl Writer {
             Tag::Emphasis => ("<em>", "</em>"),
             Tag::Strong => ("<strong>", "</strong>"),
             Tag::Strikethrough => ("<del>", "</del>"),
-            Tag::Link {
-                link_type,
-                dest_url,
-                title,
-                ..
-            } => {
+            Tag::Link { link_type, dest_url, title, .. } => {
                 let to = match link_type {
                     LinkType::Email => format!("mailto:{dest_url}"),
                     _ => dest_url.to_string(),
                 };
                 return self.start_target(to, title, "");
             }
-            Tag::Image {
-                dest_url, title, ..
-            } => return self.start_target(dest_url.to_string(), title, "image: "),
+            Tag::Image { dest_url, title, .. } => {
+                return self.start_target(dest_url.to_string(), title, "image: ");
+            }
             _ => ("", ""),
         };
         self.out.push_str(start);
@@ -280,18 +271,12 @@ impl Writer {
         let is_link = !self.in_link && host(&to).is_some();
         if is_link {
             self.in_link = true;
-            self.out
-                .push_str("<a rel=\"noreferrer noopener nofollow\" href=\"");
+            self.out.push_str("<a rel=\"noreferrer noopener nofollow\" href=\"");
             push_text(&mut self.out, &to);
             self.out.push_str("\">");
         }
         self.out.push_str(kind);
-        End::Target(Target {
-            title: title.to_owned(),
-            from: self.shown.len(),
-            to,
-            is_link,
-        })
+        End::Target(Target { title: title.to_owned(), from: self.shown.len(), to, is_link })
     }
 
     /// Appends the host of a link, unless its words say it.
@@ -327,9 +312,7 @@ const HEAD_END: &str = "</tr></thead><tbody>";
 /// The rest of an address behind its scheme.
 fn behind<'a>(address: &'a str, scheme: &str) -> Option<&'a str> {
     let start = address.get(..scheme.len())?;
-    start
-        .eq_ignore_ascii_case(scheme)
-        .then(|| &address[scheme.len()..])
+    start.eq_ignore_ascii_case(scheme).then(|| &address[scheme.len()..])
 }
 
 /// The server or the mailbox that an address leads to; none where no browser is sent.
@@ -417,24 +400,9 @@ mod tests {
             format!("<p><a rel=\"noreferrer noopener nofollow\" href=\"{to}\">{words}</a>")
         };
         for (raw, to, words, behind) in [
-            (
-                "[a](https://u@b.example/c)",
-                "https://u@b.example/c",
-                "a",
-                "(b.example)",
-            ),
-            (
-                "[b.example/d](http://b.example/c)",
-                "http://b.example/c",
-                "b.example/d",
-                "",
-            ),
-            (
-                "<https://b.example/c>",
-                "https://b.example/c",
-                "https://b.example/c",
-                "",
-            ),
+            ("[a](https://u@b.example/c)", "https://u@b.example/c", "a", "(b.example)"),
+            ("[b.example/d](http://b.example/c)", "http://b.example/c", "b.example/d", ""),
+            ("<https://b.example/c>", "https://b.example/c", "https://b.example/c", ""),
             ("<a@b.example>", "mailto:a@b.example", "a@b.example", ""),
             (
                 "[https://good.example/evil.example](https://evil.example)",
@@ -442,18 +410,8 @@ mod tests {
                 "https://good.example/evil.example",
                 "(evil.example)",
             ),
-            (
-                "[a](https://b.example \"t<\")",
-                "https://b.example",
-                "a",
-                "(b.example “t&lt;”)",
-            ),
-            (
-                "![a](https://b.example/i.png)",
-                "https://b.example/i.png",
-                "image: a",
-                "(b.example)",
-            ),
+            ("[a](https://b.example \"t<\")", "https://b.example", "a", "(b.example “t&lt;”)"),
+            ("![a](https://b.example/i.png)", "https://b.example/i.png", "image: a", "(b.example)"),
         ] {
             let html = html(raw);
             assert!(html.starts_with(&link(to, words)), "{html}");
@@ -490,12 +448,8 @@ mod tests {
 
     #[test]
     fn what_would_become_much_longer_is_left_alone() {
-        let wide = format!(
-            "{}\n{}\n{}",
-            "|a".repeat(1_000),
-            "|-".repeat(1_000),
-            "|x\n".repeat(10_000)
-        );
+        let wide =
+            format!("{}\n{}\n{}", "|a".repeat(1_000), "|-".repeat(1_000), "|x\n".repeat(10_000));
         assert!(Html::markdown(&wide).is_none());
         let deep = html(&format!("{}a", ">".repeat(MAX_OPENED)));
         assert_eq!(deep.matches("<blockquote>").count(), MAX_DEPTH);
@@ -564,11 +518,7 @@ mod tests {
             &nested,
             &quoted,
         ] {
-            assert!(
-                Html::markdown(raw).is_none(),
-                "{}",
-                &raw[..40.min(raw.len())]
-            );
+            assert!(Html::markdown(raw).is_none(), "{}", &raw[..40.min(raw.len())]);
         }
         assert!(html("> > - quoted").contains("<blockquote>"));
         assert!(html("1. one\n1. two").contains("<ol"));

@@ -79,10 +79,7 @@ pub(crate) async fn server(n_observations: u64) -> anyhow::Result<(Server, Fille
     std::fs::create_dir_all(&folder)?;
     let server = Server::start_in(Folder::Kept(folder), &[]).await?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let filled = Filled {
-        n_traces,
-        until_ns: now.as_nanos() as u64,
-    };
+    let filled = Filled { n_traces, until_ns: now.as_nanos() as u64 };
     fill(&server, filled).await?;
     let text = json!({ "edition": EDITION, "untilNs": filled.until_ns }).to_string();
     std::fs::write(note, text)?;
@@ -123,18 +120,14 @@ async fn fill(server: &Server, filled: Filled) -> anyhow::Result<()> {
     for (trace, n_steps) in large.into_iter().chain(huge) {
         for first in (0..n_steps).step_by(SPANS_PER_BATCH) {
             let steps = first..(first + SPANS_PER_BATCH as u64).min(n_steps);
-            let spans = steps
-                .map(|step| step_of_large(filled, trace, step))
-                .collect();
+            let spans = steps.map(|step| step_of_large(filled, trace, step)).collect();
             send(&mut connection, spans).await?;
         }
     }
     for first in (0..filled.n_traces).step_by(SCORES_PER_REQUEST as usize) {
         let traces = first..(first + SCORES_PER_REQUEST).min(filled.n_traces);
         let scores: Value = traces.flat_map(|trace| scores_of(filled, trace)).collect();
-        connection
-            .json("POST", "/api/public/scores", Some(&scores))
-            .await?;
+        connection.json("POST", "/api/public/scores", Some(&scores)).await?;
     }
     for at in 0..N_PROMPTS {
         for version in 0..5 {
@@ -142,9 +135,7 @@ async fn fill(server: &Server, filled: Filled) -> anyhow::Result<()> {
                 "name": format!("prompt-{at}"), "type": "text", "prompt": filler(2_000, at as usize, version),
                 "labels": ["production"], "tags": ["support"], "config": { "temperature": 0.2 },
             });
-            connection
-                .json("POST", "/api/public/v2/prompts", Some(&prompt))
-                .await?;
+            connection.json("POST", "/api/public/v2/prompts", Some(&prompt)).await?;
         }
     }
     // What a start leaves to be done later is done before anything is measured.
@@ -156,17 +147,9 @@ async fn send(connection: &mut crate::http::Connection, spans: Vec<Vec<u8>>) -> 
     let resource = delimited(1, &attribute(1, "service.name", "support-agent"));
     let scope = delimited(1, &delimited(1, b"bench-agent"));
     let spans: Vec<u8> = spans.iter().flat_map(|span| delimited(2, span)).collect();
-    let body = delimited(
-        1,
-        &[resource, delimited(2, &[scope, spans].concat())].concat(),
-    );
+    let body = delimited(1, &[resource, delimited(2, &[scope, spans].concat())].concat());
     let (status, answer) = connection
-        .send(
-            "POST",
-            "/api/public/otel/v1/traces",
-            "application/x-protobuf",
-            body.into(),
-        )
+        .send("POST", "/api/public/otel/v1/traces", "application/x-protobuf", body.into())
         .await?;
     let answer = String::from_utf8_lossy(&answer);
     anyhow::ensure!(status == 200 && answer.is_empty(), "{status} {answer}");
@@ -192,10 +175,7 @@ fn scores_of(filled: Filled, trace: u64) -> Vec<Value> {
     let n_more = if trace % 10 < 3 { 2 } else { 1 };
     for at in 0..n_more {
         let name = format!("metric-{}", (trace + 18 * at) % 37);
-        scores.push(score(
-            &name,
-            json!((mix(trace + at) % 1_000) as f64 / 1_000.0),
-        ));
+        scores.push(score(&name, json!((mix(trace + at) % 1_000) as f64 / 1_000.0)));
     }
     scores
 }
@@ -283,16 +263,8 @@ fn put(out: &mut Vec<Vec<u8>>, key: &str, value: &str) {
 fn content(out: &mut Vec<Vec<u8>>, kind: &str, seed: u64, sizes: (usize, usize)) {
     let text = |n, part| filler(n, seed as usize, part);
     put(out, "langfuse.observation.type", kind);
-    put(
-        out,
-        "langfuse.observation.input",
-        &format!("{{\"question\":\"{}\"}}", text(sizes.0, 1)),
-    );
-    put(
-        out,
-        "langfuse.observation.output",
-        &format!("{{\"answer\":\"{}\"}}", text(sizes.1, 2)),
-    );
+    put(out, "langfuse.observation.input", &format!("{{\"question\":\"{}\"}}", text(sizes.0, 1)));
+    put(out, "langfuse.observation.output", &format!("{{\"answer\":\"{}\"}}", text(sizes.1, 2)));
 }
 
 /// The user of a trace that has none of the rare values.
@@ -301,9 +273,8 @@ pub(crate) fn user_of(trace: u64) -> String {
 }
 
 fn root(trace: u64) -> (&'static str, Vec<Vec<u8>>) {
-    const NAMES: [&str; 8] = [
-        "chat", "search", "summary", "triage", "refund", "billing", "planner", "report",
-    ];
+    const NAMES: [&str; 8] =
+        ["chat", "search", "summary", "triage", "refund", "billing", "planner", "report"];
     let mut out = Vec::new();
     content(&mut out, "agent", trace, (480, 480));
     let common = |name: &str, n: u64| match is_rare(trace) {
@@ -322,11 +293,7 @@ fn root(trace: u64) -> (&'static str, Vec<Vec<u8>>) {
     };
     put(&mut out, "session.id", &session);
     put(&mut out, "langfuse.environment", environment(trace));
-    put(
-        &mut out,
-        "langfuse.release",
-        &format!("r{}", trace / 20_000),
-    );
+    put(&mut out, "langfuse.release", &format!("r{}", trace / 20_000));
     let tier = ["gold", "silver", "bronze"][trace as usize % 3];
     put(&mut out, "langfuse.trace.metadata.tier", tier);
     let customer = format!("customer-{}", trace % 1_000);
@@ -336,50 +303,28 @@ fn root(trace: u64) -> (&'static str, Vec<Vec<u8>>) {
     }
     let tags = [format!("tag-{}", trace % 6), common("topic", trace % 40)];
     // KeyValue { key = 1, value = 2 { array_value = 5 { values = 1 { string_value = 1 } } } }
-    let values: Vec<u8> = tags
-        .iter()
-        .flat_map(|tag| delimited(1, &delimited(1, tag.as_bytes())))
-        .collect();
+    let values: Vec<u8> =
+        tags.iter().flat_map(|tag| delimited(1, &delimited(1, tag.as_bytes()))).collect();
     let any = delimited(2, &delimited(5, &values));
-    out.push(delimited(
-        9,
-        &[delimited(1, b"langfuse.trace.tags"), any].concat(),
-    ));
+    out.push(delimited(9, &[delimited(1, b"langfuse.trace.tags"), any].concat()));
     ("support-turn", out)
 }
 
 fn generation(trace: u64, step: u64) -> (&'static str, Vec<Vec<u8>>) {
-    const MODELS: [&str; 4] = [
-        "gpt-4o-mini",
-        "gpt-4o",
-        "claude-sonnet-4-5",
-        "mistral-large",
-    ];
+    const MODELS: [&str; 4] = ["gpt-4o-mini", "gpt-4o", "claude-sonnet-4-5", "mistral-large"];
     let mut out = Vec::new();
     content(&mut out, "generation", trace + step, (560, 420));
     put(&mut out, "gen_ai.operation.name", "chat");
     let model = MODELS[(mix(trace + step) % 4) as usize];
     put(&mut out, "gen_ai.request.model", model);
     let tokens = |n: u64| n.to_string();
-    put(
-        &mut out,
-        "gen_ai.usage.input_tokens",
-        &tokens(100 + trace % 50),
-    );
-    put(
-        &mut out,
-        "gen_ai.usage.output_tokens",
-        &tokens(30 + trace % 20),
-    );
+    put(&mut out, "gen_ai.usage.input_tokens", &tokens(100 + trace % 50));
+    put(&mut out, "gen_ai.usage.output_tokens", &tokens(30 + trace % 20));
     if trace.is_multiple_of(4) {
         let prompt = format!("prompt-{}", trace % N_PROMPTS);
         put(&mut out, "langfuse.observation.prompt.name", &prompt);
     }
-    put(
-        &mut out,
-        "langfuse.observation.metadata.attempt",
-        &tokens(trace % 3),
-    );
+    put(&mut out, "langfuse.observation.metadata.attempt", &tokens(trace % 3));
     ("answer", out)
 }
 

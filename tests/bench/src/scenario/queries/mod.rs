@@ -28,11 +28,7 @@ const N_WALKED: usize = 200;
 /// When the server refuses something.
 pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> {
     let (server, filled) = data::server(n_observations).await?;
-    let mut asking = Asking {
-        connection: server.connect().await?,
-        filled,
-        figures: Vec::new(),
-    };
+    let mut asking = Asking { connection: server.connect().await?, filled, figures: Vec::new() };
     asking.traces().await?;
     asking.observations().await?;
     asking.metrics().await?;
@@ -41,24 +37,13 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
     let mut figures = asking.figures;
     figures.push(prompts(&server).await?);
     let resident = server.resident_bytes() as f64 / f64::from(1 << 20);
-    figures.push(figure(
-        "resident memory afterwards",
-        resident,
-        "MiB",
-        Bar::None,
-    ));
+    figures.push(figure("resident memory afterwards", resident, "MiB", Bar::None));
     server.stop().await?;
     Ok(figures)
 }
 
 fn figure(what: &str, value: f64, unit: &'static str, bar: Bar) -> Figure {
-    Figure {
-        scenario: "queries",
-        what: what.to_owned(),
-        value,
-        unit,
-        bar,
-    }
+    Figure { scenario: "queries", what: what.to_owned(), value, unit, bar }
 }
 
 /// Percent-encodes everything that is no letter or digit.
@@ -128,10 +113,8 @@ impl Asking {
         for at in 0..=n {
             let path = path(at);
             let begun = Instant::now();
-            let (status, body) = self
-                .connection
-                .send("GET", &path, "application/json", Default::default())
-                .await?;
+            let (status, body) =
+                self.connection.send("GET", &path, "application/json", Default::default()).await?;
             let elapsed = begun.elapsed();
             let shown = String::from_utf8_lossy(&body);
             // A search in contents is given up where it would take too long: that is an answer, too.
@@ -163,8 +146,7 @@ impl Asking {
         let median = quantile(&took, 0.5).as_secs_f64() * 1e3;
         eprintln!("queries: {what}: median {median:.1} ms, p95 {p95:.1} ms");
         let bar = bar.map_or(Bar::None, Bar::AtMost);
-        self.figures
-            .push(figure(&format!("{what}: p95"), p95, "ms", bar));
+        self.figures.push(figure(&format!("{what}: p95"), p95, "ms", bar));
         Ok(())
     }
 
@@ -173,10 +155,7 @@ impl Asking {
         const BAR: Option<f64> = Some(50.0);
         let filled = self.filled;
         let day = |at: u64| iso(filled.until_ns - at % DAYS * DAY_NS);
-        self.p95("traces of a user", BAR, |at| {
-            format!("{LIST}&userId=user-{}", at * 7)
-        })
-        .await?;
+        self.p95("traces of a user", BAR, |at| format!("{LIST}&userId=user-{}", at * 7)).await?;
         self.p95("traces of a name, in an environment", BAR, |at| {
             let name = ["chat", "search", "summary"][at as usize % 3];
             format!("{LIST}&name={name}&environment=staging")
@@ -187,27 +166,16 @@ impl Asking {
             format!("{LIST}&environment=production&toTimestamp={before}")
         })
         .await?;
-        self.p95("traces of a session", BAR, |at| {
-            format!("{LIST}&sessionId=session-{}", at * 31)
-        })
-        .await?;
-        self.p95("traces with a common tag", BAR, |at| {
-            format!("{LIST}&tags=tag-{}", at % 6)
-        })
-        .await?;
+        self.p95("traces of a session", BAR, |at| format!("{LIST}&sessionId=session-{}", at * 31))
+            .await?;
+        self.p95("traces with a common tag", BAR, |at| format!("{LIST}&tags=tag-{}", at % 6))
+            .await?;
         self.p95("traces with a common metadata member", BAR, |at| {
             let tier = ["gold", "silver", "bronze"][at as usize % 3];
             format!("{LIST}&{}", member("tier", tier))
         })
         .await?;
-        for parameter in [
-            "name",
-            "userId",
-            "sessionId",
-            "tags",
-            "environment",
-            "release",
-        ] {
+        for parameter in ["name", "userId", "sessionId", "tags", "environment", "release"] {
             for value in ["needle", "nobody"] {
                 let what = format!("traces of {parameter} {value}");
                 let path = format!("{LIST}&{parameter}={value}");
@@ -219,25 +187,20 @@ impl Asking {
             let what = format!("traces of metadata needle {value}");
             self.p95(&what, BAR, |_| path.clone()).await?;
         }
-        self.p95("traces without a filter", BAR, |_| LIST.to_owned())
-            .await?;
+        self.p95("traces without a filter", BAR, |_| LIST.to_owned()).await?;
         let large = trace_id(LARGE_TRACE);
         self.p95("a trace of 5,000 observations", Some(150.0), |_| {
             format!("/api/public/traces/{large}")
         })
         .await?;
-        self.p95("sessions, first page", None, |_| {
-            "/api/public/sessions?limit=50".to_owned()
-        })
-        .await
+        self.p95("sessions, first page", None, |_| "/api/public/sessions?limit=50".to_owned()).await
     }
 
     async fn observations(&mut self) -> anyhow::Result<()> {
         const LIST: &str = "/api/public/v2/observations?limit=50&fields=core,basic,io,model,usage";
         let last_day = encoded(&iso(self.filled.until_ns - DAY_NS));
         let last_day = format!("fromStartTime={last_day}");
-        self.p95("observations, newest", None, |_| LIST.to_owned())
-            .await?;
+        self.p95("observations, newest", None, |_| LIST.to_owned()).await?;
         for (what, query) in [
             ("name", "name=needle".to_owned()),
             ("user", "userId=needle".to_owned()),
@@ -247,21 +210,12 @@ impl Asking {
             ("level nobody has", "level=WARNING".to_owned()),
             ("model nobody has", options("model", "nobody")),
             ("metadata", member("needle", "yes")),
-            (
-                "metadata, last day",
-                format!("{}&{last_day}", member("needle", "yes")),
-            ),
+            ("metadata, last day", format!("{}&{last_day}", member("needle", "yes"))),
             ("metadata nobody has", member("nothing", "yes")),
-            (
-                "metadata nobody has, last day",
-                format!("{}&{last_day}", member("nothing", "yes")),
-            ),
+            ("metadata nobody has, last day", format!("{}&{last_day}", member("nothing", "yes"))),
         ] {
             let path = format!("{LIST}&{query}");
-            self.p95(&format!("observations of a rare {what}"), None, |_| {
-                path.clone()
-            })
-            .await?;
+            self.p95(&format!("observations of a rare {what}"), None, |_| path.clone()).await?;
         }
         self.p95("observations by page, of a type", None, |_| {
             "/api/public/observations?limit=50&type=GENERATION".to_owned()
@@ -270,80 +224,41 @@ impl Asking {
     }
 
     async fn metrics(&mut self) -> anyhow::Result<()> {
-        const SUMS: &[(&str, &str)] = &[
-            ("count", "count"),
-            ("sum", "totalTokens"),
-            ("sum", "totalCost"),
-        ];
+        const SUMS: &[(&str, &str)] =
+            &[("count", "count"), ("sum", "totalTokens"), ("sum", "totalCost")];
         const MODEL: &str = "providedModelName";
         let filled = self.filled;
         for (what, days, dimension, metrics, bar) in [
             ("by day and model", DAYS, MODEL, SUMS, Some(300.0)),
             ("by day and model, last day", 1, MODEL, SUMS, Some(30.0)),
             ("by day and name", DAYS, "name", SUMS, None),
-            (
-                "p95 of latency by model",
-                DAYS,
-                MODEL,
-                &[("p95", "latency")],
-                None,
-            ),
-            (
-                "p95 of latency by model, last day",
-                1,
-                MODEL,
-                &[("p95", "latency")],
-                None,
-            ),
-            (
-                "histogram of latency",
-                DAYS,
-                MODEL,
-                &[("histogram", "latency")],
-                None,
-            ),
-            (
-                "users by model",
-                DAYS,
-                MODEL,
-                &[("uniq", "uniqueUserIds")],
-                None,
-            ),
+            ("p95 of latency by model", DAYS, MODEL, &[("p95", "latency")], None),
+            ("p95 of latency by model, last day", 1, MODEL, &[("p95", "latency")], None),
+            ("histogram of latency", DAYS, MODEL, &[("histogram", "latency")], None),
+            ("users by model", DAYS, MODEL, &[("uniq", "uniqueUserIds")], None),
             ("traces by model", DAYS, MODEL, &[("uniq", "traceId")], None),
             ("by tags, last day", 1, "tags", SUMS, None),
-            (
-                "cost by type, last day",
-                1,
-                "costType",
-                &[("sum", "costByType")],
-                None,
-            ),
+            ("cost by type, last day", 1, "costType", &[("sum", "costByType")], None),
         ] {
             let until = filled.until_ns;
             let path = |at| question(until, (at, days), dimension, metrics);
             self.p95(&format!("metrics {what}"), bar, path).await?;
         }
-        self.p95("daily metrics, all days", None, |_| {
-            "/api/public/metrics/daily".to_owned()
-        })
-        .await
+        self.p95("daily metrics, all days", None, |_| "/api/public/metrics/daily".to_owned()).await
     }
 
     async fn scores(&mut self) -> anyhow::Result<()> {
         const BAR: Option<f64> = Some(50.0);
         for (list, needle) in [("v2", "nobody"), ("v3", "nobody")] {
             let path = format!("/api/public/{list}/scores?limit=50");
-            self.p95(&format!("scores {list}"), BAR, |_| path.clone())
-                .await?;
+            self.p95(&format!("scores {list}"), BAR, |_| path.clone()).await?;
             for (what, query) in [
                 ("a name", "name=quality"),
                 ("a rare name", "name=needle"),
                 ("a name and an environment", "name=tone&environment=staging"),
             ] {
-                self.p95(&format!("scores {list} of {what}"), BAR, |_| {
-                    format!("{path}&{query}")
-                })
-                .await?;
+                self.p95(&format!("scores {list} of {what}"), BAR, |_| format!("{path}&{query}"))
+                    .await?;
             }
             self.p95(&format!("scores {list} of a name nobody has"), BAR, |_| {
                 format!("{path}&name={needle}")
@@ -369,23 +284,16 @@ impl Asking {
         self.compare("observations by cursor", first, deep).await?;
         for (what, list) in [
             ("traces by page", "/api/public/traces?limit=50&fields=core"),
-            (
-                "traces of a name by page",
-                "/api/public/traces?limit=50&fields=core&name=chat",
-            ),
+            ("traces of a name by page", "/api/public/traces?limit=50&fields=core&name=chat"),
             ("scores by page", "/api/public/v2/scores?limit=50"),
-            (
-                "scores of a name by page",
-                "/api/public/v2/scores?limit=50&name=quality",
-            ),
+            ("scores of a name by page", "/api/public/v2/scores?limit=50&name=quality"),
             ("observations by page", "/api/public/observations?limit=50"),
         ] {
             let page = self.connection.json("GET", list, None).await?;
             let last = page["meta"]["totalPages"].as_u64().unwrap_or(1);
             for (name, at) in [("middle", last / 2), ("last", last.max(1))] {
                 let deep = format!("{list}&page={at}");
-                self.compare(&format!("{what}, {name}"), list.to_owned(), deep)
-                    .await?;
+                self.compare(&format!("{what}, {name}"), list.to_owned(), deep).await?;
             }
         }
         Ok(())
@@ -420,9 +328,8 @@ async fn prompts(server: &Server) -> anyhow::Result<Figure> {
                 tokio::time::sleep_until(due.into()).await;
                 let from = if is_late { due } else { Instant::now() };
                 let path = format!("/api/public/v2/prompts/prompt-{}", at % N_PROMPTS);
-                let (status, _) = connection
-                    .send("GET", &path, "application/json", Default::default())
-                    .await?;
+                let (status, _) =
+                    connection.send("GET", &path, "application/json", Default::default()).await?;
                 anyhow::ensure!(status == 200, "{path}: {status}");
                 took.push(from.elapsed());
             }
@@ -435,11 +342,7 @@ async fn prompts(server: &Server) -> anyhow::Result<Figure> {
     }
     took.sort_unstable();
     let millis = |share| quantile(&took, share).as_secs_f64() * 1e3;
-    eprintln!(
-        "queries: prompts: median {:.2} ms, p99 {:.2} ms",
-        millis(0.5),
-        millis(0.99)
-    );
+    eprintln!("queries: prompts: median {:.2} ms, p99 {:.2} ms", millis(0.5), millis(0.99));
     let what = "a prompt at 1,000 requests a second: p99";
     Ok(figure(what, millis(0.99), "ms", Bar::AtMost(5.0)))
 }
