@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::DecodeError;
 use crate::decode_protobuf::double;
-use crate::json::{Elements, Raw, Reader, base64_of, check_body, from_base64};
+use crate::json::{Body, Elements, Raw, Reader, base64_of, from_base64};
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::logs::LogMapper;
 use crate::mapping::{Resource, SpanMapper};
@@ -21,8 +21,11 @@ pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<(), De
     let Some(body) = top_level(bytes)? else {
         return Ok(());
     };
-    let [spans, logs, metrics, wrong_case] =
-        members(Some(body), ["resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans"]);
+    mapper.ledger.index(body.index_memory())?;
+    let [spans, logs, metrics, wrong_case] = members(
+        Some(body.root()),
+        ["resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans"],
+    );
     if (logs.is_some() || metrics.is_some()) && spans.is_none() {
         return Err(DecodeError::Shape(NO_TRACES));
     }
@@ -38,7 +41,11 @@ pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<(), De
 }
 
 pub(crate) fn logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<(), DecodeError> {
-    let [resources] = members(top_level(bytes)?, ["resourceLogs"]);
+    let Some(body) = top_level(bytes)? else {
+        return Ok(());
+    };
+    mapper.ledger.index(body.index_memory())?;
+    let [resources] = members(Some(body.root()), ["resourceLogs"]);
     let resources =
         list(resources).map_err(|NotAnArray| DecodeError::Shape("resourceLogs is not an array"))?;
     for resource in resources {
@@ -52,12 +59,12 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), DecodeError> {
 }
 
 /// The body; none when it is empty, which is an empty request.
-fn top_level(bytes: &[u8]) -> Result<Option<Raw<'_>>, DecodeError> {
+fn top_level(bytes: &[u8]) -> Result<Option<Body<'_>>, DecodeError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let body = check_body(bytes)?;
-    match body.is_object() {
+    let body = Body::check(bytes)?;
+    match body.root().is_object() {
         true => Ok(Some(body)),
         false => Err(DecodeError::Shape("the top level is not an object")),
     }

@@ -6,6 +6,9 @@
 //! A request body is never a tree: [`Raw`] finds its parts in the bytes. Trees are made of JSON that an
 //! attribute holds as text, of at most [`MAX_NODES`] values.
 
+mod extents;
+mod node;
+
 use std::borrow::Cow;
 
 use base64::Engine as _;
@@ -18,97 +21,68 @@ use serde_json::{Map, Value as Json};
 
 use crate::DecodeError;
 use crate::limits::{MAX_DEPTH, MAX_NODES};
+use extents::Extents;
+pub(crate) use node::Node;
 
-/// A JSON value that borrows from the text. Object members are in order, repeats included.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Node<'a> {
-    Null,
-    Bool(bool),
-    /// The number as written.
-    Number(&'a str),
-    Text(Cow<'a, str>),
-    Array(Vec<Node<'a>>),
-    Object(Vec<(Cow<'a, str>, Node<'a>)>),
+/// A checked request body.
+#[derive(Debug)]
+pub(crate) struct Body<'a> {
+    /// Its value.
+    bytes: &'a [u8],
+    /// Where the value begins.
+    start: usize,
+    extents: Extents,
 }
 
-impl<'a> Node<'a> {
-    /// The last member of that name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
-        match self {
-            Self::Object(members) => {
-                members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
-            }
-            _ => None,
+impl<'a> Body<'a> {
+    /// Lenient about control characters, deep enough for any legal attribute value.
+    pub(crate) fn check(bytes: &'a [u8]) -> Result<Self> {
+        // Each level of an attribute value takes four levels of OTLP/JSON.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut reader = Reader::of_body(bytes, 5 * MAX_DEPTH + 16);
+        let mut extents = Extents::new();
+        reader.skip_blanks();
+        let start = reader.at;
+        reader.check_value(0, &mut extents)?;
+        let bytes = &bytes[start..reader.at];
+        reader.skip_blanks();
+        match reader.peek() {
+            None => Ok(Self { bytes, start, extents }),
+            Some(_) => reader.error("more text after the value"),
         }
     }
 
-    pub(crate) fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            _ => None,
-        }
+    pub(crate) const fn root(&self) -> Raw<'_> {
+        Raw { bytes: self.bytes, offset: self.start, extents: &self.extents }
     }
 
-    pub(crate) fn to_json(&self) -> Json {
-        match self {
-            Self::Null => Json::Null,
-            Self::Bool(value) => Json::Bool(*value),
-            Self::Number(text) => number(text),
-            Self::Text(text) => Json::String(text.as_ref().to_owned()),
-            Self::Array(items) => Json::Array(items.iter().map(Self::to_json).collect()),
-            Self::Object(members) => Json::Object(
-                members
-                    .iter()
-                    .map(|(key, value)| (key.as_ref().to_owned(), value.to_json()))
-                    .collect(),
-            ),
-        }
+    /// Memory of the index of its large values.
+    pub(crate) const fn index_memory(&self) -> usize {
+        self.extents.memory()
     }
 }
 
-/// A number as exact as the value type allows.
-fn number(text: &str) -> Json {
-    if let Ok(value) = text.parse::<i64>() {
-        return value.into();
-    }
-    if let Ok(value) = text.parse::<u64>() {
-        return value.into();
-    }
-    text.parse::<f64>().map_or(Json::Null, Json::from)
-}
-
-/// Checks a request body: lenient about control characters, deep enough for any legal attribute value.
-pub(crate) fn check_body(bytes: &[u8]) -> Result<Raw<'_>> {
-    // Each level of an attribute value takes four levels of OTLP/JSON.
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut reader = Reader::of_body(bytes, 5 * MAX_DEPTH + 16);
-    reader.skip_blanks();
-    let start = reader.at;
-    reader.check_value(0)?;
-    let end = reader.at;
-    reader.skip_blanks();
-    match reader.at == bytes.len() {
-        true => Ok(Raw(&bytes[start..end])),
-        false => reader.error("more text after the value"),
-    }
-}
-
-/// A value of a checked body: where it is, not what it holds.
+/// A value of a checked body: where it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Raw<'a>(&'a [u8]);
+pub(crate) struct Raw<'a> {
+    bytes: &'a [u8],
+    /// Where in the body it begins.
+    offset: usize,
+    extents: &'a Extents,
+}
 
 impl<'a> Raw<'a> {
     /// Bytes that it was sent in.
     pub(crate) const fn len(self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     pub(crate) fn is_null(self) -> bool {
-        self.0 == b"null"
+        self.bytes == b"null"
     }
 
     pub(crate) fn is_object(self) -> bool {
-        self.0.first() == Some(&b'{')
+        self.bytes.first() == Some(&b'{')
     }
 
     /// The last members of these names; none when this is not an object.
@@ -132,7 +106,7 @@ impl<'a> Raw<'a> {
     }
 
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
-        match self.0.first() {
+        match self.bytes.first() {
             Some(b'"') => self.reader().string().ok(),
             _ => None,
         }
@@ -140,14 +114,14 @@ impl<'a> Raw<'a> {
 
     /// The number as written.
     pub(crate) fn number(self) -> Option<&'a str> {
-        match self.0.first() {
-            Some(b'-' | b'0'..=b'9') => str::from_utf8(self.0).ok(),
+        match self.bytes.first() {
+            Some(b'-' | b'0'..=b'9') => str::from_utf8(self.bytes).ok(),
             _ => None,
         }
     }
 
     pub(crate) fn truth(self) -> Option<bool> {
-        match self.0 {
+        match self.bytes {
             b"true" => Some(true),
             b"false" => Some(false),
             _ => None,
@@ -156,7 +130,7 @@ impl<'a> Raw<'a> {
 
     /// Walks over what stands inside.
     pub(crate) const fn reader(self) -> Reader<'a> {
-        Reader::of_body(self.0, 0)
+        Reader { offset: self.offset, extents: self.extents, ..Reader::of_body(self.bytes, 0) }
     }
 }
 
@@ -295,14 +269,29 @@ pub(crate) struct Reader<'a> {
     n_left: usize,
     /// Control characters inside strings are an error, as JSON has it.
     is_strict: bool,
+    /// Where in the body the bytes begin, and where large values of the body end.
+    offset: usize,
+    extents: &'a Extents,
 }
+
+/// Of a text without an index.
+static NO_EXTENTS: Extents = Extents::new();
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
 impl<'a> Reader<'a> {
     /// Of a request body: lenient about control characters and invalid UTF-8.
     const fn of_body(bytes: &'a [u8], max_depth: usize) -> Self {
-        Self { bytes, text: None, at: 0, max_depth, n_left: 0, is_strict: false }
+        Self {
+            bytes,
+            text: None,
+            at: 0,
+            max_depth,
+            n_left: 0,
+            is_strict: false,
+            offset: 0,
+            extents: &NO_EXTENTS,
+        }
     }
 
     /// Of JSON held as text, by the book.
@@ -314,6 +303,8 @@ impl<'a> Reader<'a> {
             max_depth: MAX_DEPTH,
             n_left: MAX_NODES,
             is_strict: true,
+            offset: 0,
+            extents: &NO_EXTENTS,
         }
     }
 
@@ -514,6 +505,8 @@ impl<'a> Reader<'a> {
 
     /// One escape: the character it stands for, none for U+0000, and whether it was repaired.
     fn escape(&mut self) -> Result<(Option<char>, bool)> {
+        #[cfg(test)]
+        extents::N_ESCAPES.set(extents::N_ESCAPES.get() + 1);
         self.at += 1;
         let Some(byte) = self.peek() else {
             return self.error("a string does not end");
@@ -567,19 +560,40 @@ impl<'a> Reader<'a> {
     }
 
     /// Moves over a value and checks it.
-    fn check_value(&mut self, depth: usize) -> Result<()> {
+    fn check_value(&mut self, depth: usize, extents: &mut Extents) -> Result<()> {
+        let entry = extents.begin(depth, self.at);
         match self.peek() {
             Some(b'{' | b'[') if depth >= self.max_depth => self.skip_nested(),
             Some(open @ (b'{' | b'[')) => self.members(|reader| {
                 if open == b'{' {
+                    let entry = extents.begin(depth, reader.at);
                     reader.skip_string()?;
+                    extents.end(entry, reader.at);
                     reader.colon()?;
                 }
-                reader.check_value(depth + 1)
+                reader.check_value(depth + 1, extents)
             }),
             Some(b'"') => self.skip_string(),
             Some(b'-' | b'0'..=b'9') => self.number().map(|_| ()),
             _ => self.word().map(|_| ()),
+        }?;
+        extents.end(entry, self.at);
+        Ok(())
+    }
+
+    /// Moves over a large value of the body, if one is next.
+    fn jump(&mut self) -> bool {
+        let end = self.extents.end_of(self.offset + self.at);
+        self.at = end.map_or(self.at, |end| end - self.offset);
+        end.is_some()
+    }
+
+    /// The value from `start` to here.
+    fn raw_since(&self, start: usize) -> Raw<'a> {
+        Raw {
+            bytes: &self.bytes[start..self.at],
+            offset: self.offset + start,
+            extents: self.extents,
         }
     }
 
@@ -610,8 +624,10 @@ impl<'a> Reader<'a> {
     /// The name of a member. One that is longer than any that is looked for is not decoded, and is no name.
     fn key(&mut self) -> Result<Cow<'a, str>> {
         let start = self.at;
-        self.skip_string()?;
-        let name = Raw(&self.bytes[start..self.at]);
+        if !self.jump() {
+            self.skip_string()?;
+        }
+        let name = self.raw_since(start);
         match name.len() <= MAX_KEY_BYTES {
             true => Ok(name.text().unwrap_or_default()),
             false => Ok(Cow::Borrowed("")),
@@ -631,6 +647,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn raw(&mut self) -> Result<Raw<'a>> {
         let start = self.at;
         match self.peek() {
+            Some(b'{' | b'[' | b'"') if self.jump() => {}
             Some(b'{' | b'[') => self.skip_nested()?,
             Some(b'"') => self.skip_string()?,
             _ => {
@@ -642,7 +659,7 @@ impl<'a> Reader<'a> {
         }
         match start == self.at {
             true => self.error("a value is missing"),
-            false => Ok(Raw(&self.bytes[start..self.at])),
+            false => Ok(self.raw_since(start)),
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Ledger<'m> {
     pub(crate) sink: &'m mut dyn Sink,
     pub(crate) limits: &'m Limits,
     n_groups: usize,
+    /// Of the index of the body.
+    of_index: usize,
     /// Of the resource and of the scope that are held while their members are read.
     of_resource: usize,
     of_scope: usize,
@@ -31,7 +33,13 @@ pub(crate) struct Ledger<'m> {
 
 impl<'m> Ledger<'m> {
     pub(crate) fn new(limits: &'m Limits, sink: &'m mut dyn Sink) -> Self {
-        Self { sink, limits, n_groups: 0, of_resource: 0, of_scope: 0 }
+        Self { sink, limits, n_groups: 0, of_index: 0, of_resource: 0, of_scope: 0 }
+    }
+
+    /// The body is read with an index of so many bytes.
+    pub(crate) fn index(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
+        self.of_index = n_bytes;
+        Ok(self.make_room(0)?)
     }
 
     pub(crate) fn begin_resource(&mut self) -> Result<(), DecodeError> {
@@ -82,7 +90,7 @@ impl<'m> Ledger<'m> {
     }
 
     fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
-        self.sink.make_room(self.of_resource + self.of_scope + n_bytes)
+        self.sink.make_room(self.of_index + self.of_resource + self.of_scope + n_bytes)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What JSON becomes, and what is kept of what is no JSON.
 
+use super::extents::N_ESCAPES;
 use super::*;
 
 #[test]
@@ -46,8 +47,8 @@ fn deep_nesting_is_cut_and_never_overflows_the_stack() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let kept = compact(&deep).unwrap();
     assert_eq!(kept, format!("{}null{}", "[".repeat(64), "]".repeat(64)));
-    assert!(check_body(deep.as_bytes()).is_ok());
-    assert!(check_body("[".repeat(100_000).as_bytes()).is_err());
+    assert!(Body::check(deep.as_bytes()).is_ok());
+    assert!(Body::check("[".repeat(100_000).as_bytes()).is_err());
 }
 
 #[test]
@@ -65,8 +66,8 @@ fn a_tree_has_a_limited_number_of_values_and_the_text_is_kept() {
 #[test]
 fn parts_of_a_body_are_found_where_they_are() {
     let body = br#" {"a" : 1, "b":[ {"x":"]"} ,2,"t", [] ],"a":null, "c\u0064":true} "#;
-    let body = check_body(body).unwrap();
-    let [a, b, cd, none] = body.object(["a", "b", "cd", "none"]).unwrap();
+    let body = Body::check(body).unwrap();
+    let [a, b, cd, none] = body.root().object(["a", "b", "cd", "none"]).unwrap();
     assert!(a.unwrap().is_null() && none.is_none());
     assert_eq!(cd.unwrap().truth(), Some(true));
     let elements: Vec<Raw<'_>> = b.unwrap().elements().unwrap().collect();
@@ -76,6 +77,49 @@ fn parts_of_a_body_are_found_where_they_are() {
     assert_eq!(elements[1].number(), Some("2"));
     assert_eq!(elements[3].elements().unwrap().count(), 0);
     assert!(elements[2].object([]).is_none());
+}
+
+/// A text of so many escapes in as many objects as contain the attribute of an event, and behind a name of as many.
+fn deep_escapes(n: usize) -> (String, usize) {
+    const DEPTH: usize = 12;
+    let escapes = "\\n".repeat(n);
+    let inside = format!(r#"{{"{escapes}":1,"a":"{escapes}"}}"#);
+    let open = r#"{"a":"#.repeat(DEPTH - 1);
+    (format!(" {open}{inside}{} ", "}".repeat(DEPTH - 1)), DEPTH)
+}
+
+#[test]
+fn a_long_text_is_read_once_to_check_it_and_once_to_decode_it_however_deep_it_is() {
+    let n = 5_000;
+    let (json, depth) = deep_escapes(n);
+    N_ESCAPES.set(0);
+    let body = Body::check(json.as_bytes()).unwrap();
+    assert_eq!(N_ESCAPES.get(), 2 * n);
+    let mut value = body.root();
+    for _ in 0..depth {
+        let [a] = value.object(["a"]).unwrap();
+        value = a.unwrap();
+    }
+    assert_eq!(N_ESCAPES.get(), 2 * n);
+    assert_eq!(value.text().unwrap(), "\n".repeat(n));
+    assert_eq!(N_ESCAPES.get(), 3 * n);
+}
+
+#[test]
+fn long_values_are_found_among_short_ones() {
+    let long = "x".repeat(5_000);
+    let json = format!(r#"[1,"{long}",{{"k":"{long}","b":[2,"{long}"],"c":3}},"t"]"#);
+    let body = Body::check(json.as_bytes()).unwrap();
+    let elements: Vec<Raw<'_>> = body.root().elements().unwrap().collect();
+    assert_eq!(elements.len(), 4);
+    assert_eq!(elements[1].text().unwrap(), long);
+    let [k, b, c] = elements[2].object(["k", "b", "c"]).unwrap();
+    assert_eq!(k.unwrap().text().unwrap(), long);
+    assert_eq!(c.unwrap().number(), Some("3"));
+    let inner: Vec<Raw<'_>> = b.unwrap().elements().unwrap().collect();
+    assert_eq!(inner[0].number(), Some("2"));
+    assert_eq!(inner[1].text().unwrap(), long);
+    assert_eq!(elements[3].text().unwrap(), "t");
 }
 
 #[test]
