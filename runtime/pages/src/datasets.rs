@@ -10,10 +10,10 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{DatasetPage, Html, Section, Text, count, encode, when};
 use serde::Deserialize;
 
-use crate::answer::page;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
 use crate::setup;
 use crate::state::App;
-use crate::viewer::Viewer;
 
 /// Runs named on the page of a dataset.
 const RUNS: u32 = 20;

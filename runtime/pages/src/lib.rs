@@ -9,71 +9,20 @@
 //!   reader saw values last.
 //! - **A form calls the function behind the operation of the API**, once, and leads back to a page (`forms`).
 
-mod acted;
-mod answer;
-mod api;
-mod asked;
-mod attempt;
-mod bars;
-mod charts;
-mod compare;
-mod conditions;
-mod cursor;
 mod datasets;
-mod explain;
-mod facets;
-mod files;
-mod find;
-mod follow;
-mod forms;
-mod fragment;
-mod frame;
-mod group_lines;
 mod groups;
-mod head;
-mod lately;
-mod lines;
-mod list;
-mod list_news;
-mod login;
-mod look;
-mod marks;
-mod media;
-mod news;
 mod overview;
-mod overview_range;
-mod peek;
-mod preferences;
-mod prints;
-mod query;
-mod questions;
-mod raw;
 mod read;
 mod reference;
-mod requeue;
+mod request;
 mod rules;
-mod score_filter;
-mod score_trends;
-mod score_views;
-mod scored;
 mod scores;
 mod search;
-mod sent;
-mod session;
 mod settings;
 mod setup;
-mod short;
 mod state;
-mod step_scores;
-mod suggest;
-mod terms;
 mod trace;
-mod trends;
-mod user;
-mod values;
-mod viewer;
-mod views;
-mod within;
+mod traces;
 
 use axum::Router;
 use axum::extract::{OriginalUri, State};
@@ -92,13 +41,13 @@ use perpend_http_kit::reading;
 use perpend_http_kit::routes::{Described, Page, Routes};
 use perpend_views::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
 
-use crate::frame::Frame;
-use crate::query::Query;
-use crate::score_filter::OF_SCORES;
-use crate::viewer::{Viewer, project_in, viewer};
+use crate::request::frame::Frame;
+use crate::request::query::Query;
+use crate::request::viewer::{Viewer, project_in, viewer};
+use crate::scores::filter::OF_SCORES;
 
-pub use frame::{as_page, not_found, without_slash};
-pub use sent::wants_page;
+pub use request::frame::{as_page, not_found, without_slash};
+pub use request::origin::wants_page;
 pub use state::{App, NewApp};
 
 /// The address to print at start: opening it logs in.
@@ -116,8 +65,8 @@ fn suggestions(routes: &mut Routes<App>) {
         ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
     ];
     for (path, needs, list) in lists {
-        let show = move |app: State<App>, viewer: Viewer, asked: Query<suggest::Asked>| {
-            suggest::show(app, viewer, asked, list)
+        let show = move |app: State<App>, viewer: Viewer, asked: Query<traces::suggest::Asked>| {
+            traces::suggest::show(app, viewer, asked, list)
         };
         routes.page(BySession, Page::get(path, needs), show);
     }
@@ -125,16 +74,17 @@ fn suggestions(routes: &mut Routes<App>) {
 
 /// What came since a list of sessions, users or scores was shown.
 fn news(routes: &mut Routes<App>) {
-    let groups = list_news::Of::Groups;
+    let groups = traces::list_news::Of::Groups;
     let lists = [
         ("/project/{project}/_/sessions/news", TraceRead, groups(GroupedBy::Session)),
         ("/project/{project}/_/users/news", TraceRead, groups(GroupedBy::User)),
-        ("/project/{project}/_/scores/news", ScoreRead, list_news::Of::Scores),
+        ("/project/{project}/_/scores/news", ScoreRead, traces::list_news::Of::Scores),
     ];
     for (path, needs, of) in lists {
-        let show = move |app: State<App>, viewer: Viewer, asked: Query<list_news::Asked>| {
-            list_news::show(app, viewer, asked, of)
-        };
+        let show =
+            move |app: State<App>, viewer: Viewer, asked: Query<traces::list_news::Asked>| {
+                traces::list_news::show(app, viewer, asked, of)
+            };
         routes.page(BySession, Page::get(path, needs), show);
     }
 }
@@ -142,68 +92,68 @@ fn news(routes: &mut Routes<App>) {
 /// What scripts swap into pages.
 fn fragments(routes: &mut Routes<App>) {
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
-    routes.page(BySession, detail, trace::detail);
+    routes.page(BySession, detail, trace::page::detail);
     let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
-    routes.page(BySession, peek, peek::show);
+    routes.page(BySession, peek, traces::peek::show);
     let cell = Page::get("/project/{project}/_/traces/{trace}/cell/{part}", TraceRead);
-    routes.page(BySession, cell, peek::cell);
+    routes.page(BySession, cell, traces::peek::cell);
     let later = Page::get("/project/{project}/_/trends", TraceRead);
-    routes.page(BySession, later, trends::show);
+    routes.page(BySession, later, overview::trends::show);
     let of_user = Page::get("/project/{project}/_/users/{user}/trends", TraceRead);
-    routes.page(BySession, of_user, user::over_time);
+    routes.page(BySession, of_user, groups::user::over_time);
     let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
-    routes.page(BySession, values, facets::show);
+    routes.page(BySession, values, traces::facets::show);
     let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
-    routes.page(BySession, over_time, bars::show);
+    routes.page(BySession, over_time, traces::bars::show);
     suggestions(routes);
     news(routes);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
-    routes.page(BySession, rows, trace::rows);
+    routes.page(BySession, rows, trace::page::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
-    routes.page(BySession, seek, trace::seek);
+    routes.page(BySession, seek, trace::page::seek);
     let state = Page::get("/project/{project}/_/traces/{trace}/state", TraceRead);
-    routes.page(BySession, state, follow::show);
+    routes.page(BySession, state, trace::state_fragment::show);
     let hits = Page::get("/project/{project}/_/search", TraceRead);
     routes.page(BySession, hits, search::fragment);
     let contents = Page::get("/project/{project}/_/search/contents", TraceRead);
     routes.page(BySession, contents, search::contents);
     let value = Page::get("/project/{project}/_/value", TraceRead);
-    routes.page(BySession, value, values::fragment);
+    routes.page(BySession, value, trace::values::fragment);
     let news = Page::get("/project/{project}/_/news", TraceRead);
-    routes.page(BySession, news, news::show);
+    routes.page(BySession, news, traces::news::show);
 }
 
 /// What is changed from a page.
 fn changes(routes: &mut Routes<App>) {
     let bookmark = Page::post("/project/{project}/bookmarks", TraceMark);
-    routes.page(BySession, bookmark, marks::bookmark);
+    routes.page(BySession, bookmark, traces::marks::bookmark);
     let tag = Page::post("/project/{project}/traces/{trace}", TraceMark);
-    routes.page(BySession, tag, marks::tag);
+    routes.page(BySession, tag, traces::marks::tag);
     let requeue = Page::post("/project/{project}/executions/{execution}/requeue", EvaluatorWrite);
-    routes.page(BySession, requeue, requeue::submit);
+    routes.page(BySession, requeue, trace::requeue::submit);
 }
 
 /// Inputs, outputs and media as they were recorded.
 fn values(routes: &mut Routes<App>) {
     let value = Page::get("/project/{project}/value", TraceRead);
-    routes.page(BySession, value, values::show);
+    routes.page(BySession, value, trace::values::show);
     let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
-    routes.page(BySession, raw, raw::of_trace);
+    routes.page(BySession, raw, trace::raw::of_trace);
     let raw = Page::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}",
         TraceRead,
     );
-    routes.page(BySession, raw, raw::of_observation);
+    routes.page(BySession, raw, trace::raw::of_observation);
     let medium =
         Page::get("/project/{project}/traces/{trace}/raw/{part}/media/{number}", TraceRead);
-    routes.page(BySession, medium, media::of_trace);
+    routes.page(BySession, medium, trace::media::of_trace);
     let medium = Page::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}/media/{number}",
         TraceRead,
     );
-    routes.page(BySession, medium, media::of_observation);
+    routes.page(BySession, medium, trace::media::of_observation);
     let stored = Page::get("/project/{project}/media/{media}", TraceRead);
-    routes.page(BySession, stored, media::stored);
+    routes.page(BySession, stored, trace::media::stored);
 }
 
 /// Datasets and the runs over them.
@@ -220,37 +170,37 @@ fn of_datasets(routes: &mut Routes<App>) {
 pub fn routes() -> (Router<App>, Described) {
     let mut routes = Routes::default();
     let home = Page::get("/", Needs::Nobody);
-    routes.page(BySession, home.secret(), login::home);
+    routes.page(BySession, home.secret(), request::login::home);
     let form = Page::get("/login", Needs::Nobody);
-    routes.page(BySession, form.secret(), login::form);
+    routes.page(BySession, form.secret(), request::login::form);
     let submit = Page::post("/login", Needs::Nobody);
-    routes.page(BySession, submit.secret(), login::submit);
+    routes.page(BySession, submit.secret(), request::login::submit);
     let leave = Page::get("/logout", Needs::Nobody);
-    routes.page(BySession, leave.secret(), login::leave);
+    routes.page(BySession, leave.secret(), request::login::leave);
     let logout = Page::post("/logout", Needs::Nobody);
-    routes.page(BySession, logout.secret(), login::logout);
+    routes.page(BySession, logout.secret(), request::login::logout);
     let overview = Page::get("/project/{project}", TraceRead);
-    routes.page(BySession, overview, overview::show);
+    routes.page(BySession, overview, overview::page::show);
     let list = Page::get("/project/{project}/traces", TraceRead);
-    routes.page(BySession, list, list::show);
+    routes.page(BySession, list, traces::list::show);
     let compared = Page::get("/project/{project}/traces/compare", TraceRead);
-    routes.page(BySession, compared, compare::show);
+    routes.page(BySession, compared, traces::compare::show);
     let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
-    routes.page(BySession, trace, trace::show);
+    routes.page(BySession, trace, trace::page::show);
     let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);
-    routes.page(BySession, find, find::show);
+    routes.page(BySession, find, trace::find::show);
     let sessions = Page::get("/project/{project}/sessions", TraceRead);
-    routes.page(BySession, sessions, groups::sessions);
+    routes.page(BySession, sessions, groups::list::sessions);
     let session = Page::get("/project/{project}/sessions/{session}", TraceRead);
-    routes.page(BySession, session, session::show);
+    routes.page(BySession, session, groups::session::show);
     let users = Page::get("/project/{project}/users", TraceRead);
-    routes.page(BySession, users, groups::users);
+    routes.page(BySession, users, groups::list::users);
     let user = Page::get("/project/{project}/users/{user}", TraceRead);
-    routes.page(BySession, user, user::show);
+    routes.page(BySession, user, groups::user::show);
     let search = Page::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::show);
     let scores = Page::get("/project/{project}/scores", ScoreRead);
-    routes.page(BySession, scores, scores::show);
+    routes.page(BySession, scores, scores::list::show);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
     for short in [
@@ -262,7 +212,7 @@ pub fn routes() -> (Router<App>, Described) {
         "/users/{user}",
         "/search",
     ] {
-        routes.page(BySession, Page::get(short, TraceRead), short::to_project);
+        routes.page(BySession, Page::get(short, TraceRead), request::redirects::to_project);
     }
     for (short, needs) in [
         ("/rules", EvaluatorRead),
@@ -271,27 +221,27 @@ pub fn routes() -> (Router<App>, Described) {
         ("/datasets/{dataset}", DatasetRead),
         ("/datasets/{dataset}/runs/{run}", DatasetRead),
     ] {
-        routes.page(BySession, Page::get(short, needs), short::to_project);
+        routes.page(BySession, Page::get(short, needs), request::redirects::to_project);
     }
     let by_client = Page::get("/trace/{trace}", TraceRead);
-    routes.page(BySession, by_client, short::by_client);
+    routes.page(BySession, by_client, request::redirects::by_client);
     let form = Page::get("/preferences", Needs::Nobody);
-    routes.page(BySession, form, preferences::show);
+    routes.page(BySession, form, request::preferences::show);
     let chosen = Page::post("/preferences", Needs::Nobody);
-    routes.page(BySession, chosen, preferences::submit);
+    routes.page(BySession, chosen, request::preferences::submit);
     let reference = Page::get("/api/reference", Needs::Nobody);
-    routes.page(BySession, reference, reference::show);
+    routes.page(BySession, reference, reference::page::show);
     let group = Page::get("/api/reference/{group}", Needs::Nobody);
-    routes.page(BySession, group, reference::group);
+    routes.page(BySession, group, reference::page::group);
     let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
-    routes.page(BySession, tried, attempt::show);
-    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), files::show);
+    routes.page(BySession, tried, reference::attempt::show);
+    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), request::files::show);
     of_datasets(&mut routes);
     values(&mut routes);
     fragments(&mut routes);
     changes(&mut routes);
     let (pages, described) = routes.into_parts();
-    let pages = pages.method_not_allowed_fallback(frame::not_taken);
+    let pages = pages.method_not_allowed_fallback(request::frame::not_taken);
     (pages.layer(from_fn(as_page)), described)
 }
 
@@ -335,9 +285,9 @@ impl Way<App> for BySession {
                 let here = || address.path_and_query().map(|here| here.as_str());
                 let wanted = match parts.method {
                     Method::GET | Method::HEAD => here().unwrap_or_default(),
-                    _ => sent::referring_page(&parts.headers).unwrap_or_default(),
+                    _ => request::origin::referring_page(&parts.headers).unwrap_or_default(),
                 };
-                Err(Redirect::to(&login::address(wanted)).into_response())
+                Err(Redirect::to(&request::login::address(wanted)).into_response())
             }
             Err(problem) => Err(problem.into_response()),
         }
@@ -347,7 +297,8 @@ impl Way<App> for BySession {
 /// `Set-Cookie` that makes the project of a page the last used one; none where it is. A page does not fail for it.
 async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Option<String> {
     // What a page asks for by itself says nothing about its reader.
-    let is_part = fragment::page_of(path).is_some() || sent::is_asked_by_script(&parts.headers);
+    let is_part = request::fragment::page_of(path).is_some()
+        || request::origin::is_asked_by_script(&parts.headers);
     if parts.method != Method::GET || is_part {
         return None;
     }

@@ -11,10 +11,12 @@ use perpend_domain::ids::EvaluatorId;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{EvaluatorRow, Named, RuleRow, RulesPage, Section, Text, Tone};
 
-use crate::answer::page;
+use crate::reference;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::settings;
+use crate::setup;
 use crate::state::App;
-use crate::viewer::Viewer;
-use crate::{api, settings, setup};
 
 pub(super) async fn show(
     State(app): State<App>,
@@ -34,7 +36,9 @@ pub(super) async fn show(
         false => None,
     };
     let view = RulesPage {
-        shell: viewer.shell(Section::Rules).with_api(api::rules(&viewer)),
+        shell: viewer
+            .shell(Section::Rules)
+            .with_api(reference::equivalent_requests::rules(&viewer)),
         rules: rules.iter().map(|rule| rule_row(rule, &names)).collect(),
         evaluators: evaluators.iter().map(evaluator_row).collect(),
         has_more,

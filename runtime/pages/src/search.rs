@@ -24,11 +24,11 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use crate::answer::page;
-use crate::conditions::Conditions;
-use crate::query::Query;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::viewer::Viewer;
+use crate::traces::conditions::Conditions;
 
 /// Longer than any id that is stored.
 const MAX_CHARS: usize = 800;

@@ -14,8 +14,8 @@ use perpend_views::openapi::{Fault, Reference};
 use perpend_views::{StepPrints, Waits};
 use serde_json::Value;
 
-use crate::acted::Acted;
-use crate::lately::Lately;
+use crate::request::submissions::Acted;
+use crate::request::ttl_cache::Lately;
 
 /// How long values to filter by, and what waits for people, are taken for the present ones, in milliseconds.
 const FRESH_VALUES: i64 = 60_000;

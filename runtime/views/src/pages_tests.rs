@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::json;
 
 pub(crate) use crate::samples_tests::*;
-use crate::steps_tests::observation;
+use crate::trace::sample_observations::observation;
 use crate::*;
 
 #[test]

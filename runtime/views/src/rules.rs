@@ -3,8 +3,8 @@
 use askama::Template;
 
 use crate::format::many;
-use crate::scores::{Named, Tone};
-use crate::setup::Setup;
+use crate::layout::setup::Setup;
+use crate::scores::score::{Named, Tone};
 use crate::{Shell, Text};
 
 /// What is scored, by what, and how it goes.

@@ -11,8 +11,8 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::{StepNames, Trace};
 use serde_json::json;
 
-use crate::chips::tests::scored;
-use crate::steps_tests::observation;
+use crate::lists::chips::tests::scored;
+use crate::trace::sample_observations::observation;
 use crate::*;
 
 /// Everything that has broken a page somewhere: markup, quotes, direction and control characters.

@@ -1,0 +1,344 @@
+//! `GET P/sessions` and `GET P/users`.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use perpend_domain::filter::Filter;
+use perpend_domain::query::{Parsed, parse};
+use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::text_search::Counted;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::TestedGroups;
+use perpend_views::{
+    FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Pager, Parameter,
+    Section, Stopped, TermChip, Text, Ways, Why, href, list_href,
+};
+use serde::Deserialize;
+
+use crate::groups;
+use crate::reference;
+use crate::request::cursor::{self, Listed};
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::setup;
+use crate::state::App;
+use crate::trace;
+use crate::traces;
+use crate::traces::terms::terms;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    q: String,
+    after: String,
+    before: String,
+    id: String,
+    n: String,
+    sort: String,
+    cols: String,
+}
+
+/// The order of the list.
+const ACTIVE_LAST: &str = "those active last come";
+
+/// Whether a page is behind or before a place in the list, or the last one.
+const fn is_later(query: &GroupQuery) -> bool {
+    query.after.is_some() || query.is_backwards
+}
+
+/// Where the list goes on before and behind a page of it.
+fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
+    let found = &tested.page;
+    let has_newer = match query.is_backwards {
+        true => found.has_more,
+        false => query.after.is_some(),
+    };
+    let has_older = match query.is_backwards {
+        true => query.after.is_some(),
+        false => found.has_more,
+    };
+    let newer = found.first.as_ref().filter(|_| has_newer);
+    let older = found.last.as_ref().filter(|_| has_older);
+    Ways {
+        first: is_later(query).then(|| listed.first()),
+        ..listed.ways([newer, older], tested.stopped.as_ref(), query.is_backwards)
+    }
+}
+
+/// The sessions or users that fit, all of them where nothing is asked.
+async fn fitting(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    filter: &Filter,
+) -> Result<TestedGroups, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    if !filter.conditions.is_empty() {
+        return Ok(telemetry.groups_that_fit(project, query, filter).await?);
+    }
+    Ok(TestedGroups {
+        page: telemetry.trace_groups(project, query).await?,
+        ..TestedGroups::default()
+    })
+}
+
+/// Traces that are looked at to count all sessions or users.
+const COUNTED: u32 = 10_000;
+
+/// Where in the list the page is: with how many there are in all, where the page tells or few traces do.
+async fn position(
+    app: &App,
+    viewer: &Viewer,
+    (query, is_filtered): (&GroupQuery, bool),
+    tested: &TestedGroups,
+) -> Result<String, Problem> {
+    let n = tested.page.items.len() as u64;
+    let is_whole = !is_later(query) && !tested.page.has_more && tested.stopped.is_none();
+    let counted = |n| Counted { n, is_more: false };
+    let total = if is_whole {
+        Some(counted(n))
+    } else if is_filtered {
+        None
+    } else {
+        let ever = (Timestamp::from_micros(i64::MIN), COUNTED);
+        let telemetry = &app.store.telemetry;
+        let found = telemetry.groups_since(&viewer.project, query, None, ever);
+        let (n, is_more) = found.await?;
+        (!is_more).then(|| counted(n))
+    };
+    Ok(Pager::of_page(!is_later(query), n, total).position())
+}
+
+/// The answer to a form with an id: the page of what has it, or none.
+async fn opened(
+    app: &App,
+    viewer: &Viewer,
+    by: GroupedBy,
+    id: &str,
+) -> Result<Option<Response>, Problem> {
+    let any = GroupQuery::new(by, 1);
+    let known = app.store.telemetry.trace_group(&viewer.project, &any, id);
+    let is_known = known.await?.is_some()
+        || (by == GroupedBy::Session && trace::scores_only::has_session(app, viewer, id).await?);
+    let address = href(&viewer.base(), by, id);
+    Ok(is_known.then(|| Redirect::to(&address).into_response()))
+}
+
+/// Terms of which it is said how many sessions or users they alone leave, and as far as that many are counted.
+const MAX_ALONE: usize = 5;
+const ALONE: u32 = 100;
+
+async fn count_alone(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    filter: &Filter,
+) -> Result<Counted, Problem> {
+    let tested = fitting(app, viewer, query, filter).await?;
+    Ok(Counted {
+        n: tested.page.items.len() as u64,
+        is_more: tested.page.has_more || tested.stopped.is_some(),
+    })
+}
+
+/// When the first and the last of those were active that fit at other times, where a time is chosen.
+async fn elsewhere(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    filter: &Filter,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    if !viewer.focus.has_time() {
+        return Ok(None);
+    }
+    let end = async |is_backwards| {
+        let query = GroupQuery { started: (None, None), is_backwards, limit: 1, ..query.clone() };
+        let tested = fitting(app, viewer, &query, filter).await?;
+        Ok::<_, Problem>(tested.page.items.first().map(|group| group.last))
+    };
+    Ok(end(true).await?.zip(end(false).await?))
+}
+
+/// Says of a list in which nothing fits how many each of its first terms leaves where nothing else is asked for, and so of
+/// the time and the environments.
+async fn why(
+    app: &App,
+    viewer: &Viewer,
+    (query, parsed): (&GroupQuery, &Parsed),
+    chips: &mut [TermChip],
+) -> Result<Why, Problem> {
+    let mut why = Why::default();
+    let all = GroupQuery::new(query.by, ALONE);
+    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+        if let Ok(conditions) = &term.outcome {
+            let alone = Filter { conditions: conditions.clone() };
+            chip.alone = Some(count_alone(app, viewer, &all, &alone).await?);
+        }
+    }
+    let in_time = GroupQuery { started: query.started, ..all.clone() };
+    let in_environments = GroupQuery { environments: query.environments.clone(), ..all };
+    let parts =
+        [(viewer.focus.has_time(), in_time), (!query.environments.is_empty(), in_environments)];
+    for (alone, (is_chosen, query)) in why.around.iter_mut().zip(parts) {
+        if is_chosen {
+            *alone = Some(count_alone(app, viewer, &query, &Filter::default()).await?);
+        }
+    }
+    why.elsewhere = elsewhere(app, viewer, query, &parsed.filter).await?;
+    Ok(why)
+}
+
+/// Where the list stands, and what it is filtered by.
+const fn kind(by: GroupedBy) -> (Section, &'static Filtered) {
+    match by {
+        GroupedBy::Session => (Section::Sessions, &OF_SESSIONS),
+        GroupedBy::User => (Section::Users, &OF_USERS),
+    }
+}
+
+async fn list(
+    app: &App,
+    viewer: &Viewer,
+    by: GroupedBy,
+    asked: &Asked,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let (section, of) = kind(by);
+    let base = viewer.base();
+    let mut unknown = None;
+    let id = asked.id.trim();
+    if !id.is_empty() {
+        if let Some(page) = opened(app, viewer, by, id).await? {
+            return Ok(page);
+        }
+        unknown = Some(Text::from(id));
+    }
+    let mut notices = viewer.faults.clone();
+    let q = traces::params::filter(&asked.q, &mut notices);
+    let parsed = parse(&q, of.columns);
+    let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
+    let (n, rows) = cursor::rows(of_table, ACTIVE_LAST, &mut notices);
+    let mut query = groups::lines::within((app, viewer), by, n);
+    (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
+    let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
+    let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
+    let own: Vec<Parameter> = filter.into_iter().chain(rows.clone()).collect();
+    let listed =
+        Listed { path: list_href(&base, by), pairs: [own.clone(), viewer.parameters()].concat() };
+    let of_focus = (listed.path.clone(), [own, viewer.unread()].concat());
+    let ways = ways(&listed, &query, &tested);
+    let on = tested.stopped.as_ref();
+    let on = on.map(|at| listed.at(at, query.is_backwards));
+    let is_filtered = !parsed.filter.conditions.is_empty();
+    let position = position(app, viewer, (&query, is_filtered), &tested).await?;
+    let groups = std::mem::take(&mut tested.page.items);
+    let is_later = is_later(&query);
+    let is_whole = viewer.focus == Focus::default() && !is_later && q.is_empty();
+    let mut chips = terms(&q, &parsed);
+    let is_empty = groups.is_empty() && !is_later && on.is_none();
+    let why = match is_empty && !is_whole {
+        true => why(app, viewer, (&query, &parsed), &mut chips).await?,
+        false => Why::default(),
+    };
+    let setup = match is_empty && is_whole {
+        true => Some(setup::of(app, &viewer.project, headers).await?),
+        false => None,
+    };
+    let view = GroupsPage {
+        setup,
+        shell: viewer.shell(section).with_api(reference::equivalent_requests::groups(
+            viewer,
+            &query,
+            is_filtered,
+        )),
+        focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
+        notices,
+        filter: FilterView {
+            of,
+            base,
+            terms: chips,
+            q,
+            kept: viewer.parameters().into_iter().chain(rows).collect(),
+            sorts: Vec::new(),
+            why,
+        },
+        stopped: on.map(|on| Stopped {
+            n_tested: tested.n_tested,
+            n_found: groups.len() as u64,
+            on: Some(on),
+        }),
+        n_scored: groups::lines::SCORED,
+        by,
+        ways,
+        position,
+        lines: groups::lines::of(app, viewer, &query, groups).await?,
+        is_later,
+        unknown,
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// `GET P/sessions`
+pub(crate) async fn sessions(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    list(&app, &viewer, GroupedBy::Session, &asked, &headers).await
+}
+
+/// `GET P/users`
+pub(crate) async fn users(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    list(&app, &viewer, GroupedBy::User, &asked, &headers).await
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::list::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn a_search_that_stopped_goes_on_in_its_direction_and_a_page_without_rows_leads_to_the_first() {
+        let cursor = |id: &str| {
+            Some(Cursor { at: perpend_domain::time::Timestamp::from_micros(5), id: id.to_owned() })
+        };
+        let listed = Listed { path: "/p".to_owned(), pairs: vec![("q".into(), "a".to_owned())] };
+        let mut query = GroupQuery::new(GroupedBy::User, 2);
+        query.after = cursor("x");
+        let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
+        let ways = super::ways(&listed, &query, &tested);
+        assert_eq!(ways.behind, Some(("Go on", "/p?q=a&after=5.y".to_owned())));
+        assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));
+        query.is_backwards = true;
+        let ways = super::ways(&listed, &query, &tested);
+        assert_eq!(ways.before, Some(("Go on", "/p?q=a&before=5.y".to_owned())));
+        assert_eq!(ways.behind, None);
+        // From the first page to the last one, behind which nothing is.
+        let tested = TestedGroups {
+            page: perpend_domain::telemetry::GroupPage {
+                first: cursor("x"),
+                last: cursor("y"),
+                has_more: true,
+                ..Default::default()
+            },
+            ..TestedGroups::default()
+        };
+        let end = Some("/p?q=a&before=end".to_owned());
+        let first = super::ways(&listed, &GroupQuery::new(GroupedBy::User, 2), &tested);
+        assert_eq!((first.first, first.last), (None, end));
+        query.after = None;
+        let last = super::ways(&listed, &query, &tested);
+        assert_eq!(last.before, Some(("Newer", "/p?q=a&before=5.x".to_owned())));
+        assert_eq!((last.behind, last.last), (None, None));
+        assert_eq!(last.first.as_deref(), Some("/p?q=a"));
+    }
+}

@@ -1,0 +1,256 @@
+//! `GET P/users/{user}`: sums, charts, sessions, latest traces, and those with low scores, of the chosen time and environments.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::cost::CostSum;
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
+use perpend_domain::metrics::Granularity;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::OverTime;
+use perpend_views::{
+    Bar, Chart, FocusView, GroupLine, Later, Part, Section, Text, TraceLine, TracesQuery, Trend,
+    TrendPage, UserPage, href, of_segment, segment,
+};
+use serde::Deserialize;
+
+use crate::groups;
+use crate::overview;
+use crate::overview::charts::{Bucket, buckets};
+use crate::overview::queries::Questions;
+use crate::overview::trends;
+use crate::read;
+use crate::reference;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::traces::lines;
+
+/// Sessions, latest traces, and traces with low scores that are shown.
+const SHOWN: u32 = 20;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct OfUser {
+    user: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    /// The charts are asked for with the page.
+    trends: String,
+}
+
+fn only(user: &str) -> Filter {
+    Filter { conditions: vec![groups::lines::only((GroupedBy::User, user))] }
+}
+
+/// The list of the traces of a user in the chosen time and environments.
+fn of_user(viewer: &Viewer, user: &str) -> TracesQuery {
+    groups::lines::all(&viewer.focus, only(user).conditions)
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of): Path<OfUser>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let user = of_segment(&of.user).to_owned();
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let query = groups::lines::within((&app, &viewer), GroupedBy::User, SHOWN);
+    let chosen = telemetry.trace_group(project, &query, &user).await?;
+    let is_outside = chosen.is_none();
+    let group = match chosen {
+        Some(group) => Some(group),
+        None => {
+            let any = GroupQuery::new(GroupedBy::User, 1);
+            telemetry.trace_group(project, &any, &user).await?
+        }
+    };
+    let group = group.ok_or_else(|| Problem::not_found("user"))?;
+    let address = href(&viewer.base(), GroupedBy::User, &user);
+    let focus = (address, viewer.unread());
+    let mut view = UserPage {
+        shell: viewer
+            .shell(Section::Users)
+            .with_api([reference::equivalent_requests::user(&viewer, &query, &user)]),
+        focus: FocusView::new(&viewer.focus, focus, ("All time", true)).in_all_environments(),
+        notices: viewer.faults.clone(),
+        line: GroupLine::new(GroupedBy::User, group),
+        is_outside,
+        charts: None,
+        has_more_sessions: false,
+        sessions: Vec::new(),
+        traces: Vec::new(),
+        all_traces: of_user(&viewer, &user).first(&viewer.base()),
+        low: Vec::new(),
+        low_names: Vec::new(),
+    };
+    if is_outside {
+        return page(StatusCode::OK, &view);
+    }
+    view.charts = Some(later(&app, &viewer, &user, asked.trends == "1").await?);
+    let mut of_sessions = groups::lines::within((&app, &viewer), GroupedBy::Session, SHOWN);
+    of_sessions.of = Some(user.clone());
+    let sessions = telemetry.trace_groups(project, &of_sessions).await?;
+    view.has_more_sessions = sessions.has_more;
+    view.sessions = groups::lines::of(&app, &viewer, &of_sessions, sessions.items).await?;
+    let mut newest = only(&user);
+    let now = app.web.clock.now();
+    newest.conditions.extend(viewer.focus.conditions(TRACES, now));
+    let traces = read::newest(&app, project, newest, SHOWN).await?;
+    view.traces = lines::of(&app, project, &traces).await?;
+    (view.low, view.low_names) = low(&app, &viewer, &query, &user).await?;
+    page(StatusCode::OK, &view)
+}
+
+/// Where the charts stand; with what is in them where they are asked for with the page.
+async fn later(app: &App, viewer: &Viewer, user: &str, is_whole: bool) -> Result<Later, Problem> {
+    let base = viewer.base();
+    let part = format!("{base}/_/users/{}/trends", segment(user));
+    let whole = href(&base, GroupedBy::User, user);
+    let label = "Traces, cost and latency over time";
+    let place = trends::place(viewer, label, (&part, &whole), None);
+    let shown = match is_whole {
+        true => Some(charts(app, viewer, user).await?),
+        false => None,
+    };
+    Ok(Later { shown, ..place })
+}
+
+/// `GET P/_/users/{user}/trends`: the charts alone. The rest of the query is that of the page.
+pub(crate) async fn over_time(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of): Path<OfUser>,
+) -> Result<Response, Problem> {
+    let trend = charts(&app, &viewer, of_segment(&of.user)).await?;
+    page(StatusCode::OK, &TrendPage { trend })
+}
+
+/// The traces, their cost and their latency in the chosen time. Each bar leads to the traces of the user that began then.
+async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem> {
+    let Some(range) = overview::range::days(viewer, app.web.clock.now()) else {
+        let fault = "There are no charts: the time ends before it begins, or begins more than a year ahead.";
+        return Ok(Trend::Refused(Text::from(fault)));
+    };
+    let asked = Questions { app, viewer, range, user: Some(user) };
+    let granularity = asked.granularity();
+    let buckets = buckets(app, range, granularity);
+    let by_time = by_time(asked, granularity).await?;
+    let own = |bucket: &Bucket| by_time.get(&bucket.start).copied().unwrap_or_default();
+    let base = viewer.base();
+    let rows = of_user(viewer, user);
+    let (_, latency) = trends::over_time(asked, &rows).await?;
+    let bars = |value: fn(Sums) -> (f64, f64)| {
+        let bar = |bucket: &Bucket| {
+            let (value, part) = value(own(bucket));
+            Bar {
+                time: bucket.time(),
+                value,
+                part,
+                partial: bucket.partial,
+                href: bucket.rows(viewer, rows.clone()).first(&base),
+            }
+        };
+        buckets.iter().map(bar).collect::<Vec<_>>()
+    };
+    let traces = bars(|sums| (sums.n_traces as f64, sums.n_failed as f64));
+    let costs: Vec<CostSum> = buckets.iter().map(|bucket| own(bucket).cost).collect();
+    let whole = |value: f64| perpend_views::count(value as u64);
+    let dollars = bars(|sums| (sums.cost.dollars, 0.0));
+    let of_time = match (viewer.focus.from, viewer.focus.to) {
+        (Some(_), _) => Vec::new(),
+        (None, None) => vec!["the last 30 days"],
+        (None, Some(_)) => vec!["the last 30 days of this time"],
+    };
+    let titled = |title| (title, Part::Errors);
+    let mut charts = vec![
+        Chart::new(titled("Traces"), granularity, &traces, whole),
+        Chart::new(titled("Cost"), granularity, &dollars, perpend_views::dollars)
+            .of_costs(&costs, false),
+    ];
+    charts.extend(latency);
+    let noted = charts.into_iter().map(|chart| chart.noting(of_time.clone()));
+    Ok(Trend::Charts(noted.collect()))
+}
+
+/// What the traces of a bucket say together.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    n_traces: u64,
+    n_failed: u64,
+    cost: CostSum,
+}
+
+/// The sums of the buckets that have traces, by their starts.
+async fn by_time(
+    asked: Questions<'_>,
+    granularity: Granularity,
+) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
+    let Questions { app, viewer, range: (from, to), user } = asked;
+    let query = GroupQuery {
+        started: (Some(from), Some(to)),
+        ..group_lines::within((app, viewer), GroupedBy::User, SHOWN)
+    };
+    // Weeks and months are made of days.
+    let unit = match granularity {
+        Granularity::Minute | Granularity::Hour => granularity,
+        _ => Granularity::Day,
+    };
+    let first = unit.start(from);
+    let parts = (first, unit.next(first).micros_since(first));
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.user_over_time(&viewer.project, &query, user.unwrap_or_default(), parts);
+    let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
+    for OverTime { at, n_traces, n_failed, cost } in found.await? {
+        let sums = all.entry(granularity.start(at)).or_default();
+        sums.n_traces += n_traces;
+        sums.n_failed += n_failed;
+        sums.cost = sums.cost + cost;
+    }
+    Ok(all)
+}
+
+/// The traces of a user with the lowest scores, and the names of these with the lists of all traces of the user that are low
+/// in them.
+async fn low(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    user: &str,
+) -> Result<(Vec<TraceLine>, Vec<(Text, String)>), Problem> {
+    let telemetry = &app.store.telemetry;
+    let lowest = telemetry.low_scores(&viewer.project, query, user).await?;
+    let base = viewer.base();
+    let mut ids: Vec<String> = Vec::new();
+    let mut names: Vec<(Text, String)> = Vec::new();
+    for score in &lowest {
+        let id = score.trace.to_string();
+        if ids.len() < SHOWN as usize && !ids.contains(&id) {
+            ids.push(id);
+        }
+        let list = groups::lines::low(&viewer.focus, user, (&score.name, score.is_truth));
+        let list = list.first(&base);
+        if names.iter().all(|(_, known)| *known != list) {
+            names.push((Text::from(score.name.as_str()), list));
+        }
+    }
+    if ids.is_empty() {
+        return Ok((Vec::new(), names));
+    }
+    let place = |trace: &Trace| ids.iter().position(|id| *id == trace.id.to_string());
+    let among = Filter {
+        conditions: vec![Condition { column: find(TRACES, "id"), test: Test::AnyOf(ids.clone()) }],
+    };
+    let mut traces = read::newest(app, &viewer.project, among, SHOWN).await?;
+    traces.sort_by_key(place);
+    Ok((lines::of(app, &viewer.project, &traces).await?, names))
+}

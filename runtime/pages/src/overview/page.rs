@@ -1,0 +1,321 @@
+//! `GET P`: what was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
+
+use std::collections::BTreeSet;
+
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_domain::access::Permission::ExperimentRead;
+use perpend_domain::dataset::DatasetRun;
+use perpend_domain::evaluation::ExecutionState;
+use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::observation::Level;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
+    Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change,
+    encode, points, with_query,
+};
+
+use crate::overview;
+use crate::overview::charts::{self, Sums};
+use crate::overview::queries::Range;
+use crate::overview::trends;
+use crate::read;
+use crate::request::query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::setup;
+use crate::state::App;
+use crate::traces::lines;
+
+/// Rules and evaluators that are asked whether they wait: the newest.
+const MAX_ASKED: u32 = 100;
+/// Traces with errors that are shown.
+const FAILED: u32 = 5;
+/// Runs that are shown.
+const RUNS: u32 = 5;
+
+const USUAL_LABEL: &str = "Last 7 days";
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    query::unrepeated(raw.as_deref())?;
+    let pairs = form_urlencoded::parse(raw.as_deref().unwrap_or_default().as_bytes());
+    let is_whole = pairs.into_iter().any(|(name, _)| name == "trends");
+    let any = Filter { conditions: vec![read::without_own(TRACES)] };
+    let any = read::newest(&app, &viewer.project, any, 1).await?;
+    let own_alone = match any.is_empty() {
+        true => read::newest(&app, &viewer.project, Filter::default(), 1).await?,
+        false => Vec::new(),
+    };
+    let mut view = OverviewPage {
+        shell: viewer.shell(Section::Overview),
+        focus: FocusView::new(
+            &viewer.focus,
+            (viewer.base(), viewer.unread()),
+            (USUAL_LABEL, false),
+        ),
+        notices: viewer.faults.clone(),
+        figures: Vec::new(),
+        is_compared: false,
+        quantiles: None,
+        cost: None,
+        later: Vec::new(),
+        waiting: Vec::new(),
+        failed: Vec::new(),
+        runs: Vec::new(),
+        newest: any.first().or(own_alone.first()).map(|trace| trace.timestamp),
+        has_only_own: !own_alone.is_empty(),
+        setup: None,
+        own: None,
+    };
+    if view.newest.is_none() {
+        view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
+        return page(StatusCode::OK, &view);
+    }
+    let Some(range) = overview::range::of(&viewer, app.web.clock.now()) else {
+        let fault = match overview::range::is_beyond(&viewer, app.web.clock.now()) {
+            true => "from: the overview shows no time that begins more than a year ahead.",
+            false => "to: the end of a range comes after its start, so there is nothing to show.",
+        };
+        view.notices.push(Text::from(fault));
+        return page(StatusCode::OK, &view);
+    };
+    if overview::range::is_cut(&viewer, app.web.clock.now()) {
+        let fault = "from, to: the overview shows 20 years, and no more than one ahead; the rest is left out.";
+        view.notices.push(Text::from(fault));
+    }
+    view.own = viewer.focus.environments.is_empty().then(|| own(&viewer));
+    (view.figures, view.is_compared) = figures(&app, &viewer, range).await?;
+    view.cost = Some(charts::of(&app, &viewer, range).await?);
+    let later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
+    let mut later = later.into_iter();
+    view.quantiles = later.next();
+    view.later = later.collect();
+    view.waiting = waiting(&app, &viewer).await?;
+    let mut errors = started(range);
+    errors.conditions.extend(with_errors().conditions);
+    errors.conditions.push(viewer.environments(TRACES));
+    let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
+    view.failed = lines::of(&app, &viewer.project, &failed).await?;
+    if viewer.may(ExperimentRead) {
+        view.runs = runs(&app, &viewer).await?;
+    }
+    page(StatusCode::OK, &view)
+}
+
+/// The same page with what it leaves out, alone.
+fn own(viewer: &Viewer) -> String {
+    let focus =
+        Focus { environments: read::OWN.map(str::to_owned).to_vec(), ..viewer.focus.clone() };
+    let all = [focus.parameters(), viewer.unread()].concat();
+    with_query(&viewer.base(), &all)
+}
+
+/// The newest runs over datasets, in any time.
+async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let newest = telemetry.newest_dataset_runs(project, RUNS).await?;
+    let line = |run: DatasetRun| RunLine {
+        href: format!(
+            "{}/datasets/{}/runs/{}",
+            viewer.base(),
+            encode(&run.dataset_id),
+            encode(&run.id)
+        ),
+        name: Text::from(run.name),
+        dataset: Text::from(run.dataset_name),
+        at: run.created_at,
+    };
+    Ok(newest.into_iter().map(line).collect())
+}
+
+fn with_errors() -> Filter {
+    passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]))
+}
+
+fn passing(column: &str, test: Test) -> Filter {
+    let column = find(TRACES, column);
+    Filter { conditions: vec![Condition { column, test }] }
+}
+
+/// The traces that began in some time.
+fn started((from, to): Range) -> Filter {
+    let mut filter = passing("timestamp", Test::Time(Order::AtLeast, from));
+    filter
+        .conditions
+        .push(Condition { column: find(TRACES, "timestamp"), test: Test::Time(Order::Less, to) });
+    filter
+}
+
+/// How many of them have a step with an error: one index tells it.
+async fn n_failed(app: &App, viewer: &Viewer, range: Range) -> Result<f64, Problem> {
+    let mut filter = started(range);
+    filter.conditions.extend(with_errors().conditions);
+    filter.conditions.push(viewer.environments(TRACES));
+    let telemetry = &app.store.telemetry;
+    let counted = telemetry.count_traces(&viewer.project, &filter, (None, 0));
+    Ok(counted.await?.n as f64)
+}
+
+/// `3.4 %`: nothing has no share.
+fn share(n: f64, of: f64) -> String {
+    match 100.0 * n / of {
+        share if !share.is_finite() => "–".to_owned(),
+        _ if n == 0.0 => "0 %".to_owned(),
+        share if share < 0.1 => "under 0.1 %".to_owned(),
+        // What is not all does not read as if it were.
+        share if n < of && 99.95 <= share => "over 99.9 %".to_owned(),
+        share => format!("{share:.1} %"),
+    }
+}
+
+/// What was recorded in some time, and in how many traces.
+async fn sums(app: &App, viewer: &Viewer, (from, to): Range) -> Result<(Sums, f64), Problem> {
+    let all = charts::sums(app, viewer, (from, to), None).await?;
+    let sums = all.into_values().next().unwrap_or_default();
+    let count = async |environment: Option<&str>| {
+        let mut filter = started((from, to));
+        filter.conditions.extend(environment.map(|name| Condition {
+            column: find(TRACES, "environment"),
+            test: Test::AnyOf(vec![name.to_owned()]),
+        }));
+        let telemetry = &app.store.telemetry;
+        let counted = telemetry.count_traces(&viewer.project, &filter, (None, 0));
+        counted.await.map(|counted| counted.n)
+    };
+    // One query per environment reads only an index; one query that excludes environments would read every row.
+    let mut n_of_some = 0;
+    let chosen: Vec<&str> = match viewer.focus.environments.as_slice() {
+        [] => read::OWN.to_vec(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    let different: BTreeSet<&str> = chosen.into_iter().collect();
+    for environment in different {
+        n_of_some += count(Some(environment)).await?;
+    }
+    let n_traces = match viewer.focus.environments.is_empty() {
+        true => count(None).await?.saturating_sub(n_of_some),
+        false => n_of_some,
+    };
+    Ok((sums, n_traces as f64))
+}
+
+/// The figures of a time, and whether anything was recorded in the same time before, which they are compared with.
+async fn figures(
+    app: &App,
+    viewer: &Viewer,
+    (from, to): Range,
+) -> Result<(Vec<Figure>, bool), Problem> {
+    let before = from.plus_millis(from.as_millis() - to.as_millis());
+    let (now, n_traces) = sums(app, viewer, (from, to)).await?;
+    let (old, n_before) = sums(app, viewer, (before, from)).await?;
+    let n_failed_now = n_failed(app, viewer, (from, to)).await?;
+    let n_failed_before = n_failed(app, viewer, (before, from)).await?;
+    // Sums that lack prices are not compared.
+    let costs = now.cost.exact().zip(old.cost.exact());
+    let count = |value: f64| perpend_views::count(value as u64);
+    let rows = |q: &str| {
+        let query = TracesQuery { focus: overview::range::focus(viewer), ..TracesQuery::of(q) };
+        Some(query.first(&viewer.base()))
+    };
+    let of = format!("{} of {}", count(n_failed_now), count(n_traces));
+    let percent = |n: f64, of: f64| 100.0 * n / of;
+    let figures = vec![
+        Figure {
+            label: "Traces",
+            value: count(n_traces),
+            change: change(n_traces, n_before),
+            rows: rows(""),
+            ..Figure::default()
+        },
+        Figure {
+            label: "Traces with errors",
+            value: share(n_failed_now, n_traces),
+            of: (0.0 < n_failed_now).then_some(of),
+            is_bad: 0.0 < n_failed_now,
+            change: points(percent(n_failed_now, n_traces), percent(n_failed_before, n_before)),
+            rows: rows("level:ERROR"),
+        },
+        Figure {
+            label: "Cost",
+            value: perpend_views::cost(now.cost),
+            change: costs.and_then(|(now, old)| change(now, old)),
+            ..Figure::default()
+        },
+        Figure {
+            label: "Tokens",
+            value: count(now.tokens),
+            change: change(now.tokens, old.tokens),
+            ..Figure::default()
+        },
+    ];
+    Ok((figures, 0.0 < n_before))
+}
+
+/// What is paused, and which rules have executions that failed.
+async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
+    let (store, project) = (&app.store, &viewer.project);
+    let mut waiting = Vec::new();
+    for rule in store.catalog.rules(project, None, MAX_ASKED).await?.items {
+        let states = store.ledger.rule_states(project, &rule.id).await?;
+        let n = |wanted| {
+            let found = states.iter().find(|count| count.state == wanted);
+            found.map_or(0, |count| count.n)
+        };
+        let held = match n(ExecutionState::Held) {
+            0 => String::new(),
+            n => format!(" Held until then: {}.", perpend_views::count(n)),
+        };
+        if let (Some(pause), true) = (&rule.paused, rule.enabled) {
+            waiting.push(Waiting {
+                name: Text::from(rule.name.as_str()),
+                state: "paused",
+                reason: Text::from(format!("{}{held}", pause.message)),
+            });
+        }
+        let n_failed = n(ExecutionState::Failed);
+        if 0 < n_failed {
+            waiting.push(Waiting {
+                name: Text::from(rule.name.as_str()),
+                state: "failed",
+                reason: Text::from(match n_failed {
+                    1 => "1 execution failed and is kept to be tried again.".to_owned(),
+                    n => format!(
+                        "{} executions failed and are kept to be tried again.",
+                        perpend_views::count(n)
+                    ),
+                }),
+            });
+        }
+    }
+    let evaluators = store.catalog.evaluators(project, None, MAX_ASKED).await?;
+    for evaluator in evaluators.items {
+        if let Some(pause) = &evaluator.paused {
+            waiting.push(Waiting {
+                name: Text::from(evaluator.name.as_str()),
+                state: "paused",
+                reason: Text::from(pause.message.as_str()),
+            });
+        }
+    }
+    Ok(waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_something_and_one_that_is_not_whole_does_not_look_so() {
+        let shown = [(0.0, 0.0), (0.0, 8.0), (12.0, 350.0), (1.0, 5_000.0)];
+        let shown = shown.map(|(n, of)| share(n, of));
+        assert_eq!(shown, ["–", "0 %", "3.4 %", "under 0.1 %"]);
+        let most = [(4_999.0, 5_000.0), (8.0, 8.0)].map(|(n, of)| share(n, of));
+        assert_eq!(most, ["over 99.9 %", "100.0 %"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Questions of the overview and of the page of a user about many rows: a range of time, in the environments that are looked at.
+
+use perpend_domain::filter::{
+    Column, Condition, Filter, OBSERVATIONS, SCORES, TRACES, Test, TextOp, find,
+};
+use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// From one instant to before another.
+pub(crate) type Range = (Timestamp, Timestamp);
+
+/// What is asked about a range.
+#[derive(Clone, Copy)]
+pub(crate) struct Questions<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) viewer: &'a Viewer,
+    pub(crate) range: Range,
+    /// The user whose rows alone are looked at.
+    pub(crate) user: Option<&'a str>,
+}
+
+impl Questions<'_> {
+    /// The stretches that a chart of the range is drawn in.
+    pub(crate) fn granularity(&self) -> Granularity {
+        Granularity::for_range(self.range.0, self.range.1)
+    }
+
+    /// Which rows are looked at. Of a user they are those that the list of users counts: all, where no environment is chosen.
+    fn rows(&self, columns: &'static [Column]) -> Vec<Condition> {
+        let Some(user) = self.user else {
+            return vec![self.viewer.environments(columns)];
+        };
+        let mut all = vec![Condition {
+            column: find(columns, "userId"),
+            test: Test::Text(TextOp::Equal, user.to_owned()),
+        }];
+        if !self.viewer.focus.environments.is_empty() {
+            all.push(self.viewer.environments(columns));
+        }
+        all
+    }
+
+    /// The groups of metrics, named as the API names them, by dimensions.
+    pub(crate) async fn ask(
+        &self,
+        view: View,
+        dimensions: &[&str],
+        metrics: &[(&str, Aggregation)],
+        granularity: Option<Granularity>,
+    ) -> Result<Vec<Group>, Problem> {
+        let asked = self.ask_where(view, dimensions, metrics, granularity, Vec::new());
+        asked.await
+    }
+
+    /// The same of the rows that also pass these conditions.
+    pub(crate) async fn ask_where(
+        &self,
+        view: View,
+        dimensions: &[&str],
+        metrics: &[(&str, Aggregation)],
+        granularity: Option<Granularity>,
+        mut conditions: Vec<Condition>,
+    ) -> Result<Vec<Group>, Problem> {
+        let columns = match view {
+            View::Traces => TRACES,
+            View::Observations => OBSERVATIONS,
+            _ => SCORES,
+        };
+        let metric = |(name, aggregation): &(&str, Aggregation)| {
+            let measure = view.measure(name)?;
+            Some(Metric { measure, aggregation: *aggregation })
+        };
+        conditions.extend(self.rows(columns));
+        let question = Question {
+            view,
+            with_booleans: view == View::ScoresNumeric,
+            dimensions: dimensions.iter().filter_map(|name| view.dimension(name)).collect(),
+            metrics: metrics.iter().filter_map(metric).collect(),
+            filter: Filter { conditions },
+            from: self.range.0,
+            to: self.range.1,
+            granularity,
+            top: None,
+        };
+        let telemetry = &self.app.store.telemetry;
+        Ok(telemetry.metrics(&self.viewer.project, &question).await?)
+    }
+}

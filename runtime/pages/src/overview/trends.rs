@@ -1,0 +1,315 @@
+//! `GET P/_/trends`: what takes longer to add up than the rest of the overview. Latency and users are read from traces.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::metrics::{Accumulator, Aggregation, Metric, View};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_domain::trace_list::TraceQuery;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{
+    Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage, change,
+    duration, segment, with_query,
+};
+use serde::Deserialize;
+
+use crate::overview;
+use crate::overview::charts::{self, Bucket, Sums, buckets};
+use crate::overview::queries::{Questions, Range};
+use crate::read;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::scores;
+use crate::state::App;
+use crate::traces::bars;
+use crate::traces::conditions::Conditions;
+
+/// Models that are named; the rest is one line.
+const MODELS: usize = 11;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Figures,
+    Traces,
+    Latency,
+    Models,
+    Scores,
+}
+
+/// What can be asked for: its name in addresses, and its label.
+const KINDS: [(Kind, &str, &str); 5] = [
+    (Kind::Figures, "figures", "Latency and users"),
+    (Kind::Traces, "traces", "Traces over time"),
+    (Kind::Latency, "latency", "Latency over time"),
+    (Kind::Models, "models", "Cost by model"),
+    (Kind::Scores, "scores", "Scores"),
+];
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    part: String,
+}
+
+/// `GET P/_/trends`: a part alone. The rest of the query is that of the overview.
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let kind = KINDS.iter().find(|(_, name, _)| *name == asked.part);
+    let message = "is figures, traces, latency, models or scores";
+    let (kind, ..) = *kind.ok_or_else(|| Problem::query("part", message))?;
+    let range = overview::range::of(&viewer, app.web.clock.now());
+    let range = range.ok_or_else(|| Problem::query("to", "is not behind `from`"))?;
+    let trend = of(&app, &viewer, range, kind).await?;
+    page(StatusCode::OK, &TrendPage { trend })
+}
+
+/// Where the parts stand; with what is in them where there is a range.
+pub(crate) async fn later(
+    app: &App,
+    viewer: &Viewer,
+    shown: Option<Range>,
+) -> Result<Vec<Later>, Problem> {
+    let base = viewer.base();
+    let parts = format!("{base}/_/trends");
+    let mut all = Vec::new();
+    for (kind, part, label) in KINDS {
+        let shown = match shown {
+            Some(range) => Some(of(app, viewer, range, kind).await?),
+            None => None,
+        };
+        let which = Some(("part", part.to_owned()));
+        let place = place(viewer, label, (&parts, &base), which);
+        all.push(Later { shown, ..place });
+    }
+    Ok(all)
+}
+
+/// The place of a part with nothing in it yet: at the one path, with this parameter, there is the part alone, and at the other
+/// one the page around it with all of them.
+pub(crate) fn place(
+    viewer: &Viewer,
+    label: &'static str,
+    (part, page): (&str, &str),
+    which: Option<(&'static str, String)>,
+) -> Later {
+    let with = |path: &str, more: Option<(&'static str, String)>| {
+        let kept = viewer.focus.pairs().into_iter();
+        with_query(path, &kept.chain(more).collect::<Vec<_>>())
+    };
+    Later {
+        label,
+        part: with(part, which),
+        whole: with(page, Some(("trends", "1".to_owned()))),
+        shown: None,
+    }
+}
+
+async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Trend, Problem> {
+    let asked = Questions { app, viewer, range, user: None };
+    let trend = match kind {
+        Kind::Figures => figures(asked).await,
+        Kind::Traces => {
+            let chart = bars::chart((app, viewer), &TracesQuery::default(), range).await;
+            chart.map(Trend::Chart)
+        }
+        Kind::Latency => latency(asked).await,
+        Kind::Models => models(asked).await,
+        Kind::Scores => {
+            let scores = scores::trends::scores(asked).await;
+            scores.map(|(shown, more)| Trend::Scores(shown, more))
+        }
+    };
+    match trend {
+        // More values than are held at a time: the reader can choose a shorter time.
+        Err(problem) if problem.code() == Code::Conflict => {
+            Ok(Trend::Refused(Text::from(problem.message())))
+        }
+        other => other,
+    }
+}
+
+/// Latencies of the whole time, and over it as bars, which lead to such traces, the slowest first; without a trace there are no
+/// bars.
+pub(crate) async fn over_time(
+    asked: Questions<'_>,
+    rows: &TracesQuery,
+) -> Result<(Accumulator, Option<Chart>), Problem> {
+    let granularity = asked.granularity();
+    let metrics = [("latency", Aggregation::P95)];
+    let groups = asked.ask(View::Traces, &[], &metrics, Some(granularity)).await?;
+    let mut by_time: BTreeMap<Timestamp, Accumulator> = BTreeMap::new();
+    let mut all = Accumulator::default();
+    for group in groups {
+        let values = group.values.into_iter().next();
+        let (Some(at), Some(values)) = (group.at, values) else {
+            continue;
+        };
+        all.join(values.clone());
+        by_time.insert(at, values);
+    }
+    let base = asked.viewer.base();
+    let bar = |bucket: &Bucket| {
+        let measured = by_time.get(&bucket.start);
+        let end =
+            |aggregation| measured.and_then(|own| millis(own, aggregation)).unwrap_or_default();
+        Bar {
+            time: bucket.time(),
+            value: end(Aggregation::P95),
+            part: end(Aggregation::P50),
+            partial: bucket.partial,
+            href: bucket.rows(asked.viewer, slowest(rows)).first(&base),
+        }
+    };
+    let buckets = buckets(asked.app, asked.range, granularity);
+    let bars: Vec<Bar> = buckets.iter().map(bar).collect();
+    let is_measured = buckets.iter().map(|bucket| by_time.contains_key(&bucket.start));
+    let title = ("Latency, p95", Part::Median);
+    let chart = (!by_time.is_empty()).then(|| {
+        let chart = Chart::new(title, granularity, &bars, shown).measured(is_measured);
+        chart.of_n(all.values().len())
+    });
+    Ok((all, chart))
+}
+
+fn shown(ms: f64) -> String {
+    duration((ms * 1_000.0) as i64)
+}
+
+/// The same list, the slowest first.
+fn slowest(rows: &TracesQuery) -> TracesQuery {
+    TracesQuery { sort: Sort::named("-latency").unwrap_or_default(), ..rows.clone() }
+}
+
+/// The slowest traces of the whole time, in the range that the overview is about.
+fn slowest_first(viewer: &Viewer) -> TracesQuery {
+    TracesQuery { focus: overview::range::focus(viewer), ..slowest(&TracesQuery::default()) }
+}
+
+/// The latencies of the whole time, and how many users there were.
+async fn whole(asked: Questions<'_>) -> Result<(Accumulator, u64), Problem> {
+    let metrics = [("latency", Aggregation::P95)];
+    let groups = asked.ask(View::Traces, &[], &metrics, None).await?;
+    let values = groups.into_iter().flat_map(|group| group.values).next();
+    Ok((values.unwrap_or_default(), users(asked).await?))
+}
+
+/// Median and 95th percentile of latency, and users: each with its change against the same time before.
+async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
+    let (now, n_users) = whole(asked).await?;
+    let (from, to) = asked.range;
+    let before = from.plus_millis(from.as_millis() - to.as_millis());
+    let before = Questions { range: (before, from), ..asked };
+    let (old, n_before) = match whole(before).await {
+        // Too many values to compare with.
+        Err(problem) if problem.code() == Code::Conflict => (Accumulator::default(), 0),
+        found => found?,
+    };
+    let base = asked.viewer.base();
+    let rows = slowest_first(asked.viewer).first(&base);
+    let figure = |label, aggregation| {
+        let [value, was] = [&now, &old].map(|values| millis(values, aggregation));
+        Figure {
+            label,
+            value: value.map_or_else(|| "–".to_owned(), shown),
+            change: value.zip(was).and_then(|(now, old)| change(now, old)),
+            rows: Some(rows.clone()),
+            ..Figure::default()
+        }
+    };
+    let focus = overview::range::focus(asked.viewer);
+    Ok(Trend::Figures(vec![
+        figure("Median latency", Aggregation::P50),
+        figure("p95 latency", Aggregation::P95),
+        Figure {
+            label: "Users",
+            value: perpend_views::count(n_users),
+            change: change(n_users as f64, n_before as f64),
+            rows: Some(format!("{base}/users{}", focus.query())),
+            ..Figure::default()
+        },
+    ]))
+}
+
+/// Latency over the time, and the slowest trace.
+async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
+    let (all, chart) = over_time(asked, &TracesQuery::default()).await?;
+    let rows = slowest_first(asked.viewer);
+    let slowest = slowest_of(asked, &rows).await?;
+    let slowest = Figure {
+        label: "Slowest trace",
+        value: millis(&all, Aggregation::Max).map_or_else(|| "–".to_owned(), shown),
+        rows: slowest.or_else(|| Some(rows.first(&asked.viewer.base()))),
+        ..Figure::default()
+    };
+    Ok(Trend::Latency(slowest, chart))
+}
+
+/// The address of the first trace of a list; none where there is none, or it cannot be told in the time of a page.
+async fn slowest_of(asked: Questions<'_>, rows: &TracesQuery) -> Result<Option<String>, Problem> {
+    let query = TraceQuery {
+        filter: Conditions::new(rows, asked.app.web.clock.now()).filter(),
+        order: rows.sort.order.clone(),
+        ascending: rows.sort.ascending,
+        limit: 1,
+        ..TraceQuery::default()
+    };
+    let found = read::first(asked.app, &asked.viewer.project, query).await?;
+    let base = asked.viewer.base();
+    let href = |trace: &Trace| format!("{base}/traces/{}", segment(trace.id.as_str()));
+    Ok(found.first().map(href))
+}
+
+async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
+    let metrics = [("uniqueUserIds", Aggregation::Uniq)];
+    let groups = asked.ask(View::Traces, &[], &metrics, None).await?;
+    let metric = View::Traces
+        .measure("uniqueUserIds")
+        .map(|measure| Metric { measure, aggregation: Aggregation::Uniq });
+    let value = groups.first().and_then(|group| group.values.first());
+    let n = value.zip(metric).and_then(|(value, metric)| value.result(&metric, 0).as_u64());
+    Ok(n.unwrap_or_default())
+}
+
+/// The dearest first; those without a known price by their tokens.
+async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
+    let groups = charts::by(asked, Some("providedModelName"), None).await?;
+    let mut by_name: BTreeMap<&str, Sums> = BTreeMap::new();
+    for (group, own) in &groups {
+        if let Some(Some(name)) = group.dimensions.get(1) {
+            let sums = by_name.entry(name).or_default();
+            *sums = sums.plus(*own);
+        }
+    }
+    let mut models: Vec<(&str, Sums)> = by_name.into_iter().collect();
+    models.sort_by(|(_, a), (_, b)| {
+        let by_cost = b.cost.dollars.total_cmp(&a.cost.dollars);
+        by_cost.then(b.tokens.total_cmp(&a.tokens))
+    });
+    let most = models.first().map_or(0.0, |(_, sums)| sums.cost.dollars);
+    let n_others = models.len().saturating_sub(MODELS);
+    let others = models.split_off(models.len() - n_others);
+    let line = |name: &str, sums: Sums| {
+        let n_calls = sums.observations as u64;
+        ModelLine::new(name, (sums.cost, sums.tokens, n_calls), most)
+    };
+    let mut lines: Vec<ModelLine> = models.iter().map(|(name, sums)| line(name, *sums)).collect();
+    if !others.is_empty() {
+        let sums = others.iter().map(|(_, sums)| *sums);
+        let sums = sums.fold(Sums::default(), Sums::plus);
+        lines.push(line(&format!("{n_others} other models"), sums));
+    }
+    Ok(Trend::Models(lines))
+}
+
+fn millis(values: &Accumulator, aggregation: Aggregation) -> Option<f64> {
+    let measure = View::Traces.measure("latency")?;
+    let metric = Metric { measure, aggregation };
+    values.result(&metric, 0).as_f64()
+}

@@ -1,0 +1,196 @@
+//! The requests of the API that give the same rows as a page. A page whose rows no operation gives has none.
+
+use perpend_domain::ids::TraceId;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_domain::time::Timestamp;
+use perpend_views::{ApiRequest, ListPage, TracesQuery, encode};
+use serde_json::json;
+
+use crate::request::viewer::Viewer;
+
+/// A read of one thing. Programs take the segments `.` and `..` for steps in the path, escaped too.
+fn one(viewer: &Viewer, path: &str, id: &str) -> Option<ApiRequest> {
+    let is_step = matches!(id, "." | "..");
+    (!is_step).then(|| ApiRequest::new(&viewer.origin, &format!("{path}/{}", encode(id))))
+}
+
+/// A page of the list of traces.
+pub(crate) fn traces(
+    viewer: &Viewer,
+    (query, page): (&TracesQuery, &ListPage),
+    filter: String,
+) -> ApiRequest {
+    let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
+        .with("limit", query.n.to_string())
+        .with("orderBy", query.sort.order_by());
+    if !filter.is_empty() {
+        request = request.with("filter", filter);
+    }
+    match page {
+        ListPage::First | ListPage::Number(1) => request,
+        ListPage::Number(number) => request.with("page", number.to_string()),
+        ListPage::After(_) | ListPage::Before(_) | ListPage::Last => {
+            request.noted("It gives the first page of this list; page=2 gives the second one.")
+        }
+    }
+}
+
+/// One trace, with its observations and scores.
+pub(crate) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
+    one(viewer, "/api/public/traces", id.as_str())
+}
+
+/// The first page of the list of sessions, or of users. A time is that of any trace on the page, and of the first one of a
+/// session in the API.
+pub(crate) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> Option<ApiRequest> {
+    if query.after.is_some() || query.is_backwards {
+        return None;
+    }
+    if query.by == GroupedBy::User {
+        return Some(users(viewer, query, is_filtered));
+    }
+    if query.started != (None, None) {
+        return None;
+    }
+    let mut request = ApiRequest::new(&viewer.origin, "/api/public/sessions")
+        .with("limit", query.limit.to_string());
+    for name in &query.environments {
+        request = request.with("environment", name);
+    }
+    Some(request.noted(match is_filtered {
+        true => "The API has no filter of sessions: it gives those that do not fit too, and orders all by their first trace.",
+        false => "The API orders sessions by their first trace, this page by their last.",
+    }))
+}
+
+/// Users with sums over the steps of their traces. Metrics need a time: where none is chosen, it is one that has them all.
+fn users(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> ApiRequest {
+    let metric = |measure: &str, aggregation: &str| json!({ "measure": measure, "aggregation": aggregation });
+    let at = |time: Option<Timestamp>, usual: &str| {
+        time.map_or_else(|| usual.to_owned(), |at| at.to_iso_micros())
+    };
+    let mut filters =
+        vec![json!({ "type": "null", "column": "userId", "operator": "is not null", "value": "" })];
+    if !query.environments.is_empty() {
+        filters.push(json!({
+            "type": "stringOptions", "column": "environment", "operator": "any of",
+            "value": query.environments,
+        }));
+    }
+    let question = json!({
+        "view": "observations",
+        "dimensions": [{ "field": "userId" }],
+        "metrics": [
+            metric("traceId", "uniq"), metric("uniqueSessionIds", "uniq"),
+            metric("totalTokens", "sum"), metric("totalCost", "sum"),
+        ],
+        "filters": filters,
+        "fromTimestamp": at(query.started.0, "2000-01-01T00:00:00Z"),
+        "toTimestamp": at(query.started.1, "2100-01-01T00:00:00Z"),
+        "orderBy": [{ "field": "uniq_traceId", "direction": "desc" }],
+        "config": { "row_limit": query.limit },
+    });
+    let request = ApiRequest::new(&viewer.origin, "/api/public/v2/metrics");
+    request.with("query", question.to_string()).noted(match is_filtered {
+        true => "It has no filter of users, so it gives those that do not fit too; it counts steps by the time they began, and has those with most traces first, because it cannot order by last activity.",
+        false => "It counts steps by the time they began, this page whole traces; it has those with most traces first, because it cannot order by last activity.",
+    })
+}
+
+/// A session with its traces.
+pub(crate) fn session(viewer: &Viewer, id: &str) -> Option<ApiRequest> {
+    let request = one(viewer, "/api/public/sessions", id)?;
+    Some(request.noted("It gives the first 1,000 traces of the session."))
+}
+
+/// The latest traces of a user, of the time and the environments that are chosen.
+pub(crate) fn user(viewer: &Viewer, query: &GroupQuery, id: &str) -> ApiRequest {
+    let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
+        .with("limit", query.limit.to_string())
+        .with("userId", id);
+    let times = [("fromTimestamp", query.started.0), ("toTimestamp", query.started.1)];
+    for (name, at) in times {
+        if let Some(at) = at {
+            request = request.with(name, at.to_iso_micros());
+        }
+    }
+    for name in &query.environments {
+        request = request.with("environment", name);
+    }
+    request.noted("It gives the latest traces of the user.")
+}
+
+/// A page of the list of scores; none where no operation finds the same: by a fingerprint, without some environments, or by
+/// several conditions of one kind.
+pub(crate) fn scores(
+    viewer: &Viewer,
+    query: &ScoreQuery,
+    (limit, is_later, shows_older): (u32, bool, bool),
+) -> Option<ApiRequest> {
+    let asked = query.clone();
+    let sources = asked.sources.iter().map(ToString::to_string).collect();
+    let types = asked.data_types.iter().map(ToString::to_string).collect();
+    let traces = asked.trace_ids.iter().map(ToString::to_string).collect();
+    let ones: [(&str, Vec<String>); 7] = [
+        ("name", asked.names),
+        ("traceId", traces),
+        ("source", sources),
+        ("dataType", types),
+        ("configId", asked.config_ids),
+        ("sessionId", asked.session_ids),
+        ("queueId", asked.queue_ids),
+    ];
+    let rest = ScoreQuery {
+        names: Vec::new(),
+        trace_ids: Vec::new(),
+        sources: Vec::new(),
+        data_types: Vec::new(),
+        config_ids: Vec::new(),
+        session_ids: Vec::new(),
+        queue_ids: Vec::new(),
+        environments: Vec::new(),
+        number: Vec::new(),
+        from: None,
+        to: None,
+        ..query.clone()
+    };
+    let has_several = ones.iter().any(|(_, values)| 1 < values.len());
+    if rest != ScoreQuery::default() || has_several || 1 < query.number.len() {
+        return None;
+    }
+    let times = [("fromTimestamp", query.from), ("toTimestamp", query.to)];
+    let times = times.into_iter();
+    let times = times.filter_map(|(name, at)| Some((name, at?.to_iso_micros())));
+    let environments = query.environments.iter().cloned();
+    let number = query.number.iter().flat_map(|(order, number)| {
+        [("operator", order.sign().to_owned()), ("value", number.to_string())]
+    });
+    let parameters = ones
+        .into_iter()
+        .flat_map(|(name, values)| values.into_iter().map(move |value| (name, value)))
+        .chain(environments.map(|name| ("environment", name)))
+        .chain(number)
+        .chain(times);
+    let mut request =
+        ApiRequest::new(&viewer.origin, "/api/public/v2/scores").with("limit", limit.to_string());
+    for (name, value) in parameters {
+        request = request.with(name, value);
+    }
+    Some(match (is_later, shows_older) {
+        (true, _) => {
+            request.noted("It gives the first page of this list; page=2 gives the second one.")
+        }
+        (false, true) => request.noted("It gives the scores that no other took the place of."),
+        (false, false) => request,
+    })
+}
+
+/// The rules and the evaluators.
+pub(crate) fn rules(viewer: &Viewer) -> [ApiRequest; 2] {
+    let newest =
+        |path, note| ApiRequest::new(&viewer.origin, path).with("limit", "100").noted(note);
+    [
+        newest("/api/public/v2/evaluation-rules", "The rules:"),
+        newest("/api/public/v2/evaluators", "The evaluators:"),
+    ]
+}

@@ -1,0 +1,88 @@
+//! `GET /api/reference` and `GET /api/reference/{group}`: the API's own description, as pages. Anybody may read them, like
+//! the document.
+
+use axum::Extension;
+use axum::extract::{OriginalUri, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::openapi::{Fault, When};
+use perpend_views::{ReferenceGroupPage, ReferencePage, Section};
+use serde::Deserialize;
+
+use crate::request::frame::Frame;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer;
+use crate::state::App;
+
+/// The longest search, characters.
+const MAX_CHARS: usize = 200;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    q: String,
+}
+
+/// `GET /api/reference`
+pub(crate) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    if MAX_CHARS < asked.q.chars().count() {
+        return Err(Problem::query("q", "has at most 200 characters"));
+    }
+    let view = ReferencePage {
+        shell: viewer::shell(&app, &headers, (&address, Section::Reference)).await?,
+        reference: app.reference(faults),
+        q: asked.q.trim().to_owned(),
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// `GET /api/reference/{group}`
+pub(crate) async fn group(
+    State(app): State<App>,
+    headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
+    Extension(frame): Extension<Frame>,
+    Path(group): Path<String>,
+) -> Result<Response, Problem> {
+    let shell = viewer::shell(&app, &headers, (&address, Section::Reference)).await?;
+    let _ = frame.shell.set(shell.clone());
+    let view = ReferenceGroupPage::new(app.reference(faults), &group, shell);
+    page(StatusCode::OK, &view.ok_or_else(|| Problem::not_found("group"))?)
+}
+
+/// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.
+pub(crate) fn faults() -> Vec<Fault> {
+    let known = Code::ALL.iter().filter_map(|code| {
+        let when = match code {
+            Code::InvalidQuery => When::Query,
+            Code::InvalidFilter => When::Filter,
+            Code::InvalidBody
+            | Code::TooLarge
+            | Code::BodyTooSlow
+            | Code::UnsupportedMediaType
+            | Code::Unprocessable => When::Body,
+            Code::AuthenticationFailed
+            | Code::AccessDenied
+            | Code::TooManyAttempts
+            | Code::RateLimited => When::Key,
+            Code::NotFound => When::Named,
+            Code::Conflict => When::Change,
+            Code::Internal | Code::Unavailable => When::Always,
+            _ => return None,
+        };
+        Some(Fault {
+            code: code.as_str(),
+            status: code.status().as_u16(),
+            title: code.title(),
+            when,
+        })
+    });
+    known.collect()
+}

@@ -1,0 +1,143 @@
+//! What a browser says beside its question: where a form was sent from, and what its reader prefers.
+
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, COOKIE, HOST, ORIGIN, REFERER};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{Forms, Preferences, Shell};
+
+use crate::state::App;
+
+/// Where a form was sent from is ours.
+pub(crate) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+    match is_ours(app.web.config.public_url.as_deref(), headers) {
+        true => Ok(()),
+        false => Err(Problem::new(
+            Code::AccessDenied,
+            "this form came from another site, or without an Origin header; a proxy in front of this server must \
+             forward the headers Host and Origin",
+        )),
+    }
+}
+
+/// Browsers say where a form was sent from: over HTTPS and on this machine with a header of its own, elsewhere with the
+/// origin alone. A request with neither header does not come from a page of this server.
+fn is_ours(public_url: Option<&str>, headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return matches!(site.as_bytes(), b"same-origin" | b"none");
+    }
+    let Some(origin) = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()) else {
+        return false;
+    };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    match public_url {
+        Some(public) => public.trim_end_matches('/') == origin,
+        None => host.is_some() && origin.split_once("://").map(|(_, host)| host) == host,
+    }
+}
+
+/// The address, where it is a path of this server.
+pub(crate) fn local(address: &str) -> Option<&str> {
+    let bytes = address.as_bytes();
+    let is_local = bytes.first() == Some(&b'/')
+        && !matches!(bytes.get(1), Some(b'/' | b'\\'))
+        && bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
+    is_local.then_some(address)
+}
+
+/// The page of this server that a request came from, as the browser says it.
+pub(crate) fn referring_page(headers: &HeaderMap) -> Option<&str> {
+    let from = headers.get(REFERER)?.to_str().ok()?;
+    let (_, rest) = from.split_once("://")?;
+    rest.find('/').and_then(|at| local(&rest[at..]))
+}
+
+/// The value of a cookie.
+pub(crate) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let lists = headers.get_all(COOKIE).iter();
+    let lists = lists.filter_map(|list| list.to_str().ok());
+    let mut cookies =
+        lists.flat_map(|list| list.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let found = cookies.find(|(own, _)| *own == name);
+    found.map(|(_, value)| value)
+}
+
+/// What the browser that sends these headers is to be shown.
+pub(crate) fn preferences(headers: &HeaderMap) -> Preferences {
+    cookie(headers, Preferences::COOKIE).map_or_else(Preferences::default, Preferences::of_cookie)
+}
+
+/// The cookie with the forms of values that were chosen last, as an address names them.
+pub(crate) const FORMS_COOKIE: &str = "perpend_forms";
+
+/// The forms in which the reader wants values where an address names none.
+pub(crate) fn forms(headers: &HeaderMap) -> Forms {
+    let mut forms = Forms::default();
+    let kept = cookie(headers, FORMS_COOKIE).unwrap_or_default();
+    for (name, value) in form_urlencoded::parse(kept.as_bytes()) {
+        forms.take(&name, &value);
+    }
+    forms
+}
+
+/// Whether the sender of these headers is a browser that opens a page.
+pub fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains("text/html"))
+}
+
+/// Whether a script of ours asks, rather than a reader who opens a page: browsers say so, and where they do not (they only do
+/// on this machine and over HTTPS) our scripts accept HTML alone.
+pub(crate) fn is_asked_by_script(headers: &HeaderMap) -> bool {
+    match headers.get("sec-fetch-mode") {
+        Some(mode) => mode != "navigate",
+        None => headers.get(ACCEPT).is_some_and(|kinds| kinds == "text/html"),
+    }
+}
+
+/// The frame of a page without a session.
+pub(crate) fn shell(headers: &HeaderMap) -> Shell {
+    Shell { preferences: preferences(headers), ..Shell::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_form_of_another_origin_is_refused_whatever_the_browser_says_of_it() {
+        let site = |site| vec![("sec-fetch-site", site)];
+        let origin = |origin| vec![("origin", origin)];
+        for (sent, by_host, by_url) in [
+            (vec![("sec-fetch-site", "same-origin"), ("origin", "null")], true, true),
+            (site("none"), true, true),
+            (site("same-site"), false, false),
+            (site("cross-site"), false, false),
+            (origin("http://perpend.example:4747"), true, false),
+            (origin("https://perpend.example"), false, true),
+            (origin("http://other.example"), false, false),
+            (origin("null"), false, false),
+            (vec![], false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("perpend.example:4747"));
+            for (name, value) in &sent {
+                headers.insert(*name, HeaderValue::from_static(value));
+            }
+            assert_eq!(is_ours(None, &headers), by_host, "{sent:?}");
+            let public = Some("https://perpend.example/");
+            assert_eq!(is_ours(public, &headers), by_url, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_leads_only_to_this_server() {
+        assert_eq!(local("/traces/a?observation=b"), Some("/traces/a?observation=b"));
+        for outside in
+            ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "x"]
+        {
+            assert_eq!(local(outside), None, "{outside:?}");
+        }
+    }
+}

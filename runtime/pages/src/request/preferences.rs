@@ -1,0 +1,79 @@
+//! `/preferences`: how the reader wants the pages, kept in a cookie of their browser.
+
+use axum::extract::{OriginalUri, Request, State};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Preferences, PreferencesPage, Section, Text, Tried};
+use serde::Deserialize;
+
+use crate::request;
+use crate::request::forms;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer;
+use crate::state::App;
+
+/// Largest form. It is read before anything is known of its sender.
+const MAX_FORM_BYTES: usize = 1 << 10;
+/// As long as browsers keep a cookie.
+const SECONDS: i64 = 400 * 24 * 3_600;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    saved: String,
+}
+
+/// `GET /preferences`
+pub(crate) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let view = PreferencesPage {
+        shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
+        is_saved: asked.saved == "1",
+        tried: Tried::default(),
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// `POST /preferences`
+pub(crate) async fn submit(
+    State(app): State<App>,
+    headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
+    request: Request,
+) -> Result<Response, Problem> {
+    let fields = forms::of_anybody(&app, request, MAX_FORM_BYTES).await?;
+    let chosen = match Preferences::of_form(|name| fields.text(name)) {
+        Ok(chosen) => chosen,
+        Err((name, message)) => {
+            let problem = Text::from(format!("{name} {message}"));
+            let view = PreferencesPage {
+                shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
+                is_saved: false,
+                tried: Tried { problems: vec![(name, problem)], ..Tried::default() },
+            };
+            return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
+        }
+    };
+    // The form at the rail is on every page; its sender returns to that page.
+    let elsewhere = fields.text("back").and_then(request::origin::local);
+    let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
+    let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();
+    keep(&mut response, Preferences::COOKIE, &chosen.cookie());
+    Ok(response)
+}
+
+/// Has the browser keep a choice under this name; none where the value is empty.
+pub(crate) fn keep(response: &mut Response, name: &str, value: &str) {
+    let seconds = if value.is_empty() { 0 } else { SECONDS };
+    let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax");
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+}

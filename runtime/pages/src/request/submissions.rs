@@ -1,0 +1,125 @@
+//! Forms that were acted on a moment ago, so that one that is sent twice acts once, and what was done can be told and undone.
+//!
+//! Held in the memory of this node, bounded: a form that is sent again to another node, or after a restart, acts again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::auth::FormToken;
+use perpend_views::{Told, Undo};
+use tokio::sync::OnceCell;
+
+/// How long a form is remembered.
+const KEPT_MS: i64 = 600_000;
+/// Names what the last form did, so that the next pages tell it.
+pub(crate) const TOLD_COOKIE: &str = "perpend_told";
+/// How long something can be undone.
+pub(crate) const UNDO_SECONDS: i64 = 60;
+/// Forms that are remembered of one session.
+const MAX_OF_SESSION: usize = 64;
+/// Forms that are remembered in all.
+const MAX: usize = 4_096;
+
+/// A form as it was sent: the session, the project, and everything that was sent in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    pub(crate) project: ProjectId,
+    pub(crate) token: FormToken,
+    pub(crate) digest: Digest,
+}
+
+impl Key {
+    /// A short name.
+    pub(crate) fn id(&self) -> String {
+        self.digest.to_string().chars().take(16).collect()
+    }
+}
+
+/// What a form did.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    /// In words.
+    pub(crate) words: String,
+    /// How to undo it.
+    pub(crate) undo: Option<Undo>,
+}
+
+impl Done {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
+        Self { words: words.into(), undo: None }
+    }
+}
+
+/// Whoever acts fills it; the others wait for that.
+type Slot = Arc<OnceCell<Done>>;
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    at: Timestamp,
+    done: Slot,
+}
+
+/// The forms, the newest last.
+#[derive(Debug, Default)]
+pub(crate) struct Acted(Mutex<VecDeque<Entry>>);
+
+impl Acted {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place of what a form does: the same one for the same form.
+    pub(crate) fn slot(&self, key: &Key, now: Timestamp) -> Slot {
+        let mut entries = self.lock();
+        entries.retain(|entry| now < entry.at.plus_millis(KEPT_MS));
+        if let Some(known) = entries.iter().find(|entry| entry.key == *key) {
+            return Arc::clone(&known.done);
+        }
+        let of_session = |entry: &Entry| entry.key.token == key.token;
+        if MAX_OF_SESSION <= entries.iter().filter(|entry| of_session(entry)).count()
+            && let Some(oldest) = entries.iter().position(of_session)
+        {
+            entries.remove(oldest);
+        }
+        if MAX <= entries.len() {
+            entries.pop_front();
+        }
+        let done = Slot::default();
+        entries.push_back(Entry { key: key.clone(), at: now, done: Arc::clone(&done) });
+        done
+    }
+
+    /// The last form of a session that is remembered; a page that was made before it has to be made anew, because a form in
+    /// it may have been used.
+    pub(crate) fn last(&self, token: FormToken, now: Timestamp) -> String {
+        let entries = self.lock();
+        let mut of_session = entries.iter().rev().filter(|entry| {
+            entry.key.token == token
+                && entry.done.initialized()
+                && now < entry.at.plus_millis(KEPT_MS)
+        });
+        of_session.next().map_or_else(String::new, |entry| entry.key.id())
+    }
+
+    /// What a form of this session did in this project, as long as it can be undone.
+    pub(crate) fn told(
+        &self,
+        (token, project): (FormToken, &ProjectId),
+        id: &str,
+        now: Timestamp,
+    ) -> Option<Told> {
+        let entries = self.lock();
+        let found = entries.iter().find(|entry| {
+            entry.key.token == token
+                && entry.key.project == *project
+                && now < entry.at.plus_millis(UNDO_SECONDS * 1_000)
+                && entry.key.id() == id
+        });
+        let done = found?.done.get()?;
+        Some(Told { id: id.to_owned(), words: done.words.as_str().into(), undo: done.undo.clone() })
+    }
+}

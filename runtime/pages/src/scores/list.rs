@@ -1,0 +1,476 @@
+//! `GET P/scores`: the scores of a project, the newest first.
+
+use std::collections::{BTreeSet, HashMap};
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_domain::filter::{SCORES, Test};
+use perpend_domain::ids::{TraceId, UserId};
+use perpend_domain::list::Cursor;
+use perpend_domain::query::{Parsed, parse};
+use perpend_domain::score::{Score, Subject};
+use perpend_domain::telemetry::ScoreQuery;
+use perpend_domain::text_search::Counted;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
+use perpend_views::{
+    FilterView, Focus, FocusView, Pager, Parameter, ScoreLine, ScoresPage, Section, Stopped,
+    TermChip, Text, Ways, Why, count, encode, segment,
+};
+use serde::Deserialize;
+
+use crate::read;
+use crate::reference;
+use crate::request::cursor::{self, Listed};
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::scores::filter::{OF_SCORES, narrow};
+use crate::scores::views::Names;
+use crate::setup;
+use crate::state::App;
+use crate::traces::terms::terms;
+
+/// Scores that are looked at for one page, where no index tells which fit.
+const MAX_TESTED: u64 = 10_000;
+/// Terms of which it is said how many scores they alone leave; and as far as that many are counted, among so many.
+const MAX_ALONE: usize = 10;
+const ALONE: (u32, u64) = (100, 2_000);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    q: String,
+    name: String,
+    fingerprint: String,
+    trace: String,
+    /// `0`: without the environments of evaluations and experiments.
+    own: String,
+    /// `1`: with the scores that others took the place of.
+    superseded: String,
+    after: String,
+    before: String,
+    n: String,
+    sort: String,
+    cols: String,
+}
+
+/// What the list is narrowed to.
+struct Narrowed {
+    /// The filter as text.
+    q: String,
+    query: ScoreQuery,
+    parsed: Parsed,
+    shows_older: bool,
+    shown: Vec<(&'static str, Text)>,
+    /// The parameters of an address that say it, beside the filter and the focus.
+    kept: Vec<Parameter>,
+    notices: Vec<Text>,
+}
+
+impl Narrowed {
+    fn new(asked: &Asked, viewer: &Viewer, now: Timestamp) -> Self {
+        let (from, to) = viewer.focus.range(now);
+        let mut notices = viewer.faults.clone();
+        let q = crate::traces::params::filter(&asked.q, &mut notices);
+        let parsed = parse(&q, SCORES);
+        let mut narrowed = Self {
+            q,
+            query: ScoreQuery {
+                from,
+                to,
+                environments: viewer.focus.environments.clone(),
+                ..ScoreQuery::default()
+            },
+            shows_older: asked.superseded == "1",
+            shown: Vec::new(),
+            kept: Vec::new(),
+            notices,
+            parsed,
+        };
+        let query = &mut narrowed.query;
+        let is_without_own = asked.own == "0";
+        if is_without_own {
+            query.other_than_environments = read::OWN.map(str::to_owned).to_vec();
+        }
+        let name = asked.name.trim();
+        query.names.extend((!name.is_empty()).then(|| name.to_owned()));
+        query.fingerprint = asked.fingerprint.trim().parse().ok();
+        query.trace_ids.extend(TraceId::new(asked.trace.trim()).ok());
+        let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
+        narrowed.take("name", name, true, "");
+        let fault = "fingerprint: it must have 64 hexadecimal digits; it is left out.";
+        narrowed.take("fingerprint", asked.fingerprint.trim(), by_print, fault);
+        let fault = "trace: this is no id; it is left out.";
+        narrowed.take("trace", asked.trace.trim(), by_trace, fault);
+        if is_without_own {
+            let said = Text::from("evaluations and experiments");
+            narrowed.shown.push(("without", said));
+            narrowed.kept.push(("own".into(), asked.own.clone()));
+        }
+        if narrowed.shows_older {
+            narrowed.kept.push(("superseded".into(), "1".to_owned()));
+        } else if !matches!(asked.superseded.as_str(), "" | "0") {
+            let fault = "superseded: it is 1, which shows superseded scores, or 0; it is left out.";
+            narrowed.notices.push(Text::from(fault));
+        }
+        let filter = narrowed.parsed.filter.clone();
+        narrow(&mut narrowed.query, filter, &mut narrowed.notices);
+        narrowed
+    }
+
+    fn take(&mut self, name: &'static str, value: &str, is_read: bool, fault: &str) {
+        match (value.is_empty(), is_read) {
+            (true, _) => {}
+            (false, true) => {
+                self.shown.push((name, Text::from(value)));
+                self.kept.push((name.into(), value.to_owned()));
+            }
+            (false, false) => self.notices.push(Text::from(fault)),
+        }
+    }
+}
+
+/// The same page with the older scores, or without them.
+fn turned(
+    listed: &Listed,
+    shows_older: bool,
+    (place, is_backwards): (Option<&Cursor>, bool),
+) -> String {
+    let mut pairs = listed.pairs.clone();
+    pairs.retain(|(name, _)| *name != "superseded");
+    if !shows_older {
+        pairs.push(("superseded".into(), "1".to_owned()));
+    }
+    let path = listed.path.clone();
+    let turned = Listed { path, pairs };
+    match place {
+        Some(place) => turned.at(place, is_backwards),
+        None if is_backwards => turned.last(),
+        None => turned.first(),
+    }
+}
+
+/// What is said of older scores, where there are any or they are asked for.
+fn said_of(older: &Superseded, shows_older: bool) -> Option<String> {
+    let n: usize = older.of_each.iter().map(Vec::len).sum();
+    if n == 0 && !shows_older {
+        return None;
+    }
+    let more = if older.is_cut { "+" } else { "" };
+    let scores = if n == 1 { "score" } else { "scores" };
+    let state = if shows_older { "shown" } else { "hidden" };
+    let n = count(n as u64);
+    Some(format!("{n}{more} superseded {scores} {state}"))
+}
+
+/// What rows call the things that their scores name by id.
+#[derive(Default)]
+struct Known {
+    origins: Names,
+    people: HashMap<String, String>,
+    configs: HashMap<String, String>,
+    /// Executions that recorded a trace of their own.
+    traced: BTreeSet<String>,
+    /// The datasets of runs.
+    datasets: HashMap<String, String>,
+}
+
+impl Known {
+    async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
+        let (store, project) = (&app.store, &viewer.project);
+        let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
+        let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());
+        let mut runs: BTreeSet<&str> = BTreeSet::new();
+        for score in scores {
+            let written = &score.written;
+            if let Some(origin) = &written.origin {
+                origins.push(origin);
+                executions.insert(origin.execution_id.as_str());
+            }
+            authors.extend(written.author_user_id.as_deref());
+            configs.extend(written.config_id.clone());
+            if let Subject::Experiment(run) = &written.subject {
+                runs.insert(run.as_str());
+            }
+        }
+        let runs: Vec<&str> = runs.into_iter().collect();
+        let mut known = Self {
+            origins: Names::read(app, viewer, origins.into_iter()).await?,
+            traced: store.telemetry.traces_among(project, &executions).await?,
+            ..Self::default()
+        };
+        for run in store.telemetry.dataset_runs_by_id(project, &runs).await? {
+            known.datasets.insert(run.id, run.dataset_id);
+        }
+        let configs: Vec<String> = configs.into_iter().collect();
+        for config in store.catalog.score_configs_by_id(project, &configs).await? {
+            known.configs.insert(config.id, config.name);
+        }
+        let of = match authors.is_empty() {
+            true => None,
+            false => store.catalog.project(project).await?,
+        };
+        if let Some(of) = of {
+            for author in authors {
+                let Ok(id) = UserId::new(author) else {
+                    continue;
+                };
+                if let Some(person) = store.catalog.user(&of.organization.id, &id).await? {
+                    known.people.insert(author.to_owned(), person.made.name);
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    fn line(&self, score: &Score, base: &str) -> ScoreLine {
+        let written = &score.written;
+        let origin = written.origin.as_ref();
+        let name = |names: &HashMap<String, String>, id: Option<&str>| {
+            let name = names.get(id?);
+            name.filter(|name| !name.is_empty()).cloned()
+        };
+        let author = name(&self.people, written.author_user_id.as_deref());
+        let config = name(&self.configs, written.config_id.as_deref());
+        let line = ScoreLine::new(score, origin.map(|origin| self.origins.origin(origin)), base)
+            .named(author.as_deref(), config.as_deref());
+        let line = match &written.subject {
+            Subject::Experiment(run) => match self.datasets.get(run) {
+                Some(dataset) => {
+                    line.of_run(format!("{base}/datasets/{}/runs/{}", encode(dataset), encode(run)))
+                }
+                None => line,
+            },
+            _ => line,
+        };
+        match origin.map(|origin| origin.execution_id.as_str()) {
+            Some(id) if self.traced.contains(id) => {
+                line.traced(format!("{base}/traces/{}", segment(id)))
+            }
+            _ => line,
+        }
+    }
+}
+
+/// How many scores fit, counted no further than is read in a moment.
+async fn count_alone(app: &App, viewer: &Viewer, query: &ScoreQuery) -> Result<Counted, Problem> {
+    let telemetry = &app.store.telemetry;
+    let part = telemetry.scores_from(&viewer.project, query, None, ALONE);
+    let part = part.await?;
+    Ok(Counted {
+        n: part.items.len() as u64,
+        is_more: part.last.is_some() || part.stopped.is_some(),
+    })
+}
+
+/// The end of the list: before it are the first scores.
+fn from_end() -> ScoresFrom {
+    ScoresFrom::Before(Cursor { at: Timestamp::from_micros(i64::MIN), id: String::new() })
+}
+
+/// Where the list goes on before and behind this part of it.
+fn ways(
+    listed: &Listed,
+    (place, is_backwards): (Option<&Cursor>, bool),
+    part: &ScoresPart,
+) -> Ways {
+    let is_last = is_backwards && place.is_none();
+    let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
+    let stopped = part.stopped.as_ref().map(stop);
+    Ways {
+        first: (is_backwards || place.is_some()).then(|| listed.first()),
+        ..listed.ways(ends, stopped, is_backwards)
+    }
+}
+
+const fn stop(at: &ScoresFrom) -> &Cursor {
+    let (ScoresFrom::After(cursor) | ScoresFrom::Before(cursor)) = at;
+    cursor
+}
+
+/// Scores that are counted.
+const COUNTED: u32 = 10_000;
+
+/// Where in the list a part of it is, and how many scores there are; of a filter that is told only where the part has all.
+async fn position(
+    app: &App,
+    viewer: &Viewer,
+    query: &ScoreQuery,
+    (part, is_later): (&ScoresPart, bool),
+) -> Result<String, Problem> {
+    let n = part.items.len() as u64;
+    let is_whole = !is_later && part.last.is_none() && part.stopped.is_none();
+    let in_focus = ScoreQuery {
+        from: query.from,
+        to: query.to,
+        environments: query.environments.clone(),
+        ..ScoreQuery::default()
+    };
+    let total = if is_whole {
+        let is_more = false;
+        Some(Counted { n, is_more })
+    } else if *query != in_focus {
+        None
+    } else {
+        let ever = (Timestamp::from_micros(i64::MIN), COUNTED);
+        let telemetry = &app.store.telemetry;
+        let found = telemetry.scores_since(&viewer.project, query, ever);
+        let (n, is_more) = found.await?;
+        // Of more than are looked at, some may be at other times and in other environments.
+        let is_told = !is_more || in_focus == ScoreQuery::default();
+        is_told.then_some(Counted { n, is_more })
+    };
+    Ok(Pager::of_page(!is_later, n, total).position())
+}
+
+/// When the first and the last of the scores are that fit at other times, where a time is chosen.
+async fn elsewhere(
+    app: &App,
+    viewer: &Viewer,
+    query: &ScoreQuery,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    let anytime = ScoreQuery { from: None, to: None, ..query.clone() };
+    let beginning = from_end();
+    let end = async |from: Option<&ScoresFrom>| {
+        let telemetry = &app.store.telemetry;
+        let part = telemetry.scores_from(&viewer.project, &anytime, from, (1, MAX_TESTED));
+        let part = part.await?;
+        Ok::<_, Problem>(part.items.first().map(|score| score.written.timestamp))
+    };
+    Ok(end(Some(&beginning)).await?.zip(end(None).await?))
+}
+
+/// Says of a list in which nothing fits how many scores each of its first terms leaves where nothing else is asked for, and
+/// so of the time and the environments.
+async fn why(
+    app: &App,
+    viewer: &Viewer,
+    (asked, parsed): (&ScoreQuery, &Parsed),
+    chips: &mut [TermChip],
+) -> Result<Why, Problem> {
+    let mut why = Why::default();
+    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+        if term.outcome.is_ok() {
+            let mut query = ScoreQuery::default();
+            let filter = parse(&term.text, SCORES).filter;
+            narrow(&mut query, filter, &mut Vec::new());
+            chip.alone = Some(count_alone(app, viewer, &query).await?);
+        }
+    }
+    let (from, to) = viewer.focus.range(app.web.clock.now());
+    let in_time = ScoreQuery { from, to, ..ScoreQuery::default() };
+    let in_environments =
+        ScoreQuery { environments: viewer.focus.environments.clone(), ..ScoreQuery::default() };
+    for (alone, query) in why.around.iter_mut().zip([in_time, in_environments]) {
+        if query != ScoreQuery::default() {
+            *alone = Some(count_alone(app, viewer, &query).await?);
+        }
+    }
+    let conditions = &parsed.filter.conditions;
+    let has_own = conditions.iter().any(|condition| matches!(condition.test, Test::Time(..)));
+    if viewer.focus.has_time() && !has_own {
+        why.elsewhere = elsewhere(app, viewer, asked).await?;
+    }
+    Ok(why)
+}
+
+/// The rows of a page, each before the older ones, where these are shown.
+async fn lines(
+    app: &App,
+    viewer: &Viewer,
+    scores: &[Score],
+    older: Option<&Superseded>,
+) -> Result<Vec<ScoreLine>, Problem> {
+    let of_each = older.map(|older| older.of_each.as_slice());
+    let of_each = of_each.unwrap_or_default();
+    let all: Vec<&Score> = scores.iter().chain(of_each.iter().flatten()).collect();
+    let known = Known::read(app, viewer, &all).await?;
+    let base = viewer.base();
+    let mut lines = Vec::with_capacity(all.len());
+    for (at, score) in scores.iter().enumerate() {
+        let line = known.line(score, &base);
+        let beside = of_each.get(at).into_iter().flatten();
+        let beside: Vec<ScoreLine> =
+            beside.map(|score| known.line(score, &base).superseded_by(&line)).collect();
+        lines.push(line);
+        lines.extend(beside);
+    }
+    Ok(lines)
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let Narrowed { q, query, parsed, shows_older, shown: narrowed, mut kept, mut notices } =
+        Narrowed::new(&asked, &viewer, read::minute(app.web.clock.now()));
+    let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
+    let (n, rows) = cursor::rows(of_table, "the newest come", &mut notices);
+    let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
+    let from = match (place.clone(), is_backwards) {
+        (place, false) => place.map(ScoresFrom::After),
+        (place, true) => Some(place.map_or_else(from_end, ScoresFrom::Before)),
+    };
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let part = telemetry.scores_from(project, &query, from.as_ref(), (n, MAX_TESTED));
+    let part = part.await?;
+    let older = telemetry.superseded_beside(project, &part.items).await?;
+    let base = viewer.base();
+    kept.extend(rows);
+    let in_form = [viewer.parameters(), kept.clone()].concat();
+    let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
+    let filter: Vec<Parameter> = filter.into_iter().collect();
+    let listed = Listed {
+        path: format!("{base}/scores"),
+        pairs: [in_form.clone(), filter.clone()].concat(),
+    };
+    let is_later = is_backwards || place.is_some();
+    let is_whole = narrowed.is_empty() && q.is_empty() && viewer.focus == Focus::default();
+    let request =
+        reference::equivalent_requests::scores(&viewer, &query, (n, is_later, shows_older));
+    let mut chips = terms(&q, &parsed);
+    let is_empty = part.items.is_empty() && !is_later && part.stopped.is_none();
+    let why = match is_empty && !is_whole {
+        true => why(&app, &viewer, (&query, &parsed), &mut chips).await?,
+        false => Why::default(),
+    };
+    let setup = match is_empty && is_whole {
+        true => Some(setup::of(&app, project, &headers).await?),
+        false => None,
+    };
+    let of_focus = (listed.path.clone(), [kept, filter, viewer.unread()].concat());
+    let toggle = if shows_older { "hide" } else { "show" };
+    let other = turned(&listed, shows_older, (place.as_ref(), is_backwards));
+    let view = ScoresPage {
+        setup,
+        shell: viewer.shell(Section::Scores).with_api(request),
+        focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
+        filter: FilterView {
+            of: &OF_SCORES,
+            terms: chips,
+            q,
+            kept: in_form,
+            sorts: Vec::new(),
+            why,
+            base,
+        },
+        narrowed,
+        notices,
+        stopped: part.stopped.as_ref().map(|at| Stopped {
+            n_tested: MAX_TESTED,
+            n_found: part.items.len() as u64,
+            on: Some(listed.at(stop(at), is_backwards)),
+        }),
+        older: said_of(&older, shows_older).map(|said| (said, toggle, other)),
+        lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
+        position: position(&app, &viewer, &query, (&part, is_later)).await?,
+        ways: ways(&listed, (place.as_ref(), is_backwards), &part),
+        is_later,
+    };
+    page(StatusCode::OK, &view)
+}

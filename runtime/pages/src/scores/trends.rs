@@ -1,0 +1,172 @@
+//! The scores of the overview: of the names with most of them, means and shares with their intervals.
+
+use std::collections::BTreeMap;
+
+use perpend_domain::metrics::{Accumulator, Aggregation, Group, View};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_stats::{proportion, summary};
+use perpend_views::{ScoreTrend, Text, Together, clock, with_query};
+
+use crate::overview;
+use crate::overview::charts::buckets;
+use crate::overview::queries::Questions;
+
+/// Names of scores that are shown.
+const SCORE_NAMES: usize = 8;
+/// Of intervals.
+const LEVEL: f64 = 0.95;
+
+/// How many other names there are, in words, and where their scores are listed.
+type More = Option<(String, String)>;
+
+/// The names with most scores, and the others.
+pub(crate) async fn scores(asked: Questions<'_>) -> Result<(Vec<ScoreTrend>, More), Problem> {
+    let mut all = Vec::new();
+    let dimensions = ["name", "dataType"];
+    let metrics = [("value", Aggregation::P50)];
+    let granularity = Some(asked.granularity());
+    let groups = asked.ask(View::ScoresNumeric, &dimensions, &metrics, granularity).await?;
+    for ((name, kind), by_time) in by_name(groups) {
+        all.push(Named {
+            n: by_time.values().map(|values| values.len() as u64).sum(),
+            what: match kind.as_str() {
+                "BOOLEAN" => What::Truths(by_time),
+                _ => What::Numbers(by_time),
+            },
+            name,
+        });
+    }
+    all.extend(categories(asked).await?);
+    all.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.name.cmp(&b.name)));
+    let n_more = all.len().saturating_sub(SCORE_NAMES);
+    all.truncate(SCORE_NAMES);
+    let trends = all.into_iter().filter_map(|named| trend(asked, named));
+    let more = match n_more {
+        0 => None,
+        1 => Some("1 more name".to_owned()),
+        n => Some(format!("{n} more names")),
+    };
+    let more = more.map(|said| (said, list(asked, None)));
+    Ok((trends.collect(), more))
+}
+
+/// The most frequent category of each name.
+async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
+    let view = View::ScoresCategorical;
+    let metrics = [("count", Aggregation::Count)];
+    let mut by_name: BTreeMap<String, Named> = BTreeMap::new();
+    let groups = asked.ask(view, &["name", "stringValue"], &metrics, None).await?;
+    for group in groups {
+        let mut dimensions = group.dimensions.into_iter();
+        let (Some(Some(name)), Some(Some(category))) = (dimensions.next(), dimensions.next())
+        else {
+            continue;
+        };
+        let n = group.values.first().map_or(0, |value| value.total().n);
+        let named = by_name.entry(name.clone()).or_insert_with(|| Named {
+            name,
+            n: 0,
+            what: What::Category(String::new(), 0),
+        });
+        named.n += n;
+        match &mut named.what {
+            What::Category(top, most) if *most < n => (*top, *most) = (category, n),
+            _ => {}
+        }
+    }
+    Ok(by_name.into_values().collect())
+}
+
+/// The list of the scores that were added up.
+fn list(asked: Questions<'_>, name: Option<String>) -> String {
+    let focus = overview::range::focus(asked.viewer);
+    let mut pairs = focus.pairs();
+    if focus.environments.is_empty() {
+        pairs.push(("own", "0".to_owned()));
+    }
+    pairs.extend(name.map(|name| ("name", name)));
+    with_query(&format!("{}/scores", asked.viewer.base()), &pairs)
+}
+
+fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
+    let empty = BTreeMap::new();
+    let (said, by_time) = match &named.what {
+        What::Numbers(by_time) => {
+            let values: Vec<f64> = by_time.values().flatten().copied().collect();
+            // Numbers that are only 0 and 1 are a share: no interval of it goes beyond them.
+            let n_ones = values.iter().filter(|value| **value == 1.0).count();
+            let n_zeros = values.iter().filter(|value| **value == 0.0).count();
+            let said = match n_ones + n_zeros == values.len() {
+                true => share("", n_ones as u64, named.n)?,
+                false => mean(&values)?,
+            };
+            (said, by_time)
+        }
+        What::Truths(by_time) => {
+            let truths = by_time.values().flatten().filter(|value| **value != 0.0);
+            (share("true", truths.count() as u64, named.n)?, by_time)
+        }
+        What::Category(top, most) => (share(top, *most, named.n)?, &empty),
+    };
+    let over_time: Vec<(String, Option<f64>)> = match by_time.is_empty() {
+        true => Vec::new(),
+        false => buckets(asked.app, asked.range, asked.granularity())
+            .into_iter()
+            .map(|bucket| {
+                let values = by_time.get(&bucket.start).filter(|own| !own.is_empty());
+                let mean = values.map(|own| own.iter().sum::<f64>() / own.len() as f64);
+                (clock(bucket.at), mean)
+            })
+            .collect(),
+    };
+    let href = list(asked, Some(named.name.clone()));
+    Some(ScoreTrend::new(&named.name, (said, named.n), &over_time, href))
+}
+
+type ByTime = BTreeMap<Timestamp, Vec<f64>>;
+
+/// The scores of a name.
+struct Named {
+    name: String,
+    n: u64,
+    what: What,
+}
+
+enum What {
+    Numbers(ByTime),
+    Truths(ByTime),
+    /// The most frequent one, and how often it is.
+    Category(String, u64),
+}
+
+/// By name and type.
+fn by_name(groups: Vec<Group>) -> BTreeMap<(String, String), ByTime> {
+    let mut names: BTreeMap<(String, String), ByTime> = BTreeMap::new();
+    for group in groups {
+        let mut dimensions = group.dimensions.into_iter();
+        let name = dimensions.next().flatten().zip(dimensions.next().flatten());
+        let values = group.values.first().map(Accumulator::values);
+        if let (Some(at), Some(name), Some(values)) = (group.at, name, values) {
+            names.entry(name).or_default().insert(at, values.to_vec());
+        }
+    }
+    names
+}
+
+fn mean(values: &[f64]) -> Option<Together> {
+    let all = summary::summarize(values, None, LEVEL).ok()?;
+    // No interval of numbers on the scale from 0 to 1 goes beyond it.
+    let is_scale = values.iter().all(|value| (0.0..=1.0).contains(value));
+    let ends = all.interval.map(|ends| match is_scale {
+        true => [ends.lower.max(0.0), ends.upper.min(1.0)],
+        false => [ends.lower, ends.upper],
+    });
+    Some(Together::Mean(all.mean?, ends))
+}
+
+fn share(what: &str, n: u64, of: u64) -> Option<Together> {
+    let ends = proportion::wilson(n, of, LEVEL).ok()?;
+    let share = n as f64 / of as f64;
+    Some(Together::Share(Text::from(what), share, [ends.lower, ends.upper]))
+}

@@ -1,0 +1,120 @@
+//! The scores of something, with the names of what made them.
+
+use std::collections::HashMap;
+
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{EvaluatorVersionId, RuleId};
+use perpend_domain::score::{Score, ScoreOrigin};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Named, Origin, ScoreView, Text};
+
+use crate::request::viewer::Viewer;
+use crate::settings;
+use crate::state::App;
+
+/// Scores about the target.
+pub(crate) async fn scores_of(
+    app: &App,
+    viewer: &Viewer,
+    target: &Target,
+) -> Result<Vec<Score>, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    Ok(match target {
+        Target::Session(id) => telemetry.scores_of_session(project, id).await?,
+        Target::Trace(trace) => telemetry.scores_about(project, trace, None).await?,
+        Target::Observation(trace, id) => telemetry.scores_about(project, trace, Some(id)).await?,
+    })
+}
+
+/// These scores with what made them.
+pub(crate) async fn views_of(
+    app: &App,
+    viewer: &Viewer,
+    about: &[Score],
+) -> Result<Vec<ScoreView>, Problem> {
+    let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
+    let names = Names::read(app, viewer, origins).await?;
+    let views = about.iter().map(|score| {
+        let written = &score.written;
+        ScoreView::new(&written.name, &written.value, written.source, written.timestamp)
+            .id(written.id.as_str())
+            .comment(written.comment.as_deref())
+            .metadata(&written.metadata)
+            .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
+    });
+    Ok(views.collect())
+}
+
+/// Names behind the ids of origins. What was deleted since is shown by its id.
+#[derive(Default)]
+pub(crate) struct Names {
+    rules: HashMap<RuleId, String>,
+    versions: HashMap<EvaluatorVersionId, Version>,
+}
+
+struct Version {
+    evaluator: String,
+    number: u32,
+    plugin: String,
+    settings: Vec<(Text, Text)>,
+}
+
+impl Names {
+    pub(crate) async fn read(
+        app: &App,
+        viewer: &Viewer,
+        origins: impl Iterator<Item = &ScoreOrigin>,
+    ) -> Result<Self, Problem> {
+        let (store, project) = (&app.store, &viewer.project);
+        let mut names = Self::default();
+        for origin in origins {
+            if !names.rules.contains_key(&origin.rule_id)
+                && let Some(rule) = store.catalog.rule(project, &origin.rule_id).await?
+            {
+                names.rules.insert(rule.id, rule.name);
+            }
+            if names.versions.contains_key(&origin.evaluator_version_id) {
+                continue;
+            }
+            let version =
+                store.catalog.evaluator_version(project, &origin.evaluator_version_id).await?;
+            let evaluator = store.catalog.evaluator(project, &origin.evaluator_id).await?;
+            if let (Some((_, version)), Some(evaluator)) = (version, evaluator) {
+                let plugin = format!(
+                    "{} {} · {}",
+                    version.plugin_name, version.plugin_version, version.plugin_evaluator
+                );
+                let known = Version {
+                    evaluator: evaluator.name,
+                    number: version.number,
+                    plugin,
+                    settings: settings::of(&version),
+                };
+                names.versions.insert(version.id, known);
+            }
+        }
+        Ok(names)
+    }
+
+    pub(crate) fn origin(&self, origin: &ScoreOrigin) -> Origin {
+        let version = self.versions.get(&origin.evaluator_version_id);
+        let [evaluator, rule] = [origin.evaluator_id.as_str(), origin.rule_id.as_str()];
+        let deleted = |id| Named::gone(format!("{id} (deleted)"));
+        Origin {
+            evaluator: match version {
+                Some(version) => Named::new(&version.evaluator, evaluator),
+                None => deleted(evaluator),
+            },
+            version: version.map(|version| version.number),
+            plugin: version.map(|version| Text::from(version.plugin.as_str())),
+            settings: version.map_or_else(Vec::new, |version| version.settings.clone()),
+            rule: match self.rules.get(&origin.rule_id) {
+                Some(name) => Named::new(name, rule),
+                None => deleted(rule),
+            },
+            fingerprint: origin.fingerprint.to_string(),
+            execution: Text::from(origin.execution_id.as_str()),
+            sampling: origin.inclusion_probability,
+        }
+    }
+}

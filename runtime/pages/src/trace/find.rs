@@ -1,0 +1,88 @@
+//! `GET P/traces/{trace}/find`: the steps of a trace that contain a text.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::ids::ObservationId;
+use perpend_domain::text_search::{FindCursor, FoundPart, Sought};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::FindQuery;
+use perpend_views::{FindInput, FindPage, Section, Text};
+use serde::Deserialize;
+
+use crate::read::unknown;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::trace::page::OfTrace;
+use crate::trace::params::text;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    q: String,
+    after: String,
+}
+
+/// Reads where a search goes on: the number of hits so far and the last step that was searched.
+fn place(raw: &str) -> Option<(u64, FindCursor)> {
+    let (n_hits, place) = raw.split_once('.')?;
+    let n_hits: u32 = n_hits.parse().ok()?;
+    let (start, id) = place.split_once('.')?;
+    let start = Timestamp::from_micros(start.parse().ok()?);
+    Some((n_hits.into(), (start, ObservationId::new(id).ok()?)))
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of): Path<OfTrace>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let id = of.id()?;
+    let telemetry = &app.store.telemetry;
+    let stored = telemetry.trace(&viewer.project, &id, false).await?;
+    let stored = stored.ok_or_else(unknown)?;
+    let text = text(&asked.q);
+    let place = place(&asked.after);
+    let is_odd = place.is_none() && !asked.after.is_empty();
+    let fault = "after: this is not a place in this search, so it begins at the first step.";
+    let notice = is_odd.then(|| Text::from(fault));
+    let (n_before, after) = place.unzip();
+    let n_before = n_before.unwrap_or_default();
+    let part = match Sought::new(&text) {
+        Some(sought) => {
+            let query = FindQuery::new(sought, after);
+            let found = telemetry.find_in_trace(&viewer.project, &id, &query).await?;
+            found.ok_or_else(unknown)?
+        }
+        None => FoundPart::default(),
+    };
+    let view = FindPage::new(FindInput {
+        shell: viewer.shell(Section::Traces),
+        trace: (id.to_string(), stored.trace.name.as_deref().map(Text::from)),
+        text,
+        notice,
+        n_before,
+        part,
+    });
+    page(StatusCode::OK, &view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_is_written_and_what_is_none_begins_anew() {
+        let id = ObservationId::new("a.b c").unwrap();
+        let at = Timestamp::from_micros(1_760_000_000_000_000);
+        let read = place("112.1760000000000000.a.b c");
+        assert_eq!(read, Some((112, (at, id))));
+        for raw in ["", "1", "1.2", "-1.2.a", "1.x.a", "1.2."] {
+            assert_eq!(place(raw), None, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What stands above every view of a trace.
+
+use std::collections::BTreeMap;
+
+use perpend_domain::access::Permission::TraceMark;
+use perpend_domain::evaluation::{TargetKind, Timing};
+use perpend_domain::ids::TraceId;
+use perpend_domain::observation::ObservationKind;
+use perpend_domain::outline::Outline;
+use perpend_http_kit::problem::Problem;
+use perpend_scheduler::completion;
+use perpend_views::{HeadInput, TraceState, chips};
+
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Beside the trace itself, with nothing of a form or of what cannot be read.
+pub(crate) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    id: &TraceId,
+    outline: &Outline,
+) -> Result<HeadInput, Problem> {
+    let telemetry = &app.store.telemetry;
+    let scores = telemetry.scores_about(&viewer.project, id, None).await?;
+    let mut kinds: BTreeMap<ObservationKind, u64> = BTreeMap::new();
+    for row in outline.rows() {
+        *kinds.entry(row.kind).or_default() += 1;
+    }
+    Ok(HeadInput {
+        kinds: kinds.into_iter().collect(),
+        may_mark: viewer.may(TraceMark),
+        first_token_us: outline.first_token_us(),
+        state: state(app, viewer, id).await?,
+        chips: chips(&scores.iter().collect::<Vec<_>>()),
+        ..HeadInput::default()
+    })
+}
+
+/// Names a state of a trace and its scores: another text when one of them changed, as long as the trace has at most 10,000.
+pub(crate) async fn version(
+    app: &App,
+    viewer: &Viewer,
+    id: &TraceId,
+    revision: i64,
+) -> Result<String, Problem> {
+    let telemetry = &app.store.telemetry;
+    let (n, newest) = telemetry.score_mark(&viewer.project, id).await?;
+    Ok(format!("{revision}-{n}-{newest}"))
+}
+
+/// How far a trace has come; none when the project has no such trace.
+pub(crate) async fn state(
+    app: &App,
+    viewer: &Viewer,
+    id: &TraceId,
+) -> Result<Option<TraceState>, Problem> {
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.progress_now(&viewer.project, id).await?;
+    let now = app.web.clock.now();
+    Ok(found.map(|progress| {
+        let timing = Timing::default();
+        let complete = completion(TargetKind::Trace, &progress, &timing, progress.first_seen);
+        TraceState { progress, complete: (complete.at, complete.reason), now }
+    }))
+}

@@ -1,0 +1,107 @@
+//! The scores of the steps of a trace, for the pane of the trace itself.
+
+use std::collections::{BTreeSet, HashMap};
+
+use perpend_domain::ids::TraceId;
+use perpend_domain::score::{Score, Subject};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Chip, ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, chips, with_query};
+
+use crate::read;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Scores that are shown; a link leads to the others.
+const LIMIT: u32 = 50;
+
+/// Adds the names of the scores that each rule made on other steps of the trace, where they are not the rule's own.
+pub(crate) async fn add_names(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    verdicts: &mut [Verdict],
+) -> Result<(), Problem> {
+    if verdicts.is_empty() {
+        return Ok(());
+    }
+    let mut names: HashMap<String, BTreeSet<Text>> = HashMap::new();
+    let telemetry = &app.store.telemetry;
+    for score in telemetry.scores_of_steps(&viewer.project, trace, LIMIT).await? {
+        if let Some(origin) = score.written.origin {
+            let of_rule = names.entry(origin.rule_id.to_string()).or_default();
+            of_rule.insert(Text::from(score.written.name));
+        }
+    }
+    for verdict in verdicts {
+        let known = verdict.rule.id.as_ref().and_then(|id| names.get(id));
+        let other = known.into_iter().flatten().filter(|name| **name != verdict.rule.name);
+        verdict.makes = other.cloned().collect();
+    }
+    Ok(())
+}
+
+/// Scores of steps that are read for the rows of a trace; where there are more, these are only counted.
+const IN_ROWS: u32 = 200;
+
+/// The scores of the steps of a trace by their ids, a chip for each name; none where there are too many.
+pub(crate) async fn chips_by_step(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+) -> Result<HashMap<String, Vec<Chip>>, Problem> {
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.scores_of_steps(&viewer.project, trace, IN_ROWS + 1);
+    let found = found.await?;
+    let mut by_step: HashMap<String, Vec<&Score>> = HashMap::new();
+    if (IN_ROWS as usize) < found.len() {
+        return Ok(HashMap::new());
+    }
+    for score in &found {
+        if let Subject::Observation(_, step) = &score.written.subject {
+            by_step.entry(step.to_string()).or_default().push(score);
+        }
+    }
+    let made = by_step.into_iter();
+    Ok(made.map(|(step, scores)| (step, chips(&scores))).collect())
+}
+
+/// In the order of the steps, each with a link to its step. Scores about steps that have not come stand behind them.
+pub(crate) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    address: impl Fn(&str) -> String,
+) -> Result<ScoresOfSteps, Problem> {
+    let telemetry = &app.store.telemetry;
+    let mut found = telemetry.scores_of_steps(&viewer.project, trace, LIMIT + 1).await?;
+    let has_more = (LIMIT as usize) < found.len();
+    found.truncate(LIMIT as usize);
+    if found.is_empty() {
+        return Ok(ScoresOfSteps::default());
+    }
+    let outline = read::outline(app, &viewer.project, trace).await?;
+    let (_, outline) = outline.ok_or_else(|| Problem::not_found("trace"))?;
+    let path = format!("{}/scores", viewer.base());
+    let all = with_query(&path, &[("trace", trace.to_string())]);
+    let placed = |score: &Score| {
+        let written = &score.written;
+        let Subject::Observation(_, step) = &written.subject else {
+            return None;
+        };
+        let line = |name, href| ScoreOfStep::new(&written.name, &written.value, name, href);
+        let at = outline.find(step.as_str());
+        Some(match at.and_then(|at| Some((at, outline.rows().get(at)?))) {
+            Some((at, row)) => {
+                let href = format!("{}{}", address(step.as_str()), anchor(written.id.as_str()));
+                (at, line(outline.name(row), href))
+            }
+            None => (usize::MAX, line(step.as_str(), all.clone())),
+        })
+    };
+    let mut scores: Vec<(usize, ScoreOfStep)> = found.iter().filter_map(placed).collect();
+    scores.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp_name(&b.1)));
+    Ok(ScoresOfSteps {
+        scores: scores.into_iter().map(|(_, score)| score).collect(),
+        all: has_more.then_some(all),
+    })
+}

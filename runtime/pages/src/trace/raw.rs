@@ -1,0 +1,136 @@
+//! Inputs, outputs and metadata whole and as they are, as plain text.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_DISPOSITION;
+use axum::response::Response;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::mapping::{InvalidNodePath, NodePath};
+use perpend_domain::observation::Content;
+use perpend_domain::payload::Payload;
+use perpend_domain::trace::Trace;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{MAX_PATH, of_segment};
+use serde::Deserialize;
+
+use crate::request::query::Query;
+use crate::request::reply::plain;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+pub(crate) fn unknown() -> Problem {
+    Problem::not_found("value")
+}
+
+/// What of a value is meant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OfValue {
+    /// The node in it, as a normalized path.
+    path: Option<String>,
+    /// It is to be kept as a file.
+    download: Option<String>,
+}
+
+impl OfValue {
+    /// The node of a value that is meant.
+    pub(crate) fn node(&self, value: Payload) -> Result<Payload, Problem> {
+        let path = path_of(self.path.as_deref())?;
+        match path.0.is_empty() {
+            true => Ok(value),
+            false => perpend_views::node(&value, &path).ok_or_else(unknown),
+        }
+    }
+}
+
+/// The node in an address; the whole value when absent.
+pub(crate) fn path_of(path: Option<&str>) -> Result<NodePath, Problem> {
+    let path = path.filter(|path| !path.is_empty()).unwrap_or("$");
+    let wrong = |message: String| Problem::new(Code::InvalidJsonPath, format!("path: {message}"));
+    if MAX_PATH < path.len() {
+        return Err(wrong(format!("it has at most {MAX_PATH} bytes")));
+    }
+    path.parse().map_err(|error: InvalidNodePath| wrong(error.to_string()))
+}
+
+/// `GET P/traces/{trace}/raw/{part}`
+pub(crate) async fn of_trace(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((_, trace, part)): Path<(String, String, String)>,
+    Query(of): Query<OfValue>,
+) -> Result<Response, Problem> {
+    text(content_of_trace(&app, &viewer, &trace).await?, &part, of)
+}
+
+/// `GET P/traces/{trace}/observations/{observation}/raw/{part}`
+pub(crate) async fn of_observation(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((_, trace, observation, part)): Path<(String, String, String, String)>,
+    Query(of): Query<OfValue>,
+) -> Result<Response, Problem> {
+    let content = content_of_observation(&app, &viewer, &trace, &observation).await?;
+    text(content, &part, of)
+}
+
+pub(crate) async fn content_of_trace(
+    app: &App,
+    viewer: &Viewer,
+    trace: &str,
+) -> Result<Content, Problem> {
+    let id = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
+    let trace = crate::read::whole(app, &viewer.project, &id).await?.ok_or_else(unknown)?;
+    Ok(of_whole(trace))
+}
+
+/// The values of a trace.
+pub(crate) fn of_whole(trace: Trace) -> Content {
+    Content {
+        input: trace.input,
+        output: trace.output,
+        metadata: trace.metadata,
+        ..Content::default()
+    }
+}
+
+pub(crate) async fn content_of_observation(
+    app: &App,
+    viewer: &Viewer,
+    trace: &str,
+    observation: &str,
+) -> Result<Content, Problem> {
+    let trace = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
+    let id = ObservationId::new(of_segment(observation)).map_err(|_| unknown())?;
+    let found = crate::read::step(app, &viewer.project, &trace, &id).await?;
+    Ok(found.ok_or_else(unknown)?.content)
+}
+
+fn text(content: Content, part: &str, of: OfValue) -> Result<Response, Problem> {
+    let value = value(content, part).ok_or_else(unknown)?;
+    let value = of.node(value)?;
+    let kind = match &value {
+        Payload::Text(_) => "txt",
+        Payload::Json(_) => "json",
+    };
+    let mut response = plain(value.into_text());
+    if of.download.is_some() {
+        // Parts have plain names: others are not found.
+        let file = format!("attachment; filename=\"{part}.{kind}\"");
+        if let Ok(file) = HeaderValue::from_str(&file) {
+            response.headers_mut().insert(CONTENT_DISPOSITION, file);
+        }
+    }
+    Ok(response)
+}
+
+/// The value that an address calls `part`.
+pub(crate) fn value(content: Content, part: &str) -> Option<Payload> {
+    match part {
+        "input" => content.input,
+        "output" => content.output,
+        "metadata" => serde_json::to_string(&content.metadata).ok().map(Payload::Json),
+        "tools" => content.tool_definitions.map(Payload::from_value),
+        _ => None,
+    }
+}

@@ -1,0 +1,43 @@
+//! `POST P/executions/{execution}/requeue`: a failed execution goes back into the queue, by the function behind
+//! `POST /api/v1/executions/{executionId}/requeue`.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use perpend_domain::ids::ExecutionId;
+use perpend_http_kit::problem::{Code, Problem};
+use serde::Deserialize;
+
+use crate::request::forms::Sent;
+use crate::request::submissions::Done;
+use crate::state::App;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct OfExecution {
+    execution: String,
+}
+
+pub(crate) async fn submit(
+    State(app): State<App>,
+    Path(of): Path<OfExecution>,
+    sent: Sent,
+) -> Result<Response, Problem> {
+    let missing = || Problem::not_found("execution");
+    let id = ExecutionId::new(&of.execution).map_err(|_| missing())?;
+    let (ledger, project) = (&app.store.ledger, &sent.viewer.project);
+    let act = async {
+        let now = app.web.clock.now();
+        match ledger.requeue_execution(project, &id, now).await.map_err(Problem::from) {
+            Ok(()) => app.scheduler.wake(),
+            Err(problem) if problem.code() == Code::NotFound => {
+                let execution = ledger.execution(project, &id).await?.ok_or_else(missing)?;
+                let state = execution.state.as_str();
+                let words =
+                    format!("Only a failed execution can be requeued; this one is {state}.");
+                return Ok(Done::new(words));
+            }
+            Err(problem) => return Err(problem),
+        }
+        Ok(Done::new("Requeued. It waits for a worker; this cannot be undone."))
+    };
+    sent.once(&app, act).await
+}

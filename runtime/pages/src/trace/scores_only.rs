@@ -1,0 +1,74 @@
+//! A trace or a session of which nothing has arrived but scores.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{SessionId, TraceId};
+use perpend_domain::telemetry::ScoreQuery;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{ROWS, ScoredPage, Section, Text, encode};
+
+use crate::read;
+use crate::reference;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::scores;
+use crate::state::App;
+
+/// The page of a session that no trace names; without a score it is none.
+pub(crate) async fn session(app: &App, viewer: &Viewer, id: &str) -> Result<Response, Problem> {
+    let found = match SessionId::new(id) {
+        Ok(id) => show(app, viewer, &Target::Session(id)).await?,
+        Err(_) => None,
+    };
+    found.ok_or_else(|| Problem::not_found("session"))
+}
+
+/// The page of a trace without a step; without a score it is none.
+pub(crate) async fn trace(app: &App, viewer: &Viewer, id: TraceId) -> Result<Response, Problem> {
+    let found = show(app, viewer, &Target::Trace(id)).await?;
+    found.ok_or_else(read::unknown)
+}
+
+/// Whether a session has scores of its own.
+pub(crate) async fn has_session(app: &App, viewer: &Viewer, id: &str) -> Result<bool, Problem> {
+    let Ok(id) = SessionId::new(id) else {
+        return Ok(false);
+    };
+    let about = scores::views::scores_of(app, viewer, &Target::Session(id)).await?;
+    Ok(!about.is_empty())
+}
+
+async fn show(app: &App, viewer: &Viewer, target: &Target) -> Result<Option<Response>, Problem> {
+    let telemetry = &app.store.telemetry;
+    let about = scores::views::scores_of(app, viewer, target).await?;
+    let of_steps = match target.trace() {
+        Some(id) => telemetry.scores_of_steps(&viewer.project, id, 1).await?,
+        None => Vec::new(),
+    };
+    if about.is_empty() && of_steps.is_empty() {
+        return Ok(None);
+    }
+    let mut query = ScoreQuery::default();
+    let (section, id) = match target {
+        Target::Session(id) => {
+            query.session_ids.push(id.to_string());
+            (Section::Sessions, id.as_str())
+        }
+        Target::Trace(id) | Target::Observation(id, _) => {
+            query.trace_ids.push(id.clone());
+            (Section::Traces, id.as_str())
+        }
+    };
+    let all = format!("{}/scores?trace={}", viewer.base(), encode(id));
+    let request = reference::equivalent_requests::scores(viewer, &query, (ROWS[0], false, false));
+    let view = ScoredPage {
+        shell: viewer.shell(section).with_api(request),
+        id: Text::from(id),
+        is_session: section == Section::Sessions,
+        scores: scores::views::views_of(app, viewer, &about).await?,
+        verdicts: Vec::new(),
+        of_steps: (!of_steps.is_empty()).then_some(all),
+    };
+    page(StatusCode::OK, &view).map(Some)
+}

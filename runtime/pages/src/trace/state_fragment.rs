@@ -1,0 +1,32 @@
+//! `GET P/_/traces/{trace}/state`: which state of a trace and its scores is stored. The pages of traces poll it: it reads
+//! two rows, counts the scores, and reads the steps of a trace that has changed since it was folded last.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{StateFragment, TraceState};
+
+use crate::read::unknown;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::trace::head;
+use crate::trace::page::OfTrace;
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of): Path<OfTrace>,
+) -> Result<Response, Problem> {
+    let id = of.id()?;
+    let telemetry = &app.store.telemetry;
+    let version = telemetry.trace_version(&viewer.project, &id).await?;
+    let version = version.ok_or_else(unknown)?;
+    let state = head::state(&app, &viewer, &id).await?;
+    let view = StateFragment {
+        version: head::version(&app, &viewer, &id, version.revision).await?,
+        is_live: state.as_ref().is_some_and(TraceState::is_live),
+    };
+    page(StatusCode::OK, &view)
+}

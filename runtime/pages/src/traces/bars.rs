@@ -1,0 +1,95 @@
+//! `GET P/_/traces/bars`: how many traces began over time, and how many of them have errors.
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::metrics::Granularity;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::Environments;
+use perpend_views::{Bar, Chart, Part, Text, TracesQuery, Trend, TrendPage};
+
+use crate::overview;
+use crate::overview::charts::buckets;
+use crate::overview::queries::Range;
+use crate::read;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::traces::params::Asked;
+
+/// What has to be said of the bars, where the list below them has other traces.
+fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
+    let mut notes = Vec::new();
+    notes.extend(match (viewer.focus.from, viewer.focus.to) {
+        (Some(_), _) => None,
+        (None, Some(_)) => Some("the last 7 days of this time"),
+        (None, None) => Some("the last 7 days"),
+    });
+    if !query.q.is_empty() {
+        notes.push("all traces of the time and environments");
+    }
+    notes
+}
+
+/// The bars above a list. Each leads to the same list in its time.
+pub(crate) async fn of(app: &App, viewer: &Viewer, query: &TracesQuery) -> Result<Trend, Problem> {
+    let now = app.web.clock.now();
+    let Some(range) = overview::range::of(viewer, now) else {
+        let fault = match overview::range::is_beyond(viewer, now) {
+            true => "Bars are shown of no time that begins more than a year ahead.",
+            false => "The time ends before it begins, so there are no bars.",
+        };
+        return Ok(Trend::Refused(Text::from(fault)));
+    };
+    let chart = chart((app, viewer), query, range).await?;
+    let mut notes = notes(viewer, query);
+    if overview::range::is_cut(viewer, now) {
+        notes.push("20 years at most, and no more than one ahead");
+    }
+    let chart = match query.q.is_empty() {
+        true => chart,
+        false => chart.unfiltered(),
+    };
+    Ok(Trend::Chart(chart.noting(notes)))
+}
+
+/// The traces that began over a time, and how many of them have errors. The bars lead to the rows of a list.
+pub(crate) async fn chart(
+    (app, viewer): (&App, &Viewer),
+    query: &TracesQuery,
+    range: Range,
+) -> Result<Chart, Problem> {
+    let granularity = Granularity::for_range(range.0, range.1);
+    let buckets = buckets(app, range, granularity);
+    let chosen: Vec<&str> = viewer.focus.environments.iter().map(String::as_str).collect();
+    let environments = match chosen.as_slice() {
+        [] => Environments::AllBut(&read::OWN),
+        chosen => Environments::Only(chosen),
+    };
+    let stretches: Vec<_> = buckets.iter().map(|bucket| bucket.time()).collect();
+    let telemetry = &app.store.telemetry;
+    let began = telemetry.traces_began(&viewer.project, environments, &stretches);
+    let began = began.await?;
+    let base = viewer.base();
+    let bars = buckets.iter().zip(began).map(|(bucket, began)| Bar {
+        time: bucket.time(),
+        value: began.traces as f64,
+        part: began.with_errors as f64,
+        partial: bucket.partial,
+        href: bucket.rows(viewer, query.clone()).first(&base),
+    });
+    let bars: Vec<Bar> = bars.collect();
+    let whole = |value: f64| perpend_views::count(value as u64);
+    Ok(Chart::new(("Traces", Part::Errors), granularity, &bars, whole))
+}
+
+/// `GET P/_/traces/bars`: the bars alone. The query is that of the list.
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let asked = Asked::new(raw.as_deref());
+    let trend = of(&app, &viewer, &asked.query).await?;
+    page(StatusCode::OK, &TrendPage { trend })
+}

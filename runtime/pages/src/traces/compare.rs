@@ -1,0 +1,263 @@
+//! `GET P/traces/compare`: two traces beside each other.
+
+use std::collections::HashMap;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use percent_encoding::percent_decode_str;
+use perpend_domain::ids::{MAX_ID_CHARS, ObservationId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::outline::{Outline, align};
+use perpend_domain::score::{Score, Subject};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
+use perpend_views::{
+    CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Scored, Section, Text,
+};
+
+use crate::read;
+use crate::request::reply::{laid_out, page};
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::trace::page::{self, OfTrace};
+use crate::traces;
+use crate::traces::lines;
+
+/// The part of the address where other pages of traces have an id.
+const NAME: &str = "compare";
+
+/// What an address asks for.
+#[derive(Debug, Default)]
+struct Asked {
+    query: CompareQuery,
+    /// Traces that were chosen in a list.
+    chosen: Vec<String>,
+    /// The address is one of this page, not that of a trace whose id is the same word.
+    is_of_page: bool,
+    notices: Vec<Text>,
+}
+
+impl Asked {
+    fn new(raw: Option<&str>) -> Self {
+        let mut asked = Self::default();
+        let query = &mut asked.query;
+        let mut fault = |name: &str, may_be: &str| {
+            let fault = format!("{name}: this is not understood; it may be {may_be}.");
+            asked.notices.push(Text::from(fault));
+        };
+        for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
+            let text = value.trim();
+            match name.as_ref() {
+                "a" => query.a = id(text),
+                "b" => query.b = id(text),
+                // The rows of lists have ids as parts of addresses: what cannot be seen of one is in no document.
+                "trace" => {
+                    let id = percent_decode_str(text).decode_utf8_lossy();
+                    asked.chosen.push(id.into_owned());
+                }
+                "pair" => match OfSide::read(&value) {
+                    Some(pair) => query.pair = Some(pair),
+                    None => fault("pair", "a. or b. and the id of a step"),
+                },
+                "diff" => match text {
+                    "inline" => query.diff.is_inline = true,
+                    "" | "split" => query.diff.is_inline = false,
+                    _ => fault("diff", "inline or split"),
+                },
+                "space" => match text {
+                    "ignore" => query.diff.ignores_space = true,
+                    "" | "count" => query.diff.ignores_space = false,
+                    _ => fault("space", "ignore or count"),
+                },
+                "equal" => query.shows_equal = text == "show",
+                "at" => match text.parse() {
+                    Ok(at) => query.at = at,
+                    Err(_) => fault("at", "the number of a row"),
+                },
+                "in" => query.list = traces::neighbors::list(&value),
+                _ => {}
+            }
+            asked.is_of_page |= matches!(name.as_ref(), "a" | "b" | "choose");
+        }
+        asked
+    }
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let Asked { mut query, chosen, is_of_page, notices } = Asked::new(raw.as_deref());
+    if !is_of_page {
+        // A trace may be called like this page: then its address, which asks for no comparison, is its own.
+        let id = TraceId::new(NAME).ok();
+        let is_trace = match &id {
+            Some(id) => read::narrow(&app, &viewer.project, id).await?.is_some(),
+            None => false,
+        };
+        if is_trace {
+            let of = Path(OfTrace::named(NAME));
+            return trace::show(State(app), viewer, of, RawQuery(raw)).await;
+        }
+    }
+    if let [a, b] = chosen.as_slice() {
+        (query.a, query.b) = (a.clone(), b.clone());
+        return Ok(Redirect::to(&query.address(&viewer.base())).into_response());
+    }
+    if query.a.is_empty() || query.b.is_empty() {
+        let given = [&query.a, &query.b].into_iter().chain(&chosen);
+        let given = given.filter(|id| !id.is_empty()).take(100);
+        let view = PickPage {
+            shell: viewer.shell(Section::Traces),
+            given: given.map(|id| Text::from(id.as_str())).collect(),
+            list: query.list,
+        };
+        return page(StatusCode::OK, &view);
+    }
+    compared(&app, &viewer, query, notices).await
+}
+
+async fn compared(
+    app: &App,
+    viewer: &Viewer,
+    mut query: CompareQuery,
+    mut notices: Vec<Text>,
+) -> Result<Response, Problem> {
+    // Reading the contents of a large trace keeps one processor busy.
+    let sides =
+        tokio::try_join!(apart(side(app, viewer, &query.a)), apart(side(app, viewer, &query.b)))?;
+    let mut sides = <[_; 2]>::from(sides);
+    let outlines = sides.each_ref().map(|side| side.as_ref().map(|side| &*side.outline));
+    let nothing = Outline::default();
+    let pairs = {
+        let [a, b] = outlines.map(|outline| outline.unwrap_or(&nothing));
+        align(a, b)
+    };
+    let selected = query.pair.as_ref().map(|pair| {
+        let row = |side: usize, id: &str| {
+            outlines[side]?.find(id).and_then(|row| u32::try_from(row).ok())
+        };
+        let found = match pair {
+            OfSide::A(id) => row(0, id).map(|row| pairs.iter().find(|pair| pair.a == Some(row))),
+            OfSide::B(id) => row(1, id).map(|row| pairs.iter().find(|pair| pair.b == Some(row))),
+        };
+        found.flatten().copied()
+    });
+    let steps = match selected {
+        Some(Some(pair)) => {
+            let id = |side: usize, row: Option<u32>| {
+                let row = outlines[side]?.rows().get(row? as usize)?;
+                ObservationId::new(row.id()).ok()
+            };
+            let ids = [id(0, pair.a), id(1, pair.b)];
+            let [a, b] = ids;
+            Some([step(app, viewer, &query.a, a).await?, step(app, viewer, &query.b, b).await?])
+        }
+        Some(None) => {
+            let said = "pair: neither trace has this step, so the traces as a whole are compared.";
+            notices.push(Text::from(said));
+            query.pair = None;
+            None
+        }
+        None => None,
+    };
+    add_scores(app, viewer, &mut sides).await?;
+    let input =
+        CompareInput { shell: viewer.shell(Section::Traces), query, sides, pairs, steps, notices };
+    let view = laid_out(move || ComparePage::new(input)).await?;
+    page(StatusCode::OK, &view)
+}
+
+/// A trace; none where the project has none with this id, whatever the id is.
+async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSide>, Problem> {
+    let Ok(id) = TraceId::new(raw) else {
+        return Ok(None);
+    };
+    let Some((_, outline)) = read::outline(app, &viewer.project, &id).await? else {
+        return Ok(None);
+    };
+    let Some(trace) = read::whole(app, &viewer.project, &id).await? else {
+        return Ok(None);
+    };
+    Ok(Some(CompareSide {
+        prints: traces::digests::of(app, &viewer.project, &id).await?,
+        scores: HashMap::new(),
+        trace,
+        outline,
+    }))
+}
+
+/// A step with its content.
+async fn step(
+    app: &App,
+    viewer: &Viewer,
+    trace: &str,
+    id: Option<ObservationId>,
+) -> Result<Option<Observation>, Problem> {
+    match (TraceId::new(trace), id) {
+        (Ok(trace), Some(id)) => read::step(app, &viewer.project, &trace, &id).await,
+        _ => Ok(None),
+    }
+}
+
+/// Reads the scores of both traces and of their steps.
+async fn add_scores(
+    app: &App,
+    viewer: &Viewer,
+    sides: &mut [Option<CompareSide>; 2],
+) -> Result<(), Problem> {
+    let ids = sides.iter().flatten().map(|side| side.trace.id.clone());
+    let ids: Vec<TraceId> = ids.collect();
+    let telemetry = &app.store.telemetry;
+    let all = telemetry.newest_scores_of_traces(&viewer.project, &ids, lines::MAX_SCORES).await?;
+    for side in sides.iter_mut().flatten() {
+        let mut by_subject: HashMap<Option<String>, Vec<&Score>> = HashMap::new();
+        for score in &all {
+            let of = match &score.written.subject {
+                Subject::Trace(trace) => (trace, None),
+                Subject::Observation(trace, step) => (trace, Some(step.to_string())),
+                Subject::Session(_) | Subject::Experiment(_) => continue,
+            };
+            if *of.0 == side.trace.id {
+                by_subject.entry(of.1).or_default().push(score);
+            }
+        }
+        let scored = |scores: Vec<&Score>| {
+            let written = scores.iter().map(|score| &score.written);
+            Scored::new(written.map(|written| (written.name.as_str(), &written.value)))
+        };
+        let by_subject = by_subject.into_iter();
+        side.scores = by_subject.map(|(of, scores)| (of, scored(scores))).collect();
+    }
+    Ok(())
+}
+
+/// No trace has a longer id, and each row of the page repeats it.
+fn id(text: &str) -> String {
+    text.chars().take(MAX_ID_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_list_are_chosen_and_the_address_of_a_trace_of_this_name_is_told_apart() {
+        let asked = Asked::new(Some("choose=1&trace=x&trace=a%2520b&in=%2Ftraces%3Fq%3Da"));
+        assert_eq!(asked.chosen, ["x", "a b"]);
+        assert_eq!(asked.query.list.as_deref(), Some("/traces?q=a"));
+        assert!(asked.is_of_page && !Asked::new(Some("observation=o&v=time")).is_of_page);
+    }
+
+    #[test]
+    fn each_parameter_that_cannot_be_read_is_named() {
+        let asked = Asked::new(Some("a=x&b=y&pair=z&diff=odd&space=odd&at=odd&in=javascript%3A"));
+        let said: Vec<&str> = asked.notices.iter().map(Text::raw).collect();
+        for (said, name) in said.iter().zip(["pair: ", "diff: ", "space: ", "at: "]) {
+            assert!(said.starts_with(name), "{said}");
+        }
+        assert_eq!((said.len(), asked.query.list), (4, None));
+    }
+}

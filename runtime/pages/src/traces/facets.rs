@@ -1,0 +1,46 @@
+//! `GET P/_/traces/facets`: the values of some columns with how many of the newest traces have each.
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::filter::{Condition, Filter};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{FacetsPage, FacetsView, TracesQuery};
+
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::traces::conditions::Conditions;
+use crate::traces::params::Asked;
+
+/// So many traces are looked at.
+const NEWEST: u32 = 10_000;
+
+/// The values in the time range of a filter: only the time range applies, so that other values stay visible.
+pub(crate) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    query: &TracesQuery,
+) -> Result<FacetsView, Problem> {
+    let asked = Conditions::new(query, app.web.clock.now());
+    let is_range =
+        |condition: &Condition| condition.column.is_some_and(|own| own.id == "timestamp");
+    let mut conditions = asked.parsed.filter.conditions;
+    conditions.retain(is_range);
+    conditions.extend(asked.others);
+    let telemetry = &app.store.telemetry;
+    let filter = Filter { conditions };
+    let found = telemetry.trace_facets(&viewer.project, &filter, NEWEST);
+    Ok(FacetsView::new(&found.await?, query, &viewer.base()))
+}
+
+/// `GET P/_/traces/facets`: the panel alone. The query is that of the list.
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let asked = Asked::new(raw.as_deref());
+    let facets = of(&app, &viewer, &asked.query).await?;
+    page(StatusCode::OK, &FacetsPage { facets })
+}

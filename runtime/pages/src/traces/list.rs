@@ -1,0 +1,332 @@
+//! `GET P/traces`: the traces that fit the filter.
+
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_domain::access::Permission::TraceMark;
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::ids::TraceId;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace_list::TraceQuery;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
+use perpend_views::{
+    Focus, FocusView, ListPage, Pager, Searched, Section, Stopped, TracesPage, TracesQuery, Tried,
+    Ways,
+};
+
+use crate::read;
+use crate::reference;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::setup;
+use crate::state::App;
+use crate::traces::bars;
+use crate::traces::conditions::Conditions;
+use crate::traces::facets;
+use crate::traces::lines;
+use crate::traces::params::Asked;
+use crate::traces::peek;
+use crate::traces::terms::terms;
+
+/// Terms of which it is said how many traces they alone leave.
+const MAX_ALONE: usize = 10;
+/// Counted as far as the first; of traces that no index can tell so many are looked through.
+const ALONE: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
+/// Traces that are counted where there is a filter.
+const MAX_COUNTED: u64 = 10_000;
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let asked = Asked::new(raw.as_deref());
+    let view = whole(&app, &viewer, &headers, asked, Tried::default());
+    page(StatusCode::OK, &view.await?)
+}
+
+/// Whether the address is one of the list of traces.
+pub(crate) fn is_at(viewer: &Viewer, address: &str) -> bool {
+    let path = address.split('?').next().unwrap_or_default();
+    path == format!("{}/traces", viewer.base())
+}
+
+/// The list at `back` as an answer to a form of a trace beside it that was not accepted.
+pub(crate) async fn tried(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    back: &str,
+    tried: Tried,
+) -> Result<Response, Problem> {
+    let asked = Asked {
+        peek: Some(trace.as_str().to_owned()),
+        ..Asked::new(back.split_once('?').map(|(_, query)| query))
+    };
+    let viewer = viewer.at(back);
+    let view = whole(app, &viewer, &HeaderMap::new(), asked, tried).await?;
+    page(StatusCode::UNPROCESSABLE_ENTITY, &view)
+}
+
+async fn whole(
+    app: &App,
+    viewer: &Viewer,
+    headers: &HeaderMap,
+    asked: Asked,
+    tried: Tried,
+) -> Result<TracesPage, Problem> {
+    let Asked {
+        query,
+        page: which,
+        from,
+        peek,
+        has_facets,
+        has_bars,
+        counts_all,
+        searched,
+        notices,
+    } = asked;
+    let conditions = Conditions::new(&query, read::minute(app.web.clock.now()));
+    let parsed = &conditions.parsed;
+    let notices = notices.into_iter().chain(viewer.faults.clone());
+    let mut view = TracesPage {
+        shell: viewer.shell(Section::Traces),
+        terms: terms(&query.q, parsed),
+        focus: FocusView::new(
+            &query.focus,
+            (format!("{}/traces", viewer.base()), query.kept(&["from", "to", "env"])),
+            ("All time", true),
+        ),
+        page: which,
+        query,
+        searched,
+        notices: notices.collect(),
+        ..TracesPage::default()
+    };
+    if conditions.hides_own {
+        let all = format!("{} environment:set", view.query.q);
+        let all = view.query.with(all.trim());
+        view.with_own = Some(all.first(view.shell.base()));
+    }
+    let request = reference::equivalent_requests::traces(
+        viewer,
+        (&view.query, &view.page),
+        json(&conditions),
+    );
+    view.shell = view.shell.with_api([request]);
+    let bounds =
+        Bounds { max_tested: read::MAX_TESTED, max_counted: (!counts_all).then_some(MAX_COUNTED) };
+    fill(app, viewer, (conditions.filter(), bounds), from, &mut view).await?;
+    let is_without_any = match view.searched {
+        Some(all) => all.n_found == 0,
+        None => view.pager.is_first() && view.lines.is_empty(),
+    };
+    if is_without_any && view.stopped.is_none() {
+        count_alone(app, viewer, &conditions, &mut view).await?;
+        view.elsewhere = elsewhere(app, viewer, &view.query).await?;
+    }
+    let is_bare = view.lines.is_empty() && view.terms.is_empty();
+    if is_bare && read::newest(app, &viewer.project, Filter::default(), 1).await?.is_empty() {
+        view.setup = Some(setup::of(app, &viewer.project, headers).await?);
+    }
+    if has_facets {
+        view.facets = Some(facets::of(app, viewer, &view.query).await?);
+    }
+    if has_bars {
+        view.bars = Some(bars::of(app, viewer, &view.query).await?);
+    }
+    if let Some(id) = peek {
+        let close = view.query.address(view.shell.base(), &view.page);
+        view.peek = Some(peek::of(app, viewer, (id.as_str(), tried), close).await?);
+    }
+    Ok(view)
+}
+
+/// When the first and the last of the traces began that fit in other times, where a time is chosen and has none.
+async fn elsewhere(
+    app: &App,
+    viewer: &Viewer,
+    query: &TracesQuery,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    if !query.focus.has_time() {
+        return Ok(None);
+    }
+    let anytime = TracesQuery { focus: query.focus.without_time(), ..query.clone() };
+    let filter = Conditions::new(&anytime, app.web.clock.now()).filter();
+    let end = async |ascending| {
+        let query =
+            TraceQuery { filter: filter.clone(), ascending, limit: 1, ..TraceQuery::default() };
+        let found = read::first(app, &viewer.project, query).await?;
+        Ok::<_, Problem>(found.first().map(|trace| trace.timestamp))
+    };
+    Ok(end(true).await?.zip(end(false).await?))
+}
+
+/// Says of each of the first terms, of the time and of the environments how many traces there are where nothing else is
+/// asked for: a term is counted at any time and in all environments.
+async fn count_alone(
+    app: &App,
+    viewer: &Viewer,
+    asked: &Conditions,
+    view: &mut TracesPage,
+) -> Result<(), Problem> {
+    let now = app.web.clock.now();
+    let count = async |query: TracesQuery| {
+        let filter = Conditions::new(&query, now).filter();
+        let telemetry = &app.store.telemetry;
+        let counted = telemetry.count_traces(&viewer.project, &filter, ALONE);
+        Ok::<_, Problem>(counted.await?)
+    };
+    let terms = view.terms.iter_mut().zip(&asked.parsed.terms);
+    for (chip, term) in terms.take(MAX_ALONE) {
+        if term.outcome.is_ok() {
+            chip.alone = Some(count(TracesQuery::of(term.text.as_str())).await?);
+        }
+    }
+    let focus = &view.query.focus;
+    let parts = [focus.without_environments(), focus.without_time()];
+    for (alone, focus) in view.alone.iter_mut().zip(parts) {
+        if focus != Focus::default() {
+            let query = TracesQuery { focus, ..TracesQuery::default() };
+            *alone = Some(count(query).await?);
+        }
+    }
+    Ok(())
+}
+
+/// The filter as the API takes it.
+fn json(asked: &Conditions) -> String {
+    let filter = asked.filter();
+    let conditions = filter.conditions.iter();
+    let conditions: Vec<String> =
+        conditions.filter_map(Condition::to_json).map(|condition| condition.to_string()).collect();
+    match conditions.is_empty() {
+        true => String::new(),
+        false => format!("[{}]", conditions.join(",")),
+    }
+}
+
+/// The texts that are looked for in all that traces say.
+fn sought(filter: &Filter) -> Vec<String> {
+    let text = |condition: &Condition| match &condition.test {
+        Test::Text(TextOp::MatchesAnyCase, text) if condition.column == find(TRACES, "text") => {
+            Some(text.clone())
+        }
+        _ => None,
+    };
+    filter.conditions.iter().filter_map(text).collect()
+}
+
+/// The pages before and behind, and where a search that stopped goes on. `more` ends the address of the page behind it.
+fn ways(query: &TracesQuery, base: &str, places: &Places, more: &str) -> (Ways, Option<String>) {
+    let address = |page| query.address(base, &page);
+    let before = |place: &TraceCursor| address(ListPage::Before(place.to_string()));
+    let after = |place: &TraceCursor| address(ListPage::After(place.to_string()));
+    let (on_before, on_behind) = match &places.stopped {
+        Some(TracesFrom::Before(place)) => (Some(before(place)), None),
+        Some(TracesFrom::After(place)) => (None, Some(format!("{}{more}", after(place)))),
+        Some(TracesFrom::End) | None => (None, None),
+    };
+    let on = on_before.clone().or_else(|| on_behind.clone());
+    let go_on = |address: Option<String>| address.map(|address| ("Go on", address));
+    let previous = places.first.as_ref();
+    let next = places.last.as_ref();
+    let ways = Ways {
+        first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
+        before: previous.map(|place| ("Previous", before(place))).or_else(|| go_on(on_before)),
+        behind: next.map(|place| ("Next", after(place))).or_else(|| go_on(on_behind)),
+        last: next.map(|_| address(ListPage::Last)),
+    };
+    (ways, on)
+}
+
+async fn fill(
+    app: &App,
+    viewer: &Viewer,
+    (filter, bounds): (Filter, Bounds),
+    from: Option<TracesFrom>,
+    view: &mut TracesPage,
+) -> Result<(), Problem> {
+    let sought = sought(&filter);
+    let number = match view.page {
+        ListPage::Number(number) => number,
+        _ => 1,
+    };
+    let asked = TraceQuery {
+        filter,
+        order: view.query.sort.order.clone(),
+        ascending: view.query.sort.ascending,
+        page: number,
+        limit: view.query.n,
+        with_content: true,
+        max_content: lines::MAX_CONTENT,
+        ..TraceQuery::default()
+    };
+    let telemetry = &app.store.telemetry;
+    let tested = telemetry.traces_from(&viewer.project, &asked, from.as_ref(), bounds);
+    let TestedTraces { traces, total, n_tested, n_left, places } = tested.await?;
+    let n = traces.len() as u64;
+    let before = match (&from, view.searched) {
+        // A page by its number is behind others, which were looked at for it.
+        (None, _) => Some(Searched { n_tested: 0, n_found: places.n_before.unwrap_or_default() }),
+        (Some(_), before) => before,
+    };
+    let so_far = before.map(|before| Searched {
+        n_tested: before.n_tested.saturating_add(n_tested),
+        n_found: before.n_found.saturating_add(n),
+    });
+    view.searched = so_far.filter(|_| view.searched.is_some());
+    let more = so_far.map_or_else(String::new, Searched::more);
+    let (ways, on) = ways(&view.query, &viewer.base(), &places, &more);
+    view.stopped =
+        (0 < n_left).then(|| Stopped { n_tested, n_found: total.map_or(n, |total| total.n), on });
+    let is_counted = total.is_some_and(|total| !total.is_more);
+    view.pager = Pager {
+        n_before: places.n_before,
+        n,
+        total,
+        // A search that stopped has counted all that it looked at.
+        exact: (!is_counted
+            && view.stopped.is_none()
+            && from.is_none()
+            && bounds.max_counted.is_some())
+        .then(|| view.query.counted(&viewer.base())),
+        ways,
+    };
+    let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
+    let wanted = lines::Wanted {
+        columns: Some(&view.query.columns),
+        sought: &sought.iter().map(String::as_str).collect::<Vec<_>>(),
+    };
+    view.lines = lines::with(app, &viewer.project, &traces, wanted).await?;
+    view.may_mark = viewer.may(TraceMark);
+    for line in &mut view.lines {
+        line.is_markable = view.may_mark;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_stopped_goes_on_with_how_far_it_came_towards_the_end_alone() {
+        let query = TracesQuery::of("a");
+        let cursor = TraceCursor::read("_5_a", &query.sort.order).unwrap();
+        let places = |stopped| Places { stopped: Some(stopped), ..Places::default() };
+        let more = "&looked=7&found=0";
+        let behind = places(TracesFrom::After(cursor.clone()));
+        let (ways, on) = super::ways(&query, "/p", &behind, more);
+        let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
+        assert_eq!(ways.behind, Some(("Go on", there.clone())));
+        assert_eq!((on, ways.before), (Some(there), None));
+        let before = places(TracesFrom::Before(cursor));
+        let (ways, on) = super::ways(&query, "/p", &before, more);
+        let there = "/p/traces?q=a&before=_5_a".to_owned();
+        assert_eq!(ways.before, Some(("Go on", there.clone())));
+        assert_eq!((on, ways.behind), (Some(there), None));
+    }
+}

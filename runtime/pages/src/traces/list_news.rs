@@ -1,0 +1,122 @@
+//! `GET P/_/sessions/news?received=`, and the same of users and of scores: what came after an instant, in the time and the
+//! environments of the list. Pages poll it, so it reads the end of one index. The other parameters are those of the list, which
+//! the answer links to; with `of` it is the page of that session or user.
+
+use axum::extract::State;
+use axum::response::Response;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{NewsFragment, Parameter, href, list_href, with_query};
+use serde::Deserialize;
+
+use crate::read::OWN;
+use crate::request::query::Query;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::traces::news::{AT_MOST, TRACES, answered, received};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    received: String,
+    of: String,
+    q: String,
+    n: String,
+    name: String,
+    fingerprint: String,
+    trace: String,
+    own: String,
+    superseded: String,
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    Groups(GroupedBy),
+    Scores,
+}
+
+/// How many there are, and whether that may not be all.
+async fn counted(
+    app: &App,
+    viewer: &Viewer,
+    (of, asked): (Of, &Asked),
+    received: Timestamp,
+) -> Result<(u64, bool), Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let (from, to) = viewer.focus.range(app.web.clock.now());
+    let since = (received, AT_MOST);
+    let environments = viewer.focus.environments.clone();
+    Ok(match of {
+        Of::Groups(by) => {
+            let only = Some(asked.of.as_str()).filter(|id| !id.is_empty());
+            let query = match (by, only) {
+                // The page of a session shows all of it.
+                (GroupedBy::Session, Some(_)) => GroupQuery::new(by, 1),
+                _ => GroupQuery { started: (from, to), environments, ..GroupQuery::new(by, 1) },
+            };
+            telemetry.groups_since(project, &query, only, since).await?
+        }
+        Of::Scores => {
+            let mut query = ScoreQuery { from, to, environments, ..ScoreQuery::default() };
+            if asked.own == "0" {
+                query.other_than_environments = OWN.map(str::to_owned).to_vec();
+            }
+            telemetry.scores_since(project, &query, since).await?
+        }
+    })
+}
+
+/// The list, or the page of one session or user, that is asked about.
+fn list(viewer: &Viewer, of: Of, asked: Asked) -> String {
+    let base = viewer.base();
+    let path = match of {
+        Of::Groups(by) if !asked.of.is_empty() => href(&base, by, &asked.of),
+        Of::Groups(by) => list_href(&base, by),
+        Of::Scores => format!("{base}/scores"),
+    };
+    let own = [
+        ("q", asked.q),
+        ("n", asked.n),
+        ("name", asked.name),
+        ("fingerprint", asked.fingerprint),
+        ("trace", asked.trace),
+        ("own", asked.own),
+        ("superseded", asked.superseded),
+    ];
+    let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+    let own = own.map(|(name, value)| (name.into(), value));
+    let pairs: Vec<Parameter> = own.chain(viewer.parameters()).collect();
+    with_query(&path, &pairs)
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+    of: Of,
+) -> Result<Response, Problem> {
+    let now = app.web.clock.now();
+    let (n, is_cut) = match received(&asked.received, now)? {
+        None => (0, false),
+        Some(received) => counted(&app, &viewer, (of, &asked), received).await?,
+    };
+    let is_narrowed = [&asked.q, &asked.name, &asked.fingerprint, &asked.trace];
+    let view = NewsFragment {
+        n,
+        is_cut,
+        said: match of {
+            Of::Groups(_) if !asked.of.is_empty() => TRACES,
+            Of::Groups(GroupedBy::Session) => {
+                ["session with new traces", "sessions with new traces"]
+            }
+            Of::Groups(GroupedBy::User) => ["user with new traces", "users with new traces"],
+            Of::Scores => ["new score", "new scores"],
+        },
+        is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),
+        is_sorted: false,
+        list: list(&viewer, of, asked),
+    };
+    answered(&view, now)
+}

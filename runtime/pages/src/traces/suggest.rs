@@ -1,0 +1,423 @@
+//! `GET P/_/traces/suggest?q=`, and the same of each other list with a filter: how a filter may go on where its text ends. Columns, operators
+//! that fit, and values that the newest traces have.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES};
+use perpend_domain::query::{
+    Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing,
+};
+use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::text_search::{Facet, FacetColumn, Facets};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Filtered, SuggestPage, Suggestion, Text};
+use serde::Deserialize;
+
+use crate::read;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Options at a time.
+const SHOWN: usize = 12;
+/// Traces, or scores, whose values are known.
+const NEWEST: u32 = 10_000;
+
+async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
+    let (known, project) = (app.values(), &viewer.project);
+    let now = app.web.clock.now();
+    if let Some(values) = known.get(project, now) {
+        return Ok(values);
+    }
+    let shown = Filter { conditions: vec![read::without_own(TRACES)] };
+    let telemetry = &app.store.telemetry;
+    let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
+    known.keep(project, now, Arc::clone(&values));
+    Ok(values)
+}
+
+/// What is known of the values of a list: of traces, but for the environments of scores, which traces need not have.
+async fn known_of(
+    app: &App,
+    viewer: &Viewer,
+    list: &'static Filtered,
+    text: &str,
+) -> Result<Arc<Facets>, Problem> {
+    let of_environments = match writing(text, list.columns).part {
+        Part::Value { column, .. } => column == "environment",
+        Part::Column | Part::Key(_) => false,
+    };
+    if list.list != "scores" || !of_environments {
+        return known_values(app, viewer).await;
+    }
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.score_environments(&viewer.project, NEWEST);
+    let found = found.await?;
+    let n: u64 = found.iter().map(|(_, n)| *n).sum();
+    let values = found.into_iter().map(|(name, n)| (Some(name), n));
+    Ok(Arc::new(Facets {
+        n_traces: n,
+        is_cut: u64::from(NEWEST) <= n,
+        facets: vec![Facet {
+            column: FacetColumn::Environment,
+            values: values.collect(),
+            has_more: false,
+        }],
+    }))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    /// The text as far as the place where it is written.
+    q: String,
+}
+
+/// Sessions or users whose ids begin with what is written, where a column holds such ids.
+async fn ids(
+    app: &App,
+    viewer: &Viewer,
+    list: &'static Filtered,
+    text: &str,
+) -> Result<Vec<String>, Problem> {
+    let Writing { start, part, .. } = writing(text, list.columns);
+    let Part::Value { column, .. } = part else {
+        return Ok(Vec::new());
+    };
+    let column = perpend_domain::query::column(list.columns, &column).map(|column| column.id);
+    let by = match (list.list, column) {
+        ("sessions", Some("id")) | (_, Some("sessionId")) => GroupedBy::Session,
+        ("users", Some("id")) => GroupedBy::User,
+        _ => return Ok(Vec::new()),
+    };
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.groups_beginning(&viewer.project, by, &start, SHOWN);
+    Ok(found.await?)
+}
+
+/// How the filter of a list may go on.
+pub(crate) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+    list: &'static Filtered,
+) -> Result<Response, Problem> {
+    let suggestions = match asked.q.len() <= perpend_domain::query::MAX_BYTES {
+        true => {
+            let known = known_of(&app, &viewer, list, &asked.q).await?;
+            let ids = ids(&app, &viewer, list, &asked.q).await?;
+            further(&asked.q, list, &known, &ids)
+        }
+        false => Vec::new(),
+    };
+    page(StatusCode::OK, &SuggestPage { suggestions })
+}
+
+/// What may stand where a text ends. `ids` are such that begin with the value there.
+fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) -> Vec<Suggestion> {
+    let Writing { at, term, start, part } = writing(text, list.columns);
+    let mut options = match &part {
+        Part::Column => columns(list.columns),
+        Part::Key(column) => keys(column, list, known),
+        Part::Value { column, key, is_first } => {
+            let is_first = *is_first && start.is_empty();
+            let own = tests((column, key.as_deref()), is_first, list, known);
+            let others = ids.iter().filter(|id| own.iter().all(|one| one.title != **id));
+            let others = others.map(|id| Choice {
+                title: id.clone(),
+                note: String::new(),
+                written: format!("{} ", printed(id)),
+            });
+            others.collect::<Vec<_>>().into_iter().chain(own).collect()
+        }
+    };
+    let start = start.to_lowercase();
+    let place = |option: &Choice| option.title.to_lowercase().find(&start);
+    options.retain(|option| place(option).is_some() && option.written != text[at.clone()]);
+    // What begins so stands before what has it somewhere; the rest stays in its order.
+    options.sort_by_key(|option| place(option) != Some(0));
+    let fits = |option: &Choice| match &part {
+        Part::Column | Part::Key(_) => true,
+        Part::Value { column, .. } => {
+            let written = format!("{}{}", &text[term..at.start], option.written);
+            may_stand(&written, list.columns, perpend_domain::query::column(list.columns, column))
+        }
+    };
+    let suggestion = |option: Choice| Suggestion {
+        whole: format!("{}{}", &text[..at.start], option.written),
+        title: Text::from(option.title),
+        note: Text::from(option.note),
+    };
+    let fitting = options.into_iter().filter(fits).take(SHOWN);
+    fitting.map(suggestion).collect()
+}
+
+/// Whether a term may begin so. What ends in a space is a whole value, in a list that may go on; an operator takes some
+/// value.
+fn may_stand(written: &str, columns: &'static [Column], column: Option<&Column>) -> bool {
+    let reads = |term: String| parse(&term, columns).faults().next().is_none();
+    let known = column.and_then(|column| column.values.first());
+    let value = known.copied().unwrap_or("1");
+    match written.strip_suffix(' ') {
+        Some(whole) => ["", ")"].iter().any(|end| reads(format!("{whole}{end}"))),
+        None => [value, "2026-03-01", "true"]
+            .iter()
+            .any(|value| reads(format!("{written}{value}")) || reads(format!("{written}{value})"))),
+    }
+}
+
+struct Choice {
+    title: String,
+    note: String,
+    written: String,
+}
+
+fn holds(column: &Column, all: &[Column]) -> &'static str {
+    match column.kind {
+        ColumnKind::Time => "a time",
+        ColumnKind::Number => "a number",
+        ColumnKind::Bool => "true or false",
+        ColumnKind::List => "a list",
+        ColumnKind::NullOnly => "null or set",
+        ColumnKind::FullText if column.id == "text" && has_scores(all) => "text of all steps",
+        _ => "text",
+    }
+}
+
+/// Whether scores by name stand for several of these columns.
+fn has_scores(columns: &[Column]) -> bool {
+    columns.iter().any(|column| SCORE_COLUMNS.contains(&column.id))
+}
+
+fn columns(all: &'static [Column]) -> Vec<Choice> {
+    let is_other = |column: &&Column| !SCORE_COLUMNS.contains(&column.id);
+    let own = all.iter().filter(is_other).map(|column| {
+        let (sign, note) = match column.kind.has_members() {
+            true => ('.', "its members, by key"),
+            false => (':', holds(column, all)),
+        };
+        Choice {
+            title: column.id.to_owned(),
+            note: note.to_owned(),
+            written: format!("{}{sign}", column.id),
+        }
+    });
+    let score = has_scores(all).then(|| Choice {
+        title: SCORE.to_owned(),
+        note: "a score, by name".to_owned(),
+        written: format!("{SCORE}."),
+    });
+    score.into_iter().chain(own).collect()
+}
+
+fn keys(column: &str, list: &Filtered, known: &Facets) -> Vec<Choice> {
+    if column != SCORE || !has_scores(list.columns) {
+        return Vec::new();
+    }
+    let names = values_of(known, FacetColumn::Score);
+    let choice = |(name, n): (&str, u64)| Choice {
+        title: name.to_owned(),
+        note: counted(n, known),
+        written: format!("{}:", printed(name)),
+    };
+    names.map(choice).collect()
+}
+
+/// Values and, where nothing stands behind the colon yet, operators.
+fn tests(
+    (column, key): (&str, Option<&str>),
+    is_first: bool,
+    list: &'static Filtered,
+    known: &Facets,
+) -> Vec<Choice> {
+    let found = perpend_domain::query::column(list.columns, column);
+    let signs: &[&str] = match (found, key) {
+        (Some(column), _) => operators(column.kind),
+        (None, Some(_)) if column == SCORE && has_scores(list.columns) => SCORE_OPERATORS,
+        _ => return Vec::new(),
+    };
+    let facet = found.and_then(|column| facet_of(list, column));
+    let mut choices: Vec<Choice> = facet
+        .into_iter()
+        .flat_map(|facet| values_of(known, facet))
+        .map(|(value, n)| Choice {
+            title: value.to_owned(),
+            note: counted(n, known),
+            written: format!("{} ", printed(value)),
+        })
+        .collect();
+    // Those that there can be, though no trace has them now.
+    for value in found.map_or(&[][..], |column| column.values) {
+        if choices.iter().all(|choice| choice.title != *value) {
+            choices.push(Choice {
+                title: (*value).to_owned(),
+                note: String::new(),
+                written: format!("{value} "),
+            });
+        }
+    }
+    let is_word = |sign: &str| sign.bytes().all(|byte| byte.is_ascii_alphabetic());
+    for sign in signs {
+        if is_word(sign) || (is_first && *sign != "..") {
+            let space = if is_word(sign) { " " } else { "" };
+            choices.push(Choice {
+                title: (*sign).to_owned(),
+                note: said(sign).to_owned(),
+                written: format!("{sign}{space}"),
+            });
+        }
+    }
+    choices
+}
+
+fn said(sign: &str) -> &'static str {
+    match sign {
+        "=" | "==" => "exactly",
+        "!=" => "not",
+        "~" => "contains",
+        "^" => "starts with",
+        "$" => "ends with",
+        "*" => "matches, in any case",
+        ">" => "above",
+        ">=" => "at least",
+        "<" => "below",
+        "<=" => "at most",
+        "any(" => "has one of",
+        "all(" => "has all of",
+        "null" => "there is nothing",
+        "set" => "there is something",
+        _ => "",
+    }
+}
+
+/// What of the newest traces has the values of a column of this list.
+fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
+    Some(match (list.list, column.id) {
+        (_, "environment") => FacetColumn::Environment,
+        ("users", "id") | (_, "userId") => FacetColumn::User,
+        ("traces", "name") => FacetColumn::Name,
+        ("scores", "name") | ("traces", "score_names") => FacetColumn::Score,
+        ("traces", "tags") => FacetColumn::Tag,
+        ("traces", "kinds") => FacetColumn::Kind,
+        ("traces", "models") => FacetColumn::Model,
+        ("traces", "prompts") => FacetColumn::Prompt,
+        ("traces", "release") => FacetColumn::Release,
+        ("traces", "level") => FacetColumn::Level,
+        _ => return None,
+    })
+}
+
+fn values_of(known: &Facets, column: FacetColumn) -> impl Iterator<Item = (&str, u64)> {
+    let facets = known.facets.iter();
+    let own = facets.filter(move |facet| facet.column == column);
+    let values = own.flat_map(|facet: &Facet| &facet.values);
+    values.filter_map(|(value, n)| Some((value.as_deref()?, *n)))
+}
+
+fn counted(n: u64, known: &Facets) -> String {
+    let all = perpend_views::count(known.n_traces);
+    let n = perpend_views::count(n);
+    match known.is_cut {
+        true => format!("{n} of the newest {all}"),
+        false => format!("{n} of {all}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_views::{OF_SESSIONS, OF_TRACES, OF_USERS};
+
+    use super::*;
+
+    fn known() -> Facets {
+        let facet = |column, values: &[(&str, u64)]| Facet {
+            column,
+            values: values.iter().map(|(value, n)| (Some((*value).to_owned()), *n)).collect(),
+            has_more: false,
+        };
+        Facets {
+            n_traces: 10_000,
+            is_cut: true,
+            facets: vec![
+                facet(FacetColumn::Name, &[("chat", 9_000), ("two words", 12)]),
+                facet(FacetColumn::Level, &[("DEFAULT", 5), ("ERROR", 2)]),
+                facet(FacetColumn::Score, &[("quality", 7)]),
+            ],
+        }
+    }
+
+    fn wholes(text: &str) -> Vec<String> {
+        wholes_of(&OF_TRACES, text, &[])
+    }
+
+    fn wholes_of(list: &'static Filtered, text: &str, ids: &[String]) -> Vec<String> {
+        let further = further(text, list, &known(), ids).into_iter();
+        further.map(|suggestion| suggestion.whole).collect()
+    }
+
+    #[test]
+    fn lists_of_sessions_and_users_have_columns_and_ids_of_their_own_and_no_scores() {
+        assert_eq!(wholes_of(&OF_SESSIONS, "errorC", &[]), ["errorCount:"]);
+        assert!(wholes_of(&OF_SESSIONS, "sco", &[]).is_empty());
+        assert!(wholes_of(&OF_USERS, "score.qu", &[]).is_empty());
+        assert!(wholes_of(&OF_USERS, "level:", &[]).is_empty());
+        let ids = ["a 1".to_owned(), "a2".to_owned()];
+        assert_eq!(wholes_of(&OF_SESSIONS, "id:a", &ids), ["id:\"a 1\" ", "id:a2 "]);
+    }
+
+    #[test]
+    fn columns_come_by_their_beginning_and_lead_to_what_follows() {
+        assert_eq!(wholes("level:ERROR laten"), ["level:ERROR latency:"]);
+        assert_eq!(wholes("-sco")[0], "-score.");
+        assert!(wholes("meta").contains(&"metadata.".to_owned()));
+        assert_eq!(wholes("").len(), SHOWN);
+    }
+
+    #[test]
+    fn values_come_with_their_numbers_and_in_quotes_where_they_need_them() {
+        assert_eq!(wholes("name:two"), ["name:\"two words\" "]);
+        let level = further("level:", &OF_TRACES, &known(), &[]);
+        assert_eq!(level[0].note.raw(), "5 of the newest 10,000");
+        let titles: Vec<_> = level.iter().map(|one| one.title.raw()).collect();
+        assert_eq!(
+            titles[..5],
+            ["DEFAULT", "ERROR", "DEBUG", "WARNING", "="],
+            "known ones first, then those there can be, then operators"
+        );
+        assert_eq!(wholes("level:ERROR,warn"), ["level:ERROR,WARNING "]);
+        assert_eq!(wholes("score.qu"), ["score.quality:"]);
+        assert_eq!(wholes("score.quality:")[0], "score.quality:<");
+        assert!(wholes("latncy:").is_empty());
+    }
+
+    #[test]
+    fn only_what_the_filter_takes_there_is_offered() {
+        assert!(wholes("latency:>").is_empty());
+        assert!(wholes("level:>").is_empty());
+        assert_eq!(wholes("latency:nu"), ["latency:null "]);
+        assert_eq!(wholes("score.quality:tr"), ["score.quality:true "]);
+        assert!(wholes("score.quality:>").is_empty());
+        assert_eq!(wholes("score.quality:nu"), ["score.quality:null "]);
+        assert_eq!(wholes("-score.quality:set"), ["-score.quality:set "]);
+        assert_eq!(wholes("bookmarked:=t"), ["bookmarked:=true "]);
+        assert!(!wholes("level:").contains(&"level:any(".to_owned()));
+        assert!(wholes("tags:").contains(&"tags:any(".to_owned()));
+        assert_eq!(
+            wholes("level:ERROR,"),
+            ["DEFAULT", "ERROR", "DEBUG", "WARNING"].map(|level| format!("level:ERROR,{level} "))
+        );
+        // What is turned round takes fewer operators.
+        assert!(wholes("latency:").contains(&"latency:>".to_owned()));
+        assert!(!wholes("-latency:").contains(&"-latency:>".to_owned()));
+        // Each whole one is a term that is read.
+        for text in ["level:", "name:", "-name:~", "tags:", "timestamp:", "bookmarked:"] {
+            for whole in wholes(text).iter().filter(|whole| whole.ends_with(' ')) {
+                assert_eq!(parse(whole, TRACES).faults().next(), None, "{whole}");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Style sheet, script and mark: embedded, and served under names that carry their digest.
+
+use std::sync::{LazyLock, OnceLock};
+
+use perpend_domain::plugin::Digest;
+
+/// What a page of ours may load and do: its own style sheet, script, images and media. No inline script
+/// or style, no frames, no other origin, no `data:`.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+     img-src 'self'; media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What no page of ours does, and so nothing in one may. Copying to the clipboard is all that is left.
+pub const PERMISSIONS_POLICY: &str = "accelerometer=(), autoplay=(), camera=(), clipboard-read=(), \
+     clipboard-write=(self), display-capture=(), encrypted-media=(), fullscreen=(), geolocation=(), gyroscope=(), hid=(), \
+     idle-detection=(), local-fonts=(), magnetometer=(), microphone=(), midi=(), payment=(), picture-in-picture=(), \
+     publickey-credentials-get=(), screen-wake-lock=(), serial=(), usb=(), xr-spatial-tracking=()";
+
+/// One embedded file.
+#[derive(Debug)]
+pub struct Asset {
+    /// `app.css`.
+    name: &'static str,
+    /// MIME type.
+    pub content_type: &'static str,
+    /// The bytes.
+    pub bytes: &'static [u8],
+    /// The bytes compressed with Brotli, filled at the first request for them.
+    pub packed: OnceLock<Vec<u8>>,
+    /// Path on the server; changes with the bytes, so that it may be cached for good.
+    pub path: String,
+}
+
+/// The style sheet. What comes later holds where several rules fit: so does the order of its parts.
+const STYLE: &str = concat!(
+    include_str!("../../assets/style/base.css"),
+    include_str!("../../assets/style/lists.css"),
+    include_str!("../../assets/style/trace.css"),
+    include_str!("../../assets/style/pages.css"),
+    include_str!("../../assets/style/print.css"),
+);
+
+/// What the colours of the dark theme begin with in the style sheet.
+const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
+        let digest = Digest::of(bytes).to_string();
+        Asset {
+            name,
+            content_type,
+            bytes,
+            packed: OnceLock::new(),
+            path: format!("/assets/{}-{name}", &digest[..16]),
+        }
+    };
+    vec![
+        asset("app.css", "text/css; charset=utf-8", STYLE.as_bytes()),
+        asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
+        asset("find.js", SCRIPT, include_bytes!("../../assets/find.js")),
+        asset("follow.js", SCRIPT, include_bytes!("../../assets/follow.js")),
+        asset("forms.js", SCRIPT, include_bytes!("../../assets/forms.js")),
+        asset("keep.js", SCRIPT, include_bytes!("../../assets/keep.js")),
+        asset("keys.js", SCRIPT, include_bytes!("../../assets/keys.js")),
+        asset("live.js", SCRIPT, include_bytes!("../../assets/live.js")),
+        asset("look.js", SCRIPT, include_bytes!("../../assets/look.js")),
+        asset("media.js", SCRIPT, include_bytes!("../../assets/media.js")),
+        asset("pane.js", SCRIPT, include_bytes!("../../assets/pane.js")),
+        asset("rows.js", SCRIPT, include_bytes!("../../assets/rows.js")),
+        asset("scores.js", SCRIPT, include_bytes!("../../assets/scores.js")),
+        asset("shell.js", SCRIPT, include_bytes!("../../assets/shell.js")),
+        asset("times.js", SCRIPT, include_bytes!("../../assets/times.js")),
+        asset("trace.js", SCRIPT, include_bytes!("../../assets/trace.js")),
+        asset("value.js", SCRIPT, include_bytes!("../../assets/value.js")),
+        asset("onward.js", SCRIPT, include_bytes!("../../assets/onward.js")),
+        asset("palette.js", SCRIPT, include_bytes!("../../assets/palette.js")),
+        asset("split.js", SCRIPT, include_bytes!("../../assets/split.js")),
+        asset("widths.js", SCRIPT, include_bytes!("../../assets/widths.js")),
+        asset("suggest.js", SCRIPT, include_bytes!("../../assets/suggest.js")),
+        asset("table.js", SCRIPT, include_bytes!("../../assets/table.js")),
+        asset("mark.svg", "image/svg+xml", include_bytes!("../../assets/mark.svg")),
+    ]
+});
+
+/// The colours of the dark theme alone, for whoever wants them on a light system.
+fn dark() -> &'static str {
+    let (_, rest) = STYLE.split_once(DARK).unwrap_or_default();
+    rest.split_once("\n}\n").unwrap_or_default().0
+}
+
+/// The file at a path, such as `/assets/0123456789abcdef-app.css`.
+#[must_use]
+pub fn find(path: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.path == path)
+}
+
+/// The path of a file, for templates.
+pub(crate) fn path(name: &str) -> &'static str {
+    ASSETS.iter().find(|asset| asset.name == name).map_or("", |asset| &asset.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_under_their_digest_only() {
+        let path = path("app.css");
+        assert_eq!(find(path).map(|asset| asset.content_type), Some("text/css; charset=utf-8"));
+        assert!(find("/assets/app.css").is_none());
+    }
+
+    #[test]
+    fn the_dark_theme_alone_is_one_rule_with_all_its_colours() {
+        assert!(dark().trim_start().starts_with(":root") && dark().trim_end().ends_with('}'));
+        assert_eq!(dark().matches('{').count(), 1);
+        let n_colours = |css: &str| css.matches("--").count();
+        let (light, _) = STYLE.split_once(DARK).unwrap();
+        // The font and the height of the bar are no colours.
+        assert!(n_colours(dark()) + 3 > n_colours(light), "{}", dark());
+    }
+
+    #[test]
+    fn the_script_makes_no_markup_of_its_own_and_nothing_is_fetched_from_elsewhere() {
+        for asset in ASSETS.iter() {
+            let text = std::str::from_utf8(asset.bytes).unwrap();
+            let foreign = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!foreign.contains("http") && !foreign.contains("eval("), "{}", asset.name);
+        }
+    }
+
+    type Colours = std::collections::BTreeMap<String, [f64; 3]>;
+
+    /// The colour variables of the light and of the dark theme.
+    fn themes() -> [Colours; 2] {
+        let (light, rest) = STYLE.split_once("@media (prefers-color-scheme: dark)").unwrap();
+        let (dark, _) = rest.split_once("* {").unwrap();
+        [light, dark].map(|part| {
+            let lines = part.lines().filter_map(|line| line.trim().strip_prefix("--"));
+            let pairs = lines.filter_map(|line| line.trim_end_matches(';').split_once(": #"));
+            let colours = pairs.map(|(name, hex)| {
+                let channel =
+                    |at: usize| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap());
+                (name.to_owned(), [channel(0), channel(2), channel(4)])
+            });
+            colours.collect()
+        })
+    }
+
+    fn mixed(a: [f64; 3], b: [f64; 3], share: f64) -> [f64; 3] {
+        std::array::from_fn(|i| a[i] * share + b[i] * (1.0 - share))
+    }
+
+    /// Contrast as the accessibility guidelines define it.
+    fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
+        let linear = |value: f64| match value / 255.0 {
+            low if low <= 0.03928 => low / 12.92,
+            high => ((high + 0.055) / 1.055).powf(2.4),
+        };
+        let light =
+            |c: [f64; 3]| 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+        let (a, b) = (light(a), light(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_stands_out_from_what_is_behind_it_in_both_themes() {
+        for colours in themes() {
+            let mut pairs: Vec<(&str, [f64; 3], [f64; 3])> = vec![
+                ("on-accent", colours["on-accent"], colours["accent"]),
+                ("good", colours["good"], colours["good-soft"]),
+                ("bad", colours["bad"], colours["bad-soft"]),
+                ("wait", colours["wait"], colours["wait-soft"]),
+            ];
+            for behind in ["surface", "sunken", "bg", "accent-soft"] {
+                let behind = colours[behind];
+                pairs.extend(["text", "muted", "accent"].map(|name| (name, colours[name], behind)));
+                let kinds = colours.iter().filter(|(name, _)| name.starts_with("c-"));
+                // The shares stand in `.kind` of the style sheet.
+                pairs.extend(kinds.map(|(name, kind)| {
+                    let text = mixed(*kind, colours["ink"], 0.74);
+                    (name.as_str(), text, mixed(*kind, behind, 0.12))
+                }));
+            }
+            for json in ["jk", "js", "jn"] {
+                pairs.push((json, colours[json], colours["sunken"]));
+            }
+            for (name, text, behind) in pairs {
+                let ratio = contrast(text, behind);
+                assert!(ratio >= 4.5, "{name}: {ratio:.2} on {behind:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What all pages share: the shell with navigation, forms, keyboard shortcuts, preferences and embedded files.
+
+pub mod assets;
+pub(crate) mod forms;
+pub(crate) mod keys;
+pub(crate) mod preferences;
+pub(crate) mod setup;
+pub(crate) mod shell;
+pub(crate) mod small_pages;

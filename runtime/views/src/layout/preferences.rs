@@ -1,0 +1,187 @@
+//! How one reader wants the pages: kept in a cookie, set without script.
+
+use askama::Template;
+
+use crate::Shell;
+use crate::layout::forms::Tried;
+
+/// What a reader chose. The cookie names what is not as usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preferences {
+    /// Keys do nothing but `Ctrl K`, Tab and Escape.
+    pub is_without_keys: bool,
+    /// Light, dark, or as the system is.
+    pub theme: Theme,
+    /// Rows are closer together.
+    pub is_compact: bool,
+    /// Times are in UTC; otherwise in the zone of the browser, where it runs scripts.
+    pub is_utc: bool,
+    /// The rail shows a letter for each section.
+    pub is_folded: bool,
+}
+
+/// Colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// As the system is.
+    #[default]
+    System,
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+/// A choice of the form: the name of its field, and its values, the usual one first.
+struct Choice {
+    name: &'static str,
+    values: &'static [&'static str],
+}
+
+const CHOICES: [Choice; 5] = [
+    Choice { name: "keys", values: &["on", "off"] },
+    Choice { name: "theme", values: &["system", "light", "dark"] },
+    Choice { name: "density", values: &["comfortable", "compact"] },
+    Choice { name: "zone", values: &["browser", "utc"] },
+    Choice { name: "rail", values: &["names", "letters"] },
+];
+
+impl Preferences {
+    /// Name of the cookie.
+    pub const COOKIE: &'static str = "perpend_preferences";
+
+    /// What a cookie says; words that it should not have are passed over.
+    #[must_use]
+    pub fn of_cookie(value: &str) -> Self {
+        let mut all = Self::default();
+        for word in value.split('.') {
+            all.take(word);
+        }
+        all
+    }
+
+    /// The value of the cookie; nothing where all is as usual.
+    #[must_use]
+    pub fn cookie(&self) -> String {
+        let unusual = CHOICES.iter().filter_map(|choice| {
+            let chosen = self.chosen(choice.name);
+            (choice.values.first() != Some(&chosen)).then_some(chosen)
+        });
+        unusual.collect::<Vec<_>>().join(".")
+    }
+
+    /// What a form says. What it leaves out is as usual.
+    ///
+    /// # Errors
+    /// The name of a field that says something else than the form offers, and what it offers.
+    pub fn of_form<'f>(
+        field: impl Fn(&str) -> Option<&'f str>,
+    ) -> Result<Self, (&'static str, String)> {
+        let mut all = Self::default();
+        for choice in &CHOICES {
+            match field(choice.name) {
+                Some(value) if choice.values.contains(&value) => all.take(value),
+                None => {}
+                Some(_) => {
+                    let offered = choice.values.join(", ");
+                    return Err((choice.name, format!("is one of {offered}")));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// No two choices have a value in common.
+    fn take(&mut self, word: &str) {
+        match word {
+            "off" => self.is_without_keys = true,
+            "light" => self.theme = Theme::Light,
+            "dark" => self.theme = Theme::Dark,
+            "compact" => self.is_compact = true,
+            "utc" => self.is_utc = true,
+            "letters" => self.is_folded = true,
+            _ => {}
+        }
+    }
+
+    fn chosen(&self, name: &str) -> &'static str {
+        match (name, self.theme) {
+            ("keys", _) if self.is_without_keys => "off",
+            ("keys", _) => "on",
+            ("theme", Theme::System) => "system",
+            ("theme", Theme::Light) => "light",
+            ("theme", Theme::Dark) => "dark",
+            ("density", _) if self.is_compact => "compact",
+            ("density", _) => "comfortable",
+            ("zone", _) if self.is_utc => "utc",
+            ("zone", _) => "browser",
+            _ if self.is_folded => "letters",
+            _ => "names",
+        }
+    }
+
+    /// The fields of a form that changes nothing but the rail.
+    pub(crate) fn with_other_rail(&self) -> Vec<(&'static str, &'static str)> {
+        let other = Self { is_folded: !self.is_folded, ..*self };
+        let fields = CHOICES.iter();
+        fields.map(|choice| (choice.name, other.chosen(choice.name))).collect()
+    }
+
+    pub(crate) fn is_light(&self) -> bool {
+        self.theme == Theme::Light
+    }
+
+    pub(crate) fn is_dark(&self) -> bool {
+        self.theme == Theme::Dark
+    }
+}
+
+/// The form.
+#[derive(Clone, Debug, Default, Template)]
+#[template(path = "preferences.html")]
+pub struct PreferencesPage {
+    /// Around the page, with what is chosen.
+    pub shell: Shell,
+    /// The form was sent a moment ago.
+    pub is_saved: bool,
+    /// The form, when it was not accepted.
+    pub tried: Tried,
+}
+
+impl PreferencesPage {
+    fn is(&self, name: &str, value: &str) -> bool {
+        self.shell.preferences.chosen(name) == value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_form_offers_is_read_back_from_the_cookie() {
+        for n in 0..48_usize {
+            let values = CHOICES.iter().scan(n, |rest, choice| {
+                let value = choice.values[*rest % choice.values.len()];
+                *rest /= choice.values.len();
+                Some((choice.name, value))
+            });
+            let values: Vec<_> = values.collect();
+            let field = |name: &str| {
+                let found = values.iter().find(|(own, _)| *own == name);
+                found.map(|(_, value)| *value)
+            };
+            let made = Preferences::of_form(field).unwrap();
+            assert_eq!(Preferences::of_cookie(&made.cookie()), made, "{values:?}");
+            for (name, value) in values {
+                assert_eq!(made.chosen(name), value);
+            }
+        }
+        assert_eq!(Preferences::default().cookie(), "");
+        let odd = Preferences::of_cookie("dark.<b>.off.off");
+        assert!(odd.is_dark() && odd.is_without_keys && !odd.is_compact);
+        let wrong = |name: &str| (name == "theme").then_some("pink");
+        let (name, message) = Preferences::of_form(wrong).unwrap_err();
+        assert_eq!((name, message.as_str()), ("theme", "is one of system, light, dark"));
+    }
+}

@@ -1,0 +1,239 @@
+//! The scores of a trace at a glance: a chip for each name.
+
+use std::collections::BTreeMap;
+
+use crate::markup::{encode, segment, with_query};
+use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
+
+use crate::Text;
+use crate::format::count;
+use crate::scores::score::{Tone, anchor, shown, together};
+
+/// Who makes scores: the sign of each, and the words for it.
+const SOURCES: [(ScoreSource, &str, &str); 3] = [
+    (ScoreSource::Eval, "ƒ", "evaluator"),
+    (ScoreSource::Annotation, "✎", "person"),
+    (ScoreSource::Api, "→", "API"),
+];
+
+/// Why chips tell scores of steps from those of the trace.
+const UNTESTED: &str = "a filter on the name tests scores of the trace alone";
+
+/// The scores of one name.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    pub(crate) name: Text,
+    pub(crate) value: Text,
+    pub(crate) tone: Tone,
+    sources: Vec<ScoreSource>,
+    /// Scores about the trace itself. Where there are any, the value is of these alone.
+    n_own: usize,
+    n_of_steps: usize,
+    /// The id of the one score that the value is of, and the step that it is about.
+    only: Option<(String, Option<String>)>,
+    worth: f64,
+    /// Where all values are from 0 to 1: their mean in percent.
+    pub(crate) share: Option<f64>,
+}
+
+/// A chip for each name: scores of the trace itself first, then those of its steps, each with what looks worst first.
+#[must_use]
+pub fn chips(scores: &[&Score]) -> Vec<Chip> {
+    let mut by_name: BTreeMap<&str, Vec<&Score>> = BTreeMap::new();
+    for score in scores {
+        let named = by_name.entry(&score.written.name).or_default();
+        named.push(score);
+    }
+    let chips = by_name.into_values();
+    let mut chips: Vec<Chip> = chips.filter_map(|named| Chip::of(&named)).collect();
+    // Stable: equal ones stay in the order of their names.
+    chips.sort_by(|a, b| {
+        let by_subject = a.is_of_steps().cmp(&b.is_of_steps());
+        by_subject.then_with(|| a.worth.total_cmp(&b.worth))
+    });
+    chips
+}
+
+impl Chip {
+    /// Of all scores of one name; none where there are none.
+    fn of(scores: &[&Score]) -> Option<Self> {
+        let is_own = |score: &&Score| matches!(score.written.subject, Subject::Trace(_));
+        let (own, of_steps): (Vec<&Score>, Vec<&Score>) = scores.iter().copied().partition(is_own);
+        let told = if own.is_empty() { &of_steps } else { &own };
+        let first = &told.first()?.written;
+        let values: Vec<&ScoreValue> = told.iter().map(|score| &score.written.value).collect();
+        let tone = |value: &ScoreValue| shown(value, 1).1;
+        let is_alike = values.iter().all(|value| tone(value) == tone(&first.value));
+        let sources = SOURCES.iter().map(|(source, ..)| *source);
+        let has = |source: &ScoreSource| told.iter().any(|score| score.written.source == *source);
+        let step = match &first.subject {
+            Subject::Observation(_, step) => Some(step.to_string()),
+            _ => None,
+        };
+        let worths: Vec<f64> = values.iter().map(|value| worth(value)).collect();
+        let mean = worths.iter().sum::<f64>() / worths.len() as f64;
+        let has_range = worths.iter().all(|worth| *worth <= 1.0);
+        Some(Self {
+            name: Text::from(first.name.as_str()),
+            value: together(&values)?,
+            tone: if is_alike { tone(&first.value) } else { Tone::Plain },
+            sources: sources.filter(has).collect(),
+            n_own: own.len(),
+            n_of_steps: of_steps.len(),
+            only: (values.len() == 1).then(|| (first.id.to_string(), step)),
+            worth: mean,
+            share: has_range.then(|| (mean * 100.0).round()),
+        })
+    }
+
+    /// The value is of scores of steps.
+    pub(crate) fn is_of_steps(&self) -> bool {
+        self.n_own == 0
+    }
+
+    /// Sign and words of everybody who made these scores.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = SOURCES.iter();
+        let made = all.filter(move |(source, ..)| self.sources.contains(source));
+        made.map(|(_, sign, words)| (*sign, *words))
+    }
+
+    /// What the value is of.
+    pub(crate) fn title(&self) -> String {
+        let [own, of_steps] = [self.n_own, self.n_of_steps].map(|n| count(n as u64));
+        let own = match self.n_own {
+            1 => "Score of the trace".to_owned(),
+            _ => format!("{own} scores of the trace"),
+        };
+        match (self.n_own, self.n_of_steps) {
+            (0, 1) => format!("Score of a step: {UNTESTED}"),
+            (0, _) => format!("{of_steps} scores of its steps: {UNTESTED}"),
+            (_, 0) => own,
+            _ => format!("{own}; {of_steps} of its steps left out"),
+        }
+    }
+
+    /// The card of the one score on its page; none where the value is of several.
+    pub(crate) fn card(&self) -> Option<String> {
+        self.only.as_ref().map(|(id, _)| anchor(id))
+    }
+
+    /// The list of the scores of this name in a trace.
+    pub(crate) fn list_href(&self, base: &str, trace: &str) -> String {
+        let name = ("name", self.name.raw().to_owned());
+        let pairs = [("trace", trace.to_owned()), name];
+        with_query(&format!("{base}/scores"), &pairs)
+    }
+
+    /// The card of the score, on the page of this trace, which may have been found in a list; where the value is of several,
+    /// the list of them.
+    pub(crate) fn href(&self, trace: &str, base: &str, within: &str) -> String {
+        let Some((id, step)) = &self.only else {
+            return self.list_href(base, trace);
+        };
+        let sign = if within.is_empty() { '?' } else { '&' };
+        let step = step
+            .as_deref()
+            .map_or_else(String::new, |step| format!("{sign}observation={}", encode(step)));
+        let trace = segment(trace);
+        format!("{base}/traces/{trace}{within}{step}{}", anchor(id))
+    }
+}
+
+/// Of booleans and of numbers from 0 to 1, which are compared; other values come after them.
+fn worth(value: &ScoreValue) -> f64 {
+    match value {
+        ScoreValue::Boolean(truth) => f64::from(u8::from(*truth)),
+        ScoreValue::Numeric(number) if (0.0..=1.0).contains(number) => *number,
+        _ => 2.0,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
+    use perpend_domain::score::NewScore;
+    use perpend_domain::time::Timestamp;
+
+    use super::*;
+    use crate::pages_tests::hostile_line;
+
+    /// A score of the trace `t`, or of a step of it.
+    pub(crate) fn scored(name: &str, value: ScoreValue, step: Option<&str>) -> Score {
+        let trace = TraceId::new("t").unwrap();
+        let subject = match step {
+            Some(step) => Subject::Observation(trace, ObservationId::new(step).unwrap()),
+            None => Subject::Trace(trace),
+        };
+        Score {
+            created_at: Timestamp::from_millis(0),
+            updated_at: Timestamp::from_millis(0),
+            written: NewScore {
+                id: ScoreId::new("s").unwrap(),
+                name: name.to_owned(),
+                value,
+                subject,
+                source: ScoreSource::Api,
+                timestamp: Timestamp::from_millis(0),
+                environment: "default".to_owned(),
+                comment: None,
+                metadata: serde_json::Map::new(),
+                config_id: None,
+                queue_id: None,
+                author_user_id: None,
+                origin: None,
+            },
+        }
+    }
+
+    fn of(scores: &[Score]) -> Vec<Chip> {
+        chips(&scores.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_name_has_one_chip_and_own_scores_come_before_those_of_steps_worst_first() {
+        let number = |name, value, step| scored(name, ScoreValue::Numeric(value), step);
+        let truth = |name, value, step| scored(name, ScoreValue::Boolean(value), step);
+        let chips = of(&[
+            number("overlap", 0.25, Some("a")),
+            number("overlap", 0.5, Some("b")),
+            truth("cites", false, Some("a")),
+            number("both", 0.1, Some("a")),
+            number("both", 0.75, None),
+            truth("polite", true, None),
+            number("length", 120.0, None),
+        ]);
+        let told = chips.iter().map(|chip| format!("{} {}", chip.name, chip.value));
+        let expected =
+            ["both 0.75", "polite true", "length 120", "cites false", "overlap 0.375 (n = 2)"];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(chips[0].title(), "Score of the trace; 1 of its steps left out");
+        assert!(chips[4].title().starts_with("2 scores of its steps: "));
+        assert_eq!((chips[1].tone, chips[3].tone), (Tone::Good, Tone::Bad));
+        let shares = chips.iter().map(|chip| chip.share);
+        let expected = [Some(75.0), Some(100.0), None, Some(0.0), Some(38.0)];
+        assert_eq!(shares.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn one_score_leads_to_its_card_and_several_to_the_list_of_them() {
+        let line = hostile_line();
+        let trace = line.href("/p");
+        let truth = |value, step| scored("is <ok>", ScoreValue::Boolean(value), step);
+        let chips = of(&[truth(true, Some("a b"))]);
+        let there = format!("{trace}?in=x&observation=a%20b#score-s");
+        assert_eq!(chips[0].href(&line.id, "/p", "?in=x"), there);
+        let chips = of(&[truth(true, None), truth(false, None)]);
+        assert_eq!(chips[0].tone, Tone::Plain);
+        let list = format!("/p/scores?trace={}&name=is%20%3Cok%3E", encode(&line.id));
+        assert_eq!(chips[0].href(&line.id, "/p", ""), list);
+    }
+
+    #[test]
+    fn a_chip_names_everybody_who_made_its_scores_once() {
+        let mut scores = vec![scored("x", ScoreValue::Boolean(true), None); 3];
+        scores[1].written.source = ScoreSource::Eval;
+        let words = of(&scores)[0].sources().map(|(_, words)| words).collect::<Vec<_>>();
+        assert_eq!(words, ["evaluator", "API"]);
+    }
+}

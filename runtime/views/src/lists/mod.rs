@@ -1,0 +1,17 @@
+//! Lists of traces, sessions and users: tables, filters, facets, links between pages.
+
+pub(crate) mod chips;
+pub(crate) mod facets;
+pub(crate) mod filter;
+pub(crate) mod focus;
+pub(crate) mod groups;
+pub(crate) mod menu;
+pub(crate) mod news;
+pub(crate) mod page_links;
+pub(crate) mod search;
+pub(crate) mod suggest;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+pub(crate) mod trace_line;
+pub(crate) mod traces;

@@ -1,0 +1,203 @@
+//! What takes longer to add up than the rest of the overview: latency, users, what models cost, and scores.
+
+use askama::Template;
+use perpend_domain::cost::CostSum;
+
+use crate::format::{count, like, number, percent, percents};
+use crate::overview::figure::Figure;
+use crate::{Chart, Text};
+
+/// Height of a spark, in its own units.
+const HEIGHT: f64 = 16.0;
+/// With fewer points a spark shows nothing.
+const MIN_DOTS: usize = 3;
+
+/// A part of the overview, alone for the script that puts it in its place.
+#[derive(Clone, Debug, Template)]
+#[template(path = "trend.html")]
+pub struct TrendPage {
+    /// What is in it.
+    pub trend: Trend,
+}
+
+/// What was added up.
+#[derive(Clone, Debug)]
+pub enum Trend {
+    /// One measure over time.
+    Chart(Chart),
+    /// Several measures of the same time.
+    Charts(Vec<Chart>),
+    /// Figures of the whole range.
+    Figures(Vec<Figure>),
+    /// The slowest trace of the whole range, and latencies over time, where any trace began.
+    Latency(Figure, Option<Chart>),
+    /// What each model cost, the dearest first.
+    Models(Vec<ModelLine>),
+    /// The names with most scores, and the others: how many, in words, and where they are listed.
+    Scores(Vec<ScoreTrend>, Option<(String, String)>),
+    /// Why it cannot be added up, and what would need less.
+    Refused(Text),
+}
+
+/// The place of a trend on the overview: filled in, or with the address that fills it.
+#[derive(Clone, Debug)]
+pub struct Later {
+    /// What it is about.
+    pub label: &'static str,
+    /// The address of the part alone.
+    pub part: String,
+    /// The address of the overview with all of them.
+    pub whole: String,
+    /// What was added up, where it was asked for with the page.
+    pub shown: Option<Trend>,
+}
+
+/// What a model cost, or several together.
+#[derive(Clone, Debug)]
+pub struct ModelLine {
+    pub(crate) name: Text,
+    pub(crate) cost: String,
+    pub(crate) tokens: String,
+    pub(crate) calls: String,
+    /// Of the dearest, from 0 to 100.
+    pub(crate) width: f64,
+}
+
+impl ModelLine {
+    /// `most` is what the dearest one cost.
+    #[must_use]
+    pub fn new(name: &str, (cost, tokens, n_calls): (CostSum, f64, u64), most: f64) -> Self {
+        Self {
+            name: Text::from(name),
+            cost: crate::format::cost(cost),
+            tokens: count(tokens as u64),
+            calls: count(n_calls),
+            width: match 0.0 < most {
+                true => (cost.dollars / most * 1_000.0).round() / 10.0,
+                false => 0.0,
+            },
+        }
+    }
+}
+
+/// What the scores of a name say together.
+#[derive(Clone, Debug)]
+pub enum Together {
+    /// The mean of numbers with its interval, which one value does not have.
+    Mean(f64, Option<[f64; 2]>),
+    /// The share of what holds, with its interval: of true ones, or of the most frequent category. Of ones among ones and
+    /// zeros nothing more is said.
+    Share(Text, f64, [f64; 2]),
+}
+
+/// The scores of a name.
+#[derive(Clone, Debug)]
+pub struct ScoreTrend {
+    pub(crate) name: Text,
+    pub(crate) said: Text,
+    pub(crate) interval: Option<String>,
+    pub(crate) n: String,
+    pub(crate) spark: Vec<Dot>,
+    pub(crate) href: String,
+}
+
+/// The mean in one stretch of time.
+#[derive(Clone, Debug)]
+pub(crate) struct Dot {
+    pub(crate) x: usize,
+    pub(crate) y: f64,
+    pub(crate) height: f64,
+    pub(crate) title: String,
+}
+
+impl ScoreTrend {
+    /// `over_time` has for each stretch of the range when it began and the mean in it, where there is one.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        (said, n): (Together, u64),
+        over_time: &[(String, Option<f64>)],
+        href: String,
+    ) -> Self {
+        // Lines of one name begin at zero, so that a small change does not look like a large one. Those on the scale from 0
+        // to 1 end at 1, so that those of several names can be compared.
+        let values = || over_time.iter().filter_map(|(_, mean)| *mean);
+        let (low, high) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
+        let place = |value: f64| match low < high {
+            true => (value - low) / (high - low) * HEIGHT,
+            false => 0.0,
+        };
+        let dots = over_time.iter().enumerate().filter_map(|(x, (at, mean))| {
+            let (end, zero) = (place((*mean)?), place(0.0));
+            let height = ((end - zero).abs() * 10.0).round() / 10.0;
+            Some(Dot {
+                x,
+                y: HEIGHT - end.max(zero),
+                height: height.max(0.5),
+                title: format!("{at}: {}", number((*mean)?)),
+            })
+        });
+        let dots: Vec<Dot> = dots.collect();
+        let spark = match dots.len() < MIN_DOTS {
+            true => Vec::new(),
+            false => dots,
+        };
+        let (said, interval) = match said {
+            Together::Mean(mean, interval) => (
+                Text::from(like(mean, mean)),
+                interval.map(|ends| {
+                    let [low, high] = ends.map(|end| like(end, mean));
+                    format!("({low}–{high})")
+                }),
+            ),
+            Together::Share(what, share, ends) => (
+                Text::from(format!("{} {}", percent(share), what.raw()).trim_end()),
+                Some(format!("({})", percents(ends))),
+            ),
+        };
+        Self { name: Text::from(name), said, interval, n: count(n), spark, href }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_stands_with_its_interval_and_a_spark_begins_at_zero() {
+        let at = |hour: u32, mean| (format!("{hour}:00"), mean);
+        let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8)), at(4, Some(1.0))];
+        let said = Together::Mean(0.6, Some([0.5, 0.7]));
+        let trend = ScoreTrend::new("tone", (said, 1_234), &means, String::new());
+        assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.60", "1,234"));
+        assert_eq!(trend.interval.as_deref(), Some("(0.50–0.70)"));
+        let drawn: Vec<_> = trend.spark.iter().map(|dot| (dot.x, dot.height)).collect();
+        assert_eq!(drawn, [(0, 6.4), (2, 12.8), (3, 16.0)]);
+        let said = Together::Mean(0.6, None);
+        let few = ScoreTrend::new("tone", (said, 2), &means[..3], String::new());
+        assert!(few.spark.is_empty(), "two points show nothing: {few:?}");
+        let said = Together::Share(Text::from("true"), 0.81, [0.758, 0.854]);
+        let trend = ScoreTrend::new("safe", (said, 10), &[], String::new());
+        assert_eq!(trend.said.raw(), "81 % true");
+        assert_eq!(trend.interval.as_deref(), Some("(76–85)"));
+        let said = Together::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
+        let trend = ScoreTrend::new("kind", (said, 23_403), &[], String::new());
+        let whole = format!("{} {}", trend.said, trend.interval.unwrap());
+        assert_eq!(whole, "over 99.9 % no refusal (99.976–99.999)");
+        let said = Together::Share(Text::default(), 0.8, [0.376, 0.964]);
+        let trend = ScoreTrend::new("exact", (said, 5), &[], String::new());
+        let whole = format!("{} {}", trend.said, trend.interval.unwrap());
+        assert_eq!(whole, "80 % (38–96)");
+    }
+
+    #[test]
+    fn a_model_whose_price_is_not_known_has_no_cost_and_no_bar() {
+        let of = |dollars, n_priced, n_unpriced| CostSum { dollars, n_priced, n_unpriced };
+        let line = ModelLine::new("own", (of(0.0, 0, 3), 1_500.0, 3), 0.0);
+        assert_eq!((line.cost.as_str(), line.width), ("?", 0.0));
+        let line = ModelLine::new("large", (of(1.5, 1, 0), 10.0, 1), 3.0);
+        assert_eq!((line.cost.as_str(), line.width), ("$1.50", 50.0));
+        let line = ModelLine::new("renamed", (of(1.5, 1, 1), 10.0, 2), 3.0);
+        assert_eq!((line.cost.as_str(), line.width), ("≥ $1.50", 50.0));
+    }
+}

@@ -1,0 +1,386 @@
+//! Scores with what produced them, and the reasons why there is none.
+
+use std::collections::BTreeMap;
+
+use crate::markup::{Html, Text, encode};
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::time::Timestamp;
+
+use crate::format::{clock, count, exact_number, number};
+use crate::values::content::{json_without_media, worded};
+
+/// How something is coloured; the words beside it say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Passed, done.
+    Good,
+    /// Failed, broken.
+    Bad,
+    /// On its way.
+    Waiting,
+    /// A number or a category, neither good nor bad; or a rule that did not apply.
+    Plain,
+}
+
+impl Tone {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Waiting => "waiting",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// The value as text, cut to `max` characters.
+pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
+    let cut = |text: &str| {
+        let mut out: String = text.chars().take(max).collect();
+        if out.len() < text.len() {
+            out.push('…');
+        }
+        out
+    };
+    match value {
+        ScoreValue::Numeric(n) => (Text::from(number(*n)), Tone::Plain),
+        ScoreValue::Boolean(true) => (Text::from("true"), Tone::Good),
+        ScoreValue::Boolean(false) => (Text::from("false"), Tone::Bad),
+        ScoreValue::Categorical(text) => (Text::from(cut(text)), Tone::Plain),
+        ScoreValue::Text(text) | ScoreValue::Correction(text) => {
+            (Text::lines(cut(text)), Tone::Plain)
+        }
+    }
+}
+
+/// The card of the score with this id, as the end of an address.
+#[must_use]
+pub fn anchor(id: &str) -> String {
+    format!("#score-{}", encode(id))
+}
+
+/// Characters of the metadata of a score that are shown.
+const METADATA: usize = 20_000;
+
+/// Digits of a fingerprint that are shown; the whole one is pointed at.
+const FINGERPRINT: usize = 12;
+
+/// What several scores of one name say together: the mean of numbers, how many are true, the category that
+/// most of them have.
+#[must_use]
+pub fn together(values: &[&ScoreValue]) -> Option<Text> {
+    let n = values.len();
+    if let [one] = values {
+        return Some(shown(one, 24).0);
+    }
+    let truths: Vec<bool> = values.iter().filter_map(|value| truth(value)).collect();
+    if 0 < n && truths.len() == n {
+        let n_true = truths.iter().filter(|truth| **truth).count();
+        return Some(Text::from(format!("{n_true} of {n} true")));
+    }
+    let numbers = values.iter().filter_map(|value| match value {
+        ScoreValue::Numeric(number) => Some(*number),
+        ScoreValue::Boolean(truth) => Some(f64::from(u8::from(*truth))),
+        _ => None,
+    });
+    let numbers: Vec<f64> = numbers.collect();
+    if !numbers.is_empty() {
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        return Some(Text::from(format!("{} (n = {})", number(mean), numbers.len())));
+    }
+    let mut n_by_text: BTreeMap<Text, usize> = BTreeMap::new();
+    for value in values {
+        *n_by_text.entry(shown(value, 24).0).or_default() += 1;
+    }
+    // Of equally many the first one by its name.
+    let top = n_by_text.iter().rev().max_by_key(|(_, n)| **n);
+    top.map(|(text, n_alike)| Text::from(format!("{} {n_alike} of {n}", text.raw())))
+}
+
+const fn truth(value: &ScoreValue) -> Option<bool> {
+    match value {
+        ScoreValue::Boolean(truth) => Some(*truth),
+        _ => None,
+    }
+}
+
+/// A rule or an evaluator by its name, with where more is said of it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Its name; the id of what is deleted.
+    pub name: Text,
+    /// Its id, while it is there.
+    pub id: Option<String>,
+}
+
+impl Named {
+    /// One that is there.
+    #[must_use]
+    pub fn new(name: &str, id: &str) -> Self {
+        Self { name: Text::from(name), id: Some(id.to_owned()) }
+    }
+
+    /// One that has no row anywhere.
+    #[must_use]
+    pub fn gone(name: impl Into<Text>) -> Self {
+        Self { name: name.into(), id: None }
+    }
+
+    /// Its row on the page of rules and evaluators; `kind` is what the ids of the rows begin with.
+    pub(crate) fn href(&self, base: &str, kind: &str) -> Option<String> {
+        let id = self.id.as_ref()?;
+        Some(format!("{base}/rules#{kind}-{}", encode(id)))
+    }
+}
+
+/// What made a score.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The evaluator.
+    pub evaluator: Named,
+    /// The number of the version that made it; unknown once the evaluator is deleted.
+    pub version: Option<u32>,
+    /// `vendor/name version · evaluator` of the plug-in, when it is known.
+    pub plugin: Option<Text>,
+    /// What the evaluator was told, by the names of its settings, and which models it asks.
+    pub settings: Vec<(Text, Text)>,
+    /// The rule.
+    pub rule: Named,
+    /// Hex digits.
+    pub fingerprint: String,
+    /// The execution.
+    pub execution: Text,
+    /// Sampling rate in force, 0 to 1.
+    pub sampling: f64,
+}
+
+impl Origin {
+    /// The list of the scores that were made by exactly the same.
+    pub(crate) fn same_href(&self, base: &str) -> String {
+        format!("{base}/scores?fingerprint={}", encode(&self.fingerprint))
+    }
+
+    pub(crate) fn short_fingerprint(&self) -> String {
+        let begins = self.fingerprint.get(..FINGERPRINT);
+        begins.map_or_else(|| self.fingerprint.clone(), |begins| format!("{begins}…"))
+    }
+
+    pub(crate) fn sampling_text(&self) -> String {
+        format!("{} %", number(self.sampling * 100.0))
+    }
+}
+
+/// One score with all that stands behind it.
+#[derive(Clone, Debug)]
+pub struct ScoreView {
+    /// As addresses spell it.
+    pub(crate) id: String,
+    pub(crate) name: Text,
+    pub(crate) value: Text,
+    pub(crate) tone: Tone,
+    pub(crate) source: &'static str,
+    pub(crate) at: String,
+    pub(crate) at_iso: String,
+    pub(crate) comment: Option<Text>,
+    /// As indented JSON.
+    pub(crate) metadata: Option<Text>,
+    pub(crate) origin: Option<Origin>,
+}
+
+impl ScoreView {
+    /// From a stored score's parts.
+    #[must_use]
+    pub fn new(name: &str, value: &ScoreValue, source: ScoreSource, at: Timestamp) -> Self {
+        let (text, tone) = shown(value, 500);
+        Self {
+            id: String::new(),
+            name: Text::from(name),
+            value: match value {
+                ScoreValue::Numeric(number) => Text::from(exact_number(*number)),
+                _ => text,
+            },
+            tone,
+            source: match source {
+                ScoreSource::Api => "sent over the API",
+                ScoreSource::Annotation => "given by a person",
+                ScoreSource::Eval => "evaluated",
+            },
+            at: clock(at),
+            at_iso: at.to_string(),
+            comment: None,
+            metadata: None,
+            origin: None,
+        }
+    }
+
+    /// With what its sender says of it.
+    #[must_use]
+    pub fn metadata(mut self, metadata: &serde_json::Map<String, serde_json::Value>) -> Self {
+        let said = (!metadata.is_empty()).then(|| json_without_media(metadata));
+        self.metadata = said.flatten().map(|said| {
+            let mut shown: String = said.chars().take(METADATA).collect();
+            if shown.len() < said.len() {
+                shown.push_str("\n…");
+            }
+            Text::lines(shown)
+        });
+        self
+    }
+
+    /// With its id, by which its card is led to.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = encode(id);
+        self
+    }
+
+    /// With its explanation.
+    #[must_use]
+    pub fn comment(mut self, comment: Option<&str>) -> Self {
+        self.comment = comment.filter(|text| !text.is_empty()).map(worded);
+        self
+    }
+
+    /// With what made it.
+    #[must_use]
+    pub fn origin(mut self, origin: Option<Origin>) -> Self {
+        self.origin = origin;
+        self
+    }
+}
+
+/// What a rule did, or did not do, with the subject shown.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The rule.
+    pub rule: Named,
+    /// The evaluators that the answer is about.
+    pub evaluators: Vec<Named>,
+    /// One or two words: `scored`, `not sampled`, `waiting`.
+    pub state: &'static str,
+    /// Its colour.
+    pub tone: Tone,
+    /// The answer in a sentence.
+    pub sentence: Text,
+    /// Where a form is sent to that puts a failed execution back into the queue; absent where there is none, or the reader
+    /// may not.
+    pub requeue: Option<String>,
+    /// What the scores of the rule are called, where that is known and not its own name.
+    pub makes: Vec<Text>,
+    /// Facts behind it: the condition, the value found, the sampling number.
+    pub facts: Vec<(&'static str, Html)>,
+}
+
+impl Verdict {
+    /// Many rules have one evaluator, of the same name.
+    pub(crate) fn names_evaluators(&self) -> bool {
+        match self.evaluators.as_slice() {
+            [one] => one.name != self.rule.name,
+            more => !more.is_empty(),
+        }
+    }
+}
+
+/// Which of the rules for such targets were asked why there is no score.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RulesAsked {
+    /// How many stand before those.
+    pub from: usize,
+    /// How many were asked.
+    pub n: usize,
+    /// How many there are.
+    pub n_all: usize,
+}
+
+impl RulesAsked {
+    /// Rules that are asked for one page.
+    pub const LIMIT: usize = 50;
+
+    /// What was asked, where that is not all.
+    pub(crate) fn said(self) -> Option<String> {
+        let [first, last, all] =
+            [self.from + 1, self.from + self.n, self.n_all].map(|n| count(n as u64));
+        (self.n < self.n_all).then(|| format!("Rules {first}–{last} of {all} were asked"))
+    }
+
+    /// The others, on the page at this address.
+    pub(crate) fn ways(self, address: &str) -> Vec<(&'static str, String)> {
+        let at = |from| format!("{address}&rules={from}#pane-scores");
+        let before = self.from.saturating_sub(Self::LIMIT);
+        let behind = self.from + self.n;
+        let ways = [
+            (0 < self.from).then(|| ("Earlier rules", at(before))),
+            (behind < self.n_all).then(|| ("More rules", at(behind))),
+        ];
+        ways.into_iter().flatten().collect()
+    }
+
+    /// The end of the address of the part of the page that shows these.
+    pub(crate) fn query(self) -> String {
+        match self.from {
+            0 => String::new(),
+            from => format!("&rules={from}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_by_their_kind() {
+        let long = ScoreValue::Categorical("a".repeat(40));
+        assert_eq!(shown(&long, 24).0.raw().chars().count(), 25);
+        assert_eq!(shown(&ScoreValue::Boolean(false), 24).1, Tone::Bad);
+        assert_eq!(shown(&ScoreValue::Numeric(0.5), 24).0, Text::from("0.5"));
+    }
+
+    #[test]
+    fn a_card_has_all_digits_of_a_number_and_labels_in_place_of_media() {
+        let image = format!("see data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
+        let metadata = serde_json::json!({ "shot": image, "n": 1 });
+        let value = ScoreValue::Numeric(0.333_333_333);
+        let card = ScoreView::new("n", &value, ScoreSource::Api, Timestamp::from_millis(0))
+            .comment(Some(&image))
+            .metadata(metadata.as_object().unwrap());
+        assert_eq!(card.value.raw(), "0.333333333");
+        let [comment, metadata] = [card.comment, card.metadata].map(Option::unwrap);
+        assert!(comment.raw().starts_with("see [image/png"), "{comment:?}");
+        let shown = metadata.raw();
+        assert!(shown.contains("\"see [image/png") && shown.contains("\"n\": 1"), "{shown}");
+    }
+
+    #[test]
+    fn rules_beyond_those_that_were_asked_are_led_to() {
+        let asked = |from, n, n_all| RulesAsked { from, n, n_all };
+        assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).ways("?x").is_empty());
+        let middle = asked(50, 50, 120);
+        assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 were asked");
+        let ways = [
+            ("Earlier rules", "?x&rules=0#pane-scores".to_owned()),
+            ("More rules", "?x&rules=100#pane-scores".to_owned()),
+        ];
+        assert_eq!(middle.ways("?x"), ways);
+        assert_eq!(asked(100, 20, 120).ways("?x").len(), 1);
+    }
+
+    #[test]
+    fn scores_of_one_name_are_shown_together() {
+        let said = |values: &[ScoreValue]| {
+            let values: Vec<&ScoreValue> = values.iter().collect();
+            together(&values).map(|text| text.raw().to_owned())
+        };
+        let word = |text: &str| ScoreValue::Categorical(text.to_owned());
+        let (yes, no) = (ScoreValue::Boolean(true), ScoreValue::Boolean(false));
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(std::slice::from_ref(&yes)).unwrap(), "true");
+        assert_eq!(said(&[yes, no]).unwrap(), "1 of 2 true");
+        let numbers = [ScoreValue::Numeric(0.5), ScoreValue::Numeric(1.0)];
+        assert_eq!(said(&numbers).unwrap(), "0.75 (n = 2)");
+        let words = ["d", "b", "a", "b", "c"].map(word);
+        assert_eq!(said(&words).unwrap(), "b 2 of 5");
+        let words = ["good", "bad"].map(word);
+        assert_eq!(said(&words).unwrap(), "bad 1 of 2");
+    }
+}

@@ -1,0 +1,126 @@
+//! A trace as a log: its steps in the order of their start.
+
+use crate::markup::{encode, segment};
+use askama::Template;
+use perpend_domain::observation::{Level, Observation};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+
+use crate::format::{count, duration, kind_word};
+use crate::lists::page_links::Ways;
+use crate::trace::aspect::{Head, HeadInput, Kept, Looking};
+use crate::trace::thread::facts;
+use crate::values::content::worded;
+use crate::{Shell, Text};
+
+/// Steps on a page.
+pub const LOG: usize = 100;
+
+/// What a window of the log is made from.
+#[derive(Debug)]
+pub struct LogInput {
+    /// Around the page.
+    pub shell: Shell,
+    /// The trace, without content.
+    pub trace: Trace,
+    /// The steps of the window, each with how its input and its output begin.
+    pub steps: Vec<(Observation, [Option<Text>; 2])>,
+    /// When the trace began.
+    pub start: Timestamp,
+    /// The place of the first of them.
+    pub at: usize,
+    /// Steps that are not left out because of their level.
+    pub n_steps: usize,
+    /// Those that are.
+    pub n_hidden: usize,
+    /// How the trace is looked at.
+    pub looking: Looking,
+    /// What is selected and folded in the views that have rows.
+    pub kept: Kept,
+    /// What stands above the view beside the trace.
+    pub head: HeadInput,
+}
+
+/// A window of the log.
+#[derive(Debug, Template)]
+#[template(path = "log.html")]
+pub struct LogPage {
+    shell: Shell,
+    head: Head,
+    entries: Vec<Entry>,
+    shown: String,
+    hidden: Option<String>,
+    ways: Ways,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The id of the step, encoded.
+    step: String,
+    href: String,
+    /// The address of its pane.
+    detail: String,
+    at: String,
+    kind: &'static str,
+    name: Text,
+    facts: Vec<Text>,
+    mark: Option<(&'static str, &'static str)>,
+    message: Option<Text>,
+    input: Option<Text>,
+    output: Option<Text>,
+}
+
+impl LogPage {
+    /// Lays the page out.
+    #[must_use]
+    pub fn new(input: LogInput) -> Self {
+        let base = input.shell.base();
+        let trace = segment(input.trace.id.as_str());
+        let to_tree = input.looking.in_tree().query();
+        let entries = input.steps.into_iter().map(|(step, [asked, answered])| {
+            let id = encode(step.id.as_str());
+            Entry {
+                href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
+                detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
+                step: id,
+                at: format!("+{}", duration(step.start.micros_since(input.start))),
+                kind: kind_word(step.kind),
+                name: Text::from(step.name.as_str()),
+                facts: facts(&step),
+                mark: match step.level {
+                    Level::Error => Some(("error", "bad")),
+                    Level::Warning => Some(("warning", "waiting")),
+                    Level::Debug => Some(("debug", "plain")),
+                    Level::Default => None,
+                },
+                message: step.status_message.as_deref().map(worded),
+                input: asked,
+                output: answered,
+            }
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let number = |n: usize| count(n as u64);
+        let behind = input.at + entries.len();
+        let shown = format!(
+            "Steps {}–{} of {}",
+            number(input.at + 1),
+            number(behind),
+            number(input.n_steps)
+        );
+        let address = input.kept.address(&input.looking);
+        let way = |at: usize| format!("{address}&at={at}");
+        Self {
+            head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
+            shown,
+            hidden: input.looking.hidden(input.n_hidden),
+            ways: Ways {
+                before: (0 < input.at)
+                    .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG)))),
+                behind: (behind < input.n_steps).then(|| ("Later steps", way(behind))),
+                ..Ways::default()
+            },
+            entries,
+            shell: input.shell,
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! One trace: its steps on a time axis, and the step that is looked at.
+
+use crate::markup::{encode, segment};
+use askama::Template;
+use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
+use perpend_domain::outline::Tick;
+use perpend_domain::quantity::Quantity;
+use perpend_domain::trace::Trace;
+use serde_json::Value;
+
+use crate::facts::{Fact, fact, fact_at, total_tokens};
+use crate::format::{count, dollars, duration, exact_duration, kind_word, many};
+use crate::layout::forms::FormKit;
+use crate::scores::score::{RulesAsked, ScoreView, Tone, Verdict};
+use crate::trace::aspect::{Aspect, Head, HeadInput};
+use crate::trace::events::{Failure, List, failures, happened};
+use crate::trace::observation_scores::ScoresOfSteps;
+use crate::trace::peaks::{Peak, peaks};
+use crate::trace::rows::{RowsInput, Window, column_classes, cost_cell, nonzero};
+use crate::trace::timeline::TimePart;
+use crate::values::content::{Addresses, Forms, Shown, called_tools, without_media, worded};
+use crate::values::page::Part;
+use crate::{Shell, Text};
+
+const INPUT: (&str, &str) = ("Input", "input");
+const OUTPUT: (&str, &str) = ("Output", "output");
+const TOOLS: (&str, &str) = ("Tools offered", "tools");
+const METADATA: (&str, &str) = ("Metadata", "metadata");
+
+/// What a trace's page is made from.
+#[derive(Debug)]
+pub struct TraceInput<'a> {
+    /// Around the page.
+    pub shell: Shell,
+    /// The trace.
+    pub trace: Trace,
+    /// The trace itself is looked at, and no step of it.
+    pub trace_selected: bool,
+    /// The pane of what is looked at.
+    pub detail: DetailPage,
+    /// The rows to show.
+    pub rows: RowsInput<'a>,
+    /// What stands above the rows beside the trace.
+    pub head: HeadInput,
+}
+
+/// What is known about the step that is looked at, besides what it is.
+#[derive(Debug, Default)]
+pub struct DetailInput {
+    /// The address of the project.
+    pub base: String,
+    /// What its forms carry.
+    pub kit: FormKit,
+    /// Its scores.
+    pub scores: Vec<ScoreView>,
+    /// What each rule did with it.
+    pub verdicts: Vec<Verdict>,
+    /// Which of the rules were asked.
+    pub rules: RulesAsked,
+    /// Of a step, the microseconds in which none of the steps below it ran.
+    pub own_us: Option<i64>,
+    /// Of a trace, the scores of its steps.
+    pub of_steps: Option<ScoresOfSteps>,
+    /// The forms that were chosen for its values.
+    pub forms: Forms,
+    /// The address of the page around it without them; the usual page of the step when empty.
+    pub address: String,
+}
+
+impl DetailInput {
+    fn address(&self, observation: Option<&str>) -> String {
+        match observation {
+            _ if !self.address.is_empty() => self.address.clone(),
+            Some(id) => format!("?observation={}", encode(id)),
+            None => "?trace".to_owned(),
+        }
+    }
+}
+
+/// The page of one trace: a window of its rows, however many there are.
+#[derive(Debug, Template)]
+#[template(path = "trace.html")]
+pub struct TracePage {
+    shell: Shell,
+    head: Head,
+    time: Option<TimePart>,
+    peaks: Vec<Peak>,
+    ticks: Vec<Tick>,
+    has_long_ticks: bool,
+    /// Where in the trace the ticks begin to count, unless that is its start.
+    ticks_from: Option<String>,
+    /// The address that those of the parts of this page begin with.
+    fragments: String,
+    /// Classes of the columns that are left out.
+    columns: String,
+    window: Window,
+    trace_selected: bool,
+    trace_scores: u64,
+    latency: String,
+    tokens: String,
+    cost: String,
+    detail: Detail,
+}
+
+/// The detail pane alone, for the script that swaps it.
+#[derive(Debug, Template)]
+#[template(path = "detail.html")]
+pub struct DetailPage {
+    detail: Detail,
+}
+
+#[derive(Debug)]
+struct Detail {
+    base: String,
+    kit: FormKit,
+    /// The address of this pane.
+    from: String,
+    kind: &'static str,
+    name: Text,
+    id: Text,
+    level: Option<&'static str>,
+    level_class: &'static str,
+    status_message: Option<Text>,
+    failures: Vec<Failure>,
+    /// Its duration, tokens and cost, as far as they are known.
+    figures: String,
+    facts: Vec<Fact>,
+    happened: Vec<List>,
+    /// Input and output.
+    values: [Part; 2],
+    /// Tools and metadata.
+    extras: [Part; 2],
+    scores: Vec<ScoreView>,
+    verdicts: Vec<Verdict>,
+    rules: RulesAsked,
+    /// The address of the page around it.
+    address: String,
+    of_steps: Option<ScoresOfSteps>,
+}
+
+impl DetailPage {
+    /// The pane of a trace.
+    #[must_use]
+    pub fn of_trace(trace: &Trace, input: DetailInput) -> Self {
+        Self { detail: Detail::of_trace(trace, input) }
+    }
+
+    /// The pane of an observation, with its content.
+    #[must_use]
+    pub fn of_observation(observation: &Observation, input: DetailInput) -> Self {
+        Self { detail: Detail::of_observation(observation, input) }
+    }
+}
+
+impl TracePage {
+    /// Lays the page out.
+    #[must_use]
+    pub fn new(input: TraceInput<'_>) -> Self {
+        let TraceInput { shell, trace, trace_selected, detail, rows, head } = input;
+        let trace_scores = rows.n_scores.get(&None).copied();
+        let id = segment(trace.id.as_str());
+        let window = Window::new(&rows);
+        let (base, looking) = (shell.base(), rows.looking);
+        let axis = rows.axis();
+        let (ticks, ticks_from) = (axis.ticks(), axis.counted_from_us());
+        let tokens = nonzero(Some(total_tokens(&trace.usage)));
+        let cost = cost_cell(trace.cost());
+        Self {
+            head: Head::new(&trace, base, looking, &window.kept, head),
+            time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
+            peaks: peaks(&rows),
+            has_long_ticks: ticks.iter().any(Tick::is_long),
+            ticks,
+            ticks_from: (0 < ticks_from).then(|| exact_duration(ticks_from)),
+            fragments: format!("{}/_/traces/{id}", shell.base()),
+            columns: column_classes(looking, rows.view.outline(), &tokens, &cost),
+            window,
+            trace_selected,
+            trace_scores: trace_scores.unwrap_or_default(),
+            latency: duration(trace.latency_us),
+            tokens,
+            cost,
+            detail: detail.detail,
+            shell,
+        }
+    }
+}
+
+impl Detail {
+    /// Something is on its way: the scores are asked for again.
+    fn is_unsettled(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.tone == Tone::Waiting)
+    }
+
+    /// `1 score, and 8 on its steps`
+    fn n_scores(&self) -> String {
+        let own = many(self.scores.len() as u64, "score");
+        let of_steps = self.of_steps.as_ref();
+        match of_steps.and_then(ScoresOfSteps::said) {
+            Some(said) => format!("{own}, and {said} on its steps"),
+            None => own,
+        }
+    }
+
+    fn has_scores(&self) -> bool {
+        let of_steps = self.of_steps.as_ref();
+        !self.scores.is_empty() || of_steps.is_some_and(|of_steps| !of_steps.scores.is_empty())
+    }
+
+    /// `3 rules made no score`
+    fn why_none(&self) -> Option<String> {
+        let n = self.verdicts.len() as u64;
+        (0 < n).then(|| format!("{} made no score", many(n, "rule")))
+    }
+
+    fn values(&self) -> &[Part] {
+        &self.values
+    }
+
+    /// What is shown last, and only when there is any.
+    fn extras(&self) -> impl Iterator<Item = &Part> {
+        let all = self.extras.iter();
+        all.filter(|part| !part.block.is_absent())
+    }
+
+    fn of_trace(trace: &Trace, input: DetailInput) -> Self {
+        let mut facts = vec![
+            fact_at("First start", trace.first_start, true),
+            fact_at("Last end", trace.last_end, true),
+        ];
+        push_usage(&mut facts, &trace.usage, "Tokens");
+        if !trace.duplicates.is_empty() {
+            let n = many(trace.duplicates.len() as u64, "observation");
+            facts.push(fact("Not counted twice", format!("{n} that repeat another's usage")));
+        }
+        let id = trace.id.as_str();
+        let at = |part: &str| Addresses::new(&input.base, id, None, part);
+        let address = input.address(None);
+        let forms = (&input.forms, address.as_str());
+        Self {
+            kind: "trace",
+            name: Text::from(trace.name.as_deref().unwrap_or("Unnamed trace")),
+            id: Text::from(trace.id.as_str()),
+            level: None,
+            level_class: "",
+            status_message: None,
+            failures: Vec::new(),
+            // The head of the page has those of the trace.
+            figures: String::new(),
+            facts,
+            happened: Vec::new(),
+            values: [
+                Part::new(INPUT, at("input"), forms, |asked, at| {
+                    Shown::of(trace.input.as_ref(), asked, at)
+                }),
+                Part::new(OUTPUT, at("output"), forms, |asked, at| {
+                    Shown::of(trace.output.as_ref(), asked, at)
+                }),
+            ],
+            extras: [
+                Part::new(TOOLS, at("tools"), forms, |asked, at| {
+                    Shown::of_tools(None, &[], asked.form, at)
+                }),
+                Part::new(METADATA, at("metadata"), forms, |asked, at| {
+                    Shown::of_map(&trace.metadata, asked, at)
+                }),
+            ],
+            from: format!(
+                "{}/_/traces/{}/detail{address}{}",
+                input.base,
+                segment(trace.id.as_str()),
+                input.rules.query()
+            ),
+            base: input.base,
+            kit: input.kit,
+            scores: input.scores,
+            verdicts: input.verdicts,
+            rules: input.rules,
+            address,
+            of_steps: input.of_steps,
+        }
+    }
+
+    fn of_observation(step: &Observation, input: DetailInput) -> Self {
+        let Content { input: asked, output, metadata: meta, tool_definitions, .. } = &step.content;
+        let (level, level_class) = match step.level {
+            Level::Error => (Some("error"), "bad"),
+            Level::Warning => (Some("warning"), "waiting"),
+            Level::Debug => (Some("debug"), "plain"),
+            Level::Default => (None, ""),
+        };
+        let id = step.id.as_str();
+        let base = input.base.as_str();
+        let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
+        let address = input.address(Some(id));
+        let forms = (&input.forms, address.as_str());
+        let (happened, rest) = happened(step, base, &at("metadata"));
+        let offered = tool_definitions.as_ref();
+        let said = [asked.as_ref(), output.as_ref()];
+        let called = offered.map(|_| called_tools(&step.called_tools, said));
+        let meta = rest.as_ref().unwrap_or(meta);
+        Self {
+            kind: kind_word(step.kind),
+            name: Text::from(step.name.as_str()),
+            id: Text::from(step.id.as_str()),
+            level,
+            level_class,
+            status_message: step.status_message.as_deref().map(worded),
+            failures: failures(step, &at("metadata")),
+            figures: figures(step),
+            facts: observation_facts(step, input.own_us),
+            happened,
+            values: [
+                Part::new(INPUT, at("input"), forms, |form, at| {
+                    Shown::of(asked.as_ref(), form, at)
+                }),
+                Part::new(OUTPUT, at("output"), forms, |form, at| {
+                    Shown::of(output.as_ref(), form, at)
+                }),
+            ],
+            extras: [
+                Part::new(TOOLS, at("tools"), forms, |asked, at| {
+                    Shown::of_tools(offered, &called.unwrap_or_default(), asked.form, at)
+                }),
+                Part::new(METADATA, at("metadata"), forms, |form, at| {
+                    Shown::of_map(meta, form, at)
+                }),
+            ],
+            from: format!(
+                "{}/_/traces/{}/detail?observation={}{}",
+                input.base,
+                segment(step.trace_id.as_str()),
+                encode(step.id.as_str()),
+                input.rules.query()
+            ),
+            base: input.base,
+            kit: input.kit,
+            scores: input.scores,
+            verdicts: input.verdicts,
+            rules: input.rules,
+            address,
+            of_steps: input.of_steps,
+        }
+    }
+}
+
+/// `850 ms · 11,400 tokens · $0.0465`
+fn figures(step: &Observation) -> String {
+    let took = step.end.map(|end| duration(end.micros_since(step.start)));
+    let tokens = total_tokens(&step.usage);
+    let all = [
+        took,
+        (0 < tokens).then(|| many(tokens, "token")),
+        Some(cost_cell(step.own_cost())).filter(|cost| !cost.is_empty()),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
+    let mut facts = vec![fact_at("Start", step.start, true)];
+    facts.push(match step.end {
+        Some(end) => fact("Latency", duration(end.micros_since(step.start))),
+        None => fact("Latency", "has not ended"),
+    });
+    facts.extend(own_us.map(|us| fact("Self time", duration(us))));
+    if let Some(first) = step.completion_start {
+        facts.push(fact("First token after", duration(first.micros_since(step.start))));
+    }
+    let optional = [
+        ("Model", &step.model),
+        ("Model of the steps below", &step.aggregate_model),
+        ("Provider", &step.provider),
+        ("User", &step.user_id),
+        ("Session", &step.session_id),
+        ("Version", &step.version),
+        ("Release", &step.release),
+    ];
+    facts.extend(
+        optional
+            .iter()
+            .filter_map(|(label, value)| value.as_ref().map(|value| fact(label, value.clone()))),
+    );
+    if !step.model_parameters.is_empty() {
+        let shown = step.model_parameters.iter().map(|(key, value)| match value {
+            Value::String(text) => format!("{key} {}", without_media(text)),
+            other => format!("{key} {}", without_media(&other.to_string())),
+        });
+        facts.push(fact("Parameters", shown.collect::<Vec<_>>().join(", ")));
+    }
+    if let Some(prompt) = &step.prompt {
+        let version = prompt.version.map_or(String::new(), |version| format!(" version {version}"));
+        facts.push(fact("Prompt", format!("{}{version}", prompt.name)));
+    }
+    push_usage(&mut facts, &step.usage, "Tokens");
+    push_usage(&mut facts, &step.aggregate_usage, "Tokens of the steps below");
+    push_cost(&mut facts, &step.cost, "Cost, as sent");
+    if step.cost.is_empty() {
+        push_cost(&mut facts, &step.computed_cost, "Cost, computed");
+    }
+    if 0 < step.own_cost().n_unpriced {
+        facts.push(fact("Cost", "not known: neither sent nor computed from a price"));
+    }
+    push_cost(&mut facts, step.effective_aggregate_cost(), "Cost of the steps below");
+    if !step.called_tools.is_empty() {
+        facts.push(fact("Called", step.called_tools.join(", ")));
+    }
+    facts.push(fact("Environment", step.environment.clone()));
+    if !step.scope_name.is_empty() {
+        facts.push(fact("Recorded by", step.scope_name.clone()));
+    }
+    facts
+}
+
+fn push_cost(facts: &mut Vec<Fact>, cost: &Cost, label: &'static str) {
+    if !cost.is_empty() {
+        let shown = cost.iter().map(|(key, amount)| format!("{key} {}", dollars(*amount)));
+        facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
+    }
+}
+
+/// A whole number with its digits grouped; a fraction as it is.
+fn quantity(n: Quantity) -> String {
+    match n.is_whole() {
+        true => count(n.to_u64()),
+        false => n.to_string(),
+    }
+}
+
+fn push_usage(facts: &mut Vec<Fact>, usage: &Usage, label: &'static str) {
+    if !usage.is_empty() {
+        let shown = usage.iter().map(|(key, n)| format!("{key} {}", quantity(*n)));
+        facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
+    }
+}

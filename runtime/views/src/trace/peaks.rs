@@ -1,0 +1,68 @@
+//! The steps of a trace that stand out: what cost most and what took longest, however many rows there are.
+
+use crate::markup::Text;
+use perpend_domain::outline::{Entry, highest};
+use perpend_domain::time::Timestamp;
+
+use crate::format::{count, dollars, duration};
+use crate::trace::aspect::Kept;
+use crate::trace::rows::RowsInput;
+
+/// In fewer rows they are seen at once.
+const FEW: usize = 8;
+
+/// A step that stands out.
+#[derive(Debug)]
+pub(crate) struct Peak {
+    /// What it stands out by.
+    pub(crate) label: &'static str,
+    pub(crate) name: Text,
+    /// Which of the steps of this name it is, where there are several.
+    pub(crate) place: Option<String>,
+    pub(crate) href: String,
+    pub(crate) value: String,
+}
+
+/// The step that cost most and the one that took longest, where it is one alone: a tie tells nothing.
+pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
+    let outline = input.view.outline();
+    if outline.rows().len() < FEW {
+        return Vec::new();
+    }
+    let place = |(at, n): (usize, usize)| format!("{} of {}", count(at as u64), count(n as u64));
+    let peak = |label, [first, second]: [Option<(&Entry, String)>; 2]| {
+        let (entry, value) = first.filter(|(_, value)| {
+            let is_tie = second.as_ref().is_some_and(|(_, other)| other == value);
+            !is_tie
+        })?;
+        Some(Peak {
+            label,
+            name: Text::from(outline.name(entry)),
+            place: outline.place_among_alike(entry).map(place),
+            href: Kept::new(Some(entry.id()), input.folds).address(input.looking),
+            value,
+        })
+    };
+    let end = outline.period().map_or_else(Timestamp::default, |(_, end)| end);
+    let took = |entry: &Entry| entry.end.unwrap_or(end).micros_since(entry.start);
+    let costs = outline
+        .rows()
+        .iter()
+        .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)));
+    let mut costly =
+        highest(2, costs, f64::total_cmp).into_iter().map(|(entry, cost)| (entry, dollars(cost)));
+    // What has steps below it takes as long as they do.
+    let leaves = outline.rows().iter().filter(|entry| entry.n_below == 0);
+    let mut long = highest(2, leaves.map(|entry| (entry, took(entry))), i64::cmp)
+        .into_iter()
+        .map(|(entry, us)| (entry, duration(us)));
+    let most_expensive = match outline.rows().iter().any(|entry| entry.is_unpriced) {
+        true => "Most expensive with a known price",
+        false => "Most expensive",
+    };
+    let all = [
+        peak(most_expensive, [costly.next(), costly.next()]),
+        peak("Slowest", [long.next(), long.next()]),
+    ];
+    all.into_iter().flatten().collect()
+}

@@ -1,0 +1,117 @@
+//! Windows of the rows of a trace.
+
+use std::collections::HashMap;
+
+use perpend_domain::observation::Level;
+use perpend_domain::outline::{Folds, MAX_FOLDS, Mark};
+use perpend_domain::score::ScoreValue;
+
+use crate::lists::chips::tests::scored;
+use crate::pages_tests::{HOSTILE, Shown, checked, outline, trace_page};
+use crate::trace::sample_observations::observation;
+use crate::*;
+
+#[test]
+fn rows_alone_are_a_window_too_and_groups_are_rows() {
+    let mut steps = vec![observation("root", None, 0, 9_000)];
+    steps.extend((0..4_000).map(|i| {
+        let mut chunk = observation(&format!("c{i:04}"), Some("root"), i, 1 + i);
+        chunk.name = HOSTILE.to_owned();
+        chunk.level = if i < 3 { Level::Error } else { Level::Default };
+        chunk
+    }));
+    let outline = outline(&steps);
+    let page = |folds: &Folds, n: usize| {
+        let view = outline.view(folds, None);
+        checked(&RowsPage::new(&RowsInput {
+            view: &view,
+            folds,
+            at: 1,
+            n,
+            anchor: Some(7),
+            revision: 3,
+            selected: None,
+            n_scores: &HashMap::new(),
+            chips: &HashMap::new(),
+            looking: &Looking::default(),
+            with_map: true,
+        }))
+    };
+    let html = page(&Folds::default(), 9_999);
+    assert_eq!(html.matches("role=\"row\"").count(), 1);
+    for part in ["×4,000", "p50 2.00 s · p95 3.80 s", "3 errors", "&toggle-run=c0000"] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    assert!(html.contains("data-revision=\"3\"") && html.contains("data-anchor=\"7\""));
+    assert!(html.contains("data-count=\"2\"") && !html.contains("class=\"map\""));
+    let mut folds = Folds::default();
+    folds.set(Mark::Run("c0000".to_owned()), true);
+    let html = page(&folds, 9_999);
+    assert_eq!(html.matches("role=\"row\"").count(), WINDOW);
+    assert!(html.contains("data-rest=\"&open-run=c0000\"") && html.contains("class=\"map\""));
+    assert!(!html.contains("data-forgotten"));
+    for at in 0..MAX_FOLDS {
+        folds.set(Mark::Row(format!("c{at:04}")), true);
+    }
+    let html = page(&folds, 1);
+    assert!(!html.contains("open-run=c0000"));
+    let said = "data-forgotten=\"Of more than 50 opened rows the first are folded again.\"";
+    assert!(html.contains(said), "{html}");
+}
+
+#[test]
+fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
+    let outline = outline(&[observation("root", None, 0, 10)]);
+    let classes = |columns: &[RowColumn], aspect| {
+        let looking = Looking { columns: columns.to_vec(), aspect, ..Looking::default() };
+        crate::trace::rows::column_classes(&looking, &outline, "1", "$1.00")
+    };
+    let both = [RowColumn::SelfTime, RowColumn::Cost];
+    assert_eq!(classes(&[], Aspect::Tree), "");
+    let tree = classes(&both, Aspect::Tree);
+    assert_eq!(tree, " by-hand no-time no-took no-tok");
+    assert_eq!(classes(&both, Aspect::Time), " by-hand no-took no-tok");
+}
+
+#[test]
+fn a_row_has_its_scores_and_the_time_that_is_its_own() {
+    let steps = [observation("root", None, 0, 1_000), observation("below", Some("root"), 100, 400)];
+    let outline = outline(&steps);
+    let score = scored("polite", ScoreValue::Boolean(true), Some("root"));
+    let folds = Folds::default();
+    let view = outline.view(&folds, None);
+    let html = checked(&RowsPage::new(&RowsInput {
+        view: &view,
+        folds: &folds,
+        at: 0,
+        n: WINDOW,
+        anchor: None,
+        revision: 1,
+        selected: None,
+        n_scores: &HashMap::new(),
+        chips: &HashMap::from([("root".to_owned(), chips(&[&score]))]),
+        looking: &Looking::default(),
+        with_map: false,
+    }));
+    let chip = "<span class=\"chip good\"><bdi>polite</bdi> <b><bdi>true</bdi></b></span>";
+    assert_eq!(html.matches(chip).count(), 1, "{html}");
+    // Nothing is below the second one.
+    for own in ["600 ms", "400 ms"] {
+        let cell = format!("<span class=\"num own\" role=\"gridcell\">{own}</span>");
+        assert!(html.contains(&cell), "{cell} in {html}");
+    }
+}
+
+#[test]
+fn the_slowest_step_is_named_where_it_is_one_alone() {
+    let page = |last_took: i64| {
+        let mut steps = vec![observation("root", None, 0, 1_000)];
+        steps.extend((0..8).map(|i| {
+            let took = if i == 7 { last_took } else { 50 };
+            observation(&format!("s{i}"), Some("root"), i * 100, took)
+        }));
+        checked(&trace_page(&outline(&steps), Shown::default()))
+    };
+    assert!(page(90).contains("<span>Slowest</span>"));
+    assert!(!page(50).contains("<span>Slowest</span>"));
+}

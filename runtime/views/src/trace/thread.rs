@@ -1,0 +1,293 @@
+//! A trace as a conversation: what is new in each of its generations, and the tool calls between them.
+
+use crate::markup::{encode, segment};
+use askama::Template;
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::trace::Trace;
+
+use crate::facts::total_tokens;
+use crate::format::{count, duration, kind_word, many};
+use crate::lists::page_links::Ways;
+use crate::trace::aspect::{Head, HeadInput, Kept, Looking};
+use crate::trace::rows::{cost_cell, nonzero};
+use crate::values::content::{Addresses, Block, Picked, Spoken, StepLink, Told, told, worded};
+use crate::{Shell, Text};
+
+/// Calls on a page.
+pub const CALLS: usize = 20;
+/// Calls inside more agents are indented like these.
+const MAX_DEPTH: u32 = 6;
+
+/// Where a tool step says the id of its call: attributes of OpenTelemetry and of OpenInference.
+const CALL_IDS: [&str; 2] = ["gen_ai.tool.call.id", "tool_call.id"];
+
+/// A generation, a tool call, or another step that failed, with its content.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The step.
+    pub step: Observation,
+    /// How many agents and chains it runs in that run in another agent.
+    pub depth: u32,
+    /// The innermost of them.
+    pub within: Option<Within>,
+    /// Whether it asks a model.
+    pub is_generation: bool,
+    /// What it says is more than the page shows, and was left out.
+    pub is_large: bool,
+}
+
+/// An agent or a chain that runs in another agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// Id of the step.
+    pub id: String,
+    /// What it is.
+    pub kind: ObservationKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a window of the conversation is made from.
+#[derive(Debug)]
+pub struct ThreadInput {
+    /// Around the page.
+    pub shell: Shell,
+    /// The trace, without content.
+    pub trace: Trace,
+    /// Generations before all these calls whose messages are not shown again.
+    pub history: Vec<Observation>,
+    /// Earlier generations that are not among them.
+    pub n_unread: usize,
+    /// The calls of the window, after some that only say what was said before it.
+    pub calls: Vec<Call>,
+    /// How many of them stand before the window.
+    pub n_before: usize,
+    /// The place of the first call of the window.
+    pub at: usize,
+    /// Calls of the whole trace.
+    pub n_calls: usize,
+    /// Calls that are left out because of their level.
+    pub n_hidden: usize,
+    /// How the trace is looked at.
+    pub looking: Looking,
+    /// What is selected and folded in the views that have rows.
+    pub kept: Kept,
+    /// What stands above the view beside the trace.
+    pub head: HeadInput,
+}
+
+/// A window of the conversation.
+#[derive(Debug, Template)]
+#[template(path = "thread.html")]
+pub struct ThreadPage {
+    shell: Shell,
+    head: Head,
+    entries: Vec<Entry>,
+    shown: String,
+    /// What was not compared with these calls.
+    unread: Option<String>,
+    hidden: Option<String>,
+    ways: Ways,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Kind, name and address of the agent that this entry and those behind it run in, where another one ran before.
+    heading: Option<(&'static str, Text, String)>,
+    /// The id of the step, encoded.
+    step: String,
+    href: String,
+    kind: &'static str,
+    name: Text,
+    indent: u32,
+    facts: Vec<Text>,
+    mark: Option<(&'static str, &'static str)>,
+    message: Option<Text>,
+    is_large: bool,
+    /// What it was asked in order: messages that an earlier call had, and what is new behind them.
+    asked: Vec<(Option<Same>, Block)>,
+    answer: Block,
+}
+
+/// Messages that an earlier call had: how many, that call's name, and the addresses of the messages and of the call.
+type Same = (String, Text, [String; 2]);
+
+impl ThreadPage {
+    /// Lays the page out.
+    #[must_use]
+    pub fn new(input: ThreadInput) -> Self {
+        let base = input.shell.base();
+        let trace = segment(input.trace.id.as_str());
+        let to_tree = input.looking.in_tree().query();
+        let of_id = |id: &str| format!("{base}/traces/{trace}?observation={}{to_tree}", encode(id));
+        let address = |step: &Observation| of_id(step.id.as_str());
+        let calls = input.calls.iter();
+        let spoken = calls.map(|call| spoken(call, base, address(&call.step)));
+        let spoken: Vec<Spoken> = spoken.collect();
+        let is_large: Vec<bool> = spoken.iter().map(|spoken| spoken.is_large).collect();
+        let history: Vec<Spoken> = input.history.iter().map(compared).collect();
+        let told = told(&history, spoken, input.n_before);
+        let steps = input.calls.iter().map(|call| &call.step);
+        let steps: Vec<&Observation> = input.history.iter().chain(steps).collect();
+        let window = input.calls.iter().zip(is_large).skip(input.n_before);
+        let n_window = told.len();
+        let mut before: Option<&Within> = None;
+        let entries = window.zip(told).filter(|(_, told)| !told.is_joined);
+        let entries = entries.map(|((call, is_large), told)| {
+            let Told { same, asked, answer, .. } = told;
+            let other = same.and_then(|same| steps.get(same.call).copied());
+            // Runs of messages may be of several calls; one alone is of the call that is known.
+            let is_one_run = asked.iter().filter(|(which, _)| which.is_some()).count() == 1;
+            let as_other = |which: &Picked| {
+                let other = other?;
+                let (n, those) = same_messages(which, &call.step, base);
+                let (name, href) = match is_one_run {
+                    true => (Text::from(other.name.as_str()), address(other)),
+                    false => (Text::from("in earlier calls"), those.clone()),
+                };
+                Some((n, name, [those, href]))
+            };
+            let asked = asked.into_iter();
+            let asked = asked.map(|(which, new)| (which.as_ref().and_then(as_other), new));
+            let within = call.within.as_ref();
+            let heading = within.filter(|within| before != Some(*within));
+            let heading = heading.map(|within| {
+                let name = Text::from(within.name.as_str());
+                (kind_word(within.kind), name, of_id(&within.id))
+            });
+            before = within;
+            Entry {
+                heading,
+                href: address(&call.step),
+                is_large,
+                asked: asked.collect(),
+                answer,
+                ..Entry::of(call)
+            }
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let number = |n: usize| count(n as u64);
+        let shown = format!(
+            "Calls {}–{} of {}",
+            number(input.at + 1),
+            number(input.at + n_window),
+            number(input.n_calls)
+        );
+        let address = input.kept.address(&input.looking);
+        let way = |at: usize| format!("{address}&at={at}");
+        let behind = input.at + n_window;
+        Self {
+            head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
+            hidden: input.looking.hidden(input.n_hidden),
+            shown,
+            ways: Ways {
+                before: (0 < input.at)
+                    .then(|| ("Earlier calls", way(input.at.saturating_sub(CALLS)))),
+                behind: (behind < input.n_calls).then(|| ("Later calls", way(behind))),
+                ..Ways::default()
+            },
+            entries,
+            unread: unread(input.n_unread),
+            shell: input.shell,
+        }
+    }
+}
+
+fn unread(n: usize) -> Option<String> {
+    let n_unread = many(n as u64, "earlier generation");
+    let said = format!("Messages of {n_unread} were not compared and may be repeated here.");
+    (0 < n).then_some(said)
+}
+
+fn compared(step: &Observation) -> Spoken {
+    let content = &step.content;
+    Spoken::compared(content.input.as_ref(), content.output.as_ref())
+}
+
+/// How many messages of a step were shown before, and where they are.
+fn same_messages(which: &Picked, step: &Observation, base: &str) -> (String, String) {
+    let id = Some(step.id.as_str());
+    let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
+    let n = many(which.n() as u64, "message");
+    let those = at.page(&format!("&as=conversation&n={which}"));
+    (format!("same {n}"), those)
+}
+
+fn spoken(call: &Call, base: &str, href: String) -> Spoken {
+    let step = &call.step;
+    let is_tool = step.kind == ObservationKind::Tool;
+    if call.is_large || !(call.is_generation || is_tool) {
+        return Spoken::unread(call.is_large);
+    }
+    let id = step.id.as_str();
+    let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
+    let (asked, answered) = (at("input"), at("output"));
+    let content = &step.content;
+    let input = (content.input.as_ref(), &asked);
+    let output = (content.output.as_ref(), &answered);
+    if !is_tool {
+        return Spoken::new(input, output);
+    }
+    let link = StepLink {
+        href,
+        took: took(step),
+        mark: mark(step),
+        message: step.status_message.as_deref().map(worded),
+    };
+    Spoken::ran((call_id(step), &step.name), input, output, link)
+}
+
+/// The id of the call that a tool step ran for.
+fn call_id(step: &Observation) -> Option<&str> {
+    let attributes = step.content.metadata.get("attributes")?;
+    CALL_IDS.iter().find_map(|key| attributes.get(*key)?.as_str())
+}
+
+pub(crate) fn took(step: &Observation) -> String {
+    step.end
+        .map_or_else(|| "has not ended".to_owned(), |end| duration(end.micros_since(step.start)))
+}
+
+/// What is known of a step, without what is not.
+pub(crate) fn facts(step: &Observation) -> Vec<Text> {
+    let tokens = nonzero(Some(total_tokens(&step.usage)));
+    let facts = [
+        step.model.clone().unwrap_or_default(),
+        took(step),
+        match tokens.is_empty() {
+            true => tokens,
+            false => format!("{tokens} tokens"),
+        },
+        cost_cell(step.own_cost()),
+    ];
+    let facts = facts.into_iter().filter(|fact| !fact.is_empty());
+    facts.map(Text::from).collect()
+}
+
+pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
+    match step.level {
+        Level::Error => Some(("error", "bad")),
+        Level::Warning => Some(("warning", "waiting")),
+        Level::Default | Level::Debug => None,
+    }
+}
+
+impl Entry {
+    fn of(call: &Call) -> Self {
+        let step = &call.step;
+        Self {
+            heading: None,
+            step: encode(step.id.as_str()),
+            href: String::new(),
+            kind: kind_word(step.kind),
+            name: Text::from(step.name.as_str()),
+            indent: call.depth.min(MAX_DEPTH),
+            facts: facts(step),
+            mark: mark(step),
+            message: step.status_message.as_deref().map(worded),
+            is_large: false,
+            asked: Vec::new(),
+            answer: Block::Absent,
+        }
+    }
+}

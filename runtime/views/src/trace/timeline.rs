@@ -1,0 +1,150 @@
+//! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
+
+use std::cmp::Reverse;
+
+use crate::urls::Parameter;
+use perpend_domain::time::Timestamp;
+
+use crate::Text;
+use crate::format::{duration, exact_duration, many};
+use crate::trace::aspect::{Kept, Looking};
+use crate::trace::rows::{RowsInput, Window, part_of};
+use perpend_domain::outline::{Bar, CriticalPath};
+
+/// Steps of the critical path that are named.
+const NAMED: usize = 3;
+/// Of fewer rows the critical path is said whatever part of them it has.
+const FEW: usize = 8;
+/// From this length on a part of a trace is written in seconds and minutes.
+const LONG_MS: f64 = 10_000.0;
+
+#[derive(Debug)]
+pub(crate) struct TimePart {
+    /// What the form for the part repeats of the address: names and values.
+    pub(crate) kept: Vec<Parameter>,
+    pub(crate) from: End,
+    pub(crate) to: End,
+    /// Back to the whole axis.
+    pub(crate) whole: Option<String>,
+    /// To the time of the selected step; of one without length, and of the trace, to the whole axis.
+    pub(crate) of_step: String,
+    /// Whether a step with a length is selected: the link to its time is hidden otherwise.
+    pub(crate) has_step: bool,
+    /// The length of the critical path, and how many steps it has.
+    pub(crate) summary: Option<String>,
+    pub(crate) longest: Vec<Longest>,
+    /// How long nothing ran, and how often.
+    pub(crate) gaps: Option<String>,
+    /// The longest gaps, each with the part of the axis that it is.
+    pub(crate) longest_gaps: Vec<(String, String)>,
+    /// All of them on the axis.
+    pub(crate) bands: Vec<Bar>,
+}
+
+/// An end of the part: milliseconds from the start of the trace, what its field shows, and what is wrong with that.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) ms: f64,
+    pub(crate) shown: String,
+    pub(crate) problem: Option<&'static str>,
+}
+
+impl End {
+    /// Of a part of so long a trace; `nth` tells the end from the beginning.
+    fn new(looking: &Looking, nth: usize, (ms, length): (f64, f64)) -> Self {
+        let shown = match LONG_MS <= length {
+            true => exact_duration((ms * 1e3).round() as i64),
+            false => format!("{} ms", (ms * 1e3).round() / 1e3),
+        };
+        let typed = looking.typed.as_ref();
+        Self {
+            ms,
+            shown: typed.map_or(shown, |typed| typed.ends[nth].clone()),
+            problem: typed.and_then(|typed| typed.problems[nth]),
+        }
+    }
+}
+
+/// A step that the end of the trace waited long for.
+#[derive(Debug)]
+pub(crate) struct Longest {
+    pub(crate) name: Text,
+    pub(crate) href: String,
+    pub(crate) own: String,
+}
+
+impl TimePart {
+    pub(crate) fn new(input: &RowsInput<'_>, window: &Window) -> Self {
+        let outline = input.view.outline();
+        let (start, end) = outline.period().unwrap_or_default();
+        let ms = |micros: i64| (micros as f64) / 1e3;
+        let length = ms(end.micros_since(start));
+        let (from, to) = input.looking.zoom.unwrap_or((0.0, length));
+        let at = |kept: &Kept, zoom: Option<(f64, f64)>| {
+            kept.address(&Looking { zoom, ..input.looking.clone() })
+        };
+        let step = input.selected.map(|at| &outline.rows()[at]);
+        let of_step = step.and_then(|step| part_of(step, (start, end)));
+        let path = window.path.iter().flatten();
+        let longest = longest(path.clone()).into_iter().map(|(row, own_us)| {
+            let entry = &outline.rows()[row];
+            Longest {
+                name: Text::from(outline.name(entry)),
+                href: at(&Kept::new(Some(entry.id()), input.folds), input.looking.zoom),
+                own: duration(own_us),
+            }
+        });
+        let mut gaps = outline.gaps(end.micros_since(start) / 100);
+        let us = |gap: &(Timestamp, Timestamp)| gap.1.micros_since(gap.0);
+        let total: i64 = gaps.iter().map(us).sum();
+        let axis = input.axis();
+        let bands = gaps.iter().map(|(from, to)| axis.bar(*from, Some(*to), None));
+        let bands = bands.filter(|band| 0.0 < band.width).collect();
+        let said = (!gaps.is_empty()).then(|| {
+            let n = many(gaps.len() as u64, "gap");
+            format!("{} idle in {n}", duration(total))
+        });
+        gaps.sort_by_key(|gap| Reverse(us(gap)));
+        let longest_gaps = gaps.iter().take(NAMED).map(|gap| {
+            let (from, to) = (gap.0.micros_since(start), gap.1.micros_since(start));
+            let label = format!("{} from {}", duration(us(gap)), duration(from));
+            (label, at(&window.kept, Some((ms(from), ms(to)))))
+        });
+        let longest_gaps = longest_gaps.collect();
+        let whole = Looking { zoom: None, ..input.looking.clone() };
+        let kept = window.kept.pairs.iter().cloned();
+        Self {
+            longest: longest.collect(),
+            gaps: said,
+            longest_gaps,
+            bands,
+            summary: path_that_tells(window, outline.rows().len()).and_then(summary),
+            kept: kept.chain(whole.pairs()).collect(),
+            from: End::new(input.looking, 0, (from, length)),
+            to: End::new(input.looking, 1, (to, length)),
+            whole: input.looking.zoom.map(|_| at(&window.kept, None)),
+            of_step: at(&window.kept, of_step),
+            has_step: of_step.is_some(),
+        }
+    }
+}
+
+/// The critical path of few rows, or of less than half of them: where nearly all are on it, it tells nothing.
+fn path_that_tells(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
+    let path = window.path.as_ref();
+    path.filter(|path| n_rows < FEW || path.len() * 2 < n_rows)
+}
+
+fn summary(path: &CriticalPath) -> Option<String> {
+    let length = duration(path.values().sum());
+    let steps = many(path.len() as u64, "step");
+    (!path.is_empty()).then(|| format!("{length} on {steps}"))
+}
+
+/// The rows with the most time of their own.
+fn longest<'p>(path: impl Iterator<Item = (&'p usize, &'p i64)>) -> Vec<(usize, i64)> {
+    let mut rows: Vec<(usize, i64)> = path.map(|(row, us)| (*row, *us)).collect();
+    rows.sort_by_key(|(row, us)| (Reverse(*us), *row));
+    rows.truncate(NAMED);
+    rows
+}
