@@ -1,5 +1,6 @@
 //! What the host and its callers exchange about plug-ins. Mirrors the WIT package `perpend:evaluator`.
 
+use std::any::Any;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -483,13 +484,61 @@ pub struct CallResult {
     pub cpu_us: u64,
     /// Log lines, at most 200.
     pub log: Vec<LogLine>,
+    /// Charges its bytes to whoever received it from a worker.
+    #[serde(skip)]
+    pub permit: ResultPermit,
+}
+
+/// What a result in memory holds, released with its last clone.
+#[derive(Clone, Default)]
+pub struct ResultPermit(Option<Arc<dyn Any + Send + Sync>>);
+
+impl ResultPermit {
+    /// Holds a value.
+    #[must_use]
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self(Some(Arc::new(held)))
+    }
+}
+
+/// Results are compared by what they say.
+impl PartialEq for ResultPermit {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for ResultPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResultPermit").field(&self.0.is_some()).finish()
+    }
 }
 
 impl CallResult {
     /// Neither scores nor failure.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { outcome: Ok(Vec::new()), cpu_us: 0, log: Vec::new() }
+        Self { outcome: Ok(Vec::new()), cpu_us: 0, log: Vec::new(), permit: ResultPermit(None) }
+    }
+
+    /// Bytes of its texts, and a few for each score and line.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let of_score = |score: &PluginScore| {
+            let value = match &score.value {
+                PluginScoreValue::Categorical(category) => category.len(),
+                PluginScoreValue::Numeric(_) | PluginScoreValue::Boolean(_) => 0,
+            };
+            let texts = [&score.observation_id, &score.comment, &score.metadata];
+            64 + score.name.len() + value + texts.into_iter().map(text).sum::<usize>()
+        };
+        let of_outcome = match &self.outcome {
+            Ok(scores) => scores.iter().map(of_score).sum(),
+            Err(failure) => failure.message.len(),
+        };
+        let of_line = |line: &LogLine| 16 + line.message.len() + text(&line.fields);
+        of_outcome + self.log.iter().map(of_line).sum::<usize>()
     }
 
     /// What has to be the same, byte for byte, whenever and wherever the same call is made again with the

@@ -170,8 +170,7 @@ async fn one(
                 class: FailureClass::Internal,
                 message: "the component was not opened".to_owned(),
             }),
-            cpu_us: 0,
-            log: Vec::new(),
+            ..CallResult::empty()
         },
     }
 }

@@ -84,7 +84,7 @@ impl Host {
         let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
-        CallResult { outcome, cpu_us, log: store.into_data().into_log() }
+        CallResult { outcome, cpu_us, log: store.into_data().into_log(), ..CallResult::empty() }
     }
 
     /// Asks a component what it is, with everything denied. The instance is made here, so each export

@@ -24,7 +24,7 @@ pub(crate) enum End<T> {
 }
 
 pub(crate) fn refused(failure: Failure) -> CallResult {
-    CallResult { outcome: Err(failure), cpu_us: 0, log: Vec::new() }
+    CallResult { outcome: Err(failure), ..CallResult::empty() }
 }
 
 pub(crate) fn ended_early(stop: &Stop, limits: &Limits) -> Failure {

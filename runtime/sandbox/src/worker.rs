@@ -341,7 +341,7 @@ impl Drop for Open {
 }
 
 fn without_scores(class: FailureClass, message: &str) -> CallResult {
-    CallResult { outcome: Err(failure(class, message)), cpu_us: 0, log: Vec::new() }
+    CallResult { outcome: Err(failure(class, message)), ..CallResult::empty() }
 }
 
 /// Asks the server over the socket, in the name of one call.
@@ -404,7 +404,8 @@ async fn write(
         for message in ready.drain(..) {
             match message {
                 FromWorker::Results(more) => {
-                    n_bytes += more.iter().map(|(_, result)| size(result)).sum::<usize>();
+                    let sizes = more.iter().map(|(_, result)| result.n_bytes());
+                    n_bytes += sizes.sum::<usize>();
                     results.extend(more);
                 }
                 other => perpend_worker_protocol::write_frame(&other, &mut buffer)
@@ -431,19 +432,6 @@ fn flush_results(results: &mut Vec<(CallId, CallResult)>, buffer: &mut Vec<u8>) 
     }
     let message = FromWorker::Results(std::mem::take(results));
     perpend_worker_protocol::write_frame(&message, buffer).map_err(io::Error::other)
-}
-
-/// About how long a result is on the wire.
-fn size(result: &CallResult) -> usize {
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let scores: usize = match &result.outcome {
-        Ok(scores) => {
-            scores.iter().map(|s| 64 + s.name.len() + text(&s.comment) + text(&s.metadata)).sum()
-        }
-        Err(failure) => failure.message.len(),
-    };
-    let lines = result.log.iter();
-    scores + lines.map(|line| 16 + line.message.len() + text(&line.fields)).sum::<usize>()
 }
 
 /// A panic elsewhere does not make a map unusable: each change of one is a single step.

@@ -1,6 +1,7 @@
 //! From executions to scores: load, call, write.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine, Replies, Reuse};
+use perpend_domain::plugin::{
+    Attempting, Call, CallResult, FailureClass, LogLine, Replies, ResultPermit, Reuse,
+};
 use perpend_domain::time::Timestamp;
 use perpend_executions::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
@@ -46,7 +49,7 @@ struct Prepared<'c> {
 impl Prepared<'_> {
     /// The call with its item, of which there is one copy.
     fn take_call(&mut self) -> Call {
-        let item = std::mem::take(&mut self.call.item);
+        let item = mem::take(&mut self.call.item);
         Call { item, ..self.call.clone() }
     }
 }
@@ -213,8 +216,10 @@ impl Inner {
             if !answered.is_empty() {
                 self.reach(Breakpoint::Evaluated).await?;
                 let n_answered = answered.len();
+                let permits = take_permits(&mut answered);
                 let (ended, released) = self.ended(answered, started_at).await?;
                 self.write(&work, &ended, &released, started_at).await?;
+                drop(permits);
                 self.end_probes(&probing, &ended).await?;
                 seats.give_back(n_answered);
                 self.wake_who_waits();
@@ -668,6 +673,12 @@ fn ended<'e>(
     }
 }
 
+/// What charges results to the memory of whoever evaluates, to be kept until they are written.
+fn take_permits(answered: &mut [(Prepared<'_>, CallResult)]) -> Vec<ResultPermit> {
+    let results = answered.iter_mut().map(|(_, result)| result);
+    results.map(|result| mem::take(&mut result.permit)).collect()
+}
+
 /// For an [`crate::Evaluate`] that gave fewer results than there were calls.
 fn no_result(n_calls: usize) -> CallResult {
     CallResult {
@@ -675,7 +686,6 @@ fn no_result(n_calls: usize) -> CallResult {
             class: FailureClass::Internal,
             message: format!("no result came back for one of {n_calls} calls"),
         }),
-        cpu_us: 0,
-        log: Vec::new(),
+        ..CallResult::empty()
     }
 }

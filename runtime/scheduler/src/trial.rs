@@ -13,7 +13,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::{Plan, WrittenItem};
 use perpend_domain::model_call::ModelCall;
-use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin, Reuse};
+use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin, ResultPermit, Reuse};
 use perpend_domain::time::Timestamp;
 use tokio::time::Instant;
 
@@ -262,9 +262,11 @@ impl Inner {
                 }
             };
             // What has come until then counts.
-            let Some((place, result)) = next else {
+            let Some((place, mut result)) = next else {
                 return answers;
             };
+            // The answers of a trial are in memory until its end: a charge would keep the last from being read.
+            result.permit = ResultPermit::default();
             let took = self.deps.clock.now().as_micros() - started_at.as_micros();
             let took_ms = u64::try_from(took / 1_000).unwrap_or_default();
             if let Some(answer) = answers.get_mut(place) {

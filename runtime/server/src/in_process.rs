@@ -35,7 +35,7 @@ impl std::fmt::Debug for InProcess {
 }
 
 fn failed(class: FailureClass, message: String) -> CallResult {
-    CallResult { outcome: Err(Failure { class, message }), cpu_us: 0, log: Vec::new() }
+    CallResult { outcome: Err(Failure { class, message }), ..CallResult::empty() }
 }
 
 impl InProcess {

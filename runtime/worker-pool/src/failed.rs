@@ -4,5 +4,5 @@ use perpend_domain::plugin::{CallResult, Failure, FailureClass};
 
 pub(crate) fn failed(class: FailureClass, message: impl Into<String>) -> CallResult {
     let failure = Failure { class, message: message.into() };
-    CallResult { outcome: Err(failure), cpu_us: 0, log: Vec::new() }
+    CallResult { outcome: Err(failure), ..CallResult::empty() }
 }

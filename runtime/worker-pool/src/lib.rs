@@ -9,7 +9,8 @@
 //! - **Who asks is known here.** A worker numbers its calls; which project a number stands for never
 //!   leaves this process, so a broken worker can ask only in the name of calls it was given.
 //! - **Bounded.** A worker has so many calls, and so many bytes of items, at a time; the rest wait in one
-//!   queue that all workers draw from. One that does not read what it asked for is ended.
+//!   queue that all workers draw from. One that does not read what it asked for is ended. While results that the
+//!   callers have not dropped have 32 MiB, nothing is read from workers.
 
 mod cache;
 mod check;
@@ -22,6 +23,7 @@ mod options;
 mod process;
 mod prune;
 mod queue;
+mod results;
 mod run;
 mod session;
 mod socket;
@@ -33,7 +35,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, CallResult, PluginInfo};
+use perpend_domain::plugin::{Call, CallResult, PluginInfo, ResultPermit};
 use perpend_worker_protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked, Wall};
 use tokio::sync::{OnceCell, watch as signal};
 use tokio::task::JoinHandle;
@@ -41,11 +43,14 @@ use tokio::task::JoinHandle;
 use crate::check::Checker;
 use crate::compile::Compiler;
 use crate::queue::{Duty, Group, Queue};
+use crate::results::ResultMemory;
 use crate::session::Shared;
 use crate::starts::Starts;
 use crate::watch::Quarantine;
 
 pub use crate::check::MAX_CHECKS;
+
+pub use crate::results::MAX_RESULT_BYTES;
 
 pub use crate::options::{Caller, Components, HostCalls, MAX_IN_FLIGHT, NoHostCalls, Options};
 
@@ -80,6 +85,7 @@ impl Workers {
             compiler,
             checker,
             queue: Queue::new(n_workers),
+            results: ResultMemory::default(),
             quarantine: Quarantine::default(),
             starts: Starts::new(n_workers),
             engine_key: OnceCell::new(),
@@ -96,6 +102,9 @@ impl Workers {
 
     /// Makes the calls and gives their results as they come, each with the place of its call. Dropping the
     /// stream cancels what has not been answered.
+    ///
+    /// Drop results, or their permits, before waiting for many more: while those in memory have
+    /// [`MAX_RESULT_BYTES`], no further results come.
     pub fn answers(&self, calls: Vec<Call>) -> impl Stream<Item = (usize, CallResult)> + Send + '_ {
         let answers = self.begin(None, calls);
         stream::unfold(answers, async |mut answers| {
@@ -122,8 +131,10 @@ impl Workers {
     ) -> Vec<CallResult> {
         let mut answers = self.begin(project, calls);
         let mut results = Vec::new();
-        while let Some(next) = answers.next().await {
-            results.push(next);
+        while let Some((place, mut result)) = answers.next().await {
+            // All results are in memory at the end: a charge would keep the last from being read.
+            result.permit = ResultPermit::default();
+            results.push((place, result));
         }
         results.sort_unstable_by_key(|(place, _)| *place);
         results.into_iter().map(|(_, result)| result).collect()
@@ -193,6 +204,12 @@ impl Workers {
         compiler.prune(&ready.engine_key, components).await;
         let _ = self.shared.engine_key.set(ready.engine_key);
         Ok(ready.walls)
+    }
+
+    /// Bytes of the results that callers have not dropped.
+    #[must_use]
+    pub fn result_bytes(&self) -> usize {
+        self.shared.results.n_bytes()
     }
 
     /// Process ids of the workers that run now.

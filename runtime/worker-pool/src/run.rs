@@ -75,6 +75,7 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
     let mut questions = JoinSet::new();
     loop {
         while questions.try_join_next().is_some() {}
+        session.wait_to_read(&shared.results).await;
         let mut prefix = [0; PREFIX];
         match socket.read_exact(&mut prefix).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -86,7 +87,8 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
         match perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)? {
             FromWorker::Results(results) => {
                 lock(&session.times).progress = Instant::now();
-                for (id, result) in results {
+                for (id, mut result) in results {
+                    shared.results.charge(&mut result);
                     // Unknown numbers are a broken worker's affair.
                     if let Some(job) = session.answered(id) {
                         shared.quarantine.answered(job.call.plugin);
@@ -213,6 +215,9 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
         if is_idle && was_ready {
             // Pinged for its memory only.
             session.begins();
+            continue;
+        }
+        if session.is_unread.load(Ordering::Acquire) {
             continue;
         }
         let (silent, stuck) = {

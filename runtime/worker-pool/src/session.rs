@@ -17,6 +17,7 @@ use crate::check::Checker;
 use crate::compile::Compiler;
 use crate::options::{Components, HostCalls, Options};
 use crate::queue::{Duty, Job, Queue, lock, size};
+use crate::results::ResultMemory;
 use crate::starts::Starts;
 use crate::watch::Quarantine;
 
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) compiler: Compiler,
     pub(crate) checker: Checker,
     pub(crate) queue: Queue,
+    pub(crate) results: ResultMemory,
     pub(crate) quarantine: Quarantine,
     pub(crate) starts: Starts,
     /// Which artifacts fit, once a worker has said so.
@@ -82,6 +84,8 @@ pub(crate) struct Session {
     pub(crate) reading: Arc<Semaphore>,
     /// Components that are fetched and compiled for it: its calls wait for the server, not for it.
     pub(crate) n_building: AtomicUsize,
+    /// Nothing is read from it, because too many results are in memory.
+    pub(crate) is_unread: AtomicBool,
 }
 
 impl Session {
@@ -106,6 +110,7 @@ impl Session {
             flooded: Notify::new(),
             reading: Arc::new(Semaphore::new(MAX_READING)),
             n_building: AtomicUsize::new(0),
+            is_unread: AtomicBool::new(false),
         };
         (Arc::new(session), messages)
     }
@@ -153,6 +158,17 @@ impl Session {
         let Pending { job, .. } = lock(&self.pending).remove(&id)?;
         self.n_open_bytes.fetch_sub(size(&job.call), Ordering::AcqRel);
         Some(job)
+    }
+
+    /// Waits while too many results are in memory; its silence meanwhile says nothing about it.
+    pub(crate) async fn wait_to_read(&self, results: &ResultMemory) {
+        if !results.is_full() {
+            return;
+        }
+        self.is_unread.store(true, Ordering::Release);
+        results.not_full().await;
+        self.begins();
+        self.is_unread.store(false, Ordering::Release);
     }
 
     /// The first call after there were none.

@@ -94,7 +94,7 @@ impl Evaluate for Queued {
             call.origin.unwrap().withdrawal.withdrawn().await;
             let failure =
                 Failure { class: FailureClass::Cancelled, message: "withdrawn".to_owned() };
-            let result = CallResult { outcome: Err(failure), cpu_us: 0, log: Vec::new() };
+            let result = CallResult { outcome: Err(failure), ..CallResult::empty() };
             (place, result)
         };
         stream::iter(calls.into_iter().enumerate()).then(cancelled).boxed()

@@ -133,7 +133,7 @@ impl FakeEvaluate {
                     .map(|number| vec![score(number)])
                     .map_err(|class| Failure { class, message: "as the test wants".to_owned() }),
                 cpu_us: 7,
-                log: Vec::new(),
+                ..CallResult::empty()
             }
         };
         calls.into_iter().map(answer).collect()

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use perpend_domain::plugin::{Call, CallResult, Failure, FailureClass};
 
+/// Of the message of a large result.
+pub(crate) const LARGE_BYTES: usize = 2 << 20;
+
 /// Looks at the id of the item, up to its first `-`.
 pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
     match call.item.id.split('-').next() {
@@ -36,13 +39,19 @@ pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
             Box::leak(vec![1_u8; 300 << 20].into_boxed_slice());
             None
         }
+        Some("large") => Some(CallResult {
+            outcome: Err(Failure {
+                class: FailureClass::PluginError,
+                message: "x".repeat(LARGE_BYTES),
+            }),
+            ..CallResult::empty()
+        }),
         Some("attempts") => Some(CallResult {
             outcome: Err(Failure {
                 class: FailureClass::Internal,
                 message: successes().join(", "),
             }),
-            cpu_us: 0,
-            log: Vec::new(),
+            ..CallResult::empty()
         }),
         _ => None,
     }

@@ -84,6 +84,7 @@ fn trials() -> Vec<Trial> {
         losses::a_panic_in_the_host_is_an_answer,
         losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
         memory::calls_that_together_need_more_than_their_worker_may_have_are_all_answered,
+        memory::results_that_are_not_dropped_keep_further_ones_in_the_worker,
         memory::a_worker_that_stays_short_of_memory_is_replaced_between_calls,
         memory::sleepers_that_hold_what_others_need_end_in_a_class_of_their_own,
         losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,

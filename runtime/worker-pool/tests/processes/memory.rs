@@ -1,13 +1,16 @@
 //! Calls that keep their own limits, and together need far more memory than their worker may have.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Call, FailureClass};
-use perpend_worker_pool::{Caller, HostCalls, NoHostCalls, Options};
+use perpend_worker_pool::{Caller, HostCalls, MAX_RESULT_BYTES, NoHostCalls, Options};
 use perpend_worker_protocol::{HostReply, HostRequest};
 
+use crate::faults::LARGE_BYTES;
 use crate::guest::Guest;
 use crate::{AN_HOUR_MS, ASK, asks, block_on, call, class, start, until};
 
@@ -54,6 +57,37 @@ pub(crate) fn calls_that_together_need_more_than_their_worker_may_have_are_all_a
         // A worker that is short for long is replaced, which on a slow machine may be the case here: but only
         // when it has no calls, so that none is made again.
         assert_eq!(asked.0.load(Ordering::SeqCst), N_LARGE);
+    });
+}
+
+/// A worker sends results when they have so many bytes.
+const FRAME_BYTES: usize = 1 << 20;
+
+pub(crate) fn results_that_are_not_dropped_keep_further_ones_in_the_worker() {
+    const N_CALLS: usize = 64;
+    let good = Guest::default();
+    block_on(async {
+        let bench = start(&[&good], |_| {}, Arc::new(NoHostCalls));
+        let mut large = call(&good);
+        large.item.id = "large-1".to_owned();
+        let mut answers = pin!(bench.workers.answers(vec![large; N_CALLS]));
+        let (mut kept, mut n_answers) = (Vec::new(), 0);
+        loop {
+            let n_bytes = bench.workers.result_bytes();
+            // What is read while there is still room is one frame.
+            assert!(n_bytes <= MAX_RESULT_BYTES + FRAME_BYTES + LARGE_BYTES, "{n_bytes}");
+            if MAX_RESULT_BYTES <= n_bytes {
+                kept.clear();
+            }
+            let Some(answer) = answers.next().await else {
+                break;
+            };
+            n_answers += 1;
+            kept.push(answer);
+        }
+        assert_eq!(n_answers, N_CALLS);
+        drop(kept);
+        assert_eq!(bench.workers.result_bytes(), 0);
     });
 }
 
