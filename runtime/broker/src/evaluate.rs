@@ -13,7 +13,7 @@ use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
 use perpend_scheduler::Evaluate;
 use perpend_storage::Store;
 use perpend_worker_pool::{Components, Workers};
-use perpend_worker_protocol::{Problem, SchemaAnswer, SchemaCheck, Unchecked};
+use perpend_worker_protocol::{CheckError, Problem, SchemaAnswer, SchemaCheck};
 
 use crate::broker::{Broker, Models};
 
@@ -24,7 +24,7 @@ pub trait LocalSandbox: std::fmt::Debug + Send + Sync {
     fn inspect<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<PluginInfo, Vec<Problem>>>;
 
     /// Validates values against a schema.
-    fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, Unchecked>>;
+    fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, CheckError>>;
 
     /// Runs calls and yields their results, with their positions, in the order in which they finish.
     fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
@@ -110,13 +110,13 @@ impl Engine {
     ///
     /// # Errors
     /// When it asks for more than a check may cost, or the check failed.
-    pub async fn hold(
+    pub async fn check_schema(
         &self,
         project: &ProjectId,
         check: SchemaCheck,
-    ) -> Result<SchemaAnswer, Unchecked> {
+    ) -> Result<SchemaAnswer, CheckError> {
         match self {
-            Self::Processes(workers) => workers.hold(project, &check).await,
+            Self::Processes(workers) => workers.check_schema(project, &check).await,
             Self::InProcess(sandbox) => sandbox.check_schema(check).await,
         }
     }

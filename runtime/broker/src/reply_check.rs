@@ -38,7 +38,7 @@ impl ReplyCheck for EngineReplyCheck {
                 kind: SchemaKind::Any,
                 values: vec![value.to_owned()],
             };
-            let answer = engine.hold(&turn, check).await;
+            let answer = engine.check_schema(&turn, check).await;
             let held = answer.map_err(|why| why.to_string())?.map_err(|wrong| wrong.message)?;
             let mismatches = held.into_iter().flat_map(|held| held.mismatches);
             Ok(mismatches

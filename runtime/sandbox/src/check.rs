@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use perpend_json_schema::Schema;
 use perpend_worker_protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
 use perpend_worker_protocol::{
-    self, CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind,
+    self, CheckHead, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, ValueReport,
 };
 use rustix::process::Resource;
 use serde_json::Value;
@@ -34,10 +34,11 @@ fn answer_request() -> io::Result<()> {
     limit_cpu(CHECK_CPU_SECONDS)?;
     confine(Role::Checker, head.require_walls).map_err(io::Error::other)?;
     // The process may wait for a while now. What the library makes once per process is made here.
-    drop(hold(&trivial()));
+    drop(check_schema(&trivial()));
     let check: SchemaCheck = read_frame(&mut stdin)?;
     let mut frame = Vec::new();
-    perpend_worker_protocol::write_frame(&hold(&check), &mut frame).map_err(io::Error::other)?;
+    perpend_worker_protocol::write_frame(&check_schema(&check), &mut frame)
+        .map_err(io::Error::other)?;
     io::stdout().lock().write_all(&frame)
 }
 
@@ -53,7 +54,7 @@ fn trivial() -> SchemaCheck {
 ///
 /// # Errors
 /// When the schema cannot be used.
-pub fn hold(check: &SchemaCheck) -> SchemaAnswer {
+pub fn check_schema(check: &SchemaCheck) -> SchemaAnswer {
     // A schema that makes the library panic is one that cannot be used.
     catch_unwind(|| held(check))
         .unwrap_or_else(|_| Err(Mismatch::whole("this schema cannot be used")))
@@ -67,15 +68,21 @@ fn held(check: &SchemaCheck) -> SchemaAnswer {
                 .map_err(|why| Mismatch { message: why.to_string(), pointer: why.pointer })?;
             let held = check.values.iter().map(|value| {
                 let faults = schema.faults(&parsed(value)?, MAX_LISTED);
-                Ok(Held { mismatches: faults.into_iter().map(mismatch).collect(), filled: None })
+                Ok(ValueReport {
+                    mismatches: faults.into_iter().map(mismatch).collect(),
+                    with_defaults: None,
+                })
             });
             held.collect()
         }
         SchemaKind::Config => {
             let held = check.values.iter().map(|value| {
                 Ok(match check_config(&check.schema, parsed(value)?) {
-                    Ok(filled) => Held { mismatches: Vec::new(), filled: Some(filled.to_string()) },
-                    Err(mismatches) => Held { mismatches, filled: None },
+                    Ok(filled) => ValueReport {
+                        mismatches: Vec::new(),
+                        with_defaults: Some(filled.to_string()),
+                    },
+                    Err(mismatches) => ValueReport { mismatches, with_defaults: None },
                 })
             });
             held.collect()

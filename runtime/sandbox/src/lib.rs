@@ -38,7 +38,7 @@ mod state;
 mod worker;
 
 pub use artifact::{ArtifactError, Artifacts};
-pub use check::{check_main, hold};
+pub use check::{check_main, check_schema};
 pub use compile::{MAX_COMPONENT_BYTES, compile, compile_main};
 pub use config::check_config;
 pub use confine::{Role, confine};

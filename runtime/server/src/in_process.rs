@@ -13,7 +13,7 @@ use perpend_catalog::Catalog;
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use perpend_sandbox::{Host, HostError, Plugin, Settings};
 use perpend_storage::Store;
-use perpend_worker_protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
+use perpend_worker_protocol::{CheckError, Grants, Problem, SchemaAnswer, SchemaCheck};
 use tokio::task::JoinSet;
 
 /// Runs guests on threads of this process; cheap to clone.
@@ -116,11 +116,11 @@ impl LocalSandbox for InProcess {
         })
     }
 
-    fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, Unchecked>> {
+    fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, CheckError>> {
         Box::pin(async move {
-            tokio::task::spawn_blocking(move || perpend_sandbox::hold(&check))
+            tokio::task::spawn_blocking(move || perpend_sandbox::check_schema(&check))
                 .await
-                .map_err(|error| Unchecked::Failed(error.to_string()))
+                .map_err(|error| CheckError::Failed(error.to_string()))
         })
     }
 

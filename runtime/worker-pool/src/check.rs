@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::ids::ProjectId;
-use perpend_worker_protocol::{CheckHead, PREFIX, SchemaAnswer, SchemaCheck, Unchecked};
+use perpend_worker_protocol::{CheckError, CheckHead, PREFIX, SchemaAnswer, SchemaCheck};
 use rustix::process::{Pid, setpriority_process};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -28,7 +28,7 @@ use crate::options::Options;
 use crate::queue;
 use crate::verdicts::{Asked, Verdicts};
 
-/// Checks that run at a time, each of another project: each may take what [`Unchecked::TooMuchWork`] names.
+/// Checks that run at a time, each of another project: each may take what [`CheckError::TooMuchWork`] names.
 const MAX_RUNNING: usize = 4;
 /// Checks of one project that run or wait for their turn.
 const MAX_WAITING: usize = 64;
@@ -79,17 +79,17 @@ impl Checker {
         (Arc::strong_count(line) <= MAX_WAITING).then(|| Arc::clone(line))
     }
 
-    pub(crate) async fn hold(
+    pub(crate) async fn check_schema(
         &self,
         project: &ProjectId,
         check: &SchemaCheck,
-    ) -> Result<SchemaAnswer, Unchecked> {
+    ) -> Result<SchemaAnswer, CheckError> {
         let asked = Asked::new(project, check);
         if let Some(known) = self.verdicts.known(&asked, Instant::now()) {
             return known;
         }
         let closed = |why: AcquireError| failed(&why);
-        let line = self.line(project).ok_or(Unchecked::Busy)?;
+        let line = self.line(project).ok_or(CheckError::Busy)?;
         let _first_of_its_project = line.acquire().await.map_err(closed)?;
         // One that was before it in the line may have asked the same.
         if let Some(known) = self.verdicts.known(&asked, Instant::now()) {
@@ -101,11 +101,11 @@ impl Checker {
         answer
     }
 
-    async fn check(&self, check: &SchemaCheck) -> Result<SchemaAnswer, Unchecked> {
+    async fn check(&self, check: &SchemaCheck) -> Result<SchemaAnswer, CheckError> {
         let mut request = Vec::new();
         // More than a frame holds is more than a check may cost.
         perpend_worker_protocol::write_frame(check, &mut request)
-            .map_err(|_| Unchecked::TooMuchWork)?;
+            .map_err(|_| CheckError::TooMuchWork)?;
         let process = match self.spare() {
             Some(spare) => spare,
             None => self.start().await.map_err(|why| failed(&why))?,
@@ -114,7 +114,7 @@ impl Checker {
         let (ended, ()) = tokio::join!(self.ask(process, &request), self.refill());
         let Ended { status, answer, last_words } = ended?;
         if asked_for_too_much(status.signal()) {
-            return Err(Unchecked::TooMuchWork);
+            return Err(CheckError::TooMuchWork);
         }
         match status.success() {
             true => answer.map_err(|why| failed(&why)),
@@ -126,7 +126,7 @@ impl Checker {
         &self,
         process: Waiting,
         request: &[u8],
-    ) -> Result<Ended<SchemaAnswer>, Unchecked> {
+    ) -> Result<Ended<SchemaAnswer>, CheckError> {
         let pid = process.pid();
         let input = [request];
         let mut asking = pin!(process.ask(&input, read_answer));
@@ -187,8 +187,8 @@ fn lower_priority(pid: Option<u32>) {
     }
 }
 
-fn failed(why: &impl ToString) -> Unchecked {
-    Unchecked::Failed(why.to_string())
+fn failed(why: &impl ToString) -> CheckError {
+    CheckError::Failed(why.to_string())
 }
 
 /// The signals of a process that had no more time, memory or stack.

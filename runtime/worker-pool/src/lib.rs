@@ -36,7 +36,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, Stream};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, PluginInfo, ResultPermit};
-use perpend_worker_protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked, Wall};
+use perpend_worker_protocol::{CheckError, Grants, Problem, SchemaAnswer, SchemaCheck, Wall};
 use tokio::sync::{OnceCell, watch as signal};
 use tokio::task::JoinHandle;
 
@@ -186,12 +186,12 @@ impl Workers {
     ///
     /// # Errors
     /// When the process ended at its limits, or failed, or too many checks of the project wait.
-    pub async fn hold(
+    pub async fn check_schema(
         &self,
         project: &ProjectId,
         check: &SchemaCheck,
-    ) -> Result<SchemaAnswer, Unchecked> {
-        self.shared.checker.hold(project, check).await
+    ) -> Result<SchemaAnswer, CheckError> {
+        self.shared.checker.check_schema(project, check).await
     }
 
     /// Which walls the platform puts around a worker: starts one that is given no call.

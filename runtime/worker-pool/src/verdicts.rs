@@ -8,7 +8,9 @@ use std::time::Duration;
 use hashlink::LruCache;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use perpend_worker_protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use perpend_worker_protocol::{
+    CheckError, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, ValueReport,
+};
 use tokio::time::Instant;
 
 use crate::queue::lock;
@@ -70,16 +72,16 @@ enum Refusal {
 }
 
 impl Refusal {
-    fn answer(self) -> Result<SchemaAnswer, Unchecked> {
+    fn answer(self) -> Result<SchemaAnswer, CheckError> {
         match self {
             Self::Unusable(why) => Ok(Err(why)),
-            Self::TooMuchWork { .. } => Err(Unchecked::TooMuchWork),
+            Self::TooMuchWork { .. } => Err(CheckError::TooMuchWork),
         }
     }
 }
 
 /// For a schema alone: nothing is wrong with it, or why it cannot be used.
-type Verdict = Result<Held, Refusal>;
+type Verdict = Result<ValueReport, Refusal>;
 
 fn size(verdict: &Verdict) -> usize {
     let text = |mismatch: &Mismatch| {
@@ -87,7 +89,7 @@ fn size(verdict: &Verdict) -> usize {
     };
     let texts = match verdict {
         Ok(held) => {
-            let filled = held.filled.as_ref().map_or(0, String::len);
+            let filled = held.with_defaults.as_ref().map_or(0, String::len);
             filled + held.mismatches.iter().map(text).sum::<usize>()
         }
         Err(Refusal::Unusable(why)) => text(why),
@@ -115,7 +117,7 @@ impl Verdicts {
         &self,
         asked: &Asked,
         now: Instant,
-    ) -> Option<Result<SchemaAnswer, Unchecked>> {
+    ) -> Option<Result<SchemaAnswer, CheckError>> {
         let mut kept = lock(&self.0);
         let mut find = |key: &Key| match kept.verdicts.get(key)? {
             Err(Refusal::TooMuchWork { until }) if *until <= now => None,
@@ -141,19 +143,19 @@ impl Verdicts {
     pub(crate) fn learn(
         &self,
         asked: &Asked,
-        answer: &Result<SchemaAnswer, Unchecked>,
+        answer: &Result<SchemaAnswer, CheckError>,
         now: Instant,
     ) {
         let refusal = match answer {
             Ok(Ok(all)) => {
-                self.keep(&asked.schema, Ok(Held::default()));
+                self.keep(&asked.schema, Ok(ValueReport::default()));
                 for (key, held) in asked.values.iter().zip(all) {
                     self.keep(key, Ok(held.clone()));
                 }
                 return;
             }
             Ok(Err(why)) => Refusal::Unusable(why.clone()),
-            Err(Unchecked::TooMuchWork) => Refusal::TooMuchWork { until: now + TOO_MUCH_WORK_FOR },
+            Err(CheckError::TooMuchWork) => Refusal::TooMuchWork { until: now + TOO_MUCH_WORK_FOR },
             Err(_) => return,
         };
         if let Some(key) = asked.single() {
@@ -192,8 +194,8 @@ mod tests {
         Asked::new(&ProjectId::new(project).unwrap(), &check)
     }
 
-    fn held(message: &str) -> Held {
-        Held { mismatches: vec![Mismatch::whole(message)], filled: None }
+    fn held(message: &str) -> ValueReport {
+        ValueReport { mismatches: vec![Mismatch::whole(message)], with_defaults: None }
     }
 
     #[test]
@@ -216,9 +218,9 @@ mod tests {
     fn a_schema_that_cannot_be_used_is_refused_with_every_value_and_a_batch_proves_nothing_of_one()
     {
         let (verdicts, now) = (Verdicts::default(), Instant::now());
-        let too_much = Err(Unchecked::TooMuchWork);
+        let too_much = Err(CheckError::TooMuchWork);
         verdicts.learn(&asked("p", "S", &["1", "2"]), &too_much, now);
-        verdicts.learn(&asked("p", "S", &["3"]), &Err(Unchecked::Failed("x".into())), now);
+        verdicts.learn(&asked("p", "S", &["3"]), &Err(CheckError::Failed("x".into())), now);
         let known =
             |schema: &str, values: &[&str]| verdicts.known(&asked("p", schema, values), now);
         for values in [&["1"][..], &["2"], &["3"], &[]] {
@@ -233,10 +235,10 @@ mod tests {
     fn a_check_that_was_too_much_work_is_tried_again_later() {
         let (verdicts, now) = (Verdicts::default(), Instant::now());
         let one = asked("p", "S", &["1"]);
-        verdicts.learn(&one, &Err(Unchecked::TooMuchWork), now);
+        verdicts.learn(&one, &Err(CheckError::TooMuchWork), now);
         let before = now + TOO_MUCH_WORK_FOR - Duration::from_nanos(1);
         let known = verdicts.known(&one, before);
-        assert_eq!(known, Some(Err(Unchecked::TooMuchWork)));
+        assert_eq!(known, Some(Err(CheckError::TooMuchWork)));
         assert_eq!(verdicts.known(&one, now + TOO_MUCH_WORK_FOR), None);
         verdicts.learn(&one, &Ok(Ok(vec![held("one")])), now + TOO_MUCH_WORK_FOR);
         let known = verdicts.known(&one, now + TOO_MUCH_WORK_FOR);

@@ -33,11 +33,11 @@ pub enum SchemaKind {
 
 /// What holding a value against a schema gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct ValueReport {
     /// What of it the schema does not allow, the first few.
     pub mismatches: Vec<Mismatch>,
     /// A configuration with its defaults, as JSON text, where nothing is wrong with it.
-    pub filled: Option<String>,
+    pub with_defaults: Option<String>,
 }
 
 /// One thing that is wrong with a value or a schema.
@@ -67,11 +67,11 @@ impl std::fmt::Display for Mismatch {
 }
 
 /// One for each value of a [`SchemaCheck`], in their order; or why the schema cannot be used.
-pub type SchemaAnswer = Result<Vec<Held>, Mismatch>;
+pub type SchemaAnswer = Result<Vec<ValueReport>, Mismatch>;
 
 /// Why schemas and values could not be held against each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unchecked {
+pub enum CheckError {
     /// A schema asks for more work on a value than there is.
     #[error(
         "the schema asks for more work on this than a check may cost: {CHECK_CPU_SECONDS} s of CPU time \

@@ -15,7 +15,9 @@ pub mod artifact;
 pub mod check;
 pub mod host_call;
 
-pub use check::{CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+pub use check::{
+    CheckError, CheckHead, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, ValueReport,
+};
 pub use host_call::{HostReply, HostRequest, Port};
 pub use perpend_domain::plugin::Grants;
 

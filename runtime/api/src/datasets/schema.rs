@@ -3,7 +3,7 @@
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::{Issue, Problem};
-use perpend_worker_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_worker_protocol::{CheckError, Mismatch, SchemaCheck, SchemaKind};
 use serde_json::{Value, json};
 
 use crate::state::App;
@@ -78,7 +78,7 @@ pub(super) async fn violations(
         let schema = schema_text(&part)?;
         let hold = async |values| {
             let check = SchemaCheck { schema: schema.clone(), kind: SchemaKind::Any, values };
-            app.engine.hold(project, check).await
+            app.engine.check_schema(project, check).await
         };
         let (mut n_done, mut n_most) = (0, items.len());
         loop {
@@ -88,11 +88,11 @@ pub(super) async fn violations(
             let answer = match hold(values).await {
                 // The schema may cost too much whatever it is held against; or the items do, which together
                 // may cost more than each of them may.
-                Err(Unchecked::TooMuchWork) if 0 < n_taken => {
+                Err(CheckError::TooMuchWork) if 0 < n_taken => {
                     let alone = hold(Vec::new()).await;
                     drop(alone.map_err(|why| refused(&part, None, &why))?);
                     if n_taken == 1 {
-                        return Err(refused(&part, rest.first(), &Unchecked::TooMuchWork));
+                        return Err(refused(&part, rest.first(), &CheckError::TooMuchWork));
                     }
                     n_most = n_taken / 2;
                     continue;
@@ -137,10 +137,10 @@ fn first_values(part: &Part<'_>, items: &[DatasetItem]) -> Vec<String> {
     values
 }
 
-fn refused(part: &Part<'_>, item: Option<&DatasetItem>, why: &Unchecked) -> Problem {
+fn refused(part: &Part<'_>, item: Option<&DatasetItem>, why: &CheckError) -> Problem {
     match (why, item) {
-        (Unchecked::TooMuchWork, None) => Problem::body(part.schema_field, why.to_string()),
-        (Unchecked::TooMuchWork, Some(item)) => {
+        (CheckError::TooMuchWork, None) => Problem::body(part.schema_field, why.to_string()),
+        (CheckError::TooMuchWork, Some(item)) => {
             let message = format!("{why}; the item is {:?}", item.id);
             Problem::body(part.schema_field, message)
         }

@@ -2,7 +2,7 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::{Code, Issue, Problem};
-use perpend_worker_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_worker_protocol::{CheckError, Mismatch, SchemaCheck, SchemaKind};
 use serde_json::Value;
 
 use crate::state::App;
@@ -29,14 +29,14 @@ pub(super) async fn checked_config(
         });
         Problem::issues(Code::InvalidConfig, issues)
     };
-    let answer = app.engine.hold(project, check).await;
+    let answer = app.engine.check_schema(project, check).await;
     let answer = answer.map_err(|why| match why {
-        Unchecked::TooMuchWork => wrong(vec![Mismatch::whole(why.to_string())]),
+        CheckError::TooMuchWork => wrong(vec![Mismatch::whole(why.to_string())]),
         _ => crate::unchecked::problem(&why),
     })?;
     let held = answer.map_err(|why| wrong(vec![why]))?;
     let held = held.into_iter().next().ok_or_else(Problem::internal)?;
-    match held.filled {
+    match held.with_defaults {
         Some(filled) => serde_json::from_str(&filled).map_err(|_| Problem::internal()),
         None => Err(wrong(held.mismatches)),
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use perpend_domain::plugin::CallResult;
 use perpend_worker_protocol::host_call::{CompletionRequest, Part};
 use perpend_worker_protocol::{
-    self, CallId, FromWorker, Held, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer,
-    SchemaCheck, ToWorker,
+    self, CallId, FromWorker, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer, SchemaCheck,
+    ToWorker, ValueReport,
 };
 use rustix::process::Signal;
 
@@ -58,8 +58,10 @@ fn checks_nothing_and_says_who() -> io::Result<()> {
     drop(frame()?);
     let check: SchemaCheck =
         perpend_worker_protocol::read_frame(&frame()?).map_err(io::Error::other)?;
-    let who =
-        Held { mismatches: vec![Mismatch::whole(std::process::id().to_string())], filled: None };
+    let who = ValueReport {
+        mismatches: vec![Mismatch::whole(std::process::id().to_string())],
+        with_defaults: None,
+    };
     let answer: SchemaAnswer = Ok(vec![who; check.values.len()]);
     let mut frame = Vec::new();
     perpend_worker_protocol::write_frame(&answer, &mut frame).map_err(io::Error::other)?;

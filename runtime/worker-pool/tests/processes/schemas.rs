@@ -9,7 +9,9 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use perpend_domain::ids::ProjectId;
 use perpend_worker_pool::{NoHostCalls, Options, Workers};
-use perpend_worker_protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use perpend_worker_protocol::{
+    CheckError, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, ValueReport,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{PATIENCE, block_on, start, until};
@@ -22,8 +24,8 @@ fn check(kind: SchemaKind, schema: &Value, values: &[Value]) -> SchemaCheck {
     }
 }
 
-async fn hold(workers: &Workers, check: &SchemaCheck) -> Result<SchemaAnswer, Unchecked> {
-    workers.hold(&ProjectId::new("p").unwrap(), check).await
+async fn check_schema(workers: &Workers, check: &SchemaCheck) -> Result<SchemaAnswer, CheckError> {
+    workers.check_schema(&ProjectId::new("p").unwrap(), check).await
 }
 
 /// `n` definitions, each made from a reference to the next, and what the last of them is.
@@ -90,12 +92,12 @@ pub(crate) fn schemas_that_ask_for_endless_work_end_in_bounded_time() {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
         for (what, bomb) in bombs() {
-            let answer = hold(&bench.workers, &bomb).await;
-            assert_eq!(answer, Err(Unchecked::TooMuchWork), "{what}");
+            let answer = check_schema(&bench.workers, &bomb).await;
+            assert_eq!(answer, Err(CheckError::TooMuchWork), "{what}");
         }
         let good = check(SchemaKind::Any, &json!({ "type": "integer" }), &[json!(1)]);
-        let held = hold(&bench.workers, &good).await.unwrap();
-        assert_eq!(held, Ok(vec![Held::default()]));
+        let held = check_schema(&bench.workers, &good).await.unwrap();
+        assert_eq!(held, Ok(vec![ValueReport::default()]));
         bench.workers.shutdown().await;
     });
 }
@@ -119,9 +121,9 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
         ];
         let mut answers = Vec::new();
         for check in &checks {
-            answers.push(hold(&bench.workers, check).await.unwrap());
+            answers.push(check_schema(&bench.workers, check).await.unwrap());
         }
-        let pointers = |held: &Held| -> Vec<String> {
+        let pointers = |held: &ValueReport| -> Vec<String> {
             let pointers = held.mismatches.iter().map(|one| one.pointer.clone());
             pointers.collect()
         };
@@ -135,9 +137,9 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
         assert_eq!(pointer, "/type");
         assert!(message.contains("not a JSON Schema"), "{message}");
         let configs = configs.as_ref().unwrap();
-        assert_eq!(configs[0].filled.as_deref(), Some(r#"{"n":3}"#));
+        assert_eq!(configs[0].with_defaults.as_deref(), Some(r#"{"n":3}"#));
         assert_eq!(pointers(&configs[1]), ["/n"]);
-        assert!(!configs[2].mismatches.is_empty() && configs[2].filled.is_none());
+        assert!(!configs[2].mismatches.is_empty() && configs[2].with_defaults.is_none());
         bench.workers.shutdown().await;
     });
 }
@@ -147,8 +149,8 @@ pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
         let change = |options: &mut Options| options.check_args = vec!["end-at-once".into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
         let one = check(SchemaKind::Any, &json!({}), &[json!(1)]);
-        let answer = hold(&bench.workers, &one).await;
-        assert!(matches!(answer, Err(Unchecked::Failed(_))), "{answer:?}");
+        let answer = check_schema(&bench.workers, &one).await;
+        assert!(matches!(answer, Err(CheckError::Failed(_))), "{answer:?}");
         bench.workers.shutdown().await;
     });
 }
@@ -164,7 +166,7 @@ pub(crate) fn what_was_checked_is_known_and_everything_else_gets_a_process_of_it
         let who = async |project: &str, schema: &Value, values: &[Value]| {
             let check = check(SchemaKind::Any, schema, values);
             let project = ProjectId::new(project).unwrap();
-            let held = bench.workers.hold(&project, &check).await.unwrap().unwrap();
+            let held = bench.workers.check_schema(&project, &check).await.unwrap().unwrap();
             let who = held.into_iter().map(|held| held.mismatches[0].message.clone());
             who.collect::<Vec<_>>()
         };
@@ -218,8 +220,8 @@ pub(crate) fn processes_that_ended_while_they_waited_are_replaced() {
         let bench = start(&[], change, Arc::new(NoHostCalls));
         for n in 0..3 {
             let one = check(SchemaKind::Any, &json!({}), &[json!(n)]);
-            let answer = hold(&bench.workers, &one).await;
-            assert_eq!(answer, Ok(Ok(vec![Held::default()])));
+            let answer = check_schema(&bench.workers, &one).await;
+            assert_eq!(answer, Ok(Ok(vec![ValueReport::default()])));
             let spares = children(mark);
             assert!(!spares.is_empty());
             for &pid in &spares {
@@ -241,16 +243,16 @@ pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
             .map(|n| SchemaCheck { values: vec![n.to_string()], ..endless.clone() })
             .collect();
         let (refused, endless) = endless.split_last().unwrap();
-        let asked = endless.iter().map(|each| bench.workers.hold(&greedy, each));
+        let asked = endless.iter().map(|each| bench.workers.check_schema(&greedy, each));
         let mut asked: FuturesUnordered<_> = asked.collect();
         // It polls some of them at a time.
         for _ in 0..64 {
             assert!(asked.next().now_or_never().is_none());
         }
-        let refused = bench.workers.hold(&greedy, refused).await;
-        assert_eq!(refused, Err(Unchecked::Busy));
+        let refused = bench.workers.check_schema(&greedy, refused).await;
+        assert_eq!(refused, Err(CheckError::Busy));
         let good = check(SchemaKind::Any, &json!({}), &[json!(1)]);
-        let mut good = Box::pin(bench.workers.hold(&other, &good));
+        let mut good = Box::pin(bench.workers.check_schema(&other, &good));
         let mut n_ended = 0;
         let answer = loop {
             tokio::select! {
@@ -258,7 +260,7 @@ pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
                 Some(_) = asked.next() => n_ended += 1,
             }
         };
-        assert_eq!(answer, Ok(Ok(vec![Held::default()])));
+        assert_eq!(answer, Ok(Ok(vec![ValueReport::default()])));
         assert!(n_ended < 2, "it waited for {n_ended} of the other project");
         drop(asked);
         bench.workers.shutdown().await;
