@@ -153,32 +153,32 @@ fn mark_unpriced(rows: &mut [Entry]) {
 impl Outline {
     /// Places all observations of a trace, given in any order.
     #[must_use]
-    pub fn new(bones: Vec<Bone>) -> Self {
-        let ids = place::Ids::of(&bones);
-        let placed = place::place(&bones, &ids);
+    pub fn new(observations: Vec<Bone>) -> Self {
+        let ids = place::Ids::of(&observations);
+        let placed = place::place(&observations, &ids);
         let mut texts = Texts::default();
-        let mut bones: Vec<Option<Bone>> = bones.into_iter().map(Some).collect();
+        let mut observations: Vec<Option<Bone>> = observations.into_iter().map(Some).collect();
         let mut rows: Vec<Entry> = Vec::with_capacity(placed.len());
         for place in &placed {
-            let Some(bone) = bones[place.index].take() else {
+            let Some(observation) = observations[place.index].take() else {
                 continue;
             };
             rows.push(Entry {
-                id: bone.id.into_boxed_str(),
-                name: texts.place(bone.name),
-                model: bone.model.map(|model| texts.place(model)),
+                id: observation.id.into_boxed_str(),
+                name: texts.place(observation.name),
+                model: observation.model.map(|model| texts.place(model)),
                 parent: place.parent,
                 depth: place.depth,
                 n_below: 0,
                 n_errors_below: 0,
                 oddity: place.oddity,
-                kind: bone.kind,
-                level: bone.level,
-                start: bone.start,
-                end: bone.end,
-                first_token: bone.first_token,
-                tokens: bone.tokens,
-                cost: bone.cost,
+                kind: observation.kind,
+                level: observation.level,
+                start: observation.start,
+                end: observation.end,
+                first_token: observation.first_token,
+                tokens: observation.tokens,
+                cost: observation.cost,
                 is_unpriced: false,
             });
         }

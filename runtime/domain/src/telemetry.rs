@@ -148,7 +148,7 @@ pub struct ObservationPage {
     /// There are more after these, or there may be.
     pub has_more: bool,
     /// As many rows were tested as may be: up to here, which is where to go on.
-    pub given_up_at: Option<GivenUp>,
+    pub scan_limit: Option<GivenUp>,
 }
 
 /// Where a search ended that tests rows in memory.

@@ -390,7 +390,7 @@ impl Telemetry {
             has_more: is_full || items.len() < rows.len(),
             items,
             n_total,
-            given_up_at: None,
+            scan_limit: None,
         })
     }
 
@@ -541,7 +541,7 @@ impl Telemetry {
             }
             // What was found up to here is of use where a cursor leads on.
             if n_left == 0 || !query.with_total && perpend_db::is_half_over() {
-                filling.page.given_up_at =
+                filling.page.scan_limit =
                     after.map(|after| GivenUp { after, columns: list.rest.columns() });
                 break;
             }
@@ -666,7 +666,7 @@ impl<'q> Filling<'q> {
     fn finish(self) -> ObservationPage {
         let is_full = self.is_cut || self.last() < self.n_matching;
         ObservationPage {
-            has_more: is_full || self.page.given_up_at.is_some(),
+            has_more: is_full || self.page.scan_limit.is_some(),
             n_total: if self.query.with_total { self.n_matching } else { 0 },
             ..self.page
         }

@@ -201,7 +201,7 @@ mod tests {
     use crate::time::Timestamp;
 
     fn outline(steps: &[(&str, Option<usize>)]) -> Outline {
-        let bone = |(at, (name, parent)): (usize, &(&str, Option<usize>))| Bone {
+        let observation = |(at, (name, parent)): (usize, &(&str, Option<usize>))| Bone {
             id: format!("{at:05}"),
             parent_id: parent.map(|parent| format!("{parent:05}")),
             kind: ObservationKind::Span,
@@ -214,7 +214,7 @@ mod tests {
             tokens: None,
             cost: None,
         };
-        Outline::new(steps.iter().enumerate().map(bone).collect())
+        Outline::new(steps.iter().enumerate().map(observation).collect())
     }
 
     /// Each pair as its name, indented, with the side that has it, and a star where the order is another one.

@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    fn bone(id: &str, parent: Option<&str>, from_ms: i64, to_ms: i64) -> Bone {
+    fn observation(id: &str, parent: Option<&str>, from_ms: i64, to_ms: i64) -> Bone {
         Bone {
             id: id.to_owned(),
             parent_id: parent.map(str::to_owned),
@@ -95,12 +95,12 @@ mod tests {
     #[test]
     fn of_what_ran_side_by_side_the_last_to_end_was_waited_for() {
         let outline = Outline::new(vec![
-            bone("root", None, 0, 100),
-            bone("search", Some("root"), 10, 40),
-            bone("slower", Some("root"), 10, 60),
-            bone("inner", Some("slower"), 20, 50),
-            bone("answer", Some("root"), 70, 95),
-            bone("in the background", Some("root"), 72, 90),
+            observation("root", None, 0, 100),
+            observation("search", Some("root"), 10, 40),
+            observation("slower", Some("root"), 10, 60),
+            observation("inner", Some("slower"), 20, 50),
+            observation("answer", Some("root"), 70, 95),
+            observation("in the background", Some("root"), 72, 90),
         ]);
         let own = |id: &str, ms| (id.to_owned(), ms);
         assert_eq!(
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn of_what_ends_together_the_first_to_begin_was_waited_for() {
         let outline = Outline::new(vec![
-            bone("root", None, 0, 100),
-            bone("long", Some("root"), 0, 100),
-            bone("short", Some("root"), 90, 100),
+            observation("root", None, 0, 100),
+            observation("long", Some("root"), 0, 100),
+            observation("short", Some("root"), 90, 100),
         ]);
         let own = |id: &str, ms| (id.to_owned(), ms);
         assert_eq!(named(&outline), [own("root", 0), own("long", 100)]);
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn what_outlives_its_parent_is_cut_off() {
         let outline = Outline::new(vec![
-            bone("root", None, 0, 50),
-            bone("child", Some("root"), 40, 90),
-            bone("after", None, 60, 100),
+            observation("root", None, 0, 50),
+            observation("child", Some("root"), 40, 90),
+            observation("after", None, 60, 100),
         ]);
         let own = |id: &str, ms| (id.to_owned(), ms);
         assert_eq!(named(&outline), [own("root", 40), own("child", 10), own("after", 40)]);
@@ -136,11 +136,11 @@ mod tests {
         fn the_path_is_never_longer_than_the_trace(
             edges in prop::collection::vec((0..20_usize, 0..100_i64, 0..100_i64), 1..40),
         ) {
-            let bones = edges.iter().enumerate().map(|(at, (parent, from, ms))| {
+            let observations = edges.iter().enumerate().map(|(at, (parent, from, ms))| {
                 let parent = (*parent < at).then(|| format!("o{parent}"));
-                bone(&format!("o{at}"), parent.as_deref(), *from, from + ms)
+                observation(&format!("o{at}"), parent.as_deref(), *from, from + ms)
             });
-            let outline = Outline::new(bones.collect());
+            let outline = Outline::new(observations.collect());
             let (start, end) = outline.period().unwrap();
             let found = critical_path(&outline);
             prop_assert!(found.values().all(|us| 0 <= *us));

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn outline(n: usize) -> Outline {
-        let bone = |at: usize| Bone {
+        let observation = |at: usize| Bone {
             id: format!("{at:016}"),
             parent_id: None,
             kind: ObservationKind::Span,
@@ -132,7 +132,7 @@ mod tests {
             tokens: None,
             cost: None,
         };
-        Outline::new((0..n).map(bone).collect())
+        Outline::new((0..n).map(observation).collect())
     }
 
     fn key(trace: &str) -> Key {

@@ -30,10 +30,11 @@ pub(super) struct Placed {
 pub(super) struct Ids(Vec<(u128, u32)>);
 
 impl Ids {
-    pub(super) fn of(bones: &[Bone]) -> Self {
-        let begun = bones.iter().zip(0..);
-        let mut all: Vec<(u128, u32)> = begun.map(|(bone, at)| (begins(&bone.id), at)).collect();
-        let id = |at: u32| bones[at as usize].id.as_str();
+    pub(super) fn of(observations: &[Bone]) -> Self {
+        let begun = observations.iter().zip(0..);
+        let mut all: Vec<(u128, u32)> =
+            begun.map(|(observation, at)| (begins(&observation.id), at)).collect();
+        let id = |at: u32| observations[at as usize].id.as_str();
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(a.1).cmp(id(b.1))));
         Self(all)
     }
@@ -43,11 +44,11 @@ impl Ids {
         self.0.iter().map(|(_, at)| *at as usize)
     }
 
-    fn find(&self, bones: &[Bone], id: &str) -> Option<usize> {
+    fn find(&self, observations: &[Bone], id: &str) -> Option<usize> {
         let begins = begins(id);
         let order = |own: &(u128, u32)| {
             let by_beginning = own.0.cmp(&begins);
-            by_beginning.then_with(|| bones[own.1 as usize].id.as_str().cmp(id))
+            by_beginning.then_with(|| observations[own.1 as usize].id.as_str().cmp(id))
         };
         let found = self.0.binary_search_by(order).ok()?;
         Some(self.0[found].1 as usize)
@@ -63,15 +64,17 @@ fn begins(id: &str) -> u128 {
 }
 
 /// Parents before children, siblings by start, then id.
-pub(super) fn place(bones: &[Bone], ids: &Ids) -> Vec<Placed> {
-    let parents: Vec<Option<usize>> =
-        bones.iter().map(|bone| ids.find(bones, bone.parent_id.as_deref()?)).collect();
+pub(super) fn place(observations: &[Bone], ids: &Ids) -> Vec<Placed> {
+    let parents: Vec<Option<usize>> = observations
+        .iter()
+        .map(|observation| ids.find(observations, observation.parent_id.as_deref()?))
+        .collect();
     let in_cycle = cycle_members(&parents);
 
     // In this order each list of children is sorted once it is filled.
-    let mut ordered: Vec<usize> = (0..bones.len()).collect();
-    ordered.sort_by_key(|at| (bones[*at].start, bones[*at].id.as_str()));
-    let mut children: Vec<Vec<usize>> = vec![Vec::new(); bones.len()];
+    let mut ordered: Vec<usize> = (0..observations.len()).collect();
+    ordered.sort_by_key(|at| (observations[*at].start, observations[*at].id.as_str()));
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); observations.len()];
     let mut top = Vec::new();
     for at in ordered {
         match parents[at] {
@@ -80,11 +83,11 @@ pub(super) fn place(bones: &[Bone], ids: &Ids) -> Vec<Placed> {
         }
     }
 
-    let mut placed = Vec::with_capacity(bones.len());
+    let mut placed = Vec::with_capacity(observations.len());
     let mut stack: Vec<(usize, Option<u32>, u32)> =
         top.into_iter().rev().map(|at| (at, None, 0)).collect();
     while let Some((index, parent, depth)) = stack.pop() {
-        let oddity = match (&bones[index].parent_id, parents[index]) {
+        let oddity = match (&observations[index].parent_id, parents[index]) {
             (Some(_), None) => Some(Oddity::Orphan),
             _ if in_cycle[index] => Some(Oddity::Cycle),
             _ => None,

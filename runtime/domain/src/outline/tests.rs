@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::runs::SHORTEST;
 use super::*;
 
-fn bone(id: &str, parent: Option<&str>, start_ms: i64) -> Bone {
+fn observation(id: &str, parent: Option<&str>, start_ms: i64) -> ObservationSummary {
     let start = Timestamp::from_millis(start_ms);
-    Bone {
+    ObservationSummary {
         id: id.to_owned(),
         parent_id: parent.map(str::to_owned),
         kind: ObservationKind::Span,
@@ -25,8 +25,8 @@ fn bone(id: &str, parent: Option<&str>, start_ms: i64) -> Bone {
 }
 
 fn outline(edges: &[(&str, Option<&str>)]) -> Outline {
-    let bones = edges.iter().zip(0..);
-    Outline::new(bones.map(|((id, parent), at)| bone(id, *parent, at)).collect())
+    let observations = edges.iter().zip(0..);
+    Outline::new(observations.map(|((id, parent), at)| observation(id, *parent, at)).collect())
 }
 
 fn shown(edges: &[(&str, Option<&str>)]) -> Vec<(String, u32, Option<Oddity>)> {
@@ -49,34 +49,34 @@ fn visible(view: &View<'_>) -> Vec<String> {
 #[test]
 fn the_wait_for_the_first_token_is_that_of_the_first_step_that_has_one() {
     let with_token = |id: &str, start_ms: i64, wait_ms: i64| {
-        let mut bone = bone(id, Some("a"), start_ms);
-        bone.first_token = Some(bone.start.plus_millis(wait_ms));
-        bone
+        let mut observation = observation(id, Some("a"), start_ms);
+        observation.first_token = Some(observation.start.plus_millis(wait_ms));
+        observation
     };
-    let first = |bones: Vec<Bone>| Outline::new(bones).first_token_us();
-    assert_eq!(first(vec![bone("a", None, 0)]), None);
+    let first = |observations: Vec<ObservationSummary>| Outline::new(observations).first_token_us();
+    assert_eq!(first(vec![observation("a", None, 0)]), None);
     let later = with_token("b", 20, 7);
     let earlier = with_token("c", 10, 90);
-    let all = vec![bone("a", None, 0), later, earlier];
+    let all = vec![observation("a", None, 0), later, earlier];
     assert_eq!(first(all), Some(90_000));
     // A clock that ran backwards is no wait.
     assert_eq!(first(vec![with_token("d", 10, -5)]), Some(0));
 }
 
-fn lasting(id: &str, parent: Option<&str>, start_ms: i64, end_ms: i64) -> Bone {
-    let mut bone = bone(id, parent, start_ms);
-    bone.end = Some(Timestamp::from_millis(end_ms));
-    bone
+fn lasting(id: &str, parent: Option<&str>, start_ms: i64, end_ms: i64) -> ObservationSummary {
+    let mut observation = observation(id, parent, start_ms);
+    observation.end = Some(Timestamp::from_millis(end_ms));
+    observation
 }
 
 #[test]
 fn a_gap_is_where_only_rows_with_others_below_them_ran() {
-    let at_least = |least_us: i64, bones: Vec<Bone>| {
-        let found = Outline::new(bones).gaps(least_us).into_iter();
+    let at_least = |least_us: i64, observations: Vec<ObservationSummary>| {
+        let found = Outline::new(observations).gaps(least_us).into_iter();
         let found = found.map(|(from, to)| (from.as_millis(), to.as_millis()));
         found.collect::<Vec<_>>()
     };
-    let gaps = |bones: Vec<Bone>| at_least(0, bones);
+    let gaps = |observations: Vec<ObservationSummary>| at_least(0, observations);
     assert!(gaps(Vec::new()).is_empty());
     assert!(gaps(vec![lasting("alone", None, 0, 100)]).is_empty());
     let root = || lasting("root", None, 0, 100);
@@ -152,8 +152,8 @@ fn orphans_and_cycles_are_on_the_top_level() {
 
 fn chain(n: usize) -> Outline {
     let parent = |at: usize| at.checked_sub(1).map(|at| format!("o{at}"));
-    let bones = (0..n).map(|at| bone(&format!("o{at}"), parent(at).as_deref(), 0));
-    Outline::new(bones.collect())
+    let observations = (0..n).map(|at| observation(&format!("o{at}"), parent(at).as_deref(), 0));
+    Outline::new(observations.collect())
 }
 
 #[test]
@@ -214,15 +214,15 @@ fn a_chain_opened_row_by_row_is_one_mark_and_stays_open_above_what_is_closed() {
 
 #[test]
 fn of_more_than_fifty_rows_apart_the_first_is_folded_again_and_that_is_known() {
-    let mut bones = vec![bone("root", None, 0)];
+    let mut observations = vec![observation("root", None, 0)];
     for at in 0..80 {
         let id = |kind: &str| format!("{kind}{at}");
-        bones.push(bone(&id("a"), Some("root"), at));
-        bones.push(bone(&id("b"), Some(&id("a")), at));
-        bones.push(bone(&id("c"), Some(&id("b")), at));
-        bones.push(bone(&id("d"), Some(&id("c")), at));
+        observations.push(observation(&id("a"), Some("root"), at));
+        observations.push(observation(&id("b"), Some(&id("a")), at));
+        observations.push(observation(&id("c"), Some(&id("b")), at));
+        observations.push(observation(&id("d"), Some(&id("c")), at));
     }
-    let outline = Outline::new(bones);
+    let outline = Outline::new(observations);
     let n_lines = |folds: &Folds| outline.view(folds, None).len();
     let row = |kind: &str, at: usize| Mark::Row(format!("{kind}{at}"));
     let mut folds = Folds::default();
@@ -242,10 +242,10 @@ fn of_more_than_fifty_rows_apart_the_first_is_folded_again_and_that_is_known() {
 
 /// A root with `n` chunks, each with one row below it.
 fn chunks(n: usize) -> Outline {
-    let mut bones = vec![bone("root", None, 0)];
+    let mut observations = vec![observation("root", None, 0)];
     for at in 0..n {
         let id = format!("c{at:05}");
-        let mut chunk = bone(&id, Some("root"), 1 + at as i64);
+        let mut chunk = observation(&id, Some("root"), 1 + at as i64);
         chunk.name = "embed chunk".to_owned();
         chunk.kind = ObservationKind::Embedding;
         chunk.end = Some(chunk.start.plus_millis(1 + at as i64));
@@ -253,11 +253,11 @@ fn chunks(n: usize) -> Outline {
         if at % 1_000 == 0 {
             chunk.level = Level::Error;
         }
-        bones.push(bone(&format!("b{at:05}"), Some(&id), 1 + at as i64));
-        bones.push(chunk);
+        observations.push(observation(&format!("b{at:05}"), Some(&id), 1 + at as i64));
+        observations.push(chunk);
     }
-    bones.push(bone("z", Some("root"), 1_000_000));
-    Outline::new(bones)
+    observations.push(observation("z", Some("root"), 1_000_000));
+    Outline::new(observations)
 }
 
 #[test]
@@ -307,23 +307,23 @@ fn forests() -> impl Strategy<Value = (Outline, Folds, Option<usize>)> {
     let rows = prop::collection::vec((0_usize..80, 0_u8..3, any::<bool>()), 0..70);
     let folds = prop::collection::vec((0_usize..70, any::<bool>()), 0..6);
     (rows, folds, 0_usize..140, 0_usize..4).prop_map(|(rows, folds, selected, copies)| {
-        let mut bones = Vec::new();
+        let mut observations = Vec::new();
         for (at, (parent, name, is_error)) in rows.iter().enumerate() {
-            let mut one = bone(&format!("o{at}"), Some(&format!("o{parent}")), at as i64);
+            let mut one = observation(&format!("o{at}"), Some(&format!("o{parent}")), at as i64);
             one.name = format!("name {name}");
             if *is_error {
                 one.level = Level::Error;
             }
-            bones.push(one);
+            observations.push(one);
         }
         // Enough for groups.
         for at in 0..copies * 1_000 {
             let parent = format!("o{}", at / 100);
-            let mut one = bone(&format!("c{at}"), Some(&parent), 100 + at as i64);
+            let mut one = observation(&format!("c{at}"), Some(&parent), 100 + at as i64);
             one.name = format!("copy {}", at % 97 / 40);
-            bones.push(one);
+            observations.push(one);
         }
-        let outline = Outline::new(bones);
+        let outline = Outline::new(observations);
         let mut by_hand = Folds::default();
         for (at, is_open) in folds {
             by_hand.set(Mark::Row(format!("o{at}")), is_open);
@@ -497,35 +497,36 @@ proptest! {
 
 #[test]
 fn what_should_have_a_cost_is_told_from_what_costs_nothing() {
-    let mut bones: Vec<Bone> = [("agent", None), ("call", Some("agent")), ("tool", Some("agent"))]
-        .into_iter()
-        .zip(0..)
-        .map(|((id, parent), at)| bone(id, parent, at))
-        .collect();
-    let unpriced = |bones: &[Bone]| -> Vec<bool> {
-        let outline = Outline::new(bones.to_vec());
+    let mut observations: Vec<ObservationSummary> =
+        [("agent", None), ("call", Some("agent")), ("tool", Some("agent"))]
+            .into_iter()
+            .zip(0..)
+            .map(|((id, parent), at)| observation(id, parent, at))
+            .collect();
+    let unpriced = |observations: &[ObservationSummary]| -> Vec<bool> {
+        let outline = Outline::new(observations.to_vec());
         outline.rows().iter().map(|row| row.is_unpriced).collect()
     };
-    assert_eq!(unpriced(&bones), [false; 3]);
+    assert_eq!(unpriced(&observations), [false; 3]);
     // Nothing below the agent uses a model, so that it has to have called the one it names itself.
-    bones[0].model = Some("m".to_owned());
-    assert_eq!(unpriced(&bones), [true, false, false]);
-    bones[1].kind = ObservationKind::Generation;
-    assert_eq!(unpriced(&bones), [false, true, false]);
-    bones[2].tokens = Some(5);
-    assert_eq!(unpriced(&bones), [false, true, true]);
-    (bones[1].cost, bones[2].cost) = (Some(0.0), Some(0.5));
-    assert_eq!(unpriced(&bones), [false; 3]);
+    observations[0].model = Some("m".to_owned());
+    assert_eq!(unpriced(&observations), [true, false, false]);
+    observations[1].kind = ObservationKind::Generation;
+    assert_eq!(unpriced(&observations), [false, true, false]);
+    observations[2].tokens = Some(5);
+    assert_eq!(unpriced(&observations), [false, true, true]);
+    (observations[1].cost, observations[2].cost) = (Some(0.0), Some(0.5));
+    assert_eq!(unpriced(&observations), [false; 3]);
 }
 
 #[test]
 fn the_cost_of_a_group_counts_what_has_no_price() {
     let n = i64::try_from(GROUPED_ABOVE).unwrap() + 1;
-    let call = |at: i64| Bone {
+    let call = |at: i64| ObservationSummary {
         name: "call".to_owned(),
         kind: ObservationKind::Generation,
         cost: (at % 2 == 0).then_some(0.5),
-        ..bone(&format!("{at:05}"), None, at)
+        ..observation(&format!("{at:05}"), None, at)
     };
     let outline = Outline::new((0..n).map(call).collect());
     let cost = outline.runs()[0].cost;

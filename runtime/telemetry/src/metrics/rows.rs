@@ -261,7 +261,7 @@ impl Telemetry {
             let page = self.observations(project, &query).await?;
             groups.count_rows(page.items.len())?;
             // In the second half of its time a search gives up early. Here it goes on until the deadline.
-            if page.given_up_at.is_some() && !perpend_db::is_half_over() {
+            if page.scan_limit.is_some() && !perpend_db::is_half_over() {
                 return Err(Error::Conflict(super::TOO_MANY_ROWS));
             }
             let scores = match counts_scores {
@@ -288,7 +288,7 @@ impl Telemetry {
                 trace_id: stored.observation.trace_id.clone(),
                 id: stored.observation.id.clone(),
             });
-            query.after = page.given_up_at.map(|given_up| given_up.after).or(last);
+            query.after = page.scan_limit.map(|given_up| given_up.after).or(last);
         }
     }
 

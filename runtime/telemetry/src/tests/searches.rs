@@ -27,8 +27,8 @@ async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {
             let page = store.telemetry.observations(&p, &query).await.unwrap();
             let ids = page.items.iter().map(|stored| stored.observation.id.clone());
             found.push(ids.collect::<Vec<_>>());
-            assert_eq!(page.has_more, page.given_up_at.is_some());
-            let Some(at) = page.given_up_at else {
+            assert_eq!(page.has_more, page.scan_limit.is_some());
+            let Some(at) = page.scan_limit else {
                 break;
             };
             assert_eq!(at.columns, ["metadata"]);
@@ -67,7 +67,7 @@ async fn a_search_that_fills_its_page_is_not_given_up() {
             ..ObservationQuery::default()
         };
         let page = store.telemetry.observations(&p, &query).await.unwrap();
-        assert!(page.has_more && page.given_up_at.is_none());
+        assert!(page.has_more && page.scan_limit.is_none());
         assert_eq!(page.items.len(), 5);
     })
     .await;

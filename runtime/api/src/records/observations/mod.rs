@@ -143,7 +143,7 @@ fn next_of(page: &ObservationPage) -> Option<String> {
 }
 
 fn next_place(page: &ObservationPage) -> Option<ObservationCursor> {
-    if let Some(given_up) = &page.given_up_at {
+    if let Some(given_up) = &page.scan_limit {
         return Some(given_up.after.clone());
     }
     let last = page.items.last().filter(|_| page.has_more)?;
@@ -229,7 +229,7 @@ async fn list_v1(
         ..ObservationQuery::default()
     };
     let found = app.store.telemetry.observations(&caller.project, &query).await?;
-    if let Some(given_up) = &found.given_up_at {
+    if let Some(given_up) = &found.scan_limit {
         return Err(cannot_count(given_up));
     }
     let page = Page {
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn an_empty_page_of_a_search_that_ended_early_goes_on_by_its_cursor() {
-        let page = ObservationPage { given_up_at: Some(given_up()), ..ObservationPage::default() };
+        let page = ObservationPage { scan_limit: Some(given_up()), ..ObservationPage::default() };
         assert_eq!(next_of(&page), Some(encoded(&given_up().after)));
         assert_eq!(next_of(&ObservationPage::default()), None);
     }
