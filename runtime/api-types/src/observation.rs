@@ -5,7 +5,7 @@ use perpend_domain::observation::{Content, Cost, Level, Observation, Observation
 use perpend_domain::payload::Payload;
 use perpend_domain::pricing::AppliedPrices;
 use perpend_domain::quantity::Quantity;
-use perpend_domain::telemetry::{Named, StoredObservation};
+use perpend_domain::telemetry::{ResolvedRefs, StoredObservation};
 use perpend_domain::time::Timestamp;
 use perpend_domain::usage::{Side, side_of};
 use serde::{Serialize, Serializer};
@@ -202,7 +202,7 @@ fn whole<S: Serializer>(usage: &Usage, serializer: S) -> Result<S::Ok, S::Error>
 impl Whole {
     /// As stored, with what it names.
     #[must_use]
-    pub fn new(stored: StoredObservation, named: Named<'_>) -> Self {
+    pub fn new(stored: StoredObservation, named: ResolvedRefs<'_>) -> Self {
         let mut own = stored.observation;
         let tools = Tools::new(&mut own.content, std::mem::take(&mut own.called_tools));
         let (input, output) = (sum_of(&own.usage, Side::Input), sum_of(&own.usage, Side::Output));
@@ -481,7 +481,7 @@ impl Grouped {
         project: &ProjectId,
         stored: StoredObservation,
         groups: &Groups,
-        named: Named<'_>,
+        named: ResolvedRefs<'_>,
     ) -> Self {
         let has = |name| groups.has(name);
         let (basic, usage) = (

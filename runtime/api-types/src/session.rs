@@ -21,7 +21,7 @@ pub struct Session {
 impl Session {
     /// As stored.
     #[must_use]
-    pub fn new(project: &ProjectId, session: &telemetry::ListedSession) -> Self {
+    pub fn new(project: &ProjectId, session: &telemetry::SessionSummary) -> Self {
         Self {
             id: session.id.clone(),
             created_at: session.created_at,

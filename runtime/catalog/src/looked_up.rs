@@ -7,7 +7,7 @@ use std::sync::Arc;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Observation;
 use perpend_domain::pricing::PriceTable;
-use perpend_domain::telemetry::Named;
+use perpend_domain::telemetry::ResolvedRefs;
 use perpend_domain::time::Timestamp;
 
 use crate::prices::Prices;
@@ -54,10 +54,10 @@ impl LookedUp {
 
     /// What was found for one of them.
     #[must_use]
-    pub fn named_by(&self, observation: &Observation) -> Named<'_> {
+    pub fn named_by(&self, observation: &Observation) -> ResolvedRefs<'_> {
         let id = version(observation).and_then(|version| self.prompt_ids.get(&version));
         let prices = self.prices.as_ref();
-        Named {
+        ResolvedRefs {
             prompt_id: id.map(String::as_str),
             prices: prices.and_then(|prices| prices.applied(observation)),
         }

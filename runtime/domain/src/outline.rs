@@ -23,7 +23,7 @@ use std::collections::HashMap;
 
 use crate::cost::CostSum;
 use crate::observation::{Level, ObservationKind};
-use crate::telemetry::Bone;
+use crate::telemetry::ObservationSummary;
 use crate::time::Timestamp;
 
 pub use align::{Pair, align};
@@ -153,11 +153,12 @@ fn mark_unpriced(rows: &mut [Entry]) {
 impl Outline {
     /// Places all observations of a trace, given in any order.
     #[must_use]
-    pub fn new(observations: Vec<Bone>) -> Self {
+    pub fn new(observations: Vec<ObservationSummary>) -> Self {
         let ids = place::Ids::of(&observations);
         let placed = place::place(&observations, &ids);
         let mut texts = Texts::default();
-        let mut observations: Vec<Option<Bone>> = observations.into_iter().map(Some).collect();
+        let mut observations: Vec<Option<ObservationSummary>> =
+            observations.into_iter().map(Some).collect();
         let mut rows: Vec<Entry> = Vec::with_capacity(placed.len());
         for place in &placed {
             let Some(observation) = observations[place.index].take() else {

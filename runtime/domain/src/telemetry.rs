@@ -27,12 +27,12 @@ pub struct StoredObservation {
     /// Last changed.
     pub updated_at: Timestamp,
     /// What its trace says: readers fall back on it for user, session and tags.
-    pub of_trace: Arc<OfTrace>,
+    pub of_trace: Arc<TraceAttributes>,
 }
 
 /// What an observation names that stands elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Named<'a> {
+pub struct ResolvedRefs<'a> {
     /// The id of the version of its prompt.
     pub prompt_id: Option<&'a str>,
     /// The prices that its cost was computed with.
@@ -41,7 +41,7 @@ pub struct Named<'a> {
 
 /// What an observation shows of its trace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OfTrace {
+pub struct TraceAttributes {
     /// Name of the trace.
     pub name: Option<String>,
     /// Its user.
@@ -148,12 +148,12 @@ pub struct ObservationPage {
     /// There are more after these, or there may be.
     pub has_more: bool,
     /// As many rows were tested as may be: up to here, which is where to go on.
-    pub scan_limit: Option<GivenUp>,
+    pub scan_limit: Option<ScanLimit>,
 }
 
 /// Where a search ended that tests rows in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenUp {
+pub struct ScanLimit {
     /// The last row that was tested.
     pub after: ObservationCursor,
     /// The columns that no database tests.
@@ -181,7 +181,7 @@ pub struct Progress {
 
 /// A step through the observations of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
+pub struct TraceWalkQuery {
     /// Direct children of this observation only.
     pub parent: Option<String>,
     /// Of these kinds; none means all.
@@ -196,7 +196,7 @@ pub struct Walk {
 
 /// An observation without anything large, for the outline of its trace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bone {
+pub struct ObservationSummary {
     /// Its id.
     pub id: String,
     /// As sent; the parent may not exist.
@@ -245,7 +245,7 @@ pub struct SessionSpan {
 
 /// Where something stands.
 #[derive(Clone, Copy, Debug)]
-pub enum Within<'a> {
+pub enum TraceScope<'a> {
     /// In this trace.
     Trace(&'a str),
     /// In a trace of this session.
@@ -256,7 +256,7 @@ pub enum Within<'a> {
 
 /// What one ingest request touched.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Touched {
+pub struct IngestChange {
     /// Its place in the order of arrival.
     pub seq: i64,
     /// The tenant.
@@ -284,7 +284,7 @@ pub struct EventBatch {
 
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedSession {
+pub struct SessionSummary {
     /// Its id, as its traces name it.
     pub id: String,
     /// Time of its first trace.
@@ -310,7 +310,7 @@ pub struct SessionQuery {
 
 /// What traces are put together by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupedBy {
+pub enum GroupKey {
     /// The session that they name.
     Session,
     /// The end user that they name.
@@ -319,7 +319,7 @@ pub enum GroupedBy {
 
 /// Calls of tools in a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ToolSteps {
+pub struct ToolObservations {
     /// The first ones by start and id. The content of those that say more than is read at once is absent, though
     /// [`has_content`](Observation::has_content) is set.
     pub steps: Vec<Observation>,
@@ -360,7 +360,7 @@ pub struct TraceGroup {
 #[derive(Clone, Debug)]
 pub struct GroupQuery {
     /// Sessions or users.
-    pub by: GroupedBy,
+    pub by: GroupKey,
     /// Sessions of this user, or users of this session; sums are over the traces that have both.
     pub of: Option<String>,
     /// Traces that began in this time alone, its end left out.
@@ -378,7 +378,7 @@ pub struct GroupQuery {
 impl GroupQuery {
     /// The first ones.
     #[must_use]
-    pub const fn new(by: GroupedBy, limit: u32) -> Self {
+    pub const fn new(by: GroupKey, limit: u32) -> Self {
         Self {
             by,
             of: None,
@@ -526,7 +526,7 @@ pub struct ExperimentSpan {
 
 /// What the spans of an experiment say together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SpanExperiment {
+pub struct ExperimentSummary {
     /// Its id.
     pub id: String,
     /// What the newest span says about it.
@@ -565,7 +565,7 @@ pub struct SpanCursor {
 
 /// What the links of a run say together, as far as no span says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkedRun {
+pub struct RunLinks {
     /// The run.
     pub id: String,
     /// The first link.

@@ -33,7 +33,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Needs, Way, use_session};
 use perpend_http_kit::problem::{Code, Problem};
@@ -76,8 +76,8 @@ fn suggestions(routes: &mut Routes<App>) {
 fn news(routes: &mut Routes<App>) {
     let groups = traces::list_news::Of::Groups;
     let lists = [
-        ("/project/{project}/_/sessions/news", TraceRead, groups(GroupedBy::Session)),
-        ("/project/{project}/_/users/news", TraceRead, groups(GroupedBy::User)),
+        ("/project/{project}/_/sessions/news", TraceRead, groups(GroupKey::Session)),
+        ("/project/{project}/_/users/news", TraceRead, groups(GroupKey::User)),
         ("/project/{project}/_/scores/news", ScoreRead, traces::list_news::Of::Scores),
     ];
     for (path, needs, of) in lists {

@@ -15,7 +15,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId};
 use perpend_domain::query::word;
 use perpend_domain::score::Subject;
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::text_search::Counted;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -299,9 +299,9 @@ impl<'a> Search<'a> {
     async fn groups(
         &self,
         text: &str,
-    ) -> Result<[(&'static str, GroupedBy, Vec<String>); 2], Problem> {
+    ) -> Result<[(&'static str, GroupKey, Vec<String>); 2], Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
-        let [session, user] = [GroupedBy::Session, GroupedBy::User];
+        let [session, user] = [GroupKey::Session, GroupKey::User];
         let sessions = telemetry.groups_beginning(project, session, text, WANTED);
         let sessions = sessions.await?;
         let users = telemetry.groups_beginning(project, user, text, WANTED);
@@ -313,7 +313,7 @@ impl<'a> Search<'a> {
     async fn exact(
         &self,
         id: &str,
-        groups: &[(&'static str, GroupedBy, Vec<String>)],
+        groups: &[(&'static str, GroupKey, Vec<String>)],
     ) -> Result<Vec<Found>, Problem> {
         let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
         let mut hits = Vec::new();
@@ -366,7 +366,7 @@ impl<'a> Search<'a> {
         let href = match &score.written.subject {
             Subject::Trace(trace) => self.trace_href(trace, None) + &card,
             Subject::Observation(trace, step) => self.trace_href(trace, Some(step)) + &card,
-            Subject::Session(session) => href(&self.base, GroupedBy::Session, session) + &card,
+            Subject::Session(session) => href(&self.base, GroupKey::Session, session) + &card,
             Subject::Experiment(run) => match self.run(run).await? {
                 Some(run) => run.href,
                 // Known from spans alone: it has no page.
@@ -401,7 +401,7 @@ impl<'a> Search<'a> {
             let href = match &execution.made.target {
                 Target::Trace(trace) => self.trace_href(trace, None),
                 Target::Observation(trace, step) => self.trace_href(trace, Some(step)),
-                Target::Session(session) => href(&self.base, GroupedBy::Session, session.as_str()),
+                Target::Session(session) => href(&self.base, GroupKey::Session, session.as_str()),
             };
             hits.push(found(id.as_str(), "target of an execution", href));
         }

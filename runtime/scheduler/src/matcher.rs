@@ -11,7 +11,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::{NewScore, Subject};
-use perpend_domain::telemetry::{Progress, Touched};
+use perpend_domain::telemetry::{IngestChange, Progress};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_executions::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
@@ -39,7 +39,7 @@ const MAX_OUTDATED: u32 = 8;
 pub(crate) struct Pass<'p> {
     pub(crate) now: Timestamp,
     pub(crate) catalog: &'p Catalog,
-    /// Touched rows that are dealt with.
+    /// IngestChange rows that are dealt with.
     touched: Vec<i64>,
     batch: MatchBatch,
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
@@ -104,7 +104,7 @@ struct Seen<'a> {
 }
 
 /// As many touched rows as one transaction takes, one at least.
-fn bounded(mut touched: Vec<Touched>) -> Vec<Touched> {
+fn bounded(mut touched: Vec<IngestChange>) -> Vec<IngestChange> {
     let mut n_observations = 0;
     let mut n_rows = 0;
     for row in &touched {
@@ -151,7 +151,11 @@ impl Inner {
         Ok((true, work))
     }
 
-    async fn match_touched(&self, pass: &mut Pass<'_>, touched: &[Touched]) -> Result<(), Error> {
+    async fn match_touched(
+        &self,
+        pass: &mut Pass<'_>,
+        touched: &[IngestChange],
+    ) -> Result<(), Error> {
         let mut observations: HashMap<&ProjectId, Changes<'_>> = HashMap::new();
         let mut traces: HashMap<&ProjectId, HashMap<&TraceId, Timestamp>> = HashMap::new();
         for row in touched {

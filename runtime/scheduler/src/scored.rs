@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ObservationId, ProjectId, RuleId, SessionId, TraceId};
-use perpend_domain::telemetry::Touched;
+use perpend_domain::telemetry::IngestChange;
 use perpend_domain::time::Timestamp;
 use perpend_executions::{NewWatch, Watch};
 
@@ -29,7 +29,7 @@ fn reading(rules: &[&Arc<PreparedRule>], target: &Target, last_seen: Timestamp) 
 }
 
 /// The scored targets of each project, the trace of a scored observation too, but for what the same rows wrote.
-fn scored(touched: &[Touched]) -> BTreeMap<&ProjectId, BTreeSet<Target>> {
+fn scored(touched: &[IngestChange]) -> BTreeMap<&ProjectId, BTreeSet<Target>> {
     let mut written: HashSet<(&ProjectId, &TraceId, Option<&ObservationId>)> = HashSet::new();
     for row in touched {
         for (trace, id) in &row.observations {
@@ -59,7 +59,7 @@ impl Inner {
     pub(crate) async fn match_scored(
         &self,
         pass: &mut Pass<'_>,
-        touched: &[Touched],
+        touched: &[IngestChange],
     ) -> Result<(), Error> {
         let store = &self.deps.store;
         // What was written in this pass has its watch, which asks all rules.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 
 use super::trace_groups::columns;
 use crate::{Error, Telemetry};
@@ -58,7 +58,7 @@ pub(super) fn steps_sql(is_postgres: bool) -> String {
     )
 }
 
-pub(super) fn beginning_sql(by: GroupedBy, is_first: bool) -> String {
+pub(super) fn beginning_sql(by: GroupKey, is_first: bool) -> String {
     let (column, _) = columns(by);
     let behind = if is_first { ">=" } else { ">" };
     format!(
@@ -136,7 +136,7 @@ impl Telemetry {
     pub async fn groups_beginning(
         &self,
         project: &ProjectId,
-        by: GroupedBy,
+        by: GroupKey,
         start: &str,
         limit: usize,
     ) -> Result<Vec<String>, Error> {

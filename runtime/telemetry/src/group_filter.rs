@@ -9,7 +9,7 @@ use perpend_db::Sql;
 use perpend_domain::filter::{Cell, CellText, Condition, Filter, Row, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
 
 use crate::trace_groups::{Narrowed, bound, columns};
 use crate::{Error, Telemetry};
@@ -50,16 +50,16 @@ struct Texts {
 }
 
 /// What the columns of a filter call a group, and the other one that its traces name.
-const fn names(by: GroupedBy) -> [&'static str; 2] {
+const fn names(by: GroupKey) -> [&'static str; 2] {
     match by {
-        GroupedBy::Session => ["sessionId", "userId"],
-        GroupedBy::User => ["userId", "sessionId"],
+        GroupKey::Session => ["sessionId", "userId"],
+        GroupKey::User => ["userId", "sessionId"],
     }
 }
 
 /// A group of which the id alone is known.
 struct Named<'a> {
-    by: GroupedBy,
+    by: GroupKey,
     id: &'a str,
 }
 
@@ -142,7 +142,7 @@ fn left_to_test(filter: &Filter, query: &GroupQuery, is_found: bool) -> Filter {
 
 /// The groups of traces that name one of these texts as the other. An index on the column that groups would lead to far more
 /// traces, so that column is kept out of its reach.
-pub(super) fn named_with(tenant: i64, by: GroupedBy, others: &[String]) -> Sql {
+pub(super) fn named_with(tenant: i64, by: GroupKey, others: &[String]) -> Sql {
     let (column, other) = columns(by);
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
@@ -224,7 +224,7 @@ impl Telemetry {
     async fn candidates(
         &self,
         tenant: i64,
-        by: GroupedBy,
+        by: GroupKey,
         filter: &Filter,
     ) -> Result<Option<Vec<String>>, Error> {
         let [own, other] = names(by);

@@ -9,7 +9,7 @@ use perpend_db::{Sql, checked};
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::score::ScoreDataType;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::telemetry::{GroupKey, GroupQuery};
 use perpend_domain::time::Timestamp;
 
 use crate::trace_groups::{Narrowed, bound, columns, of_column};
@@ -215,7 +215,7 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(Vec::new());
         };
-        let index = of_column(GroupedBy::User, self.pool.is_postgres());
+        let index = of_column(GroupKey::User, self.pool.is_postgres());
         let mut sql = Sql::default();
         let [tenant, start] = [tenant, first.as_micros()].map(|number| sql.bind(number.into()));
         let user = sql.bind_text(user);
@@ -264,7 +264,7 @@ impl Telemetry {
         sql.push(&format!(
             "WITH x AS (SELECT t.trace_id, t.started_at, s.name, s.data_type, s.number FROM \
                (SELECT n.trace_id, n.started_at FROM traces n{} WHERE n.tenant = {tenant} AND n.user_id = {user}",
-            of_column(GroupedBy::User, self.pool.is_postgres())
+            of_column(GroupKey::User, self.pool.is_postgres())
         ));
         Narrowed::new(query, &mut sql).push("n", &mut sql);
         sql.push(&format!(
@@ -307,7 +307,7 @@ pub(super) fn scores(
     let narrowed = Narrowed::new(query, &mut sql);
     let ids: Vec<String> = ids.iter().map(|id| sql.bind_text(id)).collect();
     let index = of_column(query.by, is_postgres);
-    if query.by == GroupedBy::Session {
+    if query.by == GroupKey::Session {
         let environments = match query.environments.is_empty() {
             true => String::new(),
             false => {

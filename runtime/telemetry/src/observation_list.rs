@@ -23,7 +23,7 @@ use crate::rows::scored::needed;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Expr, Scratch, Sql};
 use perpend_domain::telemetry::{
-    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
+    ObservationCursor, ObservationPage, ObservationQuery, ScanLimit, StoredObservation,
 };
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
@@ -542,7 +542,7 @@ impl Telemetry {
             // What was found up to here is of use where a cursor leads on.
             if n_left == 0 || !query.with_total && perpend_db::is_half_over() {
                 filling.page.scan_limit =
-                    after.map(|after| GivenUp { after, columns: list.rest.columns() });
+                    after.map(|after| ScanLimit { after, columns: list.rest.columns() });
                 break;
             }
             n_rows = (2 * n_rows).min(SCAN[1]);

@@ -12,7 +12,7 @@ use super::rollup::IS_STEP;
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_db::{Sized, query, query_scalar, value_list};
-use perpend_domain::telemetry::{OfTrace, StoredObservation};
+use perpend_domain::telemetry::{StoredObservation, TraceAttributes};
 
 /// Rows read at once, without their contents.
 const ROWS: usize = 256;
@@ -41,7 +41,7 @@ pub struct TraceReader {
     trace: TraceId,
     /// What other tables call the trace.
     pub(super) number: i64,
-    of_trace: Arc<OfTrace>,
+    of_trace: Arc<TraceAttributes>,
     /// Not read yet.
     left: VecDeque<i64>,
     /// Read, and not handed out yet.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::telemetry::{
-    Bone, SessionSpan, StoredObservation, StoredTrace, TraceVersion, Within,
+    ObservationSummary, SessionSpan, StoredObservation, StoredTrace, TraceScope, TraceVersion,
 };
 use perpend_domain::time::Timestamp;
 use serde::de::Error as _;
@@ -83,9 +83,9 @@ impl BoneRow {
         })
     }
 
-    fn bone(self) -> Result<Bone, Error> {
+    fn bone(self) -> Result<ObservationSummary, Error> {
         const WHAT: &str = "observation";
-        Ok(Bone {
+        Ok(ObservationSummary {
             kind: self.kind.parse().map_err(|error| wrong(WHAT, error))?,
             level: self.level.parse().map_err(|error| wrong(WHAT, error))?,
             tokens: self.tokens(),
@@ -141,7 +141,7 @@ impl Telemetry {
         project: &ProjectId,
         trace: &TraceId,
         limit: u32,
-    ) -> Result<Vec<Bone>, Error> {
+    ) -> Result<Vec<ObservationSummary>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
@@ -185,7 +185,7 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-    ) -> Result<Vec<Bone>, Error> {
+    ) -> Result<Vec<ObservationSummary>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
@@ -208,7 +208,7 @@ impl Telemetry {
             false => self.stretches(number).await?,
         };
         let parts = parts.into_iter().map(|part| self.packed_steps(number, part));
-        let parts: Vec<Vec<Bone>> =
+        let parts: Vec<Vec<ObservationSummary>> =
             stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await?;
         Ok(parts.into_iter().flatten().collect())
     }
@@ -230,7 +230,11 @@ impl Telemetry {
     }
 
     /// The steps of a trace that were stored in a stretch.
-    async fn packed_steps(&self, trace: i64, stretch: Stretch) -> Result<Vec<Bone>, Error> {
+    async fn packed_steps(
+        &self,
+        trace: i64,
+        stretch: Stretch,
+    ) -> Result<Vec<ObservationSummary>, Error> {
         let sql = packed_steps(self.pool.is_postgres(), stretch.is_together);
         let args = [trace.into(), stretch.from.into(), stretch.to.into()];
         let packed: Vec<(Option<String>,)> = self.pool.select(&sql, &args).await?;
@@ -503,7 +507,7 @@ impl Telemetry {
     pub async fn media_within(
         &self,
         project: &ProjectId,
-        within: Within<'_>,
+        within: TraceScope<'_>,
         ids: &[&str],
     ) -> Result<HashSet<String>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
@@ -515,14 +519,14 @@ impl Telemetry {
         let mut sql = Sql::default();
         let number = sql.bind(tenant.into());
         match within {
-            Within::Trace(trace) => {
+            TraceScope::Trace(trace) => {
                 let trace = sql.bind_text(trace);
                 sql.push(&format!(
                     "SELECT DISTINCT m.media_id FROM media_links m \
                       WHERE m.tenant = {number} AND m.trace_id = {trace}"
                 ));
             }
-            Within::Session(session) => {
+            TraceScope::Session(session) => {
                 let session = sql.bind_text(session);
                 sql.push(&format!(
                     "SELECT DISTINCT m.media_id FROM traces t \
@@ -530,7 +534,7 @@ impl Telemetry {
                       WHERE t.tenant = {number} AND t.session_id = {session}"
                 ));
             }
-            Within::Run(run) => {
+            TraceScope::Run(run) => {
                 let project = sql.bind_text(project.as_str());
                 let run = sql.bind_text(run);
                 sql.push(&format!(

@@ -1,7 +1,7 @@
 //! Sessions: traces of one conversation. A session is there as long as one of its traces is.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::telemetry::{ListedSession, SessionQuery};
+use perpend_domain::telemetry::{SessionQuery, SessionSummary};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -17,7 +17,7 @@ perpend_db::record! {
     }
 }
 
-impl From<SessionRow> for ListedSession {
+impl From<SessionRow> for SessionSummary {
     fn from(row: SessionRow) -> Self {
         Self {
             id: row.id,
@@ -37,7 +37,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &SessionQuery,
         paging: Paging,
-    ) -> Result<Numbered<ListedSession>, Error> {
+    ) -> Result<Numbered<SessionSummary>, Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(Numbered::empty());
         };
@@ -85,6 +85,6 @@ impl Telemetry {
                 self.count(&count, &sql.args).await?
             }
         };
-        Ok(Numbered { items: rows.into_iter().map(ListedSession::from).collect(), n_total })
+        Ok(Numbered { items: rows.into_iter().map(SessionSummary::from).collect(), n_total })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use perpend_db::{Arg, checked, value_list};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::{Content, ObservationKind};
-use perpend_domain::telemetry::ToolSteps;
+use perpend_domain::telemetry::ToolObservations;
 
 use super::contents::StoredAt;
 use super::row::{OwnRow, READ_OWN};
@@ -48,8 +48,8 @@ impl Telemetry {
         project: &ProjectId,
         traces: &[TraceId],
         per_trace: u32,
-    ) -> Result<HashMap<TraceId, ToolSteps>, Error> {
-        let mut found: HashMap<TraceId, ToolSteps> = HashMap::new();
+    ) -> Result<HashMap<TraceId, ToolObservations>, Error> {
+        let mut found: HashMap<TraceId, ToolObservations> = HashMap::new();
         if traces.is_empty() {
             return Ok(found);
         }

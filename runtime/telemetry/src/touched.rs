@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::score::{NewScore, Subject};
-use perpend_domain::telemetry::Touched;
+use perpend_domain::telemetry::IngestChange;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -152,11 +152,11 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn touched(&self, limit: u32) -> Result<Vec<Touched>, Error> {
+    pub async fn touched(&self, limit: u32) -> Result<Vec<IngestChange>, Error> {
         let rows: Vec<TouchedRow> =
             query(TOUCHED).bind(i64::from(limit)).fetch_all(&self.pool).await?;
         let touched = rows.into_iter().map(|row| {
-            let mut touched = Touched {
+            let mut touched = IngestChange {
                 seq: row.seq,
                 project: checked("touched row", &row.project_id)?,
                 received_at: Timestamp::from_micros(row.received_at),

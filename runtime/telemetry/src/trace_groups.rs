@@ -9,7 +9,7 @@ use perpend_db::Sql;
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -41,20 +41,20 @@ perpend_db::record! {
 }
 
 /// The column that groups, and the one whose different values are counted in each.
-pub(super) const fn columns(by: GroupedBy) -> (&'static str, &'static str) {
+pub(super) const fn columns(by: GroupKey) -> (&'static str, &'static str) {
     match by {
-        GroupedBy::Session => ("session_id", "user_id"),
-        GroupedBy::User => ("user_id", "session_id"),
+        GroupKey::Session => ("session_id", "user_id"),
+        GroupKey::User => ("user_id", "session_id"),
     }
 }
 
 /// The index of the column that groups. SQLite has no statistics: where one environment is chosen, it would walk all traces of
 /// that.
-pub(super) const fn of_column(by: GroupedBy, is_postgres: bool) -> &'static str {
+pub(super) const fn of_column(by: GroupKey, is_postgres: bool) -> &'static str {
     match (is_postgres, by) {
         (true, _) => "",
-        (false, GroupedBy::Session) => " INDEXED BY traces_by_session",
-        (false, GroupedBy::User) => " INDEXED BY traces_by_user",
+        (false, GroupKey::Session) => " INDEXED BY traces_by_session",
+        (false, GroupKey::User) => " INDEXED BY traces_by_user",
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) const fn of_column(by: GroupedBy, is_postgres: bool) -> &'static str 
 const fn of_question(query: &GroupQuery, is_postgres: bool) -> &'static str {
     match (&query.of, query.by) {
         (None, by) => of_column(by, is_postgres),
-        (Some(_), GroupedBy::Session) => of_column(GroupedBy::User, is_postgres),
-        (Some(_), GroupedBy::User) => of_column(GroupedBy::Session, is_postgres),
+        (Some(_), GroupKey::Session) => of_column(GroupKey::User, is_postgres),
+        (Some(_), GroupKey::User) => of_column(GroupKey::Session, is_postgres),
     }
 }
 
@@ -139,7 +139,7 @@ impl Telemetry {
     }
 
     /// Where no trace has any, the walk would pass by all of them; the partial index of the column tells.
-    pub(super) async fn has_groups(&self, tenant: i64, by: GroupedBy) -> Result<bool, Error> {
+    pub(super) async fn has_groups(&self, tenant: i64, by: GroupKey) -> Result<bool, Error> {
         let any = format!(
             "SELECT t.number FROM traces t WHERE t.tenant = $1 AND t.{0} IS NOT NULL AND t.{0} <> '' LIMIT 1",
             columns(by).0
@@ -233,7 +233,7 @@ pub(super) fn newest(
     let (column, _) = columns(query.by);
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
-    let is_end = query.by == GroupedBy::User && query.is_backwards && query.after.is_none();
+    let is_end = query.by == GroupKey::User && query.is_backwards && query.after.is_none();
     let is_bounded = query.of.is_some() || among.is_some() || is_end;
     let (index, newest) = match (is_bounded, is_postgres) {
         (true, _) => (of_question(query, is_postgres), "MAX(t.started_at)"),

@@ -1,7 +1,7 @@
 //! Walking through one trace in pages: what plug-ins do that read traces.
 
 use perpend_domain::ids::{ProjectId, TraceId};
-use perpend_domain::telemetry::{StoredObservation, Walk};
+use perpend_domain::telemetry::{StoredObservation, TraceWalkQuery};
 
 use super::row::READ;
 use crate::{Error, Telemetry};
@@ -16,7 +16,7 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-        walk: &Walk,
+        walk: &TraceWalkQuery,
     ) -> Result<Vec<StoredObservation>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());

@@ -6,7 +6,7 @@ use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::outline::{Folds, Outline};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
-use perpend_domain::telemetry::Bone;
+use perpend_domain::telemetry::ObservationSummary;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::{StepNames, Trace};
 use serde_json::json;
@@ -161,8 +161,8 @@ pub(crate) fn hostile_observation() -> Observation {
     step
 }
 
-pub(crate) fn bone(step: &Observation) -> Bone {
-    Bone {
+pub(crate) fn bone(step: &Observation) -> ObservationSummary {
+    ObservationSummary {
         id: step.id.to_string(),
         parent_id: step.parent_id.as_ref().map(ToString::to_string),
         kind: step.kind,

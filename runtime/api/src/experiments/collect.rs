@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perpend_domain::dataset::DatasetRun;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::telemetry::{LinkedRun, Period, SpanExperiment};
+use perpend_domain::telemetry::{ExperimentSummary, Period, RunLinks};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(crate) struct Experiment {
 }
 
 impl Experiment {
-    fn of_spans(found: SpanExperiment) -> Self {
+    fn of_spans(found: ExperimentSummary) -> Self {
         let link = found.link;
         Self {
             name: link.name.unwrap_or_else(|| found.id.clone()),
@@ -39,7 +39,7 @@ impl Experiment {
         }
     }
 
-    fn of_links(found: LinkedRun) -> Self {
+    fn of_links(found: RunLinks) -> Self {
         Self {
             name: found.id.clone(),
             description: None,
@@ -52,7 +52,7 @@ impl Experiment {
         }
     }
 
-    fn add_links(&mut self, links: &LinkedRun) {
+    fn add_links(&mut self, links: &RunLinks) {
         self.start = self.start.min(links.start);
         self.end = self.end.max(links.end);
         self.n_items += links.n_items;

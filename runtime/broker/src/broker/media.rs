@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::slots::ModelFailure;
-use perpend_domain::telemetry::Within;
+use perpend_domain::telemetry::TraceScope;
 use perpend_telemetry::Telemetry;
 use perpend_worker_protocol::host_call::{Allowance, CompletionRequest, Medium, TraceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -129,9 +129,9 @@ impl Media {
         let ids: Vec<&str> =
             wanted.iter().map(String::as_str).filter(|id| id.len() <= MAX_ID).collect();
         let scopes = [
-            readable.trace.as_deref().map(Within::Trace),
-            readable.session.as_deref().map(Within::Session),
-            readable.run.as_deref().map(Within::Run),
+            readable.trace.as_deref().map(TraceScope::Trace),
+            readable.session.as_deref().map(TraceScope::Session),
+            readable.run.as_deref().map(TraceScope::Run),
         ];
         let mut there = HashSet::new();
         for within in scopes.into_iter().flatten() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::telemetry::Bone;
+use perpend_domain::telemetry::ObservationSummary;
 
 /// One observation of an outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +18,13 @@ pub(super) struct Line {
 ///
 /// An observation whose parent is not in the trace stands at the top. Parents that form a circle are broken at its earliest
 /// member, which stands at the top too, so that each observation is there once.
-pub(super) fn in_tree_order(bones: &[Bone], below: Option<&str>) -> Option<Vec<Line>> {
+pub(super) fn in_tree_order(
+    bones: &[ObservationSummary],
+    below: Option<&str>,
+) -> Option<Vec<Line>> {
     let places: HashMap<&str, usize> =
         bones.iter().enumerate().map(|(at, bone)| (bone.id.as_str(), at)).collect();
-    let parent = |bone: &Bone| places.get(bone.parent_id.as_deref()?).copied();
+    let parent = |bone: &ObservationSummary| places.get(bone.parent_id.as_deref()?).copied();
     let mut parents: Vec<Option<usize>> = bones.iter().map(parent).collect();
     break_circles(&mut parents);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); bones.len()];
@@ -87,8 +90,8 @@ mod tests {
     use super::*;
 
     /// Observations in order of start, each with its parent.
-    fn bones(all: &[(&str, Option<&str>)]) -> Vec<Bone> {
-        let bone = |(at, (id, parent)): (usize, &(&str, Option<&str>))| Bone {
+    fn bones(all: &[(&str, Option<&str>)]) -> Vec<ObservationSummary> {
+        let bone = |(at, (id, parent)): (usize, &(&str, Option<&str>))| ObservationSummary {
             id: (*id).to_owned(),
             parent_id: parent.map(str::to_owned),
             kind: ObservationKind::Span,

@@ -8,7 +8,7 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Item;
-use perpend_domain::telemetry::{StoredObservation, Walk};
+use perpend_domain::telemetry::{StoredObservation, TraceWalkQuery};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_storage::Store;
@@ -151,7 +151,7 @@ impl Reader<'_> {
     ) -> Answer<ObservationPage> {
         let id = self.readable(trace_id).await?;
         let limit = limit.clamp(1, MAX_PAGE);
-        let walk = Walk {
+        let walk = TraceWalkQuery {
             parent: filter.parent_id,
             kinds: filter.kinds.into_iter().map(stored_kind).collect(),
             name: filter.name,
@@ -300,7 +300,11 @@ impl Reader<'_> {
         let mut n_searched = 0;
         let mut after = None;
         loop {
-            let walk = Walk { after: after.take(), limit: AT_A_TIME, ..Walk::default() };
+            let walk = TraceWalkQuery {
+                after: after.take(),
+                limit: AT_A_TIME,
+                ..TraceWalkQuery::default()
+            };
             let found = self.store.telemetry.walk_trace(self.project, &id, &walk);
             let found = found.await.map_err(|error| failed(&error))?;
             let is_last = found.len() < AT_A_TIME as usize;

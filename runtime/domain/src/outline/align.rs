@@ -197,23 +197,24 @@ mod tests {
 
     use super::*;
     use crate::observation::{Level, ObservationKind};
-    use crate::telemetry::Bone;
+    use crate::telemetry::ObservationSummary;
     use crate::time::Timestamp;
 
     fn outline(steps: &[(&str, Option<usize>)]) -> Outline {
-        let observation = |(at, (name, parent)): (usize, &(&str, Option<usize>))| Bone {
-            id: format!("{at:05}"),
-            parent_id: parent.map(|parent| format!("{parent:05}")),
-            kind: ObservationKind::Span,
-            name: (*name).to_owned(),
-            level: Level::Default,
-            start: Timestamp::from_millis(i64::try_from(at).unwrap()),
-            end: None,
-            first_token: None,
-            model: None,
-            tokens: None,
-            cost: None,
-        };
+        let observation =
+            |(at, (name, parent)): (usize, &(&str, Option<usize>))| ObservationSummary {
+                id: format!("{at:05}"),
+                parent_id: parent.map(|parent| format!("{parent:05}")),
+                kind: ObservationKind::Span,
+                name: (*name).to_owned(),
+                level: Level::Default,
+                start: Timestamp::from_millis(i64::try_from(at).unwrap()),
+                end: None,
+                first_token: None,
+                model: None,
+                tokens: None,
+                cost: None,
+            };
         Outline::new(steps.iter().enumerate().map(observation).collect())
     }
 

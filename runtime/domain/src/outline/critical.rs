@@ -65,13 +65,13 @@ fn latest_first(rows: &[Entry], above: Option<usize>, open_end: Timestamp) -> Ve
 #[cfg(test)]
 mod tests {
     use crate::observation::{Level, ObservationKind};
-    use crate::telemetry::Bone;
+    use crate::telemetry::ObservationSummary;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn observation(id: &str, parent: Option<&str>, from_ms: i64, to_ms: i64) -> Bone {
-        Bone {
+    fn observation(id: &str, parent: Option<&str>, from_ms: i64, to_ms: i64) -> ObservationSummary {
+        ObservationSummary {
             id: id.to_owned(),
             parent_id: parent.map(str::to_owned),
             kind: ObservationKind::Span,

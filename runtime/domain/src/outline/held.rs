@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::{ProjectId, TraceId};
-use crate::telemetry::{Bone, TraceVersion};
+use crate::telemetry::{ObservationSummary, TraceVersion};
 use hashlink::LruCache;
 
 use crate::outline::Outline;
@@ -106,7 +106,12 @@ impl Default for Outlines {
 impl Outlines {
     /// Makes the outline of these steps, and holds it.
     #[must_use]
-    pub fn make(&self, key: Key, version: TraceVersion, steps: Vec<Bone>) -> Arc<Outline> {
+    pub fn make(
+        &self,
+        key: Key,
+        version: TraceVersion,
+        steps: Vec<ObservationSummary>,
+    ) -> Arc<Outline> {
         self.keep(key, version, Outline::new(steps))
     }
 }
@@ -119,7 +124,7 @@ mod tests {
     use super::*;
 
     fn outline(n: usize) -> Outline {
-        let observation = |at: usize| Bone {
+        let observation = |at: usize| ObservationSummary {
             id: format!("{at:016}"),
             parent_id: None,
             kind: ObservationKind::Span,

@@ -1,7 +1,7 @@
 //! The order and depth of observations.
 
 use crate::outline::position;
-use crate::telemetry::Bone;
+use crate::telemetry::ObservationSummary;
 
 /// Why an observation that names a parent is on the top level all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct Placed {
 pub(super) struct Ids(Vec<(u128, u32)>);
 
 impl Ids {
-    pub(super) fn of(observations: &[Bone]) -> Self {
+    pub(super) fn of(observations: &[ObservationSummary]) -> Self {
         let begun = observations.iter().zip(0..);
         let mut all: Vec<(u128, u32)> =
             begun.map(|(observation, at)| (begins(&observation.id), at)).collect();
@@ -44,7 +44,7 @@ impl Ids {
         self.0.iter().map(|(_, at)| *at as usize)
     }
 
-    fn find(&self, observations: &[Bone], id: &str) -> Option<usize> {
+    fn find(&self, observations: &[ObservationSummary], id: &str) -> Option<usize> {
         let begins = begins(id);
         let order = |own: &(u128, u32)| {
             let by_beginning = own.0.cmp(&begins);
@@ -64,7 +64,7 @@ fn begins(id: &str) -> u128 {
 }
 
 /// Parents before children, siblings by start, then id.
-pub(super) fn place(observations: &[Bone], ids: &Ids) -> Vec<Placed> {
+pub(super) fn place(observations: &[ObservationSummary], ids: &Ids) -> Vec<Placed> {
     let parents: Vec<Option<usize>> = observations
         .iter()
         .map(|observation| ids.find(observations, observation.parent_id.as_deref()?))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, TextOp, find};
 use perpend_domain::query::print;
 use perpend_domain::score::ScoreDataType;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, TraceGroup};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::ScoreSum;
@@ -40,8 +40,8 @@ pub(crate) async fn of(
     let mut scores = telemetry.scores_of_groups(project, query, &ids, SCORED).await?;
     let first = first_day(app.web.clock.now());
     let days = match query.by {
-        GroupedBy::Session => HashMap::new(),
-        GroupedBy::User => {
+        GroupKey::Session => HashMap::new(),
+        GroupKey::User => {
             let days = telemetry.traces_by_day(project, query, &ids, (first, DAYS));
             days.await?
         }
@@ -55,8 +55,8 @@ pub(crate) async fn of(
         let mut line = GroupLine::new(by, group);
         line.scores = chips((&base, &viewer.focus), (by, &id), query.of.as_deref(), sums);
         match by {
-            GroupedBy::Session => line,
-            GroupedBy::User => line.with_days(&named(first, days.get(&id)), highest),
+            GroupKey::Session => line,
+            GroupKey::User => line.with_days(&named(first, days.get(&id)), highest),
         }
     };
     Ok(groups.into_iter().map(line).collect())
@@ -104,7 +104,7 @@ fn said(sum: &ScoreSum) -> Text {
 /// names there are. With a user it is about a session, and about the traces of that user alone.
 fn chips(
     (base, focus): (&str, &Focus),
-    of: (GroupedBy, &str),
+    of: (GroupKey, &str),
     user: Option<&str>,
     mut sums: Vec<ScoreSum>,
 ) -> Vec<GroupChip> {
@@ -122,8 +122,8 @@ fn chips(
             title: "Scores of further names".to_owned(),
             share: None,
             href: match of.0 {
-                GroupedBy::Session => format!("{}#pane-scores", href(base, of.0, of.1)),
-                GroupedBy::User => all(focus, vec![only(of)]).first(base),
+                GroupKey::Session => format!("{}#pane-scores", href(base, of.0, of.1)),
+                GroupKey::User => all(focus, vec![only(of)]).first(base),
             },
         });
     }
@@ -143,7 +143,7 @@ fn worth(sum: &ScoreSum) -> f64 {
 /// A chip for the scores of one name. It links to the page of the session for its own scores, else to the list of the traces.
 fn chip(
     (base, focus): (&str, &Focus),
-    of: (GroupedBy, &str),
+    of: (GroupKey, &str),
     user: Option<&str>,
     sum: &ScoreSum,
 ) -> GroupChip {
@@ -173,7 +173,7 @@ fn chip(
 }
 
 /// So many sessions or users of the chosen time and environments.
-pub(crate) fn within((app, viewer): (&App, &Viewer), by: GroupedBy, limit: u32) -> GroupQuery {
+pub(crate) fn within((app, viewer): (&App, &Viewer), by: GroupKey, limit: u32) -> GroupQuery {
     GroupQuery {
         started: viewer.focus.range(read::minute(app.web.clock.now())),
         environments: viewer.focus.environments.clone(),
@@ -182,10 +182,10 @@ pub(crate) fn within((app, viewer): (&App, &Viewer), by: GroupedBy, limit: u32) 
 }
 
 /// Traces of a session or a user.
-pub(crate) fn only((by, id): (GroupedBy, &str)) -> Condition {
+pub(crate) fn only((by, id): (GroupKey, &str)) -> Condition {
     let column = match by {
-        GroupedBy::Session => "sessionId",
-        GroupedBy::User => "userId",
+        GroupKey::Session => "sessionId",
+        GroupKey::User => "userId",
     };
     Condition { column: find(TRACES, column), test: Test::Text(TextOp::Equal, id.to_owned()) }
 }
@@ -200,9 +200,9 @@ pub(crate) fn all(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery 
 }
 
 /// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
-fn traces(focus: &Focus, of: (GroupedBy, &str), user: Option<&str>, sum: &ScoreSum) -> TracesQuery {
+fn traces(focus: &Focus, of: (GroupKey, &str), user: Option<&str>, sum: &ScoreSum) -> TracesQuery {
     let mut conditions = vec![only(of)];
-    conditions.extend(user.map(|user| only((GroupedBy::User, user))));
+    conditions.extend(user.map(|user| only((GroupKey::User, user))));
     let mut sort = Sort::default();
     match (sum.data_type, &sum.top) {
         (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => sort = lowest(&sum.name),
@@ -227,7 +227,7 @@ pub(crate) fn low(focus: &Focus, user: &str, (name, is_truth): (&str, bool)) -> 
         false => ("scores_avg", Test::MemberNumber(name.to_owned(), Order::Less, 0.5)),
     };
     let scored = Condition { column: find(TRACES, column), test };
-    let conditions = vec![only((GroupedBy::User, user)), scored];
+    let conditions = vec![only((GroupKey::User, user)), scored];
     TracesQuery { sort: lowest(name), ..all(focus, conditions) }
 }
 
@@ -273,7 +273,7 @@ mod tests {
         let all = all.map(|(name, value)| mean(name, value, false));
         let all = [all.to_vec(), vec![mean("own", 0.9, true)]].concat();
         let focus = Focus::default();
-        let chips = chips(("/p", &focus), (GroupedBy::Session, "s"), None, all);
+        let chips = chips(("/p", &focus), (GroupKey::Session, "s"), None, all);
         let names: Vec<_> = chips.iter().map(|chip| chip.name.raw()).collect();
         assert_eq!(names, ["own", "c", "d", "a", "+2"]);
         assert_eq!(chips[0].href, "/p/sessions/s#pane-scores");
@@ -283,7 +283,7 @@ mod tests {
     fn chips_lead_to_traces_by_filters_that_can_be_read() {
         let id = "a \"b\" c:d";
         let focus = Focus::default();
-        let of = (GroupedBy::Session, id);
+        let of = (GroupKey::Session, id);
         for sum in [
             sum(ScoreDataType::Numeric, 2, 1.0, None),
             sum(ScoreDataType::Categorical, 2, 0.0, Some(("x, y", 1))),
@@ -302,7 +302,7 @@ mod tests {
         // A list with a condition on environments hides none of them.
         let chosen = Focus { environments: vec!["prod".to_owned()], ..Focus::default() };
         for (focus, wanted) in [(&focus, "userId:=x environment:set"), (&chosen, "userId:=x")] {
-            let query = all(focus, vec![only((GroupedBy::User, "x"))]);
+            let query = all(focus, vec![only((GroupKey::User, "x"))]);
             assert_eq!((query.q.as_str(), &query.focus), (wanted, focus));
         }
     }

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::Filter;
 use perpend_domain::query::{Parsed, parse};
-use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::telemetry::{GroupKey, GroupQuery};
 use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
@@ -115,13 +115,13 @@ async fn position(
 async fn opened(
     app: &App,
     viewer: &Viewer,
-    by: GroupedBy,
+    by: GroupKey,
     id: &str,
 ) -> Result<Option<Response>, Problem> {
     let any = GroupQuery::new(by, 1);
     let known = app.store.telemetry.trace_group(&viewer.project, &any, id);
     let is_known = known.await?.is_some()
-        || (by == GroupedBy::Session && trace::scores_only::has_session(app, viewer, id).await?);
+        || (by == GroupKey::Session && trace::scores_only::has_session(app, viewer, id).await?);
     let address = href(&viewer.base(), by, id);
     Ok(is_known.then(|| Redirect::to(&address).into_response()))
 }
@@ -191,17 +191,17 @@ async fn why(
 }
 
 /// Where the list stands, and what it is filtered by.
-const fn kind(by: GroupedBy) -> (Section, &'static Filtered) {
+const fn kind(by: GroupKey) -> (Section, &'static Filtered) {
     match by {
-        GroupedBy::Session => (Section::Sessions, &OF_SESSIONS),
-        GroupedBy::User => (Section::Users, &OF_USERS),
+        GroupKey::Session => (Section::Sessions, &OF_SESSIONS),
+        GroupKey::User => (Section::Users, &OF_USERS),
     }
 }
 
 async fn list(
     app: &App,
     viewer: &Viewer,
-    by: GroupedBy,
+    by: GroupKey,
     asked: &Asked,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
@@ -287,7 +287,7 @@ pub(crate) async fn sessions(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    list(&app, &viewer, GroupedBy::Session, &asked, &headers).await
+    list(&app, &viewer, GroupKey::Session, &asked, &headers).await
 }
 
 /// `GET P/users`
@@ -297,7 +297,7 @@ pub(crate) async fn users(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    list(&app, &viewer, GroupedBy::User, &asked, &headers).await
+    list(&app, &viewer, GroupKey::User, &asked, &headers).await
 }
 
 #[cfg(test)]
@@ -312,7 +312,7 @@ mod tests {
             Some(Cursor { at: perpend_domain::time::Timestamp::from_micros(5), id: id.to_owned() })
         };
         let listed = Listed { path: "/p".to_owned(), pairs: vec![("q".into(), "a".to_owned())] };
-        let mut query = GroupQuery::new(GroupedBy::User, 2);
+        let mut query = GroupQuery::new(GroupKey::User, 2);
         query.after = cursor("x");
         let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
         let ways = super::ways(&listed, &query, &tested);
@@ -333,7 +333,7 @@ mod tests {
             ..TestedGroups::default()
         };
         let end = Some("/p?q=a&before=end".to_owned());
-        let first = super::ways(&listed, &GroupQuery::new(GroupedBy::User, 2), &tested);
+        let first = super::ways(&listed, &GroupQuery::new(GroupKey::User, 2), &tested);
         assert_eq!((first.first, first.last), (None, end));
         query.after = None;
         let last = super::ways(&listed, &query, &tested);

@@ -6,7 +6,7 @@ use axum::response::Response;
 use perpend_domain::evaluation::Target;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::{SessionId, TraceId};
-use perpend_domain::telemetry::{GroupQuery, GroupedBy, ToolSteps};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, ToolObservations};
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::Problem;
@@ -112,7 +112,7 @@ async fn tools(
     app: &App,
     viewer: &Viewer,
     traces: &[Trace],
-) -> Result<Vec<Option<ToolSteps>>, Problem> {
+) -> Result<Vec<Option<ToolObservations>>, Problem> {
     let mut n_left = STEPS;
     let fits = |trace: &Trace| {
         let fits = trace.n_observations <= n_left;
@@ -205,8 +205,8 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     let session = of_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let whole = GroupQuery::new(GroupedBy::Session, 1);
-    let mut query = GroupQuery::new(GroupedBy::User, USERS);
+    let whole = GroupQuery::new(GroupKey::Session, 1);
+    let mut query = GroupQuery::new(GroupKey::User, USERS);
     query.of = Some(session.clone());
     // Of a long session each of them keeps one processor busy.
     let (group, users) = tokio::join!(
@@ -238,7 +238,7 @@ pub(crate) async fn show(
         apart(found(&app, &viewer, &session, &asked.find)),
         apart(said)
     )?;
-    let address = href(&viewer.base(), GroupedBy::Session, &session);
+    let address = href(&viewer.base(), GroupKey::Session, &session);
     // The hits of a search stay while its reader goes from one to the next.
     let sought = found.as_ref().map(|_| ("find", asked.find.clone()));
     let at = |turn: u64| {
@@ -250,7 +250,7 @@ pub(crate) async fn show(
         shell: viewer
             .shell(Section::Sessions)
             .with_api(reference::equivalent_requests::session(&viewer, &session)),
-        line: GroupLine::new(GroupedBy::Session, group),
+        line: GroupLine::new(GroupKey::Session, group),
         users: users.into_iter().map(Text::from).collect(),
         scores: said.scores,
         verdicts: said.verdicts,

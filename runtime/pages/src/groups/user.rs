@@ -8,7 +8,7 @@ use axum::response::Response;
 use perpend_domain::cost::CostSum;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::metrics::Granularity;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::telemetry::{GroupKey, GroupQuery};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_http_kit::problem::Problem;
@@ -48,7 +48,7 @@ pub(crate) struct Asked {
 }
 
 fn only(user: &str) -> Filter {
-    Filter { conditions: vec![groups::lines::only((GroupedBy::User, user))] }
+    Filter { conditions: vec![groups::lines::only((GroupKey::User, user))] }
 }
 
 /// The list of the traces of a user in the chosen time and environments.
@@ -64,18 +64,18 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     let user = of_segment(&of.user).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let query = groups::lines::within((&app, &viewer), GroupedBy::User, SHOWN);
+    let query = groups::lines::within((&app, &viewer), GroupKey::User, SHOWN);
     let chosen = telemetry.trace_group(project, &query, &user).await?;
     let is_outside = chosen.is_none();
     let group = match chosen {
         Some(group) => Some(group),
         None => {
-            let any = GroupQuery::new(GroupedBy::User, 1);
+            let any = GroupQuery::new(GroupKey::User, 1);
             telemetry.trace_group(project, &any, &user).await?
         }
     };
     let group = group.ok_or_else(|| Problem::not_found("user"))?;
-    let address = href(&viewer.base(), GroupedBy::User, &user);
+    let address = href(&viewer.base(), GroupKey::User, &user);
     let focus = (address, viewer.unread());
     let mut view = UserPage {
         shell: viewer
@@ -83,7 +83,7 @@ pub(crate) async fn show(
             .with_api([reference::equivalent_requests::user(&viewer, &query, &user)]),
         focus: FocusView::new(&viewer.focus, focus, ("All time", true)).in_all_environments(),
         notices: viewer.faults.clone(),
-        line: GroupLine::new(GroupedBy::User, group),
+        line: GroupLine::new(GroupKey::User, group),
         is_outside,
         charts: None,
         has_more_sessions: false,
@@ -97,7 +97,7 @@ pub(crate) async fn show(
         return page(StatusCode::OK, &view);
     }
     view.charts = Some(later(&app, &viewer, &user, asked.trends == "1").await?);
-    let mut of_sessions = groups::lines::within((&app, &viewer), GroupedBy::Session, SHOWN);
+    let mut of_sessions = groups::lines::within((&app, &viewer), GroupKey::Session, SHOWN);
     of_sessions.of = Some(user.clone());
     let sessions = telemetry.trace_groups(project, &of_sessions).await?;
     view.has_more_sessions = sessions.has_more;
@@ -115,7 +115,7 @@ pub(crate) async fn show(
 async fn later(app: &App, viewer: &Viewer, user: &str, is_whole: bool) -> Result<Later, Problem> {
     let base = viewer.base();
     let part = format!("{base}/_/users/{}/trends", segment(user));
-    let whole = href(&base, GroupedBy::User, user);
+    let whole = href(&base, GroupKey::User, user);
     let label = "Traces, cost and latency over time";
     let place = trends::place(viewer, label, (&part, &whole), None);
     let shown = match is_whole {
@@ -198,7 +198,7 @@ async fn by_time(
     let Questions { app, viewer, range: (from, to), user } = asked;
     let query = GroupQuery {
         started: (Some(from), Some(to)),
-        ..group_lines::within((app, viewer), GroupedBy::User, SHOWN)
+        ..group_lines::within((app, viewer), GroupKey::User, SHOWN)
     };
     // Weeks and months are made of days.
     let unit = match granularity {

@@ -1,7 +1,7 @@
 //! The requests of the API that give the same rows as a page. A page whose rows no operation gives has none.
 
 use perpend_domain::ids::TraceId;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_views::{ApiRequest, ListPage, TracesQuery, encode};
 use serde_json::json;
@@ -46,7 +46,7 @@ pub(crate) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> 
     if query.after.is_some() || query.is_backwards {
         return None;
     }
-    if query.by == GroupedBy::User {
+    if query.by == GroupKey::User {
         return Some(users(viewer, query, is_filtered));
     }
     if query.started != (None, None) {

@@ -330,7 +330,7 @@ impl<'o> Looked<'o> {
 
 #[cfg(test)]
 mod tests {
-    use perpend_domain::telemetry::Bone;
+    use perpend_domain::telemetry::ObservationSummary;
     use perpend_domain::time::Timestamp;
 
     use super::*;
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_page_with_rows_of_another_revision_gets_the_window_around_its_anchor() {
-        let bone = |at: i64| Bone {
+        let bone = |at: i64| ObservationSummary {
             id: format!("o{at:04}"),
             parent_id: None,
             kind: ObservationKind::Span,
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_part_of_the_time_beyond_the_end_is_cut_or_told() {
-        let bone = Bone {
+        let bone = ObservationSummary {
             id: "a".to_owned(),
             parent_id: None,
             kind: ObservationKind::Span,

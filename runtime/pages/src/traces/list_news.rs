@@ -4,7 +4,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{NewsFragment, Parameter, href, list_href, with_query};
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
 /// What is listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
-    Groups(GroupedBy),
+    Groups(GroupKey),
     Scores,
 }
 
@@ -53,7 +53,7 @@ async fn counted(
             let only = Some(asked.of.as_str()).filter(|id| !id.is_empty());
             let query = match (by, only) {
                 // The page of a session shows all of it.
-                (GroupedBy::Session, Some(_)) => GroupQuery::new(by, 1),
+                (GroupKey::Session, Some(_)) => GroupQuery::new(by, 1),
                 _ => GroupQuery { started: (from, to), environments, ..GroupQuery::new(by, 1) },
             };
             telemetry.groups_since(project, &query, only, since).await?
@@ -108,10 +108,10 @@ pub(crate) async fn show(
         is_cut,
         said: match of {
             Of::Groups(_) if !asked.of.is_empty() => TRACES,
-            Of::Groups(GroupedBy::Session) => {
+            Of::Groups(GroupKey::Session) => {
                 ["session with new traces", "sessions with new traces"]
             }
-            Of::Groups(GroupedBy::User) => ["user with new traces", "users with new traces"],
+            Of::Groups(GroupKey::User) => ["user with new traces", "users with new traces"],
             Of::Scores => ["new score", "new scores"],
         },
         is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),

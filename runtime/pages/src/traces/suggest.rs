@@ -10,7 +10,7 @@ use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES};
 use perpend_domain::query::{
     Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing,
 };
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::text_search::{Facet, FacetColumn, Facets};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{Filtered, SuggestPage, Suggestion, Text};
@@ -90,8 +90,8 @@ async fn ids(
     };
     let column = perpend_domain::query::column(list.columns, &column).map(|column| column.id);
     let by = match (list.list, column) {
-        ("sessions", Some("id")) | (_, Some("sessionId")) => GroupedBy::Session,
-        ("users", Some("id")) => GroupedBy::User,
+        ("sessions", Some("id")) | (_, Some("sessionId")) => GroupKey::Session,
+        ("users", Some("id")) => GroupKey::User,
         _ => return Ok(Vec::new()),
     };
     let telemetry = &app.store.telemetry;

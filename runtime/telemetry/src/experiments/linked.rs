@@ -4,7 +4,7 @@
 use super::spans::{about, link_of, push_list, push_not_deleted, push_period};
 use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::telemetry::{LinkedRun, Period};
+use perpend_domain::telemetry::{Period, RunLinks};
 use perpend_domain::time::Timestamp;
 
 use super::row::{LinkRow, RunRow};
@@ -142,7 +142,7 @@ impl Telemetry {
         project: &ProjectId,
         ids: &[&str],
         period: Period,
-    ) -> Result<Vec<LinkedRun>, Error> {
+    ) -> Result<Vec<RunLinks>, Error> {
         let tenant = self.tenant(project).await?.unwrap_or_default();
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(PER_STATEMENT) {
@@ -163,7 +163,7 @@ impl Telemetry {
             push_period(&mut sql, period, "l.created_at");
             sql.push(") x GROUP BY run_id");
             let rows: Vec<LinkedRow> = self.pool.select(&sql.text, &sql.args).await?;
-            found.extend(rows.into_iter().map(|row| LinkedRun {
+            found.extend(rows.into_iter().map(|row| RunLinks {
                 id: row.id,
                 start: Timestamp::from_micros(row.first_made),
                 end: Timestamp::from_micros(row.last_made),

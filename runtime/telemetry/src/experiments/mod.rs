@@ -9,5 +9,5 @@ mod row;
 mod runs;
 mod spans;
 
-pub use perpend_domain::telemetry::LinkedRun;
 pub use perpend_domain::telemetry::NewLink;
+pub use perpend_domain::telemetry::RunLinks;

@@ -5,7 +5,7 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::ExperimentLink;
-use perpend_domain::telemetry::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
+use perpend_domain::telemetry::{ExperimentSpan, ExperimentSummary, Period, SpanCursor, SpanQuery};
 use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 
@@ -190,11 +190,11 @@ impl Telemetry {
         project: &ProjectId,
         ids: &[&str],
         period: Period,
-    ) -> Result<Vec<SpanExperiment>, Error> {
+    ) -> Result<Vec<ExperimentSummary>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
-        let mut found: Vec<SpanExperiment> = Vec::with_capacity(ids.len());
+        let mut found: Vec<ExperimentSummary> = Vec::with_capacity(ids.len());
         for some in ids.chunks(PER_STATEMENT) {
             let mut sql = about(project, tenant);
             sql.push(
@@ -219,7 +219,7 @@ impl Telemetry {
                 if found.last().is_some_and(|last| last.id == row.id) {
                     continue;
                 }
-                found.push(SpanExperiment {
+                found.push(ExperimentSummary {
                     link: link_of(&row.detail)?,
                     id: row.id,
                     start: Timestamp::from_micros(row.first_start),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use perpend_db::{Arg, Error};
-use perpend_domain::telemetry::{Activity, OfTrace, StoredObservation, StoredTrace};
+use perpend_domain::telemetry::{Activity, StoredObservation, StoredTrace, TraceAttributes};
 
 /// What is stored cannot be what was written.
 pub fn wrong(what: &'static str, detail: impl ToString) -> Error {
@@ -373,7 +373,7 @@ impl OwnRow {
     pub fn stored(
         &self,
         trace_id: TraceId,
-        of_trace: Arc<OfTrace>,
+        of_trace: Arc<TraceAttributes>,
     ) -> Result<StoredObservation, Error> {
         Ok(StoredObservation {
             observation: self.observation(trace_id)?,
@@ -394,8 +394,8 @@ impl ObservationRow {
         self.own.observation(self.trace_id()?)
     }
 
-    pub fn of_trace(&self) -> Result<OfTrace, Error> {
-        Ok(OfTrace {
+    pub fn of_trace(&self) -> Result<TraceAttributes, Error> {
+        Ok(TraceAttributes {
             name: self.trace_name.clone(),
             user_id: self.trace_user.clone(),
             session_id: self.trace_session.clone(),
@@ -579,8 +579,8 @@ fn count(value: i64) -> u32 {
 }
 
 impl TraceRow {
-    pub fn of_trace(&self) -> Result<OfTrace, Error> {
-        Ok(OfTrace {
+    pub fn of_trace(&self) -> Result<TraceAttributes, Error> {
+        Ok(TraceAttributes {
             name: self.name.clone(),
             user_id: self.user_id.clone(),
             session_id: self.session_id.clone(),

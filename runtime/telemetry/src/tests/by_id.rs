@@ -1,6 +1,6 @@
 //! What is found by an id alone.
 
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 
 use super::*;
 use crate::by_id::{StepsById, beginning_sql, steps_sql};
@@ -49,14 +49,14 @@ async fn sessions_and_users_are_found_by_how_their_ids_begin() {
         let find = async |by, start: &str, limit| {
             store.telemetry.groups_beginning(&p, by, start, limit).await.unwrap()
         };
-        let chats = find(GroupedBy::Session, "chat", 9).await;
+        let chats = find(GroupKey::Session, "chat", 9).await;
         assert_eq!(chats[0], "chat");
         assert_eq!(chats, ["chat", "chat-1", "chat-2"]);
-        assert_eq!(find(GroupedBy::Session, "chat", 2).await.len(), 2);
-        assert_eq!(find(GroupedBy::User, "chat", 9).await, ["chat", "chat-2"]);
-        assert_eq!(find(GroupedBy::Session, "ü", 9).await, ["ü"]);
-        assert_eq!(find(GroupedBy::Session, "", 9).await, [""; 0]);
-        assert_eq!(find(GroupedBy::Session, "z", 9).await, [""; 0]);
+        assert_eq!(find(GroupKey::Session, "chat", 2).await.len(), 2);
+        assert_eq!(find(GroupKey::User, "chat", 9).await, ["chat", "chat-2"]);
+        assert_eq!(find(GroupKey::Session, "ü", 9).await, ["ü"]);
+        assert_eq!(find(GroupKey::Session, "", 9).await, [""; 0]);
+        assert_eq!(find(GroupKey::Session, "z", 9).await, [""; 0]);
     })
     .await;
 }
@@ -66,7 +66,7 @@ async fn an_id_that_begins_so_is_read_from_the_index_of_its_column() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     for (by, index) in
-        [(GroupedBy::Session, "traces_by_session"), (GroupedBy::User, "traces_by_user")]
+        [(GroupKey::Session, "traces_by_session"), (GroupKey::User, "traces_by_user")]
     {
         let sql = format!("EXPLAIN QUERY PLAN {}", beginning_sql(by, false));
         let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();

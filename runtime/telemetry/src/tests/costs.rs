@@ -1,7 +1,7 @@
 //! What traces, sessions and users cost where prices are missing.
 
 use perpend_domain::cost::CostSum;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::telemetry::{GroupKey, GroupQuery};
 
 use super::*;
 
@@ -67,7 +67,7 @@ async fn a_missing_price_is_told_from_a_price_of_zero_and_is_found_when_it_comes
         let listed = telemetry.traces(&p, &TraceQuery::default()).await.unwrap();
         let listed = listed.items.iter().map(|stored| stored.trace.cost());
         assert_eq!(listed.sum::<CostSum>(), expected.into_iter().sum::<CostSum>());
-        for by in [GroupedBy::Session, GroupedBy::User] {
+        for by in [GroupKey::Session, GroupKey::User] {
             let query = GroupQuery::new(by, 10);
             let page = telemetry.trace_groups(&p, &query).await.unwrap();
             let costs: Vec<CostSum> = page.items.iter().map(|group| group.cost).collect();

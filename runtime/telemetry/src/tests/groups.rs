@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use perpend_domain::filter::GROUPS;
 use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy};
+use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery};
 
 use super::*;
 
@@ -27,13 +27,13 @@ fn members(n: u32) -> Observation {
 type Said = (String, i64, u64, u64);
 
 /// What the list has to say: for each group its last start, how many traces, how many errors.
-fn expected(by: GroupedBy, of: Option<&str>) -> Vec<Said> {
+fn expected(by: GroupKey, of: Option<&str>) -> Vec<Said> {
     let mut groups: BTreeMap<String, (i64, u64, u64)> = BTreeMap::new();
     for n in 1..=N_TRACES {
         let root = members(n);
         let (own, other) = match by {
-            GroupedBy::Session => (root.session_id, root.user_id),
-            GroupedBy::User => (root.user_id, root.session_id),
+            GroupKey::Session => (root.session_id, root.user_id),
+            GroupKey::User => (root.user_id, root.session_id),
         };
         if of.is_some() && of != other.as_deref() {
             continue;
@@ -70,10 +70,10 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
             write.await.unwrap();
         }
         for (by, of) in [
-            (GroupedBy::Session, None),
-            (GroupedBy::User, None),
-            (GroupedBy::Session, Some("user 2")),
-            (GroupedBy::User, Some("session/3 ü")),
+            (GroupKey::Session, None),
+            (GroupKey::User, None),
+            (GroupKey::Session, Some("user 2")),
+            (GroupKey::User, Some("session/3 ü")),
         ] {
             let wanted = expected(by, of);
             let page = async |after: Option<Cursor>, is_backwards: bool| {
@@ -105,13 +105,13 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
         let one = store.telemetry;
         let of = GroupQuery {
             of: Some("session/1 ü".to_owned()),
-            ..GroupQuery::new(GroupedBy::User, 10)
+            ..GroupQuery::new(GroupKey::User, 10)
         };
         let page = one.trace_groups(&project, &of).await.unwrap();
         let ids: Vec<String> = page.items.into_iter().map(|group| group.id).collect();
         assert_eq!(one.group_ids(&project, &of).await.unwrap(), ids);
         assert!(!ids.is_empty());
-        let any = GroupQuery::new(GroupedBy::Session, 1);
+        let any = GroupQuery::new(GroupKey::Session, 1);
         let group = one.trace_group(&project, &any, "session/1 ü");
         let group = group.await.unwrap().unwrap();
         assert_eq!((group.n_traces, group.n_others), (8, 1));
@@ -132,11 +132,11 @@ async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
             let write = store.telemetry.write_batch(&project, batch(vec![root]), at(0));
             write.await.unwrap();
         }
-        let query = GroupQuery::new(GroupedBy::Session, 10);
+        let query = GroupQuery::new(GroupKey::Session, 10);
         let page = store.telemetry.trace_groups(&project, &query).await.unwrap();
         assert_eq!(page.items[0].n_traces, 3);
         assert!(page.items[0].total_tokens > i64::MAX.unsigned_abs());
-        let none = GroupQuery::new(GroupedBy::User, 10);
+        let none = GroupQuery::new(GroupKey::User, 10);
         let none = store.telemetry.trace_groups(&project, &none).await.unwrap();
         assert_eq!(none, GroupPage::default());
     })
@@ -147,7 +147,7 @@ async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
 async fn groups_are_found_by_a_walk_in_time_without_sorting_all_traces() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    for by in [GroupedBy::Session, GroupedBy::User] {
+    for by in [GroupKey::Session, GroupKey::User] {
         let mut query = GroupQuery::new(by, 50);
         query.started = (Some(at(0)), Some(at(1)));
         let sql = crate::trace_groups::newest(1, &query, None, false);
@@ -204,12 +204,12 @@ fn texts(column: &str, operator: &str, values: &[&str]) -> Value {
 }
 
 /// Filters of sessions and of users, with the groups that fit.
-fn fitting() -> Vec<(GroupedBy, Filter, Vec<Said>)> {
+fn fitting() -> Vec<(GroupKey, Filter, Vec<Said>)> {
     let named = |by, names: &[&str]| {
         let all = expected(by, None).into_iter();
         all.filter(|(id, ..)| names.contains(&id.as_str())).collect::<Vec<_>>()
     };
-    let session = GroupedBy::Session;
+    let session = GroupKey::Session;
     vec![
         (
             session,
@@ -251,9 +251,9 @@ fn fitting() -> Vec<(GroupedBy, Filter, Vec<Said>)> {
             named(session, &["session/6 ü"]),
         ),
         (
-            GroupedBy::User,
+            GroupKey::User,
             filter(&[texts("id", "any of", &["user 2", "nobody"])]),
-            named(GroupedBy::User, &["user 2"]),
+            named(GroupKey::User, &["user 2"]),
         ),
     ]
 }
@@ -316,7 +316,7 @@ async fn a_search_for_groups_stops_and_goes_on_where_it_stopped_in_either_direct
         let filter = filter(&[number("traceCount", ">", 1.0)]);
         let page = async |after: Option<Cursor>, is_backwards| {
             let query =
-                GroupQuery { after, is_backwards, ..GroupQuery::new(GroupedBy::Session, 50) };
+                GroupQuery { after, is_backwards, ..GroupQuery::new(GroupKey::Session, 50) };
             let found = store.telemetry.groups_that_fit(&project, &query, &filter);
             found.await.unwrap()
         };
@@ -371,7 +371,7 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
             NewScore { value: ScoreValue::Boolean(false), ..score("k", of(2), "safe", 0.0) },
         ];
         telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
-        let query = GroupQuery::new(GroupedBy::Session, 10);
+        let query = GroupQuery::new(GroupKey::Session, 10);
         let found = telemetry.scores_of_groups(&p, &query, &["s", "none"], 3);
         let found = found.await.unwrap();
         let said = found["s"].iter().map(|sum| {
@@ -389,11 +389,11 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
             ]
         );
         assert_eq!(found.len(), 1);
-        let query = GroupQuery::new(GroupedBy::User, 10);
+        let query = GroupQuery::new(GroupKey::User, 10);
         let days = telemetry.traces_by_day(&p, &query, &["ada"], (at(2_000), 2));
         assert_eq!(days.await.unwrap()["ada"], [3, 0]);
         // Lengths are no share, and a step is not its trace.
-        let query = GroupQuery::new(GroupedBy::User, 10);
+        let query = GroupQuery::new(GroupKey::User, 10);
         let low = telemetry.low_scores(&p, &query, "ada").await.unwrap();
         let low = low.iter().map(|one| (one.trace.clone(), one.name.as_str(), one.is_truth));
         assert_eq!(
@@ -416,7 +416,7 @@ async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_ti
         telemetry.write_batch(&p, batch(all), at(0)).await.unwrap();
         let query = GroupQuery {
             started: (Some(at(3_000)), Some(at(15_000))),
-            ..GroupQuery::new(GroupedBy::User, 1)
+            ..GroupQuery::new(GroupKey::User, 1)
         };
         let user = "user 1";
         let sums = telemetry.trace_group(&p, &query, user).await;
@@ -460,7 +460,7 @@ async fn a_filter_does_not_take_unknown_costs_for_zero() {
         };
         let all = (1..=N_TRACES).map(free).collect();
         telemetry.write_batch(&p, batch(all), at(0)).await.unwrap();
-        let query = GroupQuery::new(GroupedBy::User, 10);
+        let query = GroupQuery::new(GroupKey::User, 10);
         for (filter, n) in [
             (filter(&[number("totalCost", "=", 0.0)]), 0),
             (filter(&[json!({ "type": "null", "column": "totalCost", "operator": "is null", "value": "" })]), 3),
@@ -478,7 +478,7 @@ async fn scores_and_days_of_groups_are_found_by_indexes() {
     let store = database.open().await;
     let query = GroupQuery {
         environments: vec!["production".to_owned()],
-        ..GroupQuery::new(GroupedBy::Session, 50)
+        ..GroupQuery::new(GroupKey::Session, 50)
     };
     let sql = crate::group_scores::scores(&project("p"), 1, &query, &["a", "b"], (100, false));
     let steps = super::plans::plan(&store, &sql.text).await;
@@ -495,7 +495,7 @@ async fn scores_and_days_of_groups_are_found_by_indexes() {
     let steps = super::plans::plan(&store, &sql.text).await;
     assert!(steps[0].contains("traces_by_session"), "{steps:?}");
     for (by, index) in
-        [(GroupedBy::Session, "traces_by_user"), (GroupedBy::User, "traces_by_session")]
+        [(GroupKey::Session, "traces_by_user"), (GroupKey::User, "traces_by_session")]
     {
         let sql = crate::group_filter::named_with(1, by, &among);
         let steps = super::plans::plan(&store, &sql.text).await;

@@ -1,6 +1,6 @@
 //! How many traces came since.
 
-use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::telemetry::{GroupKey, GroupQuery};
 
 use super::*;
 use crate::{Among, Since};
@@ -96,7 +96,7 @@ async fn sessions_with_traces_that_came_since_are_counted_once_and_so_are_traces
             let write = store.telemetry.write_batch(&p, batch(vec![step]), at(received));
             write.await.unwrap();
         }
-        let all = GroupQuery::new(GroupedBy::Session, 9);
+        let all = GroupQuery::new(GroupKey::Session, 9);
         let other = GroupQuery { environments: vec!["elsewhere".to_owned()], ..all.clone() };
         for (query, only, received, limit, expected) in [
             (&all, None, 10, 9, (2, false)),

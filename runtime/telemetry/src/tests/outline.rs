@@ -1,12 +1,12 @@
 //! The narrow rows that the outline of a trace is made from.
 
 use perpend_domain::patch::TRACE_RECORD;
-use perpend_domain::telemetry::Bone;
+use perpend_domain::telemetry::ObservationSummary;
 
 use super::*;
 
-fn bone_of(span: &Observation) -> Bone {
-    Bone {
+fn bone_of(span: &Observation) -> ObservationSummary {
+    ObservationSummary {
         id: span.id.to_string(),
         parent_id: span.parent_id.as_ref().map(ToString::to_string),
         kind: span.kind,
@@ -40,7 +40,7 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
 
         let mut steps = telemetry.steps_of_trace(&p, &trace).await.unwrap();
         steps.sort_by(|a, b| a.id.cmp(&b.id));
-        let mut expected: Vec<Bone> = spans[..3].iter().map(bone_of).collect();
+        let mut expected: Vec<ObservationSummary> = spans[..3].iter().map(bone_of).collect();
         expected[2].tokens = Some(i64::MAX as u64 + 2);
         assert_eq!(steps, expected);
         assert_eq!((steps[1].tokens, steps[1].cost, steps[1].end), (None, None, None));

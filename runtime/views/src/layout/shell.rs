@@ -2,7 +2,7 @@
 
 use crate::markup::{encode, segment};
 use crate::urls::{Focus, is_known};
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 
 use crate::layout::forms::FormKit;
@@ -71,17 +71,17 @@ pub fn base(project: &str) -> String {
 
 /// The address of the list of sessions, or of users, in the project at `base`.
 #[must_use]
-pub fn list_href(base: &str, by: GroupedBy) -> String {
+pub fn list_href(base: &str, by: GroupKey) -> String {
     let path = match by {
-        GroupedBy::Session => "sessions",
-        GroupedBy::User => "users",
+        GroupKey::Session => "sessions",
+        GroupKey::User => "users",
     };
     format!("{base}/{path}")
 }
 
 /// The address of one session or user.
 #[must_use]
-pub fn href(base: &str, by: GroupedBy, id: &str) -> String {
+pub fn href(base: &str, by: GroupKey, id: &str) -> String {
     format!("{}/{}", list_href(base, by), segment(id))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::urls::Focus;
 use askama::Template;
-use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+use perpend_domain::telemetry::{GroupKey, TraceGroup};
 use perpend_domain::time::Timestamp;
 
 use crate::facts::{Fact, fact};
@@ -32,7 +32,7 @@ pub struct GroupsPage {
     /// Of how many traces of each there are scores.
     pub n_scored: u32,
     /// What it lists.
-    pub by: GroupedBy,
+    pub by: GroupKey,
     /// The lines of this page.
     pub lines: Vec<GroupLine>,
     /// Newer ones, and older ones.
@@ -50,7 +50,7 @@ pub struct GroupsPage {
 /// One session or user.
 #[derive(Clone, Debug)]
 pub struct GroupLine {
-    by: GroupedBy,
+    by: GroupKey,
     pub(crate) group: TraceGroup,
     pub(crate) id: Text,
     pub(crate) other: Option<Text>,
@@ -99,7 +99,7 @@ impl GroupLine {
 
     /// What is said of a session, or of a user.
     #[must_use]
-    pub fn new(by: GroupedBy, group: TraceGroup) -> Self {
+    pub fn new(by: GroupKey, group: TraceGroup) -> Self {
         Self {
             by,
             id: Text::from(group.id.as_str()),
@@ -119,8 +119,8 @@ impl GroupLine {
     pub(crate) fn other_href(&self, base: &str) -> String {
         let other = self.group.other.as_deref().unwrap_or_default();
         let by = match self.by {
-            GroupedBy::Session => GroupedBy::User,
-            GroupedBy::User => GroupedBy::Session,
+            GroupKey::Session => GroupKey::User,
+            GroupKey::User => GroupKey::Session,
         };
         href(base, by, other)
     }
@@ -157,8 +157,8 @@ impl GroupLine {
     /// When the first and the last trace began, named as the lists name them.
     pub(crate) fn ends(&self) -> [(&'static str, &Timestamp); 2] {
         let (first, last) = match self.by {
-            GroupedBy::Session => ("Started", "Last trace"),
-            GroupedBy::User => ("First seen", "Last seen"),
+            GroupKey::Session => ("Started", "Last trace"),
+            GroupKey::User => ("First seen", "Last seen"),
         };
         [(first, &self.group.first), (last, &self.group.last)]
     }
@@ -185,7 +185,7 @@ impl UserPage {
 
 impl GroupsPage {
     pub(crate) fn is_of_sessions(&self) -> bool {
-        self.by == GroupedBy::Session
+        self.by == GroupKey::Session
     }
 
     /// Whether a time or environments are chosen.
@@ -195,8 +195,8 @@ impl GroupsPage {
 
     pub(crate) fn title(&self) -> &'static str {
         match self.by {
-            GroupedBy::Session => "Sessions",
-            GroupedBy::User => "Users",
+            GroupKey::Session => "Sessions",
+            GroupKey::User => "Users",
         }
     }
 }

@@ -3,14 +3,14 @@
 use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::score::{ScoreSource, ScoreValue};
-use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+use perpend_domain::telemetry::{GroupKey, TraceGroup};
 use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 
 use crate::pages_tests::{HOSTILE, checked, focus, hostile_line, score, shell, text, trace, typed};
 use crate::*;
 
-pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
+pub(crate) fn hostile_group(by: GroupKey) -> GroupLine {
     let group = TraceGroup {
         id: HOSTILE.to_owned(),
         first: Timestamp::from_millis(0),
@@ -216,8 +216,8 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
     let traces =
         checked(&TracesPage { shell: shell(), setup: Some(setup()), ..TracesPage::default() });
     for (html, n, told) in [
-        (groups(GroupedBy::Session), 4, "\"session.id\""),
-        (groups(GroupedBy::User), 4, "\"user.id\""),
+        (groups(GroupKey::Session), 4, "\"session.id\""),
+        (groups(GroupKey::User), 4, "\"user.id\""),
         (scores.clone(), 5, "TRACE_ID"),
         (traces, 5, "\"input.value\""),
     ] {
@@ -430,7 +430,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
             }]),
             stopped,
             n_scored: 100,
-            by: GroupedBy::Session,
+            by: GroupKey::Session,
             lines: Vec::new(),
             ways: Ways::default(),
             position: "1–50 of 1,234".to_owned(),
@@ -473,7 +473,7 @@ fn what_has_nothing_but_scores_says_so_and_shows_them() {
 
 #[test]
 fn lists_of_sessions_and_users_are_inert() {
-    for by in [GroupedBy::Session, GroupedBy::User] {
+    for by in [GroupKey::Session, GroupKey::User] {
         let html = checked(&GroupsPage {
             shell: shell(),
             focus: focus(),
@@ -509,7 +509,7 @@ fn lists_of_sessions_and_users_are_inert() {
         let sparks =
             html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-8h.86v8\"/>");
         let sparks = sparks.count();
-        assert_eq!(sparks, usize::from(by == GroupedBy::User), "{html}");
+        assert_eq!(sparks, usize::from(by == GroupKey::User), "{html}");
     }
 }
 
@@ -519,11 +519,11 @@ fn a_user_and_a_session_are_inert() {
         shell: shell(),
         focus: focus(),
         notices: vec![text(HOSTILE)],
-        line: hostile_group(GroupedBy::User),
+        line: hostile_group(GroupKey::User),
         is_outside: false,
         charts: Some(Later { label: "Over time", part: typed(), whole: typed(), shown: None }),
         all_traces: typed(),
-        sessions: vec![hostile_group(GroupedBy::Session)],
+        sessions: vec![hostile_group(GroupKey::Session)],
         has_more_sessions: true,
         traces: vec![hostile_line()],
         low: vec![hostile_line()],
@@ -537,7 +537,7 @@ fn a_user_and_a_session_are_inert() {
     let turn = TurnInput { line: hostile_line(), trace: trace(HOSTILE), tools: None };
     let session = checked(&SessionPage {
         shell: shell(),
-        line: hostile_group(GroupedBy::Session),
+        line: hostile_group(GroupKey::Session),
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
         verdicts: Vec::new(),
@@ -566,8 +566,8 @@ fn a_user_and_a_session_are_inert() {
 
 #[test]
 fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
-    let group = TraceGroup { id: "a\tb\nc".to_owned(), ..hostile_group(GroupedBy::User).group };
-    let line = GroupLine::new(GroupedBy::User, group);
+    let group = TraceGroup { id: "a\tb\nc".to_owned(), ..hostile_group(GroupKey::User).group };
+    let line = GroupLine::new(GroupKey::User, group);
     assert_eq!(line.id.to_string(), "a␉b␊c");
     assert_eq!(line.href("/p"), "/p/users/a%09b%0Ac");
     let score = ScoreView::new(

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::markup::{encode, segment, with_query};
 use crate::urls::{Column, Known, only};
 use perpend_domain::cost::CostSum;
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::StepNames;
 
@@ -115,12 +115,12 @@ impl TraceLine {
     }
 
     pub(crate) fn user_href(&self, base: &str) -> String {
-        href(base, GroupedBy::User, self.user.as_ref().map_or("", Text::raw))
+        href(base, GroupKey::User, self.user.as_ref().map_or("", Text::raw))
     }
 
     pub(crate) fn session_href(&self, base: &str) -> String {
         let session = self.session.as_ref().map_or("", Text::raw);
-        href(base, GroupedBy::Session, session)
+        href(base, GroupKey::Session, session)
     }
 
     pub(crate) fn latency(&self) -> String {
@@ -168,8 +168,8 @@ impl TraceLine {
                     own(listed(&kinds.collect::<Vec<_>>()).as_ref())
                 }
                 Known::Prompts => own(listed(&self.steps.prompts).as_ref()),
-                Known::User => linked(&self.user, &|raw| href(base, GroupedBy::User, raw)),
-                Known::Session => linked(&self.session, &|raw| href(base, GroupedBy::Session, raw)),
+                Known::User => linked(&self.user, &|raw| href(base, GroupKey::User, raw)),
+                Known::Session => linked(&self.session, &|raw| href(base, GroupKey::Session, raw)),
                 Known::Trace
                 | Known::Started
                 | Known::People

@@ -4,7 +4,7 @@ use crate::format::count;
 use crate::markup::{encode, segment};
 use askama::Template;
 use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 
 use crate::layout::setup::Setup;
@@ -201,7 +201,7 @@ fn subject(subject: &Subject, base: &str) -> About {
             about("step", step, href)
         }
         Subject::Session(session) => {
-            about("session", session, href(base, GroupedBy::Session, session))
+            about("session", session, href(base, GroupKey::Session, session))
         }
         Subject::Experiment(run) => about("run", run, format!("{base}/search?q={}", encode(run))),
     }

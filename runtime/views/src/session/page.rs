@@ -7,7 +7,7 @@ use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
-use perpend_domain::telemetry::{GroupedBy, ToolSteps};
+use perpend_domain::telemetry::{GroupKey, ToolObservations};
 use perpend_domain::text_search::{FoundIn, Sought};
 use perpend_domain::trace::Trace;
 
@@ -128,7 +128,7 @@ pub struct TurnInput {
     /// Its trace, with input and output.
     pub trace: Trace,
     /// Its tool calls; absent where the trace has too many steps to look for them.
-    pub tools: Option<ToolSteps>,
+    pub tools: Option<ToolObservations>,
 }
 
 /// One trace of a session.
@@ -175,8 +175,8 @@ struct ToolCall {
 
 impl Tools {
     /// None where there are none besides the root, which is the turn itself. `trace` is the address of the trace.
-    fn of(found: ToolSteps, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
-        let ToolSteps { mut steps, n } = found;
+    fn of(found: ToolObservations, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
+        let ToolObservations { mut steps, n } = found;
         let n_read = steps.len();
         steps.retain(|step| Some(&step.id) != root);
         let n = n.saturating_sub((n_read - steps.len()) as u64);
@@ -250,7 +250,7 @@ impl Same {
 
 impl SessionPage {
     pub(crate) fn user_href(&self, user: &Text) -> String {
-        href(self.shell.base(), GroupedBy::User, user.raw())
+        href(self.shell.base(), GroupKey::User, user.raw())
     }
 
     /// The rules that were not asked.

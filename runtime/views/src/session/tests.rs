@@ -3,7 +3,7 @@
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::telemetry::{GroupedBy, ToolSteps};
+use perpend_domain::telemetry::{GroupKey, ToolObservations};
 use perpend_domain::trace::Trace;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const HOSTILE_ID: &str = "a<b>\"'&";
 fn page(turns: Vec<Turn>) -> String {
     checked(&SessionPage {
         shell: shell(),
-        line: hostile_group(GroupedBy::Session),
+        line: hostile_group(GroupKey::Session),
         users: Vec::new(),
         scores: Vec::new(),
         verdicts: Vec::new(),
@@ -50,8 +50,11 @@ fn turn(asked: Value, answer: &str) -> Trace {
 }
 
 fn inputs(turns: Vec<Trace>) -> Vec<TurnInput> {
-    let input =
-        |trace: Trace| TurnInput { line: hostile_line(), trace, tools: Some(ToolSteps::default()) };
+    let input = |trace: Trace| TurnInput {
+        line: hostile_line(),
+        trace,
+        tools: Some(ToolObservations::default()),
+    };
     turns.into_iter().map(input).collect()
 }
 
@@ -71,7 +74,7 @@ fn with_tools(steps: Vec<Observation>, n: u64) -> String {
     let mut turns = inputs(vec![turn(json!("Book it."), "Done.")]);
     for turn in &mut turns {
         turn.trace.root = Some(ObservationId::new("root").unwrap());
-        turn.tools = Some(ToolSteps { steps: steps.clone(), n });
+        turn.tools = Some(ToolObservations { steps: steps.clone(), n });
     }
     page(Turn::all(1, None, turns, "/project/p"))
 }

@@ -6,7 +6,7 @@ use crate::markup::{encode, is_hidden, segment};
 use crate::urls::{Others, Parameter, RowColumn, only, tagged};
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::outline::{Folds, MAX_FOLDS, Mark};
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
@@ -524,9 +524,9 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
     let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
     let page = |label, by, value: &str| to(label, value, href(base, by, value));
     let mut labels = vec![alike("environment", "environment", &trace.environment)];
-    labels.extend(trace.user_id.as_deref().map(|user| page("user", GroupedBy::User, user)));
+    labels.extend(trace.user_id.as_deref().map(|user| page("user", GroupKey::User, user)));
     labels.extend(
-        trace.session_id.as_deref().map(|session| page("session", GroupedBy::Session, session)),
+        trace.session_id.as_deref().map(|session| page("session", GroupKey::Session, session)),
     );
     labels.extend(trace.release.as_deref().map(|release| alike("release", "release", release)));
     labels.extend(trace.version.as_deref().map(|version| alike("version", "version", version)));

@@ -4,7 +4,7 @@ use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::outline::{Folds, Outline};
 use perpend_domain::payload::Payload;
-use perpend_domain::telemetry::{Bone, Progress};
+use perpend_domain::telemetry::{ObservationSummary, Progress};
 use perpend_domain::time::Timestamp;
 use serde_json::json;
 
@@ -535,7 +535,7 @@ fn a_page_of_a_trace_says_which_state_it_shows() {
 fn a_column_that_no_row_fills_takes_no_room() {
     let bare = |tokens, cost| {
         let step = observation("a", None, 0, 1);
-        let bone = |(tokens, cost)| Bone { tokens, cost, ..bone(&step) };
+        let bone = |(tokens, cost)| ObservationSummary { tokens, cost, ..bone(&step) };
         Outline::new(vec![bone((None, None)), bone((tokens, cost))])
     };
     for (tokens, cost, classes) in [

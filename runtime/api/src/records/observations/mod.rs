@@ -8,7 +8,7 @@ use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::telemetry::{
-    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
+    ObservationCursor, ObservationPage, ObservationQuery, ScanLimit, StoredObservation,
 };
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::{Answer, Streamed};
@@ -156,7 +156,7 @@ fn next_place(page: &ObservationPage) -> Option<ObservationCursor> {
 }
 
 /// A numbered page says how many there are in all.
-fn cannot_count(given_up: &GivenUp) -> Problem {
+fn cannot_count(given_up: &ScanLimit) -> Problem {
     let message = format!(
         "the conditions on {} are tested observation by observation, and more than {MAX_TESTED} would have \
          to be tested to count what passes: narrow the time with fromStartTime and toStartTime, add \
@@ -314,8 +314,8 @@ async fn looked_up(
 mod tests {
     use super::*;
 
-    fn given_up() -> GivenUp {
-        GivenUp {
+    fn given_up() -> ScanLimit {
+        ScanLimit {
             after: ObservationCursor {
                 start: Timestamp::from_micros(1_700_000_000_000_000),
                 trace_id: TraceId::new("t").unwrap(),
