@@ -7,6 +7,7 @@ answer becomes a score.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os.path
@@ -48,11 +49,27 @@ def _specification(name: str) -> autoevals.llm.ModelGradedSpec:
 _SPECIFICATIONS = {judge.name: _specification(judge.name) for judge in JUDGES}
 
 
+class _Levenshtein(autoevals.Levenshtein):
+    """Compares each two texts once. A list of letters, which a text is to ListContains, has few different ones."""
+
+    def _run_eval_sync(self, output: Any, expected: Any = None, **kwargs: Any) -> autoevals.Score:
+        if type(output) is str and type(expected) is str:
+            return self._of_texts(output, expected)
+        return super()._run_eval_sync(output, expected, **kwargs)
+
+    @functools.lru_cache(maxsize=1 << 15)
+    def _of_texts(self, one: str, other: str) -> autoevals.Score:
+        return super()._run_eval_sync(one, other)
+
+
+_PAIRWISE = {"Levenshtein": _Levenshtein, "EmbeddingSimilarity": autoevals.EmbeddingSimilarity}
+
+
 def _constructed(scorer: Scorer, settings: dict[str, Any]) -> autoevals.Scorer:
     if scorer.name in _SPECIFICATIONS:
         return autoevals.LLMClassifier.from_spec(scorer.name, _SPECIFICATIONS[scorer.name], **settings)
     if "pairwise_scorer" in settings:
-        settings["pairwise_scorer"] = getattr(autoevals, settings["pairwise_scorer"])
+        settings["pairwise_scorer"] = _PAIRWISE[settings["pairwise_scorer"]]
     return getattr(autoevals, scorer.name)(**settings)
 
 
@@ -185,7 +202,7 @@ def _warm_up() -> None:
     """Once through what the library does on first use."""
     from autoevals import JSONDiff, ListContains, ValidJSON
 
-    ListContains().eval(["a", "b"], ["b"])
+    ListContains(pairwise_scorer=_Levenshtein).eval(["a", "b"], ["b"])
     JSONDiff().eval({"a": ["x", 1, None]}, '{"a": ["y", 2, null]}')
     for schema in ({"type": "object"}, {"$schema": "http://json-schema.org/draft-07/schema#", "format": "date"}):
         ValidJSON().eval('{"a": 1}', schema)

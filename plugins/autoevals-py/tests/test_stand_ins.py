@@ -39,6 +39,28 @@ class StandIns(unittest.TestCase):
             best = min(sum(row[column] for row, column in zip(turned, choice)) for choice in choices)
             self.assertAlmostEqual(found, best)
 
+    def test_letters_are_assigned_in_steps_that_grow_with_the_square_of_their_number(self):
+        class Counted(float):
+            n_read = 0
+
+            def __radd__(self, other):
+                Counted.n_read += 1
+                return float(other) + float(self)
+
+            def __sub__(self, other):
+                Counted.n_read += 1
+                return float(self) - float(other)
+
+        chance = random.Random(3)
+        n = 120
+        for letters in ("ab", "abcdefghijklmnopqrstuvwxyz"):
+            one, other = (chance.choices(letters, k=n) for _ in range(2))
+            Counted.n_read = 0
+            rows, columns = linear_sum_assignment([[Counted(left != right) for right in other] for left in one])
+            n_equal = sum(one[row] == other[column] for row, column in zip(rows, columns))
+            self.assertEqual(n_equal, sum(min(one.count(letter), other.count(letter)) for letter in letters))
+            self.assertLess(Counted.n_read, 6 * n * n)
+
     def test_a_matrix_can_be_negated_and_picked_from(self):
         matrix = -numpy.array([[1, 2], [3, 4]])
         self.assertEqual(list(matrix[[0, 1], [1, 0]]), [-2, -3])

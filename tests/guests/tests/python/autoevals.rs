@@ -118,6 +118,19 @@ fn scorers_without_a_model_give_what_the_package_gives() -> Tested {
     Ok(())
 }
 
+fn lists_of_500_letters_are_compared_within_the_limits() -> Tested {
+    // A text is a list of its letters.
+    let text = "the letters of a text in an order that repeats ".repeat(11);
+    let text = &text[..500];
+    let subject = Item {
+        expected_output: Some(Payload::Text(text.replacen("order", "o_der", 1))),
+        ..output(text)
+    };
+    let scores = guest()?.scores("list-contains", &json!({}), &subject);
+    assert!((numeric(&scores[0].value) - 0.998).abs() <= 1e-9, "{scores:?}");
+    Ok(())
+}
+
 fn a_judge_asks_for_one_choice_and_scores_it() -> Tested {
     let model = Model::saying(r#"{"reasons": "it adds a detail", "choice": "B"}"#);
     let guest = guest()?.through(model.clone());
@@ -273,6 +286,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests![
         names_are_those_of_the_package,
         scorers_without_a_model_give_what_the_package_gives,
+        lists_of_500_letters_are_compared_within_the_limits,
         a_judge_asks_for_one_choice_and_scores_it,
         choices_are_read_as_the_package_reads_them,
         retrieval_scorers_compute_what_the_package_computes,
