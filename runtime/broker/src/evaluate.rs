@@ -89,7 +89,7 @@ impl Engine {
         options.n_workers = settings.n_workers;
         options.n_threads = n_processors(settings.n_workers);
         options.max_resident_bytes = settings.worker_memory_bytes;
-        options.require_walls = settings.confinement == Confinement::Required;
+        options.require_all_layers = settings.confinement == Confinement::Required;
         let components = Arc::new(StoredComponents(store.catalog.clone()));
         let broker = Broker::new(store, models);
         Self::Processes(Workers::start(options, components, Arc::new(broker)))

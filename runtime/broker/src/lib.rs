@@ -7,10 +7,10 @@
 
 mod broker;
 pub mod components;
+pub mod confinement;
 mod connected;
 mod evaluate;
 mod reply_check;
-pub mod walls;
 
 pub use broker::{Broker, ClosedConnection, Models, NoModels};
 pub use components::Components;

@@ -32,7 +32,7 @@ fn answer_request() -> io::Result<()> {
     let head: CheckHead = read_frame(&mut stdin)?;
     limit(Resource::As, CHECK_MEMORY_BYTES, CHECK_MEMORY_BYTES)?;
     limit_cpu(CHECK_CPU_SECONDS)?;
-    confine(Role::Checker, head.require_walls).map_err(io::Error::other)?;
+    confine(Role::Checker, head.require_all_layers).map_err(io::Error::other)?;
     // The process may wait for a while now. What the library makes once per process is made here.
     drop(check_schema(&trivial()));
     let check: SchemaCheck = read_frame(&mut stdin)?;

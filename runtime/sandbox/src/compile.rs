@@ -42,13 +42,13 @@ pub fn compile_main() -> ExitCode {
 fn answer_request() -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let request: CompileRequest = read_frame(&mut stdin)?;
-    // Behind the walls no limit is lowered any more, and of those that are set only the address space can
-    // be raised, to its hard limit.
+    // After confinement no limit can be lowered, and only the limit of the address space can be raised, up to
+    // its hard limit.
     limit(Resource::As, COMPILE_MEMORY, DESCRIBE_ADDRESS_SPACE)?;
     limit(Resource::Data, COMPILE_MEMORY, COMPILE_MEMORY)?;
     limit_cpu(COMPILE_CPU_SECONDS)?;
     // Before a byte of the component is read.
-    confine(Role::Compiler, request.require_walls).map_err(io::Error::other)?;
+    confine(Role::Compiler, request.require_all_layers).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
     stdin.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let host = Host::on_demand().map_err(io::Error::other)?;

@@ -1,76 +1,76 @@
-//! The second wall: a process gives up what it does not need to run guests, before it meets one.
+//! The second sandbox layer: before it runs a guest, a process gives up all rights that it does not need.
 //!
 //! Invariants:
 //! - **Before threads.** User, Landlock and the system-call filter belong to a thread and are handed down
 //!   to those it starts. They are set while there is only one.
-//! - **Best effort, and said.** Each part is tried; what the platform lacks, or gives in part only, is told
-//!   to the server, which says so when it starts. Where all are required, the process ends instead.
-//! - **For good.** Nothing here can be taken back by this process.
+//! - **Best effort, and reported.** Each layer is tried. The server is told which layers the platform lacks or
+//!   provides in part, and logs them when it starts. Where all layers are required, the process ends instead.
+//! - **Permanent.** This process cannot undo any of it.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod filter;
+mod layer;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod trap;
-mod wall;
 
-use perpend_worker_protocol::Wall;
+use perpend_worker_protocol::SandboxLayer;
 
-pub use wall::Role;
+pub use layer::Role;
 #[cfg(not(target_os = "linux"))]
-use wall::{Given, wall};
+use layer::{Enforcement, layer};
 
-/// Closes every descriptor but the three standard ones, whoever left it open.
+/// Closes all inherited descriptors except the three standard ones.
 pub(crate) fn close_inherited() {
     #[cfg(target_os = "linux")]
     linux::close_inherited();
 }
 
-/// Puts this process behind the walls, for good, and says which the platform gave.
+/// Confines this process permanently, and returns the layers with their status.
 ///
 /// # Errors
-/// When it has more than one thread, or a wall is missing or not whole and `require` is set.
-pub fn confine(role: Role, require: bool) -> Result<Vec<Wall>, String> {
+/// When the process has more than one thread, or when `require` is set and a layer is missing or incomplete.
+pub fn confine(role: Role, require: bool) -> Result<Vec<SandboxLayer>, String> {
     #[cfg(target_os = "linux")]
-    let walls = linux::confine(role)?;
+    let layers = linux::confine(role)?;
     #[cfg(not(target_os = "linux"))]
-    let walls = vec![wall(
+    let layers = vec![layer(
         "confinement",
-        Err::<Given, _>(format!("{role:?} processes are confined on Linux only")),
+        Err::<Enforcement, _>(format!("{role:?} processes are confined on Linux only")),
     )];
     if require {
-        all_whole(&walls)?;
+        check_complete(&layers)?;
     }
-    Ok(walls)
+    Ok(layers)
 }
 
-/// What is missing, part by part.
-fn all_whole(walls: &[Wall]) -> Result<(), String> {
-    let gap = |wall: &Wall| Some(format!("{}: {}", wall.name, wall.gap()?));
-    let gaps: Vec<String> = walls.iter().filter_map(gap).collect();
+/// Fails with the name and the gap of each layer that is missing or incomplete.
+fn check_complete(layers: &[SandboxLayer]) -> Result<(), String> {
+    let gap = |layer: &SandboxLayer| Some(format!("{}: {}", layer.name, layer.gap()?));
+    let gaps: Vec<String> = layers.iter().filter_map(gap).collect();
     if gaps.is_empty() {
         return Ok(());
     }
-    Err(format!("confinement is required and this platform lacks parts of it: {}", gaps.join("; ")))
+    Err(format!("confinement is required, and this platform lacks: {}", gaps.join("; ")))
 }
 
 #[cfg(test)]
 mod required {
-    use super::wall::{Given, wall};
+    use super::layer::{Enforcement, layer};
     use super::*;
 
     #[test]
-    fn a_wall_that_is_missing_or_not_whole_is_named_where_all_are_required() {
-        let whole = wall("seccomp", Ok("59 system calls".to_owned()));
-        assert_eq!(all_whole(std::slice::from_ref(&whole)), Ok(()));
-        let part = Given { how: "no files".into(), lacks: Some("TCP ports".into()) };
-        let walls = [
+    fn a_missing_or_incomplete_layer_is_named_when_all_are_required() {
+        let whole = layer("seccomp", Ok("59 system calls".to_owned()));
+        assert_eq!(check_complete(std::slice::from_ref(&whole)), Ok(()));
+        let part = Enforcement { extent: "no files".into(), missing: Some("TCP ports".into()) };
+        let layers = [
             whole,
-            wall("landlock", Ok(part)),
-            wall("other user", Err::<Given, _>("root stays root".into())),
+            layer("landlock", Ok(part)),
+            layer("other user", Err::<Enforcement, _>("root stays root".into())),
         ];
-        let said = all_whole(&walls).unwrap_err();
-        assert!(said.ends_with("landlock: TCP ports; other user: root stays root"), "{said}");
+        let error = check_complete(&layers).unwrap_err();
+        assert!(error.ends_with("landlock: TCP ports; other user: root stays root"), "{error}");
     }
 }

@@ -64,7 +64,7 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
     // A confined process makes no second descriptor of one.
     let outbox = Outbox::new(socket.try_clone()?);
     let settings = first_message(&mut socket)?;
-    let mut walls = Vec::new();
+    let mut layers = Vec::new();
     let host = Settings {
         max_live: settings.max_live,
         max_resident_bytes: Some(settings.max_resident_bytes),
@@ -73,13 +73,13 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
     };
     // The server is told about no guest before this is done.
     let host = Host::confined(&host, || {
-        walls = confine(Role::Worker, settings.require_walls)?;
+        layers = confine(Role::Worker, settings.require_all_layers)?;
         Ok(())
     });
     let host = host.map_err(io::Error::other)?;
     let ready = Ready {
         engine_key: host.artifacts().engine_key().to_owned(),
-        walls,
+        layers,
         notes: host.notes().to_vec(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

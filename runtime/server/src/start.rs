@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use perpend_api::ingress::Decoders;
 use perpend_broker::{
-    Components, ConnectedModels, Engine, EngineReplyCheck, Models, components, walls,
+    Components, ConnectedModels, Engine, EngineReplyCheck, Models, components, confinement,
 };
 use perpend_catalog::Prices;
 use perpend_config::{Config, Evaluation, Isolation};
@@ -245,7 +245,7 @@ impl Server {
             (&clock, config.evaluation.reply_lifetime_ms),
         );
         let engine = start_engine(&store, program, cache_dir, &config.evaluation, &models)?;
-        walls::announce(&engine, &config.evaluation).await?;
+        confinement::log_layers(&engine, &config.evaluation).await?;
         let engine = Arc::new(engine);
         reply_check.bind(&engine);
         let scheduler = Scheduler::new(Deps {

@@ -45,7 +45,7 @@ const LOW_PRIORITY: i32 = 5;
 pub(crate) struct Checker {
     program: PathBuf,
     args: Vec<OsString>,
-    require_walls: bool,
+    require_all_layers: bool,
     limit: Duration,
     verdicts: Verdicts,
     spares: Mutex<Vec<Waiting>>,
@@ -60,7 +60,7 @@ impl Checker {
         Self {
             program: options.program.clone(),
             args: options.check_args.clone(),
-            require_walls: options.require_walls,
+            require_all_layers: options.require_all_layers,
             limit: options.compile_limit,
             verdicts: Verdicts::default(),
             spares: Mutex::default(),
@@ -152,7 +152,7 @@ impl Checker {
 
     /// A process that confines itself, and then waits for its check.
     async fn start(&self) -> io::Result<Waiting> {
-        let head = CheckHead { require_walls: self.require_walls };
+        let head = CheckHead { require_all_layers: self.require_all_layers };
         let mut frame = Vec::new();
         perpend_worker_protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
         let mut process = child::start(&self.program, &self.args)?;

@@ -33,7 +33,7 @@ const MAX_COMPONENT_BYTES: usize = 64 << 20;
 pub(crate) struct Compiler {
     program: PathBuf,
     args: Vec<OsString>,
-    require_walls: bool,
+    require_all_layers: bool,
     limit: Duration,
     cache: Arc<Cache>,
     one_at_a_time: Mutex<()>,
@@ -52,7 +52,7 @@ impl Compiler {
         Self {
             program: options.program.clone(),
             args: options.compile_args.clone(),
-            require_walls: options.require_walls,
+            require_all_layers: options.require_all_layers,
             limit: options.compile_limit,
             cache: Arc::new(Cache::open(&options.cache_dir, options.max_cache_bytes)),
             one_at_a_time: Mutex::default(),
@@ -145,7 +145,7 @@ impl Compiler {
         if MAX_COMPONENT_BYTES < bytes.len() {
             return Err(vec![Problem::new("file", "larger than 64 MiB")]);
         }
-        let request = CompileRequest { grants, require_walls: self.require_walls };
+        let request = CompileRequest { grants, require_all_layers: self.require_all_layers };
         let compiled = match tokio::time::timeout(self.limit, self.child(&request, bytes)).await {
             Ok(Ok(answer)) => answer?,
             Ok(Err(error)) => {

@@ -36,7 +36,9 @@ use std::sync::Arc;
 use futures_util::stream::{self, Stream};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, PluginInfo, ResultPermit};
-use perpend_worker_protocol::{CheckError, Grants, Problem, SchemaAnswer, SchemaCheck, Wall};
+use perpend_worker_protocol::{
+    CheckError, Grants, Problem, SandboxLayer, SchemaAnswer, SchemaCheck,
+};
 use tokio::sync::{OnceCell, watch as signal};
 use tokio::task::JoinHandle;
 
@@ -194,16 +196,16 @@ impl Workers {
         self.shared.checker.check_schema(project, check).await
     }
 
-    /// Which walls the platform puts around a worker: starts one that is given no call.
+    /// The sandbox layers of a worker. Starts a worker without calls to find out.
     ///
     /// # Errors
-    /// When no worker can be started, or a wall is missing and all are required.
-    pub async fn walls(&self) -> std::io::Result<Vec<Wall>> {
+    /// When no worker can be started, or a layer is missing and all are required.
+    pub async fn sandbox_layers(&self) -> std::io::Result<Vec<SandboxLayer>> {
         let ready = process::probe(&self.shared.options).await?;
         let (compiler, components) = (&self.shared.compiler, self.shared.components.as_ref());
         compiler.prune(&ready.engine_key, components).await;
         let _ = self.shared.engine_key.set(ready.engine_key);
-        Ok(ready.walls)
+        Ok(ready.layers)
     }
 
     /// Bytes of the results that callers have not dropped.

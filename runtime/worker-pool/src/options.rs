@@ -50,8 +50,8 @@ pub struct Options {
     pub compile_limit: Duration,
     /// A worker with more memory in use is ended. It holds calls back before it comes to that.
     pub max_resident_bytes: u64,
-    /// Processes end at once where the platform lacks one of the walls around them.
-    pub require_walls: bool,
+    /// Processes end at once when the platform lacks a sandbox layer.
+    pub require_all_layers: bool,
 }
 
 impl Options {
@@ -75,7 +75,7 @@ impl Options {
             hang_grace: Duration::from_secs(15),
             compile_limit: Duration::from_secs(600),
             max_resident_bytes: 4 << 30,
-            require_walls: false,
+            require_all_layers: false,
         }
     }
 
@@ -85,7 +85,7 @@ impl Options {
             max_live: self.max_live,
             max_resident_bytes: self.max_resident_bytes,
             stuck_ms: u64::try_from(self.hang_grace.as_millis()).unwrap_or(u64::MAX),
-            require_walls: self.require_walls,
+            require_all_layers: self.require_all_layers,
         }
     }
 }

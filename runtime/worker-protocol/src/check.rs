@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// What a check process reads first, as one frame; another with the [`SchemaCheck`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckHead {
-    /// End at once where the platform lacks a wall.
-    pub require_walls: bool,
+    /// End at once when the platform lacks a sandbox layer.
+    pub require_all_layers: bool,
 }
 
 /// One schema, and what is to be held against it: nothing, where only the schema is in question.

@@ -106,37 +106,37 @@ pub struct WorkerSettings {
     pub max_resident_bytes: u64,
     /// A call that keeps its thread for so many milliseconds, without a pause, is stuck for ever.
     pub stuck_ms: u64,
-    /// End at once where the platform lacks a wall.
-    pub require_walls: bool,
+    /// End at once when the platform lacks a sandbox layer.
+    pub require_all_layers: bool,
 }
 
-/// What a worker says of itself before its first call.
+/// The state of a worker before its first call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// Which artifacts fit: engine version, settings, target and processor features. Part of file names.
     pub engine_key: String,
-    /// What stands around it.
-    pub walls: Vec<Wall>,
+    /// In the order in which they were applied.
+    pub layers: Vec<SandboxLayer>,
     /// What could not be set up as wished, one line each.
     pub notes: Vec<String>,
 }
 
-/// One of the walls around the processes that run and compile plug-ins.
+/// A measure of the operating system that confines a process which runs, compiles or checks untrusted input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wall {
-    /// A few words: `seccomp`, `other user` ...
+pub struct SandboxLayer {
+    /// Such as `seccomp` or `other user`.
     pub name: String,
-    /// How far it goes, or why the platform did not give it.
-    pub given: Result<String, String>,
-    /// What it leaves open where the platform gave it in part only.
-    pub lacks: Option<String>,
+    /// What it covers, or the reason why it could not be applied.
+    pub status: Result<String, String>,
+    /// The part that the platform does not support, when the layer was applied in part.
+    pub missing: Option<String>,
 }
 
-impl Wall {
-    /// Why it is not whole.
+impl SandboxLayer {
+    /// The reason why the layer is missing or incomplete; `None` when it is complete.
     #[must_use]
     pub fn gap(&self) -> Option<&str> {
-        self.given.as_ref().err().or(self.lacks.as_ref()).map(String::as_str)
+        self.status.as_ref().err().or(self.missing.as_ref()).map(String::as_str)
     }
 }
 
@@ -167,8 +167,8 @@ impl std::fmt::Display for Problem {
 pub struct CompileRequest {
     /// Capabilities the component may import.
     pub grants: Grants,
-    /// End at once where the platform lacks a wall.
-    pub require_walls: bool,
+    /// End at once when the platform lacks a sandbox layer.
+    pub require_all_layers: bool,
 }
 
 /// What a compilation gives, in the same process or as the last part of what the compile process writes.

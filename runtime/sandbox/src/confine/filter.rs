@@ -18,7 +18,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-use super::wall::Role;
+use super::layer::Role;
 
 /// Without a look at their arguments.
 const ALWAYS: &[libc::c_long] = &[

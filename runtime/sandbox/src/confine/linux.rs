@@ -1,4 +1,4 @@
-//! The parts of the wall that Linux has.
+//! The sandbox layers of Linux.
 
 use std::fs;
 use std::io;
@@ -6,14 +6,14 @@ use std::io;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetStatus, Scope,
 };
-use perpend_worker_protocol::Wall;
+use perpend_worker_protocol::SandboxLayer;
 use rustix::process::{DumpableBehavior, Gid, Resource, Rlimit, Uid, geteuid, getpid, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::wall::{Given, Role, wall};
+use super::layer::{Enforcement, Role, layer};
 
 /// With the process id it is a user of this process alone: siblings cannot signal each other.
 const FIRST_USER: u32 = 1_900_000_000;
@@ -38,22 +38,22 @@ pub(super) fn close_inherited() {
     }
 }
 
-pub(super) fn confine(role: Role) -> Result<Vec<Wall>, String> {
+pub(super) fn confine(role: Role) -> Result<Vec<SandboxLayer>, String> {
     one_thread()?;
     // When memory runs out it is a worker that goes, not the server.
     drop(fs::write("/proc/self/oom_score_adj", "800"));
     drop(std::env::set_current_dir("/"));
-    let walls = vec![
-        wall("empty environment", environment()),
-        wall("closed descriptors", descriptors()),
-        wall("limits", limits(role)),
-        wall("other user", other_user()),
-        wall("no capabilities", no_capabilities()),
-        wall("no new privileges", no_new_privileges()),
-        wall("landlock", landlock()),
-        wall("seccomp", seccomp(role)),
+    let layers = vec![
+        layer("empty environment", environment()),
+        layer("closed descriptors", descriptors()),
+        layer("limits", limits(role)),
+        layer("other user", other_user()),
+        layer("no capabilities", no_capabilities()),
+        layer("no new privileges", no_new_privileges()),
+        layer("landlock", landlock()),
+        layer("seccomp", seccomp(role)),
     ];
-    Ok(walls)
+    Ok(layers)
 }
 
 fn one_thread() -> Result<(), String> {
@@ -113,7 +113,7 @@ fn at_most(resource: Resource, most: u64) -> io::Result<()> {
 }
 
 /// Who is not root has no rights of another to give up, and stays who he is.
-fn other_user() -> Result<Given, String> {
+fn other_user() -> Result<Enforcement, String> {
     let user = geteuid();
     if !user.is_root() {
         return Ok(format!("not started as root, stays user {}", user.as_raw()).into());
@@ -127,14 +127,14 @@ fn other_user() -> Result<Given, String> {
     }
     let user = change.map_err(|error| format!("root stays root: {error}"))?;
     groups.map_err(|error| format!("user {user}, but the groups stay: {error}"))?;
-    let how = format!("user {user}");
+    let extent = format!("user {user}");
     if user != own {
-        let lacks = format!("user {user} is not its own: other processes may have it too");
-        return Ok(Given { how, lacks: Some(lacks) });
+        let missing = format!("user {user} is not its own: other processes may have it too");
+        return Ok(Enforcement { extent, missing: Some(missing) });
     }
     // The user has no other process: its threads are these.
     at_most(Resource::Nproc, 256).map_err(|error| format!("nproc: {error}"))?;
-    Ok(how.into())
+    Ok(extent.into())
 }
 
 fn switch(id: u32) -> io::Result<()> {
@@ -162,7 +162,7 @@ fn no_new_privileges() -> Result<String, String> {
 
 /// No path below any directory, no TCP port, no signal or abstract socket outside: as much of it as the
 /// kernel knows.
-fn landlock() -> Result<Given, String> {
+fn landlock() -> Result<Enforcement, String> {
     let abi = ABI::V6;
     let enforce = || {
         Ruleset::default()
@@ -180,9 +180,10 @@ fn landlock() -> Result<Given, String> {
     };
     match status.ruleset {
         RulesetStatus::FullyEnforced => Ok("no files, no network, no signals".to_owned().into()),
-        RulesetStatus::PartiallyEnforced => {
-            Ok(Given { how: format!("ABI {version} of 6"), lacks: Some(beyond(version)) })
-        }
+        RulesetStatus::PartiallyEnforced => Ok(Enforcement {
+            extent: format!("ABI {version} of 6"),
+            missing: Some(beyond(version)),
+        }),
         RulesetStatus::NotEnforced => Err("this kernel enforces none of it".into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Each wall on its own, in a thread that ends behind it.
+//! Each layer alone, in a thread that ends afterwards.
 #![expect(unsafe_code, reason = "system calls that no library makes are tried")]
 
 use std::fs::File;
@@ -10,16 +10,16 @@ use std::thread;
 
 use super::*;
 
-/// Runs `inside` behind a wall that only this new thread gets.
+/// Runs `inside` on a new thread that alone is confined by the layer.
 fn behind<W, T: Send>(
-    wall: fn() -> Result<W, String>,
+    layer: fn() -> Result<W, String>,
     inside: impl FnOnce() -> T + Send,
 ) -> Option<T> {
     thread::scope(|scope| {
-        let thread = scope.spawn(|| match wall() {
+        let thread = scope.spawn(|| match layer() {
             Ok(_) => Some(inside()),
-            Err(why) => {
-                drop(writeln!(io::stderr(), "not run: {why}"));
+            Err(error) => {
+                drop(writeln!(io::stderr(), "not run: {error}"));
                 None
             }
         });

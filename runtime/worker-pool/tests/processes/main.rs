@@ -5,6 +5,7 @@
 mod guest;
 
 mod bombs;
+mod confinement;
 mod fakes;
 mod faults;
 mod losses;
@@ -12,7 +13,6 @@ mod memory;
 mod replay;
 mod schemas;
 mod stuck;
-mod walls;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             if let Some(code) = fakes::program(&arguments) {
                 return code;
             }
-            if let Some(code) = walls::with_a_secret() {
+            if let Some(code) = confinement::with_a_secret() {
                 return code;
             }
             let mut arguments = Arguments::from_args();
@@ -104,12 +104,12 @@ fn trials() -> Vec<Trial> {
         stuck::a_worker_that_leaves_its_answers_unread_is_ended_before_they_fill_the_server,
         stuck::calls_wait_for_the_lane_that_works_when_another_gets_no_worker,
         stuck::calls_fail_with_the_cause_when_no_lane_gets_a_worker,
-        walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
-        walls::compiler_and_checker_are_confined_before_they_read_what_others_wrote,
-        walls::from_inside_a_worker_nothing_outside_can_be_reached,
-        walls::a_worker_says_which_walls_it_has,
-        walls::a_program_that_is_no_worker_has_no_walls,
-        walls::where_all_walls_are_required_a_worker_without_one_ends,
+        confinement::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
+        confinement::compiler_and_checker_are_confined_before_they_read_untrusted_input,
+        confinement::from_inside_a_worker_nothing_outside_can_be_reached,
+        confinement::a_worker_reports_its_sandbox_layers,
+        confinement::a_program_that_is_not_a_worker_reports_no_sandbox_layers,
+        confinement::a_worker_that_lacks_a_required_sandbox_layer_ends,
     ]
 }
 

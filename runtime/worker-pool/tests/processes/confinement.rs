@@ -1,4 +1,4 @@
-//! The walls around worker processes, looked at from outside and tried from inside.
+//! The layers around worker processes, looked at from outside and tried from inside.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -82,8 +82,8 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn compiler_and_checker_are_confined_before_they_read_what_others_wrote() {
-    let compile = CompileRequest { grants: Grants::default(), require_walls: false };
+pub(crate) fn compiler_and_checker_are_confined_before_they_read_untrusted_input() {
+    let compile = CompileRequest { grants: Grants::default(), require_all_layers: false };
     let limits = [
         "Max cpu time 60 61 seconds",
         "Max address space 2147483648 68719476736 bytes",
@@ -93,7 +93,7 @@ pub(crate) fn compiler_and_checker_are_confined_before_they_read_what_others_wro
     assert!(refused.status.success());
     let answer = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert!(answer.contains("not a WebAssembly component"), "{answer}");
-    let check = CheckHead { require_walls: false };
+    let check = CheckHead { require_all_layers: false };
     let limits = ["Max cpu time 5 6 seconds", "Max address space 1073741824 1073741824 bytes"];
     confined("check", &check, &limits);
 }
@@ -144,11 +144,11 @@ pub(crate) fn from_inside_a_worker_nothing_outside_can_be_reached() {
     });
 }
 
-pub(crate) fn a_worker_says_which_walls_it_has() {
+pub(crate) fn a_worker_reports_its_sandbox_layers() {
     block_on(async {
         let bench = start(&[], |_| (), Arc::new(NoHostCalls));
-        let walls = bench.workers.walls().await.unwrap();
-        let names: Vec<&str> = walls.iter().map(|wall| wall.name.as_str()).collect();
+        let layers = bench.workers.sandbox_layers().await.unwrap();
+        let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
         let expected = [
             "empty environment",
             "closed descriptors",
@@ -160,35 +160,39 @@ pub(crate) fn a_worker_says_which_walls_it_has() {
             "seccomp",
         ];
         assert_eq!(names, expected);
-        for wall in &walls {
+        for layer in &layers {
             // Older kernels have no Landlock; all else is there since Linux 3.17.
-            assert!(wall.given.is_ok() || wall.name == "landlock", "{wall:?}");
+            assert!(layer.status.is_ok() || layer.name == "landlock", "{layer:?}");
         }
-        // Where all are required, a wall with a gap is as none.
-        let gaps: Vec<_> = walls.iter().filter_map(|wall| wall.gap()).collect();
-        let require = |options: &mut perpend_worker_pool::Options| options.require_walls = true;
+        // Where all are required, a layer with a gap is as none.
+        let gaps: Vec<_> = layers.iter().filter_map(|layer| layer.gap()).collect();
+        let require =
+            |options: &mut perpend_worker_pool::Options| options.require_all_layers = true;
         let bench = start(&[], require, Arc::new(NoHostCalls));
-        match bench.workers.walls().await {
+        match bench.workers.sandbox_layers().await {
             Ok(_) => assert!(gaps.is_empty(), "{gaps:?}"),
             Err(error) => {
-                let said = error.to_string();
-                assert!(!gaps.is_empty() && gaps.iter().all(|gap| said.contains(gap)), "{said}");
+                let stderr = error.to_string();
+                assert!(
+                    !gaps.is_empty() && gaps.iter().all(|gap| stderr.contains(gap)),
+                    "{stderr}"
+                );
             }
         }
     });
 }
 
-pub(crate) fn a_program_that_is_no_worker_has_no_walls() {
+pub(crate) fn a_program_that_is_not_a_worker_reports_no_sandbox_layers() {
     block_on(async {
         let change =
             |options: &mut perpend_worker_pool::Options| options.args = vec!["end-at-once".into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
-        assert!(bench.workers.walls().await.is_err());
+        assert!(bench.workers.sandbox_layers().await.is_err());
     });
 }
 
 /// A worker to which an environment was handed down, and what it says when it has ended.
-fn worker_with_environment(require_walls: bool) -> String {
+fn worker_with_environment(require_all_layers: bool) -> String {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
         .arg("worker")
@@ -202,7 +206,7 @@ fn worker_with_environment(require_walls: bool) -> String {
         max_live: 16,
         max_resident_bytes: 1 << 30,
         stuck_ms: 1_000,
-        require_walls,
+        require_all_layers,
     };
     let mut frame = Vec::new();
     for message in [ToWorker::Start(settings), ToWorker::Shutdown] {
@@ -213,10 +217,10 @@ fn worker_with_environment(require_walls: bool) -> String {
     String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap()
 }
 
-pub(crate) fn where_all_walls_are_required_a_worker_without_one_ends() {
-    let said = worker_with_environment(true);
-    assert!(said.contains("confinement is required"), "{said}");
-    assert!(said.contains("variables were handed down"), "{said}");
-    assert!(!said.contains("canary-6d1f0c"), "{said}");
+pub(crate) fn a_worker_that_lacks_a_required_sandbox_layer_ends() {
+    let stderr = worker_with_environment(true);
+    assert!(stderr.contains("confinement is required"), "{stderr}");
+    assert!(stderr.contains("variables were handed down"), "{stderr}");
+    assert!(!stderr.contains("canary-6d1f0c"), "{stderr}");
     assert_eq!(worker_with_environment(false), "");
 }
