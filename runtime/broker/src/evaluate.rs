@@ -13,7 +13,7 @@ use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
 use perpend_scheduler::Evaluate;
 use perpend_storage::Store;
 use perpend_worker_pool::{Components, Workers};
-use perpend_worker_protocol::{CheckError, Problem, SchemaAnswer, SchemaCheck};
+use perpend_worker_protocol::{CheckError, ComponentProblem, SchemaAnswer, SchemaCheck};
 
 use crate::broker::{Broker, Models};
 
@@ -21,7 +21,10 @@ use crate::broker::{Broker, Models};
 /// WebAssembly engine: the program that links one implements it.
 pub trait LocalSandbox: std::fmt::Debug + Send + Sync {
     /// Describes a component, compiling it unless its compiled form exists.
-    fn inspect<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<PluginInfo, Vec<Problem>>>;
+    fn inspect<'a>(
+        &'a self,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, Result<PluginInfo, Vec<ComponentProblem>>>;
 
     /// Validates values against a schema.
     fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, CheckError>>;
@@ -99,7 +102,7 @@ impl Engine {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+    pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         match self {
             Self::Processes(workers) => workers.inspect_cached(bytes).await,
             Self::InProcess(sandbox) => sandbox.inspect(bytes).await,

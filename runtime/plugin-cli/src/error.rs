@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use perpend_worker_protocol::Problem;
+use perpend_worker_protocol::ComponentProblem;
 
 use crate::build::BuildError;
 use crate::project::ProjectError;
@@ -46,7 +46,7 @@ pub enum Error {
         /// The file.
         file: String,
         /// Everything that is wrong with it.
-        problems: Vec<Problem>,
+        problems: Vec<ComponentProblem>,
     },
     /// No evaluator, or not which one, was named.
     #[error("{file} has the evaluators {}: {why}", .ids.join(", "))]
@@ -93,7 +93,7 @@ impl Error {
 }
 
 /// Each problem on a line of its own, and behind it what mends it where that is known.
-fn listed(problems: &[Problem]) -> String {
+fn listed(problems: &[ComponentProblem]) -> String {
     let mut text = String::new();
     for problem in problems {
         let _ = write!(text, "\n  {problem}");
@@ -105,7 +105,7 @@ fn listed(problems: &[Problem]) -> String {
 }
 
 /// Which side is older, where a problem is about versions of the contract, and what to do.
-pub(crate) fn mend(problem: &Problem) -> Option<String> {
+pub(crate) fn mend(problem: &ComponentProblem) -> Option<String> {
     let named = problem.at.contains("perpend:evaluator/") || problem.at.starts_with("export");
     if !named {
         return None;
@@ -151,18 +151,18 @@ mod tests {
 
     #[test]
     fn a_mismatch_of_versions_says_which_side_is_older_and_what_to_do() {
-        let newer = Problem::new("import perpend:evaluator/log@2.0.0", "was asked for");
+        let newer = ComponentProblem::new("import perpend:evaluator/log@2.0.0", "was asked for");
         let text = mend(&newer).unwrap();
         assert!(text.contains("the plug-in is newer"), "{text}");
         assert!(text.contains("perpend plugin update"), "{text}");
-        let older = Problem::new(
+        let older = ComponentProblem::new(
             "export perpend:evaluator/evaluator@1.0.0",
             "missing; the component exports [\"perpend:evaluator/evaluator@0.9.0\"]",
         );
         let text = mend(&older).unwrap();
         assert!(text.contains("the plug-in is older"), "{text}");
-        assert_eq!(mend(&Problem::new("describe", "trap")), None);
-        let same = Problem::new("import perpend:evaluator/model@1.0.0", "not granted");
+        assert_eq!(mend(&ComponentProblem::new("describe", "trap")), None);
+        let same = ComponentProblem::new("import perpend:evaluator/model@1.0.0", "not granted");
         assert_eq!(mend(&same), None);
     }
 }

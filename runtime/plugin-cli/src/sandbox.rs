@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, join_all};
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
 use perpend_sandbox::{Host, Plugin, Settings};
 use perpend_worker_pool::{Components, Workers};
-use perpend_worker_protocol::Problem;
+use perpend_worker_protocol::ComponentProblem;
 use tokio::runtime::Runtime;
 
 use crate::answers::{Broker, CallPort, Script};
@@ -97,7 +97,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+    pub fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         match &self.engine {
             Engine::Processes { workers, held } => {
                 let info = self.runtime.block_on(workers.inspect_cached(bytes))?;
@@ -147,13 +147,13 @@ impl Sandbox {
     }
 }
 
-fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<Problem>> {
+fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<ComponentProblem>> {
     let digest = Digest::of(bytes);
     if let Ok(plugin) = host.load(digest) {
         return Ok(plugin);
     }
     perpend_sandbox::compile(bytes, cache_dir, Grants::ALL)?;
-    host.load(digest).map_err(|error| vec![Problem::new("cache", error.to_string())])
+    host.load(digest).map_err(|error| vec![ComponentProblem::new("cache", error.to_string())])
 }
 
 async fn one(

@@ -295,11 +295,11 @@ pub(crate) fn observation_page(page: port::ObservationPage) -> trace_reader::Obs
     }
 }
 
-pub(crate) const fn part(part: trace_reader::ObservationPart) -> port::Part {
+pub(crate) const fn part(part: trace_reader::ObservationPart) -> port::ObservationPart {
     match part {
-        trace_reader::ObservationPart::Input => port::Part::Input,
-        trace_reader::ObservationPart::Output => port::Part::Output,
-        trace_reader::ObservationPart::Metadata => port::Part::Metadata,
+        trace_reader::ObservationPart::Input => port::ObservationPart::Input,
+        trace_reader::ObservationPart::Output => port::ObservationPart::Output,
+        trace_reader::ObservationPart::Metadata => port::ObservationPart::Metadata,
     }
 }
 
@@ -327,9 +327,9 @@ pub(crate) fn hit(hit: port::Hit) -> trace_reader::Hit {
     trace_reader::Hit {
         observation_id: hit.observation_id,
         part: match hit.part {
-            port::Part::Input => trace_reader::ObservationPart::Input,
-            port::Part::Output => trace_reader::ObservationPart::Output,
-            port::Part::Metadata => trace_reader::ObservationPart::Metadata,
+            port::ObservationPart::Input => trace_reader::ObservationPart::Input,
+            port::ObservationPart::Output => trace_reader::ObservationPart::Output,
+            port::ObservationPart::Metadata => trace_reader::ObservationPart::Metadata,
         },
         offset: hit.offset,
         excerpt: hit.excerpt,

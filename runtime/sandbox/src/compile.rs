@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_worker_protocol::{CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
+use perpend_worker_protocol::{
+    CompileAnswer, CompileHead, CompileRequest, ComponentProblem, Grants,
+};
 use rustix::process::Resource;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
@@ -80,8 +82,9 @@ fn answer_request() -> io::Result<()> {
 /// # Errors
 /// Every problem of the first step that found any.
 pub fn compile(bytes: &[u8], cache_dir: &Path, grants: Grants) -> CompileAnswer {
-    let host = Host::on_demand().map_err(|error| vec![Problem::new("host", error.to_string())])?;
-    let cache = |error: ArtifactError| vec![Problem::new("cache", error.to_string())];
+    let host = Host::on_demand()
+        .map_err(|error| vec![ComponentProblem::new("host", error.to_string())])?;
+    let cache = |error: ArtifactError| vec![ComponentProblem::new("cache", error.to_string())];
     let artifacts = Artifacts::open(cache_dir, host.engine()).map_err(cache)?;
     let (component, image) = compiled(&host, bytes, grants)?;
     let info = describe(&host, &component)?;
@@ -94,9 +97,10 @@ fn compiled(
     host: &Host,
     bytes: &[u8],
     grants: Grants,
-) -> Result<(Component, Vec<u8>), Vec<Problem>> {
-    check_shape(bytes).map_err(|message| vec![Problem::new("file", message)])?;
-    let wrong = |error: wasmtime::Error| vec![Problem::new("compile", format!("{error:#}"))];
+) -> Result<(Component, Vec<u8>), Vec<ComponentProblem>> {
+    check_shape(bytes).map_err(|message| vec![ComponentProblem::new("file", message)])?;
+    let wrong =
+        |error: wasmtime::Error| vec![ComponentProblem::new("compile", format!("{error:#}"))];
     let bytes = names::without_many(bytes);
     let component = Component::from_binary(host.engine(), &bytes).map_err(wrong)?;
     let mut problems = check_imports(&component, grants, host);
@@ -129,11 +133,11 @@ fn check_shape(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-fn check_imports(component: &Component, grants: Grants, host: &Host) -> Vec<Problem> {
+fn check_imports(component: &Component, grants: Grants, host: &Host) -> Vec<ComponentProblem> {
     let mut problems = Vec::new();
     for (name, _) in component.component_type().imports(host.engine()) {
         if let Err(message) = check_import(name, grants) {
-            problems.push(Problem::new(format!("import {name}"), message));
+            problems.push(ComponentProblem::new(format!("import {name}"), message));
         }
     }
     if problems.is_empty()
@@ -141,7 +145,7 @@ fn check_imports(component: &Component, grants: Grants, host: &Host) -> Vec<Prob
     {
         // All names are known, so a function or a type in one of them is not what is offered.
         let message = format!("{error:#}; offered is {CONTRACT}*@{OFFERED} and inert WASI 0.2");
-        problems.push(Problem::new("import", message));
+        problems.push(ComponentProblem::new("import", message));
     }
     problems
 }
@@ -185,7 +189,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
     ))
 }
 
-fn check_exports(component: &Component, host: &Host) -> Vec<Problem> {
+fn check_exports(component: &Component, host: &Host) -> Vec<ComponentProblem> {
     let name = format!("{CONTRACT}evaluator@{OFFERED}");
     let at = format!("export {name}");
     let kind = component.component_type();
@@ -194,23 +198,27 @@ fn check_exports(component: &Component, host: &Host) -> Vec<Problem> {
     else {
         let others: Vec<&str> = kind.exports(host.engine()).map(|(name, _)| name).take(8).collect();
         let message = format!("missing; the component exports {others:?}");
-        return vec![Problem::new(at, message)];
+        return vec![ComponentProblem::new(at, message)];
     };
     let missing = ["describe", "evaluate"].into_iter().filter(|function| {
         let export = instance.get_export(host.engine(), function).map(|export| export.ty);
         !matches!(export, Some(ComponentItem::ComponentFunc(_)))
     });
-    missing.map(|function| Problem::new(&at, format!("has no function `{function}`"))).collect()
+    missing
+        .map(|function| ComponentProblem::new(&at, format!("has no function `{function}`")))
+        .collect()
 }
 
 fn describe(host: &Host, component: &Component) -> CompileAnswer {
-    let export = |error: wasmtime::Error| vec![Problem::new("export", format!("{error:#}"))];
+    let export =
+        |error: wasmtime::Error| vec![ComponentProblem::new("export", format!("{error:#}"))];
     let pre = host.linker().instantiate_pre(component).map_err(export)?;
     let pre = JudgePre::new(pre).map_err(export)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| vec![Problem::new("host", error.to_string())])?;
+    let runtime =
+        runtime.map_err(|error| vec![ComponentProblem::new("host", error.to_string())])?;
     let (mut info, _log) = runtime.block_on(host.describe(&pre)).map_err(|failure| {
-        vec![Problem::new("describe", format!("{}: {}", failure.class, failure.message))]
+        vec![ComponentProblem::new("describe", format!("{}: {}", failure.class, failure.message))]
     })?;
     info::add_seen(&mut info, component, host.engine());
     let problems = info::problems(&info);

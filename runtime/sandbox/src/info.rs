@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use perpend_domain::plugin::{EvaluatorInfo, ModelSlot, PluginInfo, ScoreDomain, ScoreSpec};
-use perpend_worker_protocol::Problem;
+use perpend_worker_protocol::ComponentProblem;
 use serde_json::Value;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -32,66 +32,77 @@ pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &En
 }
 
 /// Everything that is wrong with `info`.
-pub(crate) fn problems(info: &PluginInfo) -> Vec<Problem> {
+pub(crate) fn problems(info: &PluginInfo) -> Vec<ComponentProblem> {
     let mut found = Vec::new();
     let size = postcard::experimental::serialized_size(info).unwrap_or(usize::MAX);
     if MAX_BYTES < size {
-        found.push(Problem::new("describe", format!("{size} bytes, the limit is 1 MiB")));
+        found.push(ComponentProblem::new("describe", format!("{size} bytes, the limit is 1 MiB")));
         return found;
     }
     let named =
         info.name.split_once('/').is_some_and(|(vendor, name)| is_name(vendor) && is_name(name));
     if !named {
-        found
-            .push(Problem::new("name", format!("{:?} is not vendor/name, each {NAME}", info.name)));
+        found.push(ComponentProblem::new(
+            "name",
+            format!("{:?} is not vendor/name, each {NAME}", info.name),
+        ));
     }
     if let Err(error) = semver::Version::parse(&info.version) {
         let message = format!("{:?} is not a semantic version: {error}", info.version);
-        found.push(Problem::new("version", message));
+        found.push(ComponentProblem::new("version", message));
     }
     if info.evaluators.is_empty() || MAX_EVALUATORS < info.evaluators.len() {
         let message =
             format!("{} evaluators, 1 to {MAX_EVALUATORS} are possible", info.evaluators.len());
-        found.push(Problem::new("evaluators", message));
+        found.push(ComponentProblem::new("evaluators", message));
     }
     let mut ids = HashSet::new();
     for evaluator in &info.evaluators {
         let at = format!("evaluators[{:?}]", evaluator.id);
         if !is_name(&evaluator.id) || !evaluator.id.starts_with(|c: char| c.is_ascii_lowercase()) {
-            found.push(Problem::new(format!("{at}.id"), format!("not {NAME}, a letter first")));
+            found.push(ComponentProblem::new(
+                format!("{at}.id"),
+                format!("not {NAME}, a letter first"),
+            ));
         }
         if !ids.insert(&evaluator.id) {
-            found.push(Problem::new(format!("{at}.id"), "the same identifier twice"));
+            found.push(ComponentProblem::new(format!("{at}.id"), "the same identifier twice"));
         }
         check_evaluator(evaluator, &at, &mut found);
     }
     found
 }
 
-fn check_evaluator(evaluator: &EvaluatorInfo, at: &str, found: &mut Vec<Problem>) {
+fn check_evaluator(evaluator: &EvaluatorInfo, at: &str, found: &mut Vec<ComponentProblem>) {
     if let Err(message) = check_schema(&evaluator.config_schema) {
-        found.push(Problem::new(format!("{at}.config-schema"), message));
+        found.push(ComponentProblem::new(format!("{at}.config-schema"), message));
     }
     let mut names = HashSet::new();
     for ModelSlot { name, .. } in &evaluator.slots {
         if !is_name(name) {
-            found.push(Problem::new(format!("{at}.slots[{name:?}]"), format!("not {NAME}")));
+            found.push(ComponentProblem::new(
+                format!("{at}.slots[{name:?}]"),
+                format!("not {NAME}"),
+            ));
         }
         if !names.insert(name) {
-            found.push(Problem::new(format!("{at}.slots[{name:?}]"), "the same slot twice"));
+            found.push(ComponentProblem::new(
+                format!("{at}.slots[{name:?}]"),
+                "the same slot twice",
+            ));
         }
     }
     if evaluator.scores.is_empty() && !evaluator.dynamic_scores {
         let message = "no score is declared and dynamic-scores is not set";
-        found.push(Problem::new(format!("{at}.scores"), message));
+        found.push(ComponentProblem::new(format!("{at}.scores"), message));
     }
     let mut names = HashSet::new();
     for spec in &evaluator.scores {
         let at = format!("{at}.scores[{:?}]", spec.name);
         if !names.insert(&spec.name) {
-            found.push(Problem::new(&at, "the same score twice"));
+            found.push(ComponentProblem::new(&at, "the same score twice"));
         }
-        found.extend(check_score(spec).map(|message| Problem::new(&at, message)));
+        found.extend(check_score(spec).map(|message| ComponentProblem::new(&at, message)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The readers of traces, sessions and runs, as guests call them.
 
 use perpend_domain::payload::Payload;
-use perpend_worker_protocol::host_call::{Part, TraceError};
+use perpend_worker_protocol::host_call::{ObservationPart, TraceError};
 use perpend_worker_protocol::{HostReply, HostRequest};
 use wasmtime::Result;
 
@@ -37,7 +37,7 @@ impl State {
         &mut self,
         trace_id: String,
         observation_id: String,
-        part: Part,
+        part: ObservationPart,
     ) -> Answer<Option<Payload>> {
         let request = HostRequest::Read { trace_id, observation_id, part };
         self.reads(request, |reply| match reply {
@@ -83,7 +83,7 @@ impl trace_reader::Host for State {
         trace_id: String,
         observation_id: String,
     ) -> Result<Answer<Option<types::Payload>>> {
-        let answer = self.read(trace_id, observation_id, Part::Input).await;
+        let answer = self.read(trace_id, observation_id, ObservationPart::Input).await;
         Ok(answer.map(|payload| payload.map(bindings::payload)))
     }
 
@@ -92,7 +92,7 @@ impl trace_reader::Host for State {
         trace_id: String,
         observation_id: String,
     ) -> Result<Answer<Option<types::Payload>>> {
-        let answer = self.read(trace_id, observation_id, Part::Output).await;
+        let answer = self.read(trace_id, observation_id, ObservationPart::Output).await;
         Ok(answer.map(|payload| payload.map(bindings::payload)))
     }
 
@@ -101,7 +101,7 @@ impl trace_reader::Host for State {
         trace_id: String,
         observation_id: String,
     ) -> Result<Answer<Option<String>>> {
-        let answer = self.read(trace_id, observation_id, Part::Metadata).await;
+        let answer = self.read(trace_id, observation_id, ObservationPart::Metadata).await;
         Ok(answer.map(|payload| payload.map(|payload| payload.to_json())))
     }
 

@@ -13,7 +13,7 @@ use perpend_catalog::Catalog;
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use perpend_sandbox::{Host, HostError, Plugin, Settings};
 use perpend_storage::Store;
-use perpend_worker_protocol::{CheckError, Grants, Problem, SchemaAnswer, SchemaCheck};
+use perpend_worker_protocol::{CheckError, ComponentProblem, Grants, SchemaAnswer, SchemaCheck};
 use tokio::task::JoinSet;
 
 /// Runs guests on threads of this process; cheap to clone.
@@ -59,11 +59,12 @@ impl InProcess {
         })
     }
 
-    async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<Problem>> {
+    async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<ComponentProblem>> {
         let cache_dir = Arc::clone(&self.cache_dir);
         let work = move || perpend_sandbox::compile(&bytes, &cache_dir, Grants::ALL);
         let compiled = tokio::task::spawn_blocking(work).await;
-        compiled.unwrap_or_else(|error| Err(vec![Problem::new("compile", error.to_string())]))
+        compiled
+            .unwrap_or_else(|error| Err(vec![ComponentProblem::new("compile", error.to_string())]))
     }
 
     async fn plugin(&self, digest: Digest) -> Result<Arc<Plugin>, String> {
@@ -107,7 +108,10 @@ impl InProcess {
 }
 
 impl LocalSandbox for InProcess {
-    fn inspect<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<PluginInfo, Vec<Problem>>> {
+    fn inspect<'a>(
+        &'a self,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, Result<PluginInfo, Vec<ComponentProblem>>> {
         Box::pin(async move {
             match self.host.load(Digest::of(bytes)) {
                 Ok(plugin) => Ok(plugin.info().clone()),

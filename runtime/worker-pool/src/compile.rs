@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_worker_protocol::{
-    self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem,
+    self, CompileAnswer, CompileHead, CompileRequest, ComponentProblem, Grants, PREFIX,
 };
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -141,28 +141,28 @@ impl Compiler {
         &self,
         bytes: &[u8],
         grants: Grants,
-    ) -> Result<(PluginInfo, Arc<File>), Vec<Problem>> {
+    ) -> Result<(PluginInfo, Arc<File>), Vec<ComponentProblem>> {
         if MAX_COMPONENT_BYTES < bytes.len() {
-            return Err(vec![Problem::new("file", "larger than 64 MiB")]);
+            return Err(vec![ComponentProblem::new("file", "larger than 64 MiB")]);
         }
         let request = CompileRequest { grants, require_all_layers: self.require_all_layers };
         let compiled = match tokio::time::timeout(self.limit, self.child(&request, bytes)).await {
             Ok(Ok(answer)) => answer?,
             Ok(Err(error)) => {
                 let message = format!("the compile process failed: {error}");
-                return Err(vec![Problem::new("host", message)]);
+                return Err(vec![ComponentProblem::new("host", message)]);
             }
             // Dropping the child killed it.
             Err(_) => {
                 let message = format!("compiling took longer than {} s", self.limit.as_secs());
-                return Err(vec![Problem::new("compile", message)]);
+                return Err(vec![ComponentProblem::new("compile", message)]);
             }
         };
         let (cache, digest) = (Arc::clone(&self.cache), Digest::of(bytes));
         let Compiled { info, engine_key, artifact } = compiled;
         let put = tokio::task::spawn_blocking(move || cache.put(digest, &engine_key, artifact));
         let kept = put.await.unwrap_or_else(|error| Err(error.to_string()));
-        let kept = kept.map_err(|message| vec![Problem::new("cache", message)])?;
+        let kept = kept.map_err(|message| vec![ComponentProblem::new("cache", message)])?;
         Ok((info, kept))
     }
 
@@ -170,7 +170,7 @@ impl Compiler {
         &self,
         request: &CompileRequest,
         bytes: &[u8],
-    ) -> io::Result<Result<Compiled, Vec<Problem>>> {
+    ) -> io::Result<Result<Compiled, Vec<ComponentProblem>>> {
         let mut frame = Vec::new();
         perpend_worker_protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
         let input = [frame.as_slice(), bytes];
@@ -183,13 +183,15 @@ impl Compiler {
         if status.signal() == Some(SIGKILL) {
             return Err(io::Error::other("it was killed"));
         }
-        Ok(Err(vec![Problem::new("compile", ended(status, &last_words))]))
+        Ok(Err(vec![ComponentProblem::new("compile", ended(status, &last_words))]))
     }
 }
 
 /// Head, image and answer, in the order they are written. All of it is what a process says that a guest
 /// may have taken over, but for the image: it was out before.
-async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec<Problem>>> {
+async fn read_answer(
+    mut stdout: ChildStdout,
+) -> io::Result<Result<Compiled, Vec<ComponentProblem>>> {
     let mut prefix = [0; PREFIX];
     stdout.read_exact(&mut prefix).await?;
     let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
@@ -201,7 +203,7 @@ async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec
     let head: CompileHead = perpend_worker_protocol::read_frame(&head).map_err(io::Error::other)?;
     if MAX_IMAGE_BYTES < head.image_bytes {
         let message = "the compiled form is larger than 1 GiB";
-        return Ok(Err(vec![Problem::new("compile", message)]));
+        return Ok(Err(vec![ComponentProblem::new("compile", message)]));
     }
     let mut draft = Draft::new()?;
     let mut chunk = vec![0; 64 << 10];

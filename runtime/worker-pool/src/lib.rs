@@ -37,7 +37,7 @@ use futures_util::stream::{self, Stream};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, PluginInfo, ResultPermit};
 use perpend_worker_protocol::{
-    CheckError, Grants, Problem, SandboxLayer, SchemaAnswer, SchemaCheck,
+    CheckError, ComponentProblem, Grants, SandboxLayer, SchemaAnswer, SchemaCheck,
 };
 use tokio::sync::{OnceCell, watch as signal};
 use tokio::task::JoinHandle;
@@ -154,7 +154,7 @@ impl Workers {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+    pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         self.inspect_with(bytes, self.shared.options.grants).await
     }
 
@@ -166,7 +166,7 @@ impl Workers {
         &self,
         bytes: &[u8],
         grants: Grants,
-    ) -> Result<PluginInfo, Vec<Problem>> {
+    ) -> Result<PluginInfo, Vec<ComponentProblem>> {
         self.shared.compiler.compile(bytes, grants).await
     }
 
@@ -175,11 +175,12 @@ impl Workers {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub async fn inspect_cached(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+    pub async fn inspect_cached(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         let probe = async || Ok(process::probe(&self.shared.options).await?.engine_key);
         let engine_key = self.shared.engine_key.get_or_try_init(probe).await;
-        let engine_key = engine_key
-            .map_err(|error: std::io::Error| vec![Problem::new("host", error.to_string())])?;
+        let engine_key = engine_key.map_err(|error: std::io::Error| {
+            vec![ComponentProblem::new("host", error.to_string())]
+        })?;
         let compiler = &self.shared.compiler;
         compiler.described(bytes, engine_key, Grants::ALL).await
     }

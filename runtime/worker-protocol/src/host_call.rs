@@ -122,13 +122,19 @@ pub enum HostRequest {
         limit: u32,
     },
     /// `trace-reader.read-input`, `read-output` and `read-metadata`.
-    Read { trace_id: String, observation_id: String, part: Part },
+    Read { trace_id: String, observation_id: String, part: ObservationPart },
     /// `trace-reader.outline`.
     Outline { trace_id: String, parent_id: Option<String>, cursor: Option<String>, limit: u32 },
     /// `trace-reader.search`.
     Search { trace_id: String, text: String, limit: u32 },
     /// `trace-reader.read-range`.
-    ReadRange { trace_id: String, observation_id: String, part: Part, offset: u64, length: u32 },
+    ReadRange {
+        trace_id: String,
+        observation_id: String,
+        part: ObservationPart,
+        offset: u64,
+        length: u32,
+    },
     /// `session-reader.get-session`.
     GetSession { session_id: String },
     /// `session-reader.list-traces`.

@@ -142,21 +142,21 @@ impl SandboxLayer {
 
 /// One reason why a component cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct ComponentProblem {
     /// Where: `file`, `compile`, `import NAME`, `export NAME` or a path into the description.
     pub at: String,
     /// For people.
     pub message: String,
 }
 
-impl Problem {
+impl ComponentProblem {
     /// A problem at a place.
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Self {
         Self { at: at.into(), message: message.into() }
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for ComponentProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.at, self.message)
     }
@@ -172,7 +172,7 @@ pub struct CompileRequest {
 }
 
 /// What a compilation gives, in the same process or as the last part of what the compile process writes.
-pub type CompileAnswer = Result<PluginInfo, Vec<Problem>>;
+pub type CompileAnswer = Result<PluginInfo, Vec<ComponentProblem>>;
 
 /// The first part of what the compile process writes, as one frame. The image follows, so many bytes,
 /// then the [`CompileAnswer`] as JSON to the end: no guest code has run before the image was out.

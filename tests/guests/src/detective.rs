@@ -9,8 +9,8 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Item, PluginScore, PluginScoreValue, TraceRef};
 use perpend_worker_protocol::host_call::{
     CacheMode, Completion, CompletionRequest, FinishReason, Hit, Kind, MediaKind, Message,
-    MessagePart, ModelError, ObservationFilter, ObservationHead, ObservationPage, OutlineEntry,
-    OutlinePage, Part, Role, RunInfo, RunItem, RunPage, SessionInfo, Severity, Slice,
+    MessagePart, ModelError, ObservationFilter, ObservationHead, ObservationPage, ObservationPart,
+    OutlineEntry, OutlinePage, Role, RunInfo, RunItem, RunPage, SessionInfo, Severity, Slice,
     TokenAlternative, TokenLogprob, ToolCall, ToolChoice, ToolResult, TraceInfo, TracePage,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
@@ -190,14 +190,14 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
             assert_eq!((&**trace_id, &**text, *limit), ("t1", "timed out", 3));
             HostReply::Search(Ok(vec![Hit {
                 observation_id: "o2".into(),
-                part: Part::Output,
+                part: ObservationPart::Output,
                 offset: 9,
                 excerpt: EXCERPT.into(),
             }]))
         }
         HostRequest::ReadRange { observation_id, part, offset, length, .. } => {
             let asked = (&**observation_id, *part, *offset, *length);
-            assert_eq!(asked, ("o2", Part::Output, 9, 5));
+            assert_eq!(asked, ("o2", ObservationPart::Output, 9, 5));
             HostReply::ReadRange(Ok(Some(Slice {
                 text: "TIMED".into(),
                 offset: 9,
@@ -300,9 +300,9 @@ fn all_else(request: &HostRequest) -> Option<HostReply> {
             }))
         }
         HostRequest::Read { part, .. } => HostReply::Read(Ok(match part {
-            Part::Input => Some(Payload::Json("[1]".into())),
-            Part::Output => None,
-            Part::Metadata => Some(Payload::Json(r#"{"k":1}"#.into())),
+            ObservationPart::Input => Some(Payload::Json("[1]".into())),
+            ObservationPart::Output => None,
+            ObservationPart::Metadata => Some(Payload::Json(r#"{"k":1}"#.into())),
         })),
         _ => return None,
     })

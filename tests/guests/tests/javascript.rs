@@ -13,7 +13,8 @@ use perpend_tests_guests::{
     tests,
 };
 use perpend_worker_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, ToolChoice, TraceInfo,
+    Kind, ModelError, ObservationHead, ObservationPage, ObservationPart, Severity, ToolChoice,
+    TraceInfo,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::json;
@@ -280,7 +281,7 @@ fn traced(request: &HostRequest) -> Option<HostReply> {
                 next_cursor,
             }))
         }
-        HostRequest::Read { part: Part::Input, .. } => {
+        HostRequest::Read { part: ObservationPart::Input, .. } => {
             HostReply::Read(Ok(Some(Payload::Json("{\"q\":1}".into()))))
         }
         HostRequest::Read { .. } => HostReply::Read(Ok(Some(Payload::Json("{\"m\":2}".into())))),

@@ -8,8 +8,8 @@ use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue, 
 use perpend_plugins_bundle::BUNDLE;
 use perpend_tests_guests::{Guest, Model, Test, Tested, output, tests};
 use perpend_worker_protocol::host_call::{
-    Completion, CompletionRequest, FinishReason, Hit, Kind, ModelError, OutlineEntry, OutlinePage,
-    Part, Role, Severity, Slice, ToolCall,
+    Completion, CompletionRequest, FinishReason, Hit, Kind, ModelError, ObservationPart,
+    OutlineEntry, OutlinePage, Role, Severity, Slice, ToolCall,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ fn one_step(request: &HostRequest) -> Option<HostReply> {
         })),
         HostRequest::Search { .. } => HostReply::Search(Ok(vec![Hit {
             observation_id: "o1".to_owned(),
-            part: Part::Output,
+            part: ObservationPart::Output,
             offset: 4,
             excerpt: output.to_owned(),
         }])),

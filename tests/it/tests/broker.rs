@@ -19,7 +19,7 @@ use perpend_it::{TestApp, Trace};
 use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
 use perpend_worker_protocol::host_call::{
     Allowance, Completion, CompletionRequest, FinishReason, MAX_LOOKED_BYTES, MAX_LOOKS, Message,
-    ModelError, Part, Role, TraceError,
+    ModelError, ObservationPart, Role, TraceError,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
 
@@ -343,7 +343,7 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
     let read = || HostRequest::Read {
         trace_id: trace.id.clone(),
         observation_id: Trace::span_id(2),
-        part: Part::Output,
+        part: ObservationPart::Output,
     };
     for n in 1..=8 {
         let HostReply::Read(Ok(Some(piece))) = asked.asks(&call, &spent, read()).await else {
@@ -379,7 +379,7 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
             HostRequest::ReadRange {
                 trace_id: trace_id(),
                 observation_id: Trace::span_id(2),
-                part: Part::Output,
+                part: ObservationPart::Output,
                 offset: 0,
                 length: 0,
             },

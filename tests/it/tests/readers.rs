@@ -5,7 +5,8 @@ use std::sync::Arc;
 use perpend_domain::plugin::{Call, Digest, Grants};
 use perpend_it::Trace;
 use perpend_worker_protocol::host_call::{
-    CompletionRequest, MediaKind, Message, MessagePart, ModelError, Part, Role, TraceError,
+    CompletionRequest, MediaKind, Message, MessagePart, ModelError, ObservationPart, Role,
+    TraceError,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::json;
@@ -69,12 +70,12 @@ async fn a_text_is_found_in_any_case_and_a_range_begins_where_it_was_found() {
         HostRequest::Search { trace_id: trace.id.clone(), text: "ZÜRICH".to_owned(), limit: 10 };
     let HostReply::Search(Ok(hits)) = asks(&asked, &call, search).await else { unreachable!() };
     assert_eq!(hits.len(), 1, "{hits:?}");
-    assert_eq!((hits[0].part, hits[0].offset), (Part::Output, 1_001));
+    assert_eq!((hits[0].part, hits[0].offset), (ObservationPart::Output, 1_001));
     assert!(hits[0].excerpt.contains("Zürich") && hits[0].excerpt.len() < 220);
     let range = |offset, length| HostRequest::ReadRange {
         trace_id: trace.id.clone(),
         observation_id: hits[0].observation_id.clone(),
-        part: Part::Output,
+        part: ObservationPart::Output,
         offset,
         length,
     };
@@ -158,7 +159,7 @@ async fn a_medium_goes_to_a_model_when_the_trace_of_the_item_has_it() {
     let read = HostRequest::Read {
         trace_id: with.id.clone(),
         observation_id: Trace::span_id(2),
-        part: Part::Output,
+        part: ObservationPart::Output,
     };
     let HostReply::Read(Ok(Some(output))) = asks(&asked, &call, read).await else { unreachable!() };
     let id = output.as_str().split("|id=").nth(1).unwrap();

@@ -67,9 +67,10 @@ pub(super) async fn upload_plugin(
 }
 
 /// Everything that is wrong with a component, and what this server offers.
-fn refused(problems: Vec<perpend_worker_protocol::Problem>) -> Problem {
-    let is_ours =
-        |problem: &perpend_worker_protocol::Problem| problem.at == "host" || problem.at == "cache";
+fn refused(problems: Vec<perpend_worker_protocol::ComponentProblem>) -> Problem {
+    let is_ours = |problem: &perpend_worker_protocol::ComponentProblem| {
+        problem.at == "host" || problem.at == "cache"
+    };
     if problems.iter().any(is_ours) {
         for problem in &problems {
             tracing::error!(error = %problem, "component not looked into");
@@ -103,7 +104,8 @@ async fn check_name(
              organization, such as acme/{}",
             name.split_once('/').map_or("name", |(_, rest)| rest)
         );
-        let problem = refused(vec![perpend_worker_protocol::Problem::new("name", message)]);
+        let problem =
+            refused(vec![perpend_worker_protocol::ComponentProblem::new("name", message)]);
         return Err(problem.with("field", "name"));
     }
     let all = app.store.catalog.plugins(project).await?;

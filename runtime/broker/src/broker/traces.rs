@@ -13,8 +13,8 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_storage::Store;
 use perpend_worker_protocol::host_call::{
-    Allowance, Hit, Kind, ObservationFilter, ObservationHead, ObservationPage, OutlineEntry,
-    OutlinePage, Part, Severity, Slice, TraceError, TraceInfo,
+    Allowance, Hit, Kind, ObservationFilter, ObservationHead, ObservationPage, ObservationPart,
+    OutlineEntry, OutlinePage, Severity, Slice, TraceError, TraceInfo,
 };
 use perpend_worker_protocol::{HostReply, HostRequest, MAX_FRAME};
 use serde_json::Value;
@@ -174,7 +174,7 @@ impl Reader<'_> {
         &self,
         trace_id: &str,
         observation_id: &str,
-        part: Part,
+        part: ObservationPart,
     ) -> Answer<Option<Payload>> {
         let id = self.readable(trace_id).await?;
         let missing = || TraceError::NotFound("the trace has no such observation".into());
@@ -190,7 +190,7 @@ impl Reader<'_> {
         &self,
         trace_id: &str,
         observation_id: &str,
-        part: Part,
+        part: ObservationPart,
     ) -> Answer<Option<Payload>> {
         match self.whole(trace_id, observation_id, part).await? {
             Some(piece) if MAX_PIECE < piece.as_str().len() => Err(TraceError::TooLarge(format!(
@@ -203,7 +203,7 @@ impl Reader<'_> {
 
     async fn range(
         &self,
-        (trace_id, observation_id, part): (&str, &str, Part),
+        (trace_id, observation_id, part): (&str, &str, ObservationPart),
         offset: u64,
         length: u32,
     ) -> Answer<Option<Slice>> {
@@ -310,7 +310,9 @@ impl Reader<'_> {
             let is_last = found.len() < AT_A_TIME as usize;
             for StoredObservation { observation, .. } in found {
                 after = Some((observation.start, observation.id.clone()));
-                for part in [Part::Input, Part::Output, Part::Metadata] {
+                for part in
+                    [ObservationPart::Input, ObservationPart::Output, ObservationPart::Metadata]
+                {
                     let Some(piece) = piece_of(&observation.content, part) else {
                         continue;
                     };
@@ -347,22 +349,22 @@ impl Reader<'_> {
 }
 
 /// One part of a content, where there is one.
-fn piece(content: Content, part: Part) -> Option<Payload> {
+fn piece(content: Content, part: ObservationPart) -> Option<Payload> {
     match part {
-        Part::Input => content.input,
-        Part::Output => content.output,
-        Part::Metadata => Some(content.metadata)
+        ObservationPart::Input => content.input,
+        ObservationPart::Output => content.output,
+        ObservationPart::Metadata => Some(content.metadata)
             .filter(|metadata| !metadata.is_empty())
             .map(|metadata| Payload::Json(Value::Object(metadata).to_string())),
     }
 }
 
-fn piece_of(content: &Content, part: Part) -> Option<Cow<'_, Payload>> {
+fn piece_of(content: &Content, part: ObservationPart) -> Option<Cow<'_, Payload>> {
     match part {
-        Part::Input => content.input.as_ref().map(Cow::Borrowed),
-        Part::Output => content.output.as_ref().map(Cow::Borrowed),
-        Part::Metadata if content.metadata.is_empty() => None,
-        Part::Metadata => {
+        ObservationPart::Input => content.input.as_ref().map(Cow::Borrowed),
+        ObservationPart::Output => content.output.as_ref().map(Cow::Borrowed),
+        ObservationPart::Metadata if content.metadata.is_empty() => None,
+        ObservationPart::Metadata => {
             let text = Value::Object(content.metadata.clone()).to_string();
             Some(Cow::Owned(Payload::Json(text)))
         }

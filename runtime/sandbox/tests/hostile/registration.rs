@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use perpend_domain::plugin::Digest;
 use perpend_sandbox::{ArtifactError, Host, Settings};
-use perpend_worker_protocol::{Grants, Problem};
+use perpend_worker_protocol::{ComponentProblem, Grants};
 
 use crate::guest::Guest;
 
-fn problems(bytes: &[u8]) -> Vec<Problem> {
+fn problems(bytes: &[u8]) -> Vec<ComponentProblem> {
     let folder = tempfile::tempdir().unwrap();
     perpend_sandbox::compile(bytes, folder.path(), Grants::default()).unwrap_err()
 }

@@ -18,7 +18,7 @@ use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_domain::time::Clock as _;
 use perpend_plugin_cli::{Progress, Report};
 use perpend_storage::Store;
-use perpend_worker_protocol::Problem;
+use perpend_worker_protocol::ComponentProblem;
 use serde_json::json;
 
 use super::demo::Scratch;
@@ -83,10 +83,10 @@ async fn add_to(
 }
 
 /// What is wrong with a component, or with the place where it should have been compiled.
-fn refusal(problems: &[Problem]) -> anyhow::Error {
+fn refusal(problems: &[ComponentProblem]) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let lines = lines.join("; ");
-    let is_ours = |problem: &Problem| problem.at == "host" || problem.at == "cache";
+    let is_ours = |problem: &ComponentProblem| problem.at == "host" || problem.at == "cache";
     match problems.iter().any(is_ours) {
         true => anyhow::anyhow!("the component could not be looked into: {lines}"),
         false => anyhow::anyhow!("the component cannot be used as a plug-in: {lines}"),

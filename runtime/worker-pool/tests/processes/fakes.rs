@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use perpend_domain::plugin::CallResult;
-use perpend_worker_protocol::host_call::{CompletionRequest, Part};
+use perpend_worker_protocol::host_call::{CompletionRequest, ObservationPart};
 use perpend_worker_protocol::{
     self, CallId, FromWorker, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer, SchemaCheck,
     ToWorker, ValueReport,
@@ -145,7 +145,7 @@ fn trace_request() -> HostRequest {
     HostRequest::Read {
         trace_id: "trace".into(),
         observation_id: "observation".into(),
-        part: Part::Output,
+        part: ObservationPart::Output,
     }
 }
 

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use perpend_domain::payload::Payload;
 
-/// Part of an observation that is read on its own.
+/// A part of an observation that can be read separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
+pub enum ObservationPart {
     Input,
     Output,
     Metadata,
@@ -145,7 +145,7 @@ impl OutlinePage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
     pub observation_id: String,
-    pub part: Part,
+    pub part: ObservationPart,
     pub offset: u64,
     pub excerpt: String,
 }

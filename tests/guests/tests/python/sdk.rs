@@ -7,7 +7,8 @@ use perpend_tests_guests::{
     tests,
 };
 use perpend_worker_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, ToolChoice, TraceInfo,
+    Kind, ModelError, ObservationHead, ObservationPage, ObservationPart, Role, Severity,
+    ToolChoice, TraceInfo,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
@@ -166,7 +167,7 @@ fn vectors_and_traces_come_from_the_host() -> Tested {
                 assert_eq!(filter.kinds, [Kind::Tool]);
                 Some(HostReply::ListObservations(Ok(page(cursor.as_deref()))))
             }
-            HostRequest::Read { part: Part::Input, observation_id, .. } => {
+            HostRequest::Read { part: ObservationPart::Input, observation_id, .. } => {
                 let payload = Payload::Json(format!("{{\"of\":\"{observation_id}\"}}"));
                 Some(HostReply::Read(Ok(Some(payload))))
             }
