@@ -198,7 +198,7 @@ async fn by_time(
     let Questions { app, viewer, range: (from, to), user } = asked;
     let query = GroupQuery {
         started: (Some(from), Some(to)),
-        ..group_lines::within((app, viewer), GroupKey::User, SHOWN)
+        ..groups::lines::within((app, viewer), GroupKey::User, SHOWN)
     };
     // Weeks and months are made of days.
     let unit = match granularity {

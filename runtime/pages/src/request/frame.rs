@@ -17,7 +17,8 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::request_id::REQUEST_ID;
-use perpend_views::{ErrorPage, FormKit, Shell, Text, assets, without_passing};
+use perpend_views::layout::assets;
+use perpend_views::{ErrorPage, FormKit, Shell, Text, without_passing};
 
 use crate::request;
 use crate::request::fragment;

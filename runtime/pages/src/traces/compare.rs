@@ -99,7 +99,7 @@ pub(crate) async fn show(
         };
         if is_trace {
             let of = Path(OfTrace::named(NAME));
-            return trace::show(State(app), viewer, of, RawQuery(raw)).await;
+            return page::show(State(app), viewer, of, RawQuery(raw)).await;
         }
     }
     if let [a, b] = chosen.as_slice() {
