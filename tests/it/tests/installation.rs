@@ -121,6 +121,7 @@ async fn neither_what_is_no_component_nor_a_plug_in_of_others_or_of_the_program_
     let child = Child::start(&data).await.unwrap();
     refused(&file, "cannot be used as a plug-in").await;
     refused(&scratch.path().join("missing.wasm"), "missing.wasm").await;
+    refused(Path::new("perpend/nothing"), "share/perpend/components").await;
     let theirs = renamed(&child, "example/text", scratch.path()).await;
     refused(&theirs, "perpend plugin push").await;
     let embedded = renamed(&child, "perpend/text", scratch.path()).await;

@@ -117,11 +117,12 @@ enum PluginCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Add a first-party component to an installation that lacks it, for all projects; needs its database
-    #[command(after_help = "Example:\n  perpend plugin add python.wasm --data-dir ./data")]
+    /// Compile and register a first-party component for all projects; needs the database of the server
+    #[command(after_help = "Examples:\n  perpend plugin add perpend/python --data-dir ./data\n  \
+        perpend plugin add python.wasm --data-dir ./data")]
     Add {
-        /// The component: .wasm, or packed .wasm.zst
-        #[arg(value_name = "FILE")]
+        /// The component: .wasm, packed .wasm.zst, or the name of one that was installed with the program
+        #[arg(value_name = "FILE|NAME")]
         file: PathBuf,
         #[command(flatten)]
         settings: SettingArgs,

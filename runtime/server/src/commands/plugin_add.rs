@@ -4,13 +4,13 @@
 //! the next evaluator on.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use perpend_broker::components::{self, VENDOR};
-use perpend_broker::{Engine, NoModels};
+use perpend_broker::{Components, Engine, NoModels};
 use perpend_config::{Config, SettingArgs};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::IdSource as _;
@@ -33,6 +33,7 @@ pub(super) fn add(
     progress: &dyn Progress,
 ) -> anyhow::Result<Report> {
     let config = load(settings)?;
+    let file = &source(file)?;
     let component = components::read(file)?;
     serve::runtime()?.block_on(async {
         let store = organization_key::open(&config).await?;
@@ -54,6 +55,20 @@ pub(super) fn add(
             is_ok: true,
         })
     })
+}
+
+/// The file, or that of the optional component of this name beside the program.
+fn source(file: &Path) -> anyhow::Result<PathBuf> {
+    let name = file.to_str().filter(|name| name.starts_with(VENDOR) && !file.exists());
+    let Some(name) = name else {
+        return Ok(file.to_owned());
+    };
+    let program = std::env::current_exe().context("the path of this program is not known")?;
+    let components = Components::beside(&program);
+    let found = components.find(name);
+    let found = found
+        .with_context(|| format!("no component of {name} in {}", components.folder().display()))?;
+    Ok(found.path)
 }
 
 async fn add_to(
