@@ -7,7 +7,7 @@ use axum::response::Response;
 use perpend_catalog::datasets::ItemQuery;
 use perpend_domain::list::Paging;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{DatasetPage, Html, Section, Text, count, encode, when};
+use perpend_views::{DatasetPage, Html, Section, Text, count, encode, utc_time};
 use serde::Deserialize;
 
 use crate::request::reply::page;
@@ -36,7 +36,7 @@ fn curl(origin: &str, path: &str) -> String {
 }
 
 fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Html) {
-    ("Created", when(created_at))
+    ("Created", utc_time(created_at))
 }
 
 /// `GET P/datasets`
@@ -54,7 +54,7 @@ pub(super) async fn all(
     });
     let origin = setup::origin(&app, &headers);
     let view = DatasetPage {
-        shell: viewer.shell(Section::Elsewhere),
+        shell: viewer.shell(Section::Other),
         kind: "Datasets",
         name: Text::from("Datasets"),
         description: None,
@@ -100,7 +100,7 @@ pub(super) async fn dataset(
         Text::from(if schema.is_some() { "has one" } else { "none" })
     };
     let view = DatasetPage {
-        shell: viewer.shell(Section::Elsewhere),
+        shell: viewer.shell(Section::Other),
         kind: "Dataset",
         description: found.description.as_deref().map(Text::lines),
         facts: vec![
@@ -137,7 +137,7 @@ pub(super) async fn run(
         encode(&found.name)
     );
     let view = DatasetPage {
-        shell: viewer.shell(Section::Elsewhere),
+        shell: viewer.shell(Section::Other),
         kind: "Run",
         description: found.description.as_deref().map(Text::lines),
         facts: vec![("Dataset", Text::from(found.dataset_name).into()), times(found.created_at)],

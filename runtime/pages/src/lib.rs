@@ -261,7 +261,7 @@ impl Way<App> for BySession {
         match viewer(app, &parts.headers, address).await {
             Ok(Some(viewer)) => {
                 if let Some(frame) = parts.extensions.get::<Frame>() {
-                    let _ = frame.shell.set(viewer.shell(Section::Elsewhere));
+                    let _ = frame.shell.set(viewer.shell(Section::Other));
                 }
                 if !any.iter().any(|one| viewer.may(*one)) {
                     let message = "the key pair of this session does not open this page";

@@ -9,7 +9,7 @@ use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::in_words;
 use perpend_domain::ids::EvaluatorId;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{EvaluatorRow, Named, RuleRow, RulesPage, Section, Text, Tone};
+use perpend_views::{EvaluatorRow, ResourceLink, RuleRow, RulesPage, Section, Text, Tone};
 
 use crate::reference;
 use crate::request::reply::page;
@@ -63,8 +63,8 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     let assigned = rule.assignments.iter().map(|assignment| {
         let id = &assignment.evaluator_id;
         // One that is older than those shown has no row to lead to.
-        let older = || Named::gone(id.as_str());
-        names.get(id).map_or_else(older, |name| Named::new(name, id.as_str()))
+        let older = || ResourceLink::gone(id.as_str());
+        names.get(id).map_or_else(older, |name| ResourceLink::new(name, id.as_str()))
     });
     RuleRow {
         id: Text::from(rule.id.as_str()),

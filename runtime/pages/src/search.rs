@@ -19,8 +19,8 @@ use perpend_domain::telemetry::GroupKey;
 use perpend_domain::text_search::Counted;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    Found, FoundGroup, SearchAnswer, SearchContentsFragment, SearchFragment, SearchPage, Section,
-    Text, TracesQuery, anchor, count, encode, href, segment,
+    SearchContentsFragment, SearchFragment, SearchHit, SearchHitGroup, SearchPage, SearchResults,
+    Section, Text, TracesQuery, anchor, count, encode, href, segment,
 };
 use serde::Deserialize;
 
@@ -35,7 +35,7 @@ const MAX_CHARS: usize = 800;
 /// Characters of it that an answer repeats.
 const SAID: usize = 60;
 /// Asked for of each kind: one more than is shown, which tells that there are more.
-const WANTED: usize = FoundGroup::LIMIT + 1;
+const WANTED: usize = SearchHitGroup::LIMIT + 1;
 /// What people set up and give a name: a heading, a word for one, and what its reader may have to see it.
 const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
     ("Evaluators", "evaluator", NamedKind::Evaluator, EvaluatorRead),
@@ -95,8 +95,8 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn found(title: &str, note: &str, href: String) -> Found {
-    Found { title: Text::from(title), note: Text::from(note), href }
+fn found(title: &str, note: &str, href: String) -> SearchHit {
+    SearchHit { title: Text::from(title), note: Text::from(note), href }
 }
 
 /// `GET P/search?q=`
@@ -144,10 +144,10 @@ fn refused(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
     let view = SearchPage {
         shell: viewer.shell(Section::Search),
         q: q.to_owned(),
-        answer: SearchAnswer {
+        answer: SearchResults {
             none: Text::from(format!("This text has {n} characters: nothing was searched.")),
             notes: vec![TOO_LONG],
-            ..SearchAnswer::default()
+            ..SearchResults::default()
         },
     };
     page(StatusCode::BAD_REQUEST, &view)
@@ -160,7 +160,7 @@ pub(super) async fn contents(
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     check(&asked)?;
-    let mut answer = SearchAnswer::default();
+    let mut answer = SearchResults::default();
     if let Wanted::All(text) = Wanted::of(asked.q.trim())
         && !text.is_empty()
     {
@@ -222,9 +222,9 @@ impl<'a> Search<'a> {
         &self,
         q: &str,
         below: Option<i64>,
-        exact: &mut Vec<Found>,
-    ) -> Result<SearchAnswer, Problem> {
-        let mut answer = SearchAnswer::default();
+        exact: &mut Vec<SearchHit>,
+    ) -> Result<SearchResults, Problem> {
+        let mut answer = SearchResults::default();
         match Wanted::of(q) {
             Wanted::Help => answer.has_help = true,
             Wanted::Ids(text) => {
@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
                 self.add_exact(text, below, exact, &mut answer).await?;
                 for (label, by, ids) in groups {
                     let hits = ids.iter().map(|id| found(id, "", href(&self.base, by, id)));
-                    answer.groups.push(FoundGroup::new(label, hits.collect()));
+                    answer.groups.push(SearchHitGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
                 answer.none = self.none(text);
@@ -285,10 +285,10 @@ impl<'a> Search<'a> {
 
     /// Contents take longer to look through: the list of traces does that, and says how far it came.
     /// `said`: how many, where they were counted.
-    fn add_traces(&self, text: &str, said: Option<Text>, answer: &mut SearchAnswer) {
+    fn add_traces(&self, text: &str, said: Option<Text>, answer: &mut SearchResults) {
         let query = TracesQuery::of(word(text));
         let title = || Text::from(format!("Traces that say “{}”", cut(text)));
-        answer.contents = Some(Found {
+        answer.contents = Some(SearchHit {
             title: said.unwrap_or_else(title),
             note: Text::from("in the name, or the input or output of any step"),
             href: query.first(&self.base),
@@ -314,7 +314,7 @@ impl<'a> Search<'a> {
         &self,
         id: &str,
         groups: &[(&'static str, GroupKey, Vec<String>)],
-    ) -> Result<Vec<Found>, Problem> {
+    ) -> Result<Vec<SearchHit>, Problem> {
         let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
         let mut hits = Vec::new();
         for id in [Some(id.to_owned()), in_small(id)].into_iter().flatten() {
@@ -344,7 +344,7 @@ impl<'a> Search<'a> {
         Ok(hits)
     }
 
-    async fn run(&self, id: &str) -> Result<Option<Found>, Problem> {
+    async fn run(&self, id: &str) -> Result<Option<SearchHit>, Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
         let run = telemetry.dataset_runs_by_id(project, &[id]).await?.pop();
         Ok(run.map(|run| {
@@ -354,7 +354,7 @@ impl<'a> Search<'a> {
     }
 
     /// The page of what a score is about.
-    async fn score(&self, id: &str) -> Result<Option<Found>, Problem> {
+    async fn score(&self, id: &str) -> Result<Option<SearchHit>, Problem> {
         let Some(id) = ScoreId::new(id).ok().filter(|_| self.may(ScoreRead)) else {
             return Ok(None);
         };
@@ -377,7 +377,7 @@ impl<'a> Search<'a> {
     }
 
     /// Evaluator, rule or execution of this id.
-    async fn set_up(&self, id: &str) -> Result<Vec<Found>, Problem> {
+    async fn set_up(&self, id: &str) -> Result<Vec<SearchHit>, Problem> {
         let (store, project) = (&self.app.store, &self.viewer.project);
         let mut hits = Vec::new();
         if !self.may(EvaluatorRead) {
@@ -413,8 +413,8 @@ impl<'a> Search<'a> {
         &self,
         text: &str,
         below: Option<i64>,
-        exact: &mut Vec<Found>,
-        answer: &mut SearchAnswer,
+        exact: &mut Vec<SearchHit>,
+        answer: &mut SearchResults,
     ) -> Result<(), Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
         let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
@@ -436,13 +436,13 @@ impl<'a> Search<'a> {
                 answer.further = Some(format!("{}/search?q={q}&below={below}", self.base));
             }
         }
-        let group = FoundGroup::new("Exactly this id", exact.clone());
+        let group = SearchHitGroup::new("Exactly this id", exact.clone());
         answer.groups.push(group);
         Ok(())
     }
 
     /// What people set up, by the beginning of its name.
-    async fn add_names(&self, text: &str, answer: &mut SearchAnswer) -> Result<(), Problem> {
+    async fn add_names(&self, text: &str, answer: &mut SearchResults) -> Result<(), Problem> {
         let (catalog, project) = (&self.app.store.catalog, &self.viewer.project);
         for (label, _, kind, permission) in NAMES {
             if !self.may(permission) {
@@ -462,7 +462,7 @@ impl<'a> Search<'a> {
                 };
                 found(name, note, href)
             });
-            answer.groups.push(FoundGroup::new(label, hits.collect()));
+            answer.groups.push(SearchHitGroup::new(label, hits.collect()));
             if names.is_cut && !answer.notes.contains(&OLDER_NAMES) {
                 answer.notes.push(OLDER_NAMES);
             }
@@ -471,14 +471,14 @@ impl<'a> Search<'a> {
     }
 
     /// Pages whose name holds the text.
-    fn add_pages(&self, text: &str, answer: &mut SearchAnswer) {
+    fn add_pages(&self, text: &str, answer: &mut SearchResults) {
         let text = text.to_lowercase();
         let places = self.viewer.shell(Section::Search).places();
         let hits = places
             .into_iter()
             .filter(|(label, _)| label.to_lowercase().contains(&text))
             .map(|(label, href)| found(label, "", href));
-        answer.groups.push(FoundGroup::new("Pages", hits.collect()));
+        answer.groups.push(SearchHitGroup::new("Pages", hits.collect()));
     }
 
     fn may(&self, permission: Permission) -> bool {

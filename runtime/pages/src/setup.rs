@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Refused, Setup, clock, encode};
+use perpend_views::{RejectedRequest, Setup, clock, encode};
 
 use crate::state::App;
 
@@ -18,7 +18,7 @@ pub(super) async fn of(
         origin: origin(app, headers),
         project: encode(project.as_str()),
         public_key: public_key.unwrap_or_default(),
-        refused: app.web.refusals.last(project).map(|last| Refused {
+        refused: app.web.refusals.last(project).map(|last| RejectedRequest {
             at: clock(last.at),
             status: last.status.as_u16(),
             why: last.why,

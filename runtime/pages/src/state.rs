@@ -11,7 +11,7 @@ use perpend_http_kit::{Room, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 use perpend_views::openapi::{Fault, Reference};
-use perpend_views::{StepPrints, Waits};
+use perpend_views::{AttentionCounts, StepPrints};
 use serde_json::Value;
 
 use crate::request::submissions::Acted;
@@ -34,7 +34,7 @@ struct Parts {
     reference: OnceLock<Reference>,
     acted: Acted,
     values: Lately<Arc<Facets>>,
-    waits: Lately<Waits>,
+    waits: Lately<AttentionCounts>,
     prints: Held<StepPrints>,
 }
 
@@ -95,7 +95,7 @@ impl App {
     }
 
     /// How many rules were paused and executions had failed a moment ago.
-    pub(crate) fn waits(&self) -> &Lately<Waits> {
+    pub(crate) fn waits(&self) -> &Lately<AttentionCounts> {
         &self.0.waits
     }
 }

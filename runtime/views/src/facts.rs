@@ -21,14 +21,14 @@ pub(crate) fn fact_at(label: &'static str, at: Timestamp, is_exact: bool) -> Fac
     let iso = at.to_iso_micros();
     let value = match is_exact {
         true => Html::time(&iso, &iso.replace('T', " ").replace('Z', " UTC")),
-        false => when(at),
+        false => utc_time(at),
     };
     Fact { label, value }
 }
 
 /// An instant to the second, in UTC; pages show it in the zone of their reader.
 #[must_use]
-pub fn when(at: Timestamp) -> Html {
+pub fn utc_time(at: Timestamp) -> Html {
     Html::time(&at.to_iso_micros(), &format!("{} UTC", clock(at)))
 }
 

@@ -10,7 +10,7 @@
 //!   time bars are SVG attributes, indentation is a class.
 //! - **Pages work without script.** The script swaps rows and the detail pane in place; every link leads to a
 //!   whole page.
-//! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
+//! - **Bounded.** A page holds at most [`ROW_WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
 mod datasets;
@@ -46,46 +46,50 @@ pub use crate::urls::{
     TracesQuery,
 };
 pub use datasets::DatasetPage;
-pub use facts::{total_tokens, when};
-pub use layout::forms::{FormKit, Told, Tried, Undo};
+pub use facts::{total_tokens, utc_time};
+pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
-pub use layout::setup::{Refused, Setup};
-pub use layout::shell::{Opened, Section, Shell, Waits, base, href, list_href};
-pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoredPage};
-pub use lists::chips::{Chip, chips};
+pub use layout::setup::{RejectedRequest, Setup};
+pub use layout::shell::{AttentionCounts, ProjectLink, Section, Shell, base, href, list_href};
+pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
+pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::facets::{FacetsPage, FacetsView};
-pub use lists::filter::{FilterView, Searched, Stopped, TermChip, Why};
+pub use lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedSearch, TermChip};
 pub use lists::focus::FocusView;
 pub use lists::groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use lists::news::{NewsFragment, StateFragment};
-pub use lists::page_links::Ways;
+pub use lists::page_links::PageLinks;
 pub use lists::search::{
-    Found, FoundGroup, SearchAnswer, SearchContentsFragment, SearchFragment, SearchPage,
+    SearchContentsFragment, SearchFragment, SearchHit, SearchHitGroup, SearchPage, SearchResults,
 };
 pub use lists::suggest::{SuggestPage, Suggestion};
 pub use lists::trace_line::TraceLine;
 pub use lists::traces::{Pager, TracesPage};
-pub use overview::charts::{Bar, Chart, Part, SO_FAR};
-pub use overview::figure::{Figure, change, points};
-pub use overview::page::{OverviewPage, RunLine, Waiting};
-pub use overview::trends::{Later, ModelLine, ScoreTrend, Together, Trend, TrendPage};
+pub use overview::charts::{Chart, ChartBar, ChartPart, SO_FAR};
+pub use overview::figure::{Figure, percent_change, point_change};
+pub use overview::page::{AttentionItem, OverviewPage, RunLine};
+pub use overview::trends::{
+    DeferredTrend, ModelLine, ScoreAggregate, ScoreTrend, Trend, TrendPage,
+};
 pub use reference::{ReferenceGroupPage, ReferencePage, TryPage};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::list::{ScoreLine, ScoresPage};
-pub use scores::score::{Named, Origin, RulesAsked, ScoreView, Tone, Verdict, anchor, together};
-pub use session::page::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
-pub use trace::aspect::{Aspect, HeadInput, Kept, Looking, Neighbours, TypedPart};
+pub use scores::score::{
+    OriginView, ResourceLink, RuleOutcome, RuleRange, ScoreView, Tone, aggregate, anchor,
+};
+pub use session::page::{SessionPage, TURNS_PER_PAGE, Turn, TurnHits, TurnInput};
+pub use trace::aspect::{HeadInput, Neighbours, RowState, TraceView, TypedRange, ViewParams};
 pub use trace::compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
     Scored, StepPrints,
 };
 pub use trace::find::{FindInput, FindPage};
-pub use trace::log::{LOG, LogInput, LogPage};
-pub use trace::observation_scores::{ScoreOfStep, ScoresOfSteps};
+pub use trace::log::{LOG_PAGE_SIZE, LogInput, LogPage};
+pub use trace::observation_scores::{ObservationScore, ObservationScores};
 pub use trace::page::{DetailInput, DetailPage, TraceInput, TracePage};
 pub use trace::peek::{CellPage, Peek, PeekInput, PeekPage};
-pub use trace::rows::{RowsInput, RowsPage, WINDOW};
-pub use trace::thread::{CALLS, Call, ThreadInput, ThreadPage, Within};
+pub use trace::rows::{ROW_WINDOW, RowsInput, RowsPage};
+pub use trace::thread::{CALLS_PER_PAGE, Call, EnclosingAgent, ThreadInput, ThreadPage};
 pub use values::content::{
     Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_medium,
     inline_type, node,

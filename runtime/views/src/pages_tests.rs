@@ -128,7 +128,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
 #[test]
 fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
     let outline = outline(&[observation("root", None, 0, 9)]);
-    let looking = Looking { find: Some(typed()), ..Looking::default() };
+    let looking = ViewParams { find: Some(typed()), ..ViewParams::default() };
     let shown = Shown { looking, ..Shown::default() };
     let html = checked(&trace_page(&outline, shown));
     let find = encode(&typed());
@@ -143,8 +143,8 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
 }
 
 /// A day that has not ended, and an empty one.
-fn chart(title: &'static str, part: Part) -> Chart {
-    let bar = |value, part| Bar {
+fn chart(title: &'static str, part: ChartPart) -> Chart {
+    let bar = |value, part| ChartBar {
         time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
         value,
         part,
@@ -158,22 +158,22 @@ fn chart(title: &'static str, part: Part) -> Chart {
 
 #[test]
 fn the_overview_is_inert() {
-    let said = Together::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
+    let said = ScoreAggregate::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
     let figure =
         Figure { label: "Users", value: "2".to_owned(), rows: Some(typed()), ..Figure::default() };
     let means = [1.0, 0.5, 0.0].map(|mean| (typed(), Some(mean)));
     let score = ScoreTrend::new(HOSTILE, (said, 4), &means, typed());
     let trends = [
-        Trend::Latency(figure.clone(), Some(chart("Latency", Part::Median))),
+        Trend::Latency(figure.clone(), Some(chart("Latency", ChartPart::Median))),
         Trend::Models(vec![ModelLine::new(HOSTILE, (CostSum::default(), 2.0, 3), 1.0)]),
         Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
-        Trend::Charts(vec![chart("Cost", Part::Errors)]),
+        Trend::Charts(vec![chart("Cost", ChartPart::Errors)]),
         Trend::Refused(text(HOSTILE)),
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
     assert!(parts[0].contains("1 in the middle"), "{}", parts[0]);
     assert!(parts[2].contains("(25–75)"), "{}", parts[2]);
-    let later = trends.map(|trend| Later {
+    let later = trends.map(|trend| DeferredTrend {
         label: "Scores",
         part: typed(),
         whole: typed(),
@@ -190,19 +190,23 @@ fn the_overview_is_inert() {
             value: "41".to_owned(),
             of: Some("2 of 41".to_owned()),
             is_bad: true,
-            change: change(3.0, 2.0),
+            change: percent_change(3.0, 2.0),
             rows: Some("/traces".to_owned()),
         }],
         is_compared: true,
-        quantiles: Some(Later {
+        quantiles: Some(DeferredTrend {
             label: "Latency and users",
             part: typed(),
             whole: typed(),
             shown: Some(Trend::Figures(vec![figure])),
         }),
-        cost: Some(chart("Cost", Part::Errors)),
+        cost: Some(chart("Cost", ChartPart::Errors)),
         later: later.into(),
-        waiting: vec![Waiting { name: text(HOSTILE), state: "paused", reason: text(HOSTILE) }],
+        waiting: vec![AttentionItem {
+            name: text(HOSTILE),
+            state: "paused",
+            reason: text(HOSTILE),
+        }],
         failed: vec![hostile_line()],
         runs: vec![RunLine {
             name: text(HOSTILE),
@@ -272,7 +276,7 @@ fn the_other_pages_are_inert() {
             reason: Some(text(HOSTILE)),
             sampling: "10 %".to_owned(),
             conditions: vec![text(HOSTILE)],
-            evaluators: vec![Named::new(HOSTILE, HOSTILE), Named::gone(HOSTILE)],
+            evaluators: vec![ResourceLink::new(HOSTILE, HOSTILE), ResourceLink::gone(HOSTILE)],
         }],
         setup: None,
         evaluators: vec![EvaluatorRow {
@@ -366,14 +370,14 @@ fn the_reference_is_inert() {
 
 #[test]
 fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
-    let hit = Found {
+    let hit = SearchHit {
         title: text(HOSTILE),
         note: text(HOSTILE),
         href: format!("/project/p/traces/{}", encode(HOSTILE)),
     };
-    let answer = SearchAnswer {
+    let answer = SearchResults {
         contents: Some(hit.clone()),
-        groups: vec![FoundGroup::new("Sessions", vec![hit; 9])],
+        groups: vec![SearchHitGroup::new("Sessions", vec![hit; 9])],
         notes: vec!["Older ones were not searched."],
         further: Some("/project/p/search?q=x&below=7".to_owned()),
         none: text(HOSTILE),
@@ -381,21 +385,21 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         later: Some(typed()),
         has_help: true,
     };
-    let page = |answer: &SearchAnswer| {
+    let page = |answer: &SearchResults| {
         checked(&SearchPage { shell: shell(), q: typed(), answer: answer.clone() })
     };
     let html = page(&answer);
     let names = html.matches("<a class=\"name\"").count();
-    assert_eq!(names, FoundGroup::LIMIT + 1, "and where contents are");
+    assert_eq!(names, SearchHitGroup::LIMIT + 1, "and where contents are");
     for part in ["The first 8", "Older ones", "&below=7", "Exact ids only"] {
         assert!(html.contains(part), "{part} in {html}");
     }
     let hits = checked(&SearchFragment { answer });
     let options = hits.matches("role=\"option\"").count();
-    assert_eq!(options, FoundGroup::LIMIT + 1, "and where contents are searched");
+    assert_eq!(options, SearchHitGroup::LIMIT + 1, "and where contents are searched");
     assert!(!hits.contains("<html"));
     let none =
-        SearchAnswer { none: text("No session begins with “x”"), ..SearchAnswer::default() };
+        SearchResults { none: text("No session begins with “x”"), ..SearchResults::default() };
     assert!(page(&none).contains("No session begins with “x”"));
 }
 
@@ -433,7 +437,7 @@ fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
     let n_rows = |html: &str| html.matches("role=\"row\"").count();
     let html = checked(&trace_page(&outline, Shown::default()));
     assert!(n_rows(&html) <= 600 && html.len() < 400 << 10, "{}", html.len());
-    assert_eq!(n_rows(&html), WINDOW + 2);
+    assert_eq!(n_rows(&html), ROW_WINDOW + 2);
     assert!(html.contains("Rows 1–200 of ") && html.contains("?trace&at=200\""));
     assert!(!html.contains("Earlier rows") && html.contains("class=\"map\""));
     assert_eq!(html.matches("aria-selected=\"true\"").count(), 1);

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::format::many;
 use crate::layout::setup::Setup;
-use crate::scores::score::{Named, Tone};
+use crate::scores::score::{ResourceLink, Tone};
 use crate::{Shell, Text};
 
 /// What is scored, by what, and how it goes.
@@ -48,12 +48,12 @@ pub struct RuleRow {
     /// Its conditions, one text each.
     pub conditions: Vec<Text>,
     /// Its evaluators.
-    pub evaluators: Vec<Named>,
+    pub evaluators: Vec<ResourceLink>,
 }
 
 impl RuleRow {
     /// The row of an evaluator that has the name of the rule, which is not said twice.
-    pub(crate) fn namesake(&self, named: &Named, base: &str) -> Option<String> {
+    pub(crate) fn namesake(&self, named: &ResourceLink, base: &str) -> Option<String> {
         let is_same = named.name.raw() == self.name.raw();
         named.href(base, "evaluator").filter(|_| is_same)
     }

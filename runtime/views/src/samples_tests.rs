@@ -33,11 +33,11 @@ pub(crate) fn focus() -> FocusView {
     )
 }
 
-pub(crate) fn forms() -> FormKit {
-    FormKit {
+pub(crate) fn forms() -> FormContext {
+    FormContext {
         token: format!("{}.0123456789abcdef", "A".repeat(86)),
         back: format!("/project/p?q={}", encode(HOSTILE)),
-        told: Some(Told {
+        told: Some(FlashMessage {
             id: "0123456789abcdef".to_owned(),
             words: Text::from(HOSTILE),
             undo: Some(Undo {
@@ -50,13 +50,13 @@ pub(crate) fn forms() -> FormKit {
 
 pub(crate) fn shell() -> Shell {
     Shell {
-        project: Some(Opened::new(HOSTILE, HOSTILE)),
-        others: vec![Opened::new(HOSTILE, HOSTILE)],
+        project: Some(ProjectLink::new(HOSTILE, HOSTILE)),
+        others: vec![ProjectLink::new(HOSTILE, HOSTILE)],
         section: Section::Traces,
         preferences: Preferences::of_cookie("off.dark.compact.utc"),
         forms: forms(),
         focus: Focus::default(),
-        waits: Waits { paused: 2, failed: 100 },
+        waits: AttentionCounts { paused: 2, failed: 100 },
         here: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
@@ -106,10 +106,10 @@ pub(crate) fn trace(name: &str) -> Trace {
     }
 }
 
-pub(crate) fn verdict(name: &str) -> Verdict {
-    Verdict {
-        rule: Named::new(name, name),
-        evaluators: vec![Named::new(name, name)],
+pub(crate) fn verdict(name: &str) -> RuleOutcome {
+    RuleOutcome {
+        rule: ResourceLink::new(name, name),
+        evaluators: vec![ResourceLink::new(name, name)],
         state: "not sampled",
         tone: Tone::Plain,
         sentence: text(name),
@@ -121,12 +121,12 @@ pub(crate) fn verdict(name: &str) -> Verdict {
 
 pub(crate) fn score(name: &str) -> ScoreView {
     let at = Timestamp::from_millis(0);
-    let origin = Origin {
-        evaluator: Named::new(name, name),
+    let origin = OriginView {
+        evaluator: ResourceLink::new(name, name),
         version: Some(3),
         plugin: Some(text(name)),
         settings: vec![(text(name), text(name))],
-        rule: Named::new(name, name),
+        rule: ResourceLink::new(name, name),
         fingerprint: "ab".repeat(32),
         execution: text("5d1f0c"),
         sampling: 0.125,
@@ -187,14 +187,14 @@ pub(crate) struct Shown {
     pub(crate) folds: Folds,
     pub(crate) at: usize,
     pub(crate) selected: Option<Observation>,
-    pub(crate) looking: Looking,
+    pub(crate) looking: ViewParams,
 }
 
 pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
     let head = HeadInput {
         faults: vec![HOSTILE.to_owned()],
         may_mark: true,
-        tried: Tried {
+        tried: RejectedForm {
             typed: vec![("add", typed())],
             problems: vec![("add", Text::from(HOSTILE))],
         },
@@ -215,8 +215,8 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
         kit: forms(),
         scores: vec![score(HOSTILE).id(HOSTILE)],
         verdicts: vec![verdict(HOSTILE)],
-        of_steps: Some(ScoresOfSteps {
-            scores: vec![ScoreOfStep::new(
+        of_steps: Some(ObservationScores {
+            scores: vec![ObservationScore::new(
                 HOSTILE,
                 &ScoreValue::Text(HOSTILE.to_owned()),
                 HOSTILE,
@@ -238,7 +238,7 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
             view: &view,
             folds: &shown.folds,
             at: shown.at,
-            n: WINDOW,
+            n: ROW_WINDOW,
             anchor: None,
             revision: 1,
             selected,
@@ -251,11 +251,11 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
     })
 }
 
-fn hostile_chips() -> Vec<Chip> {
+fn hostile_chips() -> Vec<ScoreChip> {
     let value = || ScoreValue::Text(HOSTILE.to_owned());
     let named = |n| scored(&format!("{n}{HOSTILE}"), value(), Some("a<b>\"'&"));
     let scores: Vec<_> = (0..6).map(named).collect();
-    chips(&scores.iter().collect::<Vec<_>>())
+    score_chips(&scores.iter().collect::<Vec<_>>())
 }
 
 pub(crate) fn hostile_line() -> TraceLine {

@@ -11,8 +11,8 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::TestedGroups;
 use perpend_views::{
-    FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Pager, Parameter,
-    Section, Stopped, TermChip, Text, Ways, Why, href, list_href,
+    EmptyListCounts, FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS,
+    PageLinks, Pager, Parameter, Section, StoppedSearch, TermChip, Text, href, list_href,
 };
 use serde::Deserialize;
 
@@ -49,7 +49,7 @@ const fn is_later(query: &GroupQuery) -> bool {
 }
 
 /// Where the list goes on before and behind a page of it.
-fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
+fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> PageLinks {
     let found = &tested.page;
     let has_newer = match query.is_backwards {
         true => found.has_more,
@@ -61,7 +61,7 @@ fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
     };
     let newer = found.first.as_ref().filter(|_| has_newer);
     let older = found.last.as_ref().filter(|_| has_older);
-    Ways {
+    PageLinks {
         first: is_later(query).then(|| listed.first()),
         ..listed.ways([newer, older], tested.stopped.as_ref(), query.is_backwards)
     }
@@ -168,8 +168,8 @@ async fn why(
     viewer: &Viewer,
     (query, parsed): (&GroupQuery, &Parsed),
     chips: &mut [TermChip],
-) -> Result<Why, Problem> {
-    let mut why = Why::default();
+) -> Result<EmptyListCounts, Problem> {
+    let mut why = EmptyListCounts::default();
     let all = GroupQuery::new(query.by, ALONE);
     for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
         if let Ok(conditions) = &term.outcome {
@@ -240,7 +240,7 @@ async fn list(
     let is_empty = groups.is_empty() && !is_later && on.is_none();
     let why = match is_empty && !is_whole {
         true => why(app, viewer, (&query, &parsed), &mut chips).await?,
-        false => Why::default(),
+        false => EmptyListCounts::default(),
     };
     let setup = match is_empty && is_whole {
         true => Some(setup::of(app, &viewer.project, headers).await?),
@@ -264,7 +264,7 @@ async fn list(
             sorts: Vec::new(),
             why,
         },
-        stopped: on.map(|on| Stopped {
+        stopped: on.map(|on| StoppedSearch {
             n_tested: tested.n_tested,
             n_found: groups.len() as u64,
             on: Some(on),

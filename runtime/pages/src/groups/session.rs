@@ -13,8 +13,8 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_telemetry::Bounds;
 use perpend_views::{
-    FoundTurns, GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, TurnInput, Ways, href,
-    of_segment, with_query,
+    GroupLine, Moment, PageLinks, Section, SessionPage, TURNS_PER_PAGE, Text, Turn, TurnHits,
+    TurnInput, href, of_segment, with_query,
 };
 use serde::Deserialize;
 
@@ -138,7 +138,7 @@ async fn found(
     viewer: &Viewer,
     session: &str,
     wanted: &str,
-) -> Result<Option<FoundTurns>, Problem> {
+) -> Result<Option<TurnHits>, Problem> {
     let text = trace::params::text(wanted);
     if text.is_empty() {
         return Ok(None);
@@ -171,7 +171,7 @@ async fn found(
     let turns: Vec<(u64, Trace)> = turns.collect();
     let (base, session) = (viewer.base(), session.to_owned());
     let rest = (tested.places.last.is_some(), tested.n_left);
-    let make = move || FoundTurns::new((&base, &session), &text, turns, rest);
+    let make = move || TurnHits::new((&base, &session), &text, turns, rest);
     laid_out(make).await.map(Some)
 }
 
@@ -190,10 +190,10 @@ fn first_rule(asked: &str) -> Result<usize, &'static str> {
 fn window(turn: u64, is_end: bool) -> (u64, u32) {
     match is_end {
         true => {
-            let skip = turn.saturating_sub(u64::from(TURNS));
-            (skip, u32::try_from(turn - skip).unwrap_or(TURNS))
+            let skip = turn.saturating_sub(u64::from(TURNS_PER_PAGE));
+            (skip, u32::try_from(turn - skip).unwrap_or(TURNS_PER_PAGE))
         }
-        false => (turn.saturating_sub(1), TURNS),
+        false => (turn.saturating_sub(1), TURNS_PER_PAGE),
     }
 }
 
@@ -265,10 +265,10 @@ pub(crate) async fn show(
         },
         fault: fault.or(beyond).or(rules.err()),
         found,
-        ways: Ways {
+        ways: PageLinks {
             before: (0 < skip).then(|| ("Earlier turns", format!("{}&end=1", at(skip)))),
             behind: (behind < n_turns).then(|| ("Later turns", at(behind + 1))),
-            ..Ways::default()
+            ..PageLinks::default()
         },
     };
     page(StatusCode::OK, &view)

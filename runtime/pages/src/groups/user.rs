@@ -14,8 +14,8 @@ use perpend_domain::trace::Trace;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::OverTime;
 use perpend_views::{
-    Bar, Chart, FocusView, GroupLine, Later, Part, Section, Text, TraceLine, TracesQuery, Trend,
-    TrendPage, UserPage, href, of_segment, segment,
+    Chart, ChartBar, ChartPart, DeferredTrend, FocusView, GroupLine, Section, Text, TraceLine,
+    TracesQuery, Trend, TrendPage, UserPage, href, of_segment, segment,
 };
 use serde::Deserialize;
 
@@ -112,7 +112,12 @@ pub(crate) async fn show(
 }
 
 /// Where the charts stand; with what is in them where they are asked for with the page.
-async fn later(app: &App, viewer: &Viewer, user: &str, is_whole: bool) -> Result<Later, Problem> {
+async fn later(
+    app: &App,
+    viewer: &Viewer,
+    user: &str,
+    is_whole: bool,
+) -> Result<DeferredTrend, Problem> {
     let base = viewer.base();
     let part = format!("{base}/_/users/{}/trends", segment(user));
     let whole = href(&base, GroupKey::User, user);
@@ -122,7 +127,7 @@ async fn later(app: &App, viewer: &Viewer, user: &str, is_whole: bool) -> Result
         true => Some(charts(app, viewer, user).await?),
         false => None,
     };
-    Ok(Later { shown, ..place })
+    Ok(DeferredTrend { shown, ..place })
 }
 
 /// `GET P/_/users/{user}/trends`: the charts alone. The rest of the query is that of the page.
@@ -152,7 +157,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     let bars = |value: fn(Sums) -> (f64, f64)| {
         let bar = |bucket: &Bucket| {
             let (value, part) = value(own(bucket));
-            Bar {
+            ChartBar {
                 time: bucket.time(),
                 value,
                 part,
@@ -171,7 +176,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
         (None, None) => vec!["the last 30 days"],
         (None, Some(_)) => vec!["the last 30 days of this time"],
     };
-    let titled = |title| (title, Part::Errors);
+    let titled = |title| (title, ChartPart::Errors);
     let mut charts = vec![
         Chart::new(titled("Traces"), granularity, &traces, whole),
         Chart::new(titled("Cost"), granularity, &dollars, perpend_views::dollars)

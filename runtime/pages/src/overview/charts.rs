@@ -8,7 +8,7 @@ use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, Part
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Bar, Chart, Focus, Moment, Part, SO_FAR, TracesQuery};
+use perpend_views::{Chart, ChartBar, ChartPart, Focus, Moment, SO_FAR, TracesQuery};
 
 use crate::overview::queries::{Questions, Range};
 use crate::request::viewer::Viewer;
@@ -216,15 +216,15 @@ pub(crate) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Chart
     let costs = buckets.iter().map(|bucket| all.get(&bucket.start));
     let costs: Vec<CostSum> =
         costs.map(|sums| sums.map_or_else(CostSum::default, |sums| sums.cost)).collect();
-    let bars = buckets.iter().zip(&costs).map(|(bucket, cost)| Bar {
+    let bars = buckets.iter().zip(&costs).map(|(bucket, cost)| ChartBar {
         time: bucket.time(),
         value: cost.dollars,
         part: 0.0,
         partial: bucket.partial,
         href: bucket.rows(viewer, TracesQuery::default()).first(&base),
     });
-    let bars: Vec<Bar> = bars.collect();
-    let title = ("Cost", Part::Errors);
+    let bars: Vec<ChartBar> = bars.collect();
+    let title = ("Cost", ChartPart::Errors);
     let is_least = all.values().any(|sums| sums.is_least);
     Ok(Chart::new(title, granularity, &bars, perpend_views::dollars).of_costs(&costs, is_least))
 }

@@ -12,8 +12,8 @@ use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change,
-    encode, points, with_query,
+    AttentionItem, Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery,
+    encode, percent_change, point_change, with_query,
 };
 
 use crate::overview;
@@ -229,7 +229,7 @@ async fn figures(
         Figure {
             label: "Traces",
             value: count(n_traces),
-            change: change(n_traces, n_before),
+            change: percent_change(n_traces, n_before),
             rows: rows(""),
             ..Figure::default()
         },
@@ -238,19 +238,22 @@ async fn figures(
             value: share(n_failed_now, n_traces),
             of: (0.0 < n_failed_now).then_some(of),
             is_bad: 0.0 < n_failed_now,
-            change: points(percent(n_failed_now, n_traces), percent(n_failed_before, n_before)),
+            change: point_change(
+                percent(n_failed_now, n_traces),
+                percent(n_failed_before, n_before),
+            ),
             rows: rows("level:ERROR"),
         },
         Figure {
             label: "Cost",
             value: perpend_views::cost(now.cost),
-            change: costs.and_then(|(now, old)| change(now, old)),
+            change: costs.and_then(|(now, old)| percent_change(now, old)),
             ..Figure::default()
         },
         Figure {
             label: "Tokens",
             value: count(now.tokens),
-            change: change(now.tokens, old.tokens),
+            change: percent_change(now.tokens, old.tokens),
             ..Figure::default()
         },
     ];
@@ -258,7 +261,7 @@ async fn figures(
 }
 
 /// What is paused, and which rules have executions that failed.
-async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
+async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Problem> {
     let (store, project) = (&app.store, &viewer.project);
     let mut waiting = Vec::new();
     for rule in store.catalog.rules(project, None, MAX_ASKED).await?.items {
@@ -272,7 +275,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
             n => format!(" Held until then: {}.", perpend_views::count(n)),
         };
         if let (Some(pause), true) = (&rule.paused, rule.enabled) {
-            waiting.push(Waiting {
+            waiting.push(AttentionItem {
                 name: Text::from(rule.name.as_str()),
                 state: "paused",
                 reason: Text::from(format!("{}{held}", pause.message)),
@@ -280,7 +283,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
         }
         let n_failed = n(ExecutionState::Failed);
         if 0 < n_failed {
-            waiting.push(Waiting {
+            waiting.push(AttentionItem {
                 name: Text::from(rule.name.as_str()),
                 state: "failed",
                 reason: Text::from(match n_failed {
@@ -296,7 +299,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
     let evaluators = store.catalog.evaluators(project, None, MAX_ASKED).await?;
     for evaluator in evaluators.items {
         if let Some(pause) = &evaluator.paused {
-            waiting.push(Waiting {
+            waiting.push(AttentionItem {
                 name: Text::from(evaluator.name.as_str()),
                 state: "paused",
                 reason: Text::from(pause.message.as_str()),

@@ -11,8 +11,8 @@ use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
-    Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage, change,
-    duration, segment, with_query,
+    Chart, ChartBar, ChartPart, DeferredTrend, Figure, ModelLine, Sort, Text, TracesQuery, Trend,
+    TrendPage, duration, percent_change, segment, with_query,
 };
 use serde::Deserialize;
 
@@ -75,7 +75,7 @@ pub(crate) async fn later(
     app: &App,
     viewer: &Viewer,
     shown: Option<Range>,
-) -> Result<Vec<Later>, Problem> {
+) -> Result<Vec<DeferredTrend>, Problem> {
     let base = viewer.base();
     let parts = format!("{base}/_/trends");
     let mut all = Vec::new();
@@ -86,7 +86,7 @@ pub(crate) async fn later(
         };
         let which = Some(("part", part.to_owned()));
         let place = place(viewer, label, (&parts, &base), which);
-        all.push(Later { shown, ..place });
+        all.push(DeferredTrend { shown, ..place });
     }
     Ok(all)
 }
@@ -98,12 +98,12 @@ pub(crate) fn place(
     label: &'static str,
     (part, page): (&str, &str),
     which: Option<(&'static str, String)>,
-) -> Later {
+) -> DeferredTrend {
     let with = |path: &str, more: Option<(&'static str, String)>| {
         let kept = viewer.focus.pairs().into_iter();
         with_query(path, &kept.chain(more).collect::<Vec<_>>())
     };
-    Later {
+    DeferredTrend {
         label,
         part: with(part, which),
         whole: with(page, Some(("trends", "1".to_owned()))),
@@ -159,7 +159,7 @@ pub(crate) async fn over_time(
         let measured = by_time.get(&bucket.start);
         let end =
             |aggregation| measured.and_then(|own| millis(own, aggregation)).unwrap_or_default();
-        Bar {
+        ChartBar {
             time: bucket.time(),
             value: end(Aggregation::P95),
             part: end(Aggregation::P50),
@@ -168,9 +168,9 @@ pub(crate) async fn over_time(
         }
     };
     let buckets = buckets(asked.app, asked.range, granularity);
-    let bars: Vec<Bar> = buckets.iter().map(bar).collect();
+    let bars: Vec<ChartBar> = buckets.iter().map(bar).collect();
     let is_measured = buckets.iter().map(|bucket| by_time.contains_key(&bucket.start));
-    let title = ("Latency, p95", Part::Median);
+    let title = ("Latency, p95", ChartPart::Median);
     let chart = (!by_time.is_empty()).then(|| {
         let chart = Chart::new(title, granularity, &bars, shown).measured(is_measured);
         chart.of_n(all.values().len())
@@ -218,7 +218,7 @@ async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
         Figure {
             label,
             value: value.map_or_else(|| "–".to_owned(), shown),
-            change: value.zip(was).and_then(|(now, old)| change(now, old)),
+            change: value.zip(was).and_then(|(now, old)| percent_change(now, old)),
             rows: Some(rows.clone()),
             ..Figure::default()
         }
@@ -230,7 +230,7 @@ async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
         Figure {
             label: "Users",
             value: perpend_views::count(n_users),
-            change: change(n_users as f64, n_before as f64),
+            change: percent_change(n_users as f64, n_before as f64),
             rows: Some(format!("{base}/users{}", focus.query())),
             ..Figure::default()
         },

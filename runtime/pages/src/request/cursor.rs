@@ -2,7 +2,7 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_views::{END, Parameter, ROWS, Text, Ways, with_query};
+use perpend_views::{END, PageLinks, Parameter, ROWS, Text, with_query};
 
 use crate::traces;
 
@@ -84,16 +84,16 @@ impl Listed {
         [newer, older]: [Option<&Cursor>; 2],
         stopped: Option<&Cursor>,
         is_backwards: bool,
-    ) -> Ways {
+    ) -> PageLinks {
         let to = |label, cursor: Option<&Cursor>, is_backwards| {
             cursor.map(|cursor| (label, self.at(cursor, is_backwards)))
         };
         let go_on = |is_there: bool| to("Go on", stopped.filter(|_| is_there), is_backwards);
-        Ways {
+        PageLinks {
             before: to("Newer", newer, true).or_else(|| go_on(is_backwards)),
             behind: to("Older", older, false).or_else(|| go_on(!is_backwards)),
             last: older.map(|_| self.last()),
-            ..Ways::default()
+            ..PageLinks::default()
         }
     }
 }

@@ -105,7 +105,7 @@ pub(crate) async fn in_frame(
 ) -> Result<Option<Viewer>, Problem> {
     let viewer = of_session(app, headers).await?;
     if let (Some(viewer), Some(frame)) = (&viewer, frame) {
-        let _ = frame.shell.set(viewer.shell(Section::Elsewhere));
+        let _ = frame.shell.set(viewer.shell(Section::Other));
     }
     Ok(viewer)
 }

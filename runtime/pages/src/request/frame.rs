@@ -18,7 +18,7 @@ use perpend_domain::plugin::Digest;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::request_id::REQUEST_ID;
 use perpend_views::layout::assets;
-use perpend_views::{ErrorPage, FormKit, Shell, Text, without_passing};
+use perpend_views::{ErrorPage, FormContext, Shell, Text, without_passing};
 
 use crate::request;
 use crate::request::fragment;
@@ -209,7 +209,7 @@ fn error_page(
     let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
     let view = ErrorPage {
         // Without forms: what is not found has the same bytes whatever it is.
-        shell: Shell { forms: FormKit::default(), here: String::new(), ..shell },
+        shell: Shell { forms: FormContext::default(), here: String::new(), ..shell },
         status: status.as_u16(),
         title,
         message: Text::from(message),

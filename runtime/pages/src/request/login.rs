@@ -178,7 +178,7 @@ pub(crate) async fn submit(
 pub(crate) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     match of_session(&app, &headers).await? {
         Some(viewer) => {
-            let shell = Shell { here: "/logout".to_owned(), ..viewer.shell(Section::Elsewhere) };
+            let shell = Shell { here: "/logout".to_owned(), ..viewer.shell(Section::Other) };
             page(StatusCode::OK, &LogoutPage { shell })
         }
         None => Ok(Redirect::to("/login").into_response()),

@@ -5,7 +5,7 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Preferences, PreferencesPage, Section, Text, Tried};
+use perpend_views::{Preferences, PreferencesPage, RejectedForm, Section, Text};
 use serde::Deserialize;
 
 use crate::request;
@@ -34,9 +34,9 @@ pub(crate) async fn show(
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let view = PreferencesPage {
-        shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
+        shell: viewer::shell(&app, &headers, (&address, Section::Other)).await?,
         is_saved: asked.saved == "1",
-        tried: Tried::default(),
+        tried: RejectedForm::default(),
     };
     page(StatusCode::OK, &view)
 }
@@ -54,9 +54,9 @@ pub(crate) async fn submit(
         Err((name, message)) => {
             let problem = Text::from(format!("{name} {message}"));
             let view = PreferencesPage {
-                shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
+                shell: viewer::shell(&app, &headers, (&address, Section::Other)).await?,
                 is_saved: false,
-                tried: Tried { problems: vec![(name, problem)], ..Tried::default() },
+                tried: RejectedForm { problems: vec![(name, problem)], ..RejectedForm::default() },
             };
             return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
         }

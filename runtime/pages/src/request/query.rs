@@ -35,7 +35,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
         if let Some(frame) = parts.extensions.get::<Frame>()
             && frame.shell.get().is_none()
         {
-            let shell = viewer::shell(app, &parts.headers, (address, Section::Elsewhere)).await?;
+            let shell = viewer::shell(app, &parts.headers, (address, Section::Other)).await?;
             let _ = frame.shell.set(shell);
         }
         Err(problem)

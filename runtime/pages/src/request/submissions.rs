@@ -9,7 +9,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::FormToken;
-use perpend_views::{Told, Undo};
+use perpend_views::{FlashMessage, Undo};
 use tokio::sync::OnceCell;
 
 /// How long a form is remembered.
@@ -111,7 +111,7 @@ impl Acted {
         (token, project): (FormToken, &ProjectId),
         id: &str,
         now: Timestamp,
-    ) -> Option<Told> {
+    ) -> Option<FlashMessage> {
         let entries = self.lock();
         let found = entries.iter().find(|entry| {
             entry.key.token == token
@@ -120,6 +120,10 @@ impl Acted {
                 && entry.key.id() == id
         });
         let done = found?.done.get()?;
-        Some(Told { id: id.to_owned(), words: done.words.as_str().into(), undo: done.undo.clone() })
+        Some(FlashMessage {
+            id: id.to_owned(),
+            words: done.words.as_str().into(),
+            undo: done.undo.clone(),
+        })
     }
 }

@@ -11,7 +11,8 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::{FormToken, Session, session_of};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    Focus, FormKit, Forms, Opened, Others, Parameter, Preferences, Section, Shell, Text, Waits,
+    AttentionCounts, Focus, FormContext, Forms, Others, Parameter, Preferences, ProjectLink,
+    Section, Shell, Text,
 };
 
 use crate::read;
@@ -34,12 +35,12 @@ pub(crate) struct Viewer {
     pub(crate) token: FormToken,
     name: String,
     /// The other projects of the session.
-    others: Vec<Opened>,
+    others: Vec<ProjectLink>,
     preferences: Preferences,
     /// The forms of values that they chose last.
     pub(crate) forms: Forms,
-    waits: Waits,
-    kit: FormKit,
+    waits: AttentionCounts,
+    kit: FormContext,
     /// The time and the environments of the page, or of the list that it was opened from.
     pub(crate) focus: Focus,
     /// What of it cannot be read.
@@ -92,13 +93,13 @@ impl Viewer {
     }
 
     /// What forms in a fragment carry.
-    pub(crate) const fn kit(&self) -> &FormKit {
+    pub(crate) const fn kit(&self) -> &FormContext {
         &self.kit
     }
 
     pub(crate) fn shell(&self, section: Section) -> Shell {
         Shell {
-            project: Some(Opened::new(self.project.as_str(), &self.name)),
+            project: Some(ProjectLink::new(self.project.as_str(), &self.name)),
             others: self.others.clone(),
             section,
             preferences: self.preferences,
@@ -147,15 +148,17 @@ fn path_of(address: &Uri) -> &str {
 }
 
 /// What waits in a project, or did some seconds ago.
-async fn waits(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
+async fn waits(app: &App, project: &ProjectId) -> Result<AttentionCounts, Problem> {
     let now = app.web.clock.now();
     if let Some(waits) = app.waits().get(project, now) {
         return Ok(waits);
     }
     let (store, since) = (&app.store, now.plus_millis(-RECENT));
-    let failed = store.ledger.n_failed_since(project, since, Waits::LIMIT);
-    let waits =
-        Waits { paused: store.catalog.n_paused_rules(project).await?, failed: failed.await? };
+    let failed = store.ledger.n_failed_since(project, since, AttentionCounts::LIMIT);
+    let waits = AttentionCounts {
+        paused: store.catalog.n_paused_rules(project).await?,
+        failed: failed.await?,
+    };
     app.waits().keep(project, now, waits);
     Ok(waits)
 }
@@ -187,9 +190,9 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         // A page does not fail for a number at its side.
         true => waits(app, &act.project).await.unwrap_or_else(|problem| {
             tracing::warn!(problem = problem.message(), "nothing is counted on the rail");
-            Waits::default()
+            AttentionCounts::default()
         }),
-        false => Waits::default(),
+        false => AttentionCounts::default(),
     };
     let (acted, now) = (app.acted(), app.web.clock.now());
     let told = request::origin::cookie(headers, TOLD_COOKIE);
@@ -212,10 +215,10 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         scope: act.scope,
         token,
         name: project.name,
-        others: others.map(|other| Opened::new(other.id.as_str(), &other.name)).collect(),
+        others: others.map(|other| ProjectLink::new(other.id.as_str(), &other.name)).collect(),
         preferences: request::origin::preferences(headers),
         forms: request::origin::forms(headers),
-        kit: FormKit {
+        kit: FormContext {
             token: format!(
                 "{}.{}.{}",
                 token.masked(&*app.web.ids),
@@ -236,7 +239,7 @@ pub(crate) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<
 /// The frame of an address that has no page, for whoever is signed in.
 pub(crate) async fn around_nothing(app: &App, headers: &HeaderMap, address: &Uri) -> Shell {
     match viewer(app, headers, address).await {
-        Ok(Some(viewer)) => viewer.shell(Section::Elsewhere),
+        Ok(Some(viewer)) => viewer.shell(Section::Other),
         Ok(None) => request::origin::shell(headers),
         Err(problem) => {
             tracing::warn!(problem = problem.message(), "an error page has no sections");

@@ -16,8 +16,8 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
 use perpend_views::{
-    FilterView, Focus, FocusView, Pager, Parameter, ScoreLine, ScoresPage, Section, Stopped,
-    TermChip, Text, Ways, Why, count, encode, segment,
+    EmptyListCounts, FilterView, Focus, FocusView, PageLinks, Pager, Parameter, ScoreLine,
+    ScoresPage, Section, StoppedSearch, TermChip, Text, count, encode, segment,
 };
 use serde::Deserialize;
 
@@ -276,11 +276,11 @@ fn ways(
     listed: &Listed,
     (place, is_backwards): (Option<&Cursor>, bool),
     part: &ScoresPart,
-) -> Ways {
+) -> PageLinks {
     let is_last = is_backwards && place.is_none();
     let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
     let stopped = part.stopped.as_ref().map(stop);
-    Ways {
+    PageLinks {
         first: (is_backwards || place.is_some()).then(|| listed.first()),
         ..listed.ways(ends, stopped, is_backwards)
     }
@@ -350,8 +350,8 @@ async fn why(
     viewer: &Viewer,
     (asked, parsed): (&ScoreQuery, &Parsed),
     chips: &mut [TermChip],
-) -> Result<Why, Problem> {
-    let mut why = Why::default();
+) -> Result<EmptyListCounts, Problem> {
+    let mut why = EmptyListCounts::default();
     for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
         if term.outcome.is_ok() {
             let mut query = ScoreQuery::default();
@@ -437,7 +437,7 @@ pub(crate) async fn show(
     let is_empty = part.items.is_empty() && !is_later && part.stopped.is_none();
     let why = match is_empty && !is_whole {
         true => why(&app, &viewer, (&query, &parsed), &mut chips).await?,
-        false => Why::default(),
+        false => EmptyListCounts::default(),
     };
     let setup = match is_empty && is_whole {
         true => Some(setup::of(&app, project, &headers).await?),
@@ -461,7 +461,7 @@ pub(crate) async fn show(
         },
         narrowed,
         notices,
-        stopped: part.stopped.as_ref().map(|at| Stopped {
+        stopped: part.stopped.as_ref().map(|at| StoppedSearch {
             n_tested: MAX_TESTED,
             n_found: part.items.len() as u64,
             on: Some(listed.at(stop(at), is_backwards)),

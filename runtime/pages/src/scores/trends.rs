@@ -6,7 +6,7 @@ use perpend_domain::metrics::{Accumulator, Aggregation, Group, View};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_stats::{proportion, summary};
-use perpend_views::{ScoreTrend, Text, Together, clock, with_query};
+use perpend_views::{ScoreAggregate, ScoreTrend, Text, clock, with_query};
 
 use crate::overview;
 use crate::overview::charts::buckets;
@@ -154,7 +154,7 @@ fn by_name(groups: Vec<Group>) -> BTreeMap<(String, String), ByTime> {
     names
 }
 
-fn mean(values: &[f64]) -> Option<Together> {
+fn mean(values: &[f64]) -> Option<ScoreAggregate> {
     let all = summary::summarize(values, None, LEVEL).ok()?;
     // No interval of numbers on the scale from 0 to 1 goes beyond it.
     let is_scale = values.iter().all(|value| (0.0..=1.0).contains(value));
@@ -162,11 +162,11 @@ fn mean(values: &[f64]) -> Option<Together> {
         true => [ends.lower.max(0.0), ends.upper.min(1.0)],
         false => [ends.lower, ends.upper],
     });
-    Some(Together::Mean(all.mean?, ends))
+    Some(ScoreAggregate::Mean(all.mean?, ends))
 }
 
-fn share(what: &str, n: u64, of: u64) -> Option<Together> {
+fn share(what: &str, n: u64, of: u64) -> Option<ScoreAggregate> {
     let ends = proportion::wilson(n, of, LEVEL).ok()?;
     let share = n as f64 / of as f64;
-    Some(Together::Share(Text::from(what), share, [ends.lower, ends.upper]))
+    Some(ScoreAggregate::Share(Text::from(what), share, [ends.lower, ends.upper]))
 }

@@ -6,7 +6,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorVersionId, RuleId};
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Named, Origin, ScoreView, Text};
+use perpend_views::{OriginView, ResourceLink, ScoreView, Text};
 
 use crate::request::viewer::Viewer;
 use crate::settings;
@@ -96,20 +96,20 @@ impl Names {
         Ok(names)
     }
 
-    pub(crate) fn origin(&self, origin: &ScoreOrigin) -> Origin {
+    pub(crate) fn origin(&self, origin: &ScoreOrigin) -> OriginView {
         let version = self.versions.get(&origin.evaluator_version_id);
         let [evaluator, rule] = [origin.evaluator_id.as_str(), origin.rule_id.as_str()];
-        let deleted = |id| Named::gone(format!("{id} (deleted)"));
-        Origin {
+        let deleted = |id| ResourceLink::gone(format!("{id} (deleted)"));
+        OriginView {
             evaluator: match version {
-                Some(version) => Named::new(&version.evaluator, evaluator),
+                Some(version) => ResourceLink::new(&version.evaluator, evaluator),
                 None => deleted(evaluator),
             },
             version: version.map(|version| version.number),
             plugin: version.map(|version| Text::from(version.plugin.as_str())),
             settings: version.map_or_else(Vec::new, |version| version.settings.clone()),
             rule: match self.rules.get(&origin.rule_id) {
-                Some(name) => Named::new(name, rule),
+                Some(name) => ResourceLink::new(name, rule),
                 None => deleted(rule),
             },
             fingerprint: origin.fingerprint.to_string(),

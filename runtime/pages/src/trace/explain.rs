@@ -8,7 +8,7 @@ use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_views::{Html, Named, RulesAsked, Text, Tone, Verdict, segment, when};
+use perpend_views::{Html, ResourceLink, RuleOutcome, RuleRange, Text, Tone, segment, utc_time};
 
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -38,12 +38,12 @@ impl Said {
     }
 
     fn at(mut self, name: &'static str, at: Timestamp) -> Self {
-        self.facts.push((name, when(at)));
+        self.facts.push((name, utc_time(at)));
         self
     }
 
-    fn verdict(self, rule: Named, evaluators: Vec<Named>) -> Verdict {
-        Verdict {
+    fn verdict(self, rule: ResourceLink, evaluators: Vec<ResourceLink>) -> RuleOutcome {
+        RuleOutcome {
             rule,
             evaluators,
             state: self.state,
@@ -58,10 +58,10 @@ impl Said {
 
 /// What is said about the rules for a target.
 pub(crate) struct Verdicts {
-    pub(crate) all: Vec<Verdict>,
+    pub(crate) all: Vec<RuleOutcome>,
     /// Executions that scored the target, with no such score.
     pub(crate) without_score: usize,
-    pub(crate) asked: RulesAsked,
+    pub(crate) asked: RuleRange,
 }
 
 /// One verdict for each of a page of the rules for such targets that has not `scored` this one with each of its evaluators.
@@ -75,7 +75,7 @@ pub(crate) async fn verdicts(
     let rules = rules_for(app, viewer, target).await?;
     let n_all = rules.len();
     let from = from.min(n_all.saturating_sub(1));
-    let asked = rules.get(from..n_all.min(from + RulesAsked::LIMIT));
+    let asked = rules.get(from..n_all.min(from + RuleRange::LIMIT));
     let asked = asked.unwrap_or_default();
     let mut names = Names::default();
     let mut verdicts = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) async fn verdicts(
             continue;
         }
         names.read(app, viewer, &open).await?;
-        let named = Named::new(&rule.name, rule.id.as_str());
+        let named = ResourceLink::new(&rule.name, rule.id.as_str());
         let explanation = app.scheduler.explain(&viewer.project, rule, target).await?;
         let mut pending: Vec<&EvaluatorId> = Vec::new();
         for evaluator in open {
@@ -118,7 +118,7 @@ pub(crate) async fn verdicts(
         }
     }
     verdicts.sort_by(|a, b| {
-        let rank = |verdict: &Verdict| match verdict.tone {
+        let rank = |verdict: &RuleOutcome| match verdict.tone {
             Tone::Bad => 0,
             Tone::Waiting => 1,
             Tone::Plain | Tone::Good => 2,
@@ -126,7 +126,7 @@ pub(crate) async fn verdicts(
         let by_rank = rank(a).cmp(&rank(b));
         by_rank.then_with(|| a.rule.name.cmp(&b.rule.name))
     });
-    Ok(Verdicts { all: verdicts, without_score, asked: RulesAsked { from, n: asked.len(), n_all } })
+    Ok(Verdicts { all: verdicts, without_score, asked: RuleRange { from, n: asked.len(), n_all } })
 }
 
 /// All rules for such targets.
@@ -167,10 +167,10 @@ impl Names {
     }
 
     /// Of these those that are still there.
-    fn of(&self, evaluators: &[&EvaluatorId]) -> Vec<Named> {
+    fn of(&self, evaluators: &[&EvaluatorId]) -> Vec<ResourceLink> {
         let named = evaluators.iter().filter_map(|id| {
             let name = self.0.get::<EvaluatorId>(id)?.as_ref()?;
-            Some(Named::new(name, id.as_str()))
+            Some(ResourceLink::new(name, id.as_str()))
         });
         named.collect()
     }

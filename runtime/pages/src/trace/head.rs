@@ -9,7 +9,7 @@ use perpend_domain::observation::ObservationKind;
 use perpend_domain::outline::Outline;
 use perpend_http_kit::problem::Problem;
 use perpend_scheduler::completion;
-use perpend_views::{HeadInput, TraceState, chips};
+use perpend_views::{HeadInput, TraceState, score_chips};
 
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -32,7 +32,7 @@ pub(crate) async fn of(
         may_mark: viewer.may(TraceMark),
         first_token_us: outline.first_token_us(),
         state: state(app, viewer, id).await?,
-        chips: chips(&scores.iter().collect::<Vec<_>>()),
+        chips: score_chips(&scores.iter().collect::<Vec<_>>()),
         ..HeadInput::default()
     })
 }

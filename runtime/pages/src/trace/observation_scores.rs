@@ -5,7 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use perpend_domain::ids::TraceId;
 use perpend_domain::score::{Score, Subject};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Chip, ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, chips, with_query};
+use perpend_views::{
+    ObservationScore, ObservationScores, RuleOutcome, ScoreChip, Text, anchor, score_chips,
+    with_query,
+};
 
 use crate::read;
 use crate::request::viewer::Viewer;
@@ -19,7 +22,7 @@ pub(crate) async fn add_names(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
-    verdicts: &mut [Verdict],
+    verdicts: &mut [RuleOutcome],
 ) -> Result<(), Problem> {
     if verdicts.is_empty() {
         return Ok(());
@@ -48,7 +51,7 @@ pub(crate) async fn chips_by_step(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
-) -> Result<HashMap<String, Vec<Chip>>, Problem> {
+) -> Result<HashMap<String, Vec<ScoreChip>>, Problem> {
     let telemetry = &app.store.telemetry;
     let found = telemetry.scores_of_steps(&viewer.project, trace, IN_ROWS + 1);
     let found = found.await?;
@@ -62,7 +65,7 @@ pub(crate) async fn chips_by_step(
         }
     }
     let made = by_step.into_iter();
-    Ok(made.map(|(step, scores)| (step, chips(&scores))).collect())
+    Ok(made.map(|(step, scores)| (step, score_chips(&scores))).collect())
 }
 
 /// In the order of the steps, each with a link to its step. Scores about steps that have not come stand behind them.
@@ -71,13 +74,13 @@ pub(crate) async fn of(
     viewer: &Viewer,
     trace: &TraceId,
     address: impl Fn(&str) -> String,
-) -> Result<ScoresOfSteps, Problem> {
+) -> Result<ObservationScores, Problem> {
     let telemetry = &app.store.telemetry;
     let mut found = telemetry.scores_of_steps(&viewer.project, trace, LIMIT + 1).await?;
     let has_more = (LIMIT as usize) < found.len();
     found.truncate(LIMIT as usize);
     if found.is_empty() {
-        return Ok(ScoresOfSteps::default());
+        return Ok(ObservationScores::default());
     }
     let outline = read::outline(app, &viewer.project, trace).await?;
     let (_, outline) = outline.ok_or_else(|| Problem::not_found("trace"))?;
@@ -88,7 +91,7 @@ pub(crate) async fn of(
         let Subject::Observation(_, step) = &written.subject else {
             return None;
         };
-        let line = |name, href| ScoreOfStep::new(&written.name, &written.value, name, href);
+        let line = |name, href| ObservationScore::new(&written.name, &written.value, name, href);
         let at = outline.find(step.as_str());
         Some(match at.and_then(|at| Some((at, outline.rows().get(at)?))) {
             Some((at, row)) => {
@@ -98,9 +101,9 @@ pub(crate) async fn of(
             None => (usize::MAX, line(step.as_str(), all.clone())),
         })
     };
-    let mut scores: Vec<(usize, ScoreOfStep)> = found.iter().filter_map(placed).collect();
+    let mut scores: Vec<(usize, ObservationScore)> = found.iter().filter_map(placed).collect();
     scores.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp_name(&b.1)));
-    Ok(ScoresOfSteps {
+    Ok(ObservationScores {
         scores: scores.into_iter().map(|(_, score)| score).collect(),
         all: has_more.then_some(all),
     })

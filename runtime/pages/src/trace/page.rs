@@ -11,8 +11,8 @@ use perpend_domain::ids::{EvaluatorId, RuleId, TraceId};
 use perpend_domain::outline::Outline;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    Aspect, Chip, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, RowsInput, RowsPage,
-    Section, TraceInput, TracePage, Tried, of_segment,
+    DetailInput, DetailPage, Forms, HeadInput, RejectedForm, RowState, RowsInput, RowsPage,
+    ScoreChip, Section, TraceInput, TracePage, TraceView, ViewParams, of_segment,
 };
 use serde::Deserialize;
 
@@ -63,7 +63,7 @@ pub(crate) async fn show(
     Path(of): Path<OfTrace>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let shown = whole(&app, &viewer, of.id()?, query.as_deref(), Tried::default());
+    let shown = whole(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default());
     shown.await
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn tried(
     viewer: &Viewer,
     id: TraceId,
     back: &str,
-    tried: Tried,
+    tried: RejectedForm,
 ) -> Result<Response, Problem> {
     let query = back.split_once('?').map(|(_, query)| query);
     let viewer = viewer.at(back);
@@ -87,7 +87,7 @@ async fn whole(
     viewer: &Viewer,
     id: TraceId,
     query: Option<&str>,
-    tried: Tried,
+    tried: RejectedForm,
 ) -> Result<Response, Problem> {
     let mut look = Look::new(query);
     // Before all else: what changes in between is followed up.
@@ -107,9 +107,9 @@ async fn whole(
         ..head::of(app, viewer, &id, &outline).await?
     };
     match look.looking.aspect {
-        Aspect::Tree | Aspect::Time => {}
-        Aspect::Thread => return views::thread(app, viewer, &outline, (id, head), look).await,
-        Aspect::Log => return views::log(app, viewer, &outline, (id, head), look).await,
+        TraceView::Tree | TraceView::Time => {}
+        TraceView::Thread => return views::thread(app, viewer, &outline, (id, head), look).await,
+        TraceView::Log => return views::log(app, viewer, &outline, (id, head), look).await,
     }
     let step = match &look.observation {
         Some(step) => read::step(app, &viewer.project, &id, step).await?,
@@ -132,7 +132,7 @@ async fn whole(
     }
     detail.own_us = selected.and_then(|row| outline.own_us(row));
     let observation = step.as_ref().map(|step| step.id.as_str());
-    let kept = Kept::new(observation, &looked.folds);
+    let kept = RowState::new(observation, &looked.folds);
     in_forms(&mut detail, viewer, &kept, &looked.looking);
     let make = move || {
         let pane = match &step {
@@ -252,13 +252,13 @@ pub(crate) async fn seek(
 }
 
 /// Shows its values in the forms of this address, or else in those chosen last, and leads from there to other ones.
-fn in_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &Kept, looking: &Looking) {
+fn in_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &RowState, looking: &ViewParams) {
     detail.forms = looking.forms.or(&viewer.forms);
-    detail.address = kept.address(&Looking { forms: Forms::default(), ..looking.clone() });
+    detail.address = kept.address(&ViewParams { forms: Forms::default(), ..looking.clone() });
 }
 
 /// Has the browser keep the forms of an address that differ from those chosen before.
-fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &Looking) {
+fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &ViewParams) {
     let forms = looking.forms.or(&viewer.forms);
     if forms != viewer.forms {
         let query = forms.query();
@@ -272,7 +272,7 @@ struct RowScores {
     /// How many there are about the trace and about each row.
     n: HashMap<Option<String>, u64>,
     /// By the ids of steps.
-    chips: HashMap<String, Vec<Chip>>,
+    chips: HashMap<String, Vec<ScoreChip>>,
 }
 
 async fn row_scores(

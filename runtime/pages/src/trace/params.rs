@@ -6,7 +6,8 @@ use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::outline::{Entry, Folds, Mark, Outline, View};
 use perpend_views::{
-    Aspect, Form, Kept, Looking, Neighbours, RowColumn, TypedPart, WINDOW, read_duration,
+    Form, Neighbours, ROW_WINDOW, RowColumn, RowState, TraceView, TypedRange, ViewParams,
+    read_duration,
 };
 
 use crate::traces;
@@ -43,7 +44,7 @@ pub(crate) struct Look {
     /// How many rules stand before those that are asked why there is no score.
     pub(crate) rules: usize,
     /// How the trace is looked at.
-    pub(crate) looking: Looking,
+    pub(crate) looking: ViewParams,
     /// The ends of a part of the time axis as they were typed.
     typed: [String; 2],
     /// What cannot be read, in words.
@@ -81,7 +82,7 @@ impl Look {
                 "from" => look.from = Some(text.to_owned()),
                 "what" => look.what = Some(text.to_owned()),
                 "back" => look.is_backwards = true,
-                "v" => match Aspect::named(text) {
+                "v" => match TraceView::named(text) {
                     Some(aspect) => look.looking.aspect = aspect,
                     None => look.fault("v", "tree, time, thread or log"),
                 },
@@ -179,7 +180,7 @@ impl Look {
 
     /// The fields for the part show what was typed, each with its problem.
     fn refuse_zoom(&mut self, problems: [Option<&'static str>; 2]) {
-        self.looking.typed = Some(TypedPart { ends: self.typed.clone(), problems });
+        self.looking.typed = Some(TypedRange { ends: self.typed.clone(), problems });
     }
 
     /// Whether what is visible changes with this request.
@@ -224,14 +225,14 @@ impl Look {
     }
 
     /// What of the address the views without rows keep.
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> RowState {
         let selected = self.observation.as_ref().map(ObservationId::as_str);
-        Kept::new(selected, &self.folds)
+        RowState::new(selected, &self.folds)
     }
 
     /// The page that looks in the same way at a step.
     pub(crate) fn address(&self, step: &str) -> String {
-        Kept::new(Some(step), &self.folds).address(&self.looking)
+        RowState::new(Some(step), &self.folds).address(&self.looking)
     }
 
     /// The window of the outline that is looked at. Where other lines came before it, `is_moved`, or some are gone because
@@ -251,8 +252,8 @@ impl Look {
         let anchor = self.anchor.and_then(|step| outline.find(&step));
         looked.anchor = anchor.and_then(|row| looked.view.index_of(row));
         if let Some(index) = looked.anchor.filter(|_| is_moved) {
-            looked.n = WINDOW;
-            looked.at = first_around(&looked.view, index, WINDOW);
+            looked.n = ROW_WINDOW;
+            looked.at = first_around(&looked.view, index, ROW_WINDOW);
         }
         looked
     }
@@ -275,7 +276,7 @@ fn first_around(view: &View<'_>, index: usize, n: usize) -> usize {
 pub(crate) struct Looked<'o> {
     pub(crate) view: View<'o>,
     pub(crate) folds: Folds,
-    pub(crate) looking: Looking,
+    pub(crate) looking: ViewParams,
     pub(crate) selected: Option<usize>,
     pub(crate) at: usize,
     pub(crate) n: usize,
@@ -286,13 +287,13 @@ pub(crate) struct Looked<'o> {
 impl<'o> Looked<'o> {
     fn new(
         outline: &'o Outline,
-        (folds, looking): (Folds, Looking),
+        (folds, looking): (Folds, ViewParams),
         selected: Option<usize>,
         at: Option<usize>,
         n: Option<usize>,
     ) -> Self {
         let view = outline.view(&folds, selected);
-        let n = n.unwrap_or(WINDOW).clamp(1, WINDOW);
+        let n = n.unwrap_or(ROW_WINDOW).clamp(1, ROW_WINDOW);
         let around = || {
             let index = selected.and_then(|row| view.index_of(row));
             first_around(&view, index.unwrap_or_default(), n)
@@ -310,7 +311,7 @@ impl<'o> Looked<'o> {
 
     /// The page that looks in the same way at a step.
     pub(crate) fn address(&self, step: &str) -> String {
-        Kept::new(Some(step), &self.folds).address(&self.looking)
+        RowState::new(Some(step), &self.folds).address(&self.looking)
     }
 
     /// Whether the selected step has a line: its level may leave it out.
@@ -371,9 +372,9 @@ mod tests {
         let query = "at=500&n=10&revision=7&anchor=o0700";
         assert_eq!(Look::new(Some(query)).revision, Some(7));
         assert_eq!(place(query, false), (500, 10, Some(700)));
-        assert_eq!(place(query, true), (600, WINDOW, Some(700)));
+        assert_eq!(place(query, true), (600, ROW_WINDOW, Some(700)));
         assert_eq!(place("at=500&n=10&anchor=gone", true), (500, 10, None));
-        assert_eq!(place("anchor=o0999", true), (800, WINDOW, Some(999)));
+        assert_eq!(place("anchor=o0999", true), (800, ROW_WINDOW, Some(999)));
         // Behind the last row there is nothing to see.
         assert_eq!(place("at=5000&n=10", false), (999, 10, None));
         // So does one whose address has more marks than are kept.

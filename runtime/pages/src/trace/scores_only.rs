@@ -6,7 +6,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{SessionId, TraceId};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{ROWS, ScoredPage, Section, Text, encode};
+use perpend_views::{ROWS, ScoresOnlyPage, Section, Text, encode};
 
 use crate::read;
 use crate::reference;
@@ -62,7 +62,7 @@ async fn show(app: &App, viewer: &Viewer, target: &Target) -> Result<Option<Resp
     };
     let all = format!("{}/scores?trace={}", viewer.base(), encode(id));
     let request = reference::equivalent_requests::scores(viewer, &query, (ROWS[0], false, false));
-    let view = ScoredPage {
+    let view = ScoresOnlyPage {
         shell: viewer.shell(section).with_api(request),
         id: Text::from(id),
         is_session: section == Section::Sessions,

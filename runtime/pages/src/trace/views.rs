@@ -11,7 +11,8 @@ use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::outline::Outline;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    CALLS, Call, HeadInput, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage, Within,
+    CALLS_PER_PAGE, Call, EnclosingAgent, HeadInput, LOG_PAGE_SIZE, LogInput, LogPage, Section,
+    ThreadInput, ThreadPage,
 };
 
 use crate::read::{self, unknown};
@@ -57,7 +58,7 @@ pub(crate) async fn thread(
     let generations = earlier.enumerate().filter(|(_, row)| is_generation(**row));
     let n_earlier = generations.map(|(n, _)| n + 1).nth(BEFORE - 1);
     let first = at.saturating_sub(n_earlier.unwrap_or(AMONG));
-    let window = all.get(first..all.len().min(at + CALLS)).unwrap_or_default();
+    let window = all.get(first..all.len().min(at + CALLS_PER_PAGE)).unwrap_or_default();
     let before = window.get(..at - first).unwrap_or_default();
     // What is only compared with takes nothing away from what is shown.
     let mut left = [MAX_BYTES / 4, MAX_BYTES];
@@ -161,7 +162,7 @@ pub(crate) async fn log(
     let rows = outline.rows();
     let all = by_start(outline, |row| look.asks_for(&rows[row]));
     let at = first(&look, outline, &all);
-    let window = all.get(at..all.len().min(at + LOG)).unwrap_or_default();
+    let window = all.get(at..all.len().min(at + LOG_PAGE_SIZE)).unwrap_or_default();
     let steps = steps(app, viewer, (outline, &id), window, |_, mut step| {
         let content = std::mem::take(&mut step.content);
         let begins = [content.input, content.output];
@@ -230,7 +231,7 @@ async fn steps<T>(
 }
 
 /// How many agents and chains that run in an agent a row is inside of, and the innermost of them.
-fn agents_around(outline: &Outline, row: usize) -> (u32, Option<Within>) {
+fn agents_around(outline: &Outline, row: usize) -> (u32, Option<EnclosingAgent>) {
     let rows = outline.rows();
     let mut above = rows[row].parent;
     let mut found: Vec<usize> = Vec::new();
@@ -251,7 +252,11 @@ fn agents_around(outline: &Outline, row: usize) -> (u32, Option<Within>) {
     found.truncate(n_found);
     let within = found.first().map(|place| {
         let row = &rows[*place];
-        Within { id: row.id().to_owned(), kind: row.kind, name: outline.name(row).to_owned() }
+        EnclosingAgent {
+            id: row.id().to_owned(),
+            kind: row.kind,
+            name: outline.name(row).to_owned(),
+        }
     });
     (u32::try_from(found.len()).unwrap_or(u32::MAX), within)
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use perpend_domain::metrics::Granularity;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Environments;
-use perpend_views::{Bar, Chart, Part, Text, TracesQuery, Trend, TrendPage};
+use perpend_views::{Chart, ChartBar, ChartPart, Text, TracesQuery, Trend, TrendPage};
 
 use crate::overview;
 use crate::overview::charts::buckets;
@@ -71,16 +71,16 @@ pub(crate) async fn chart(
     let began = telemetry.traces_began(&viewer.project, environments, &stretches);
     let began = began.await?;
     let base = viewer.base();
-    let bars = buckets.iter().zip(began).map(|(bucket, began)| Bar {
+    let bars = buckets.iter().zip(began).map(|(bucket, began)| ChartBar {
         time: bucket.time(),
         value: began.traces as f64,
         part: began.with_errors as f64,
         partial: bucket.partial,
         href: bucket.rows(viewer, query.clone()).first(&base),
     });
-    let bars: Vec<Bar> = bars.collect();
+    let bars: Vec<ChartBar> = bars.collect();
     let whole = |value: f64| perpend_views::count(value as u64);
-    Ok(Chart::new(("Traces", Part::Errors), granularity, &bars, whole))
+    Ok(Chart::new(("Traces", ChartPart::Errors), granularity, &bars, whole))
 }
 
 /// `GET P/_/traces/bars`: the bars alone. The query is that of the list.

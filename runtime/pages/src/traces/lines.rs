@@ -10,7 +10,7 @@ use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
 use perpend_domain::usage::{Side, side_of};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Columns, Preview, Text, TraceLine, chips, together};
+use perpend_views::{Columns, Preview, Text, TraceLine, aggregate, score_chips};
 
 use crate::state::App;
 
@@ -74,7 +74,7 @@ fn by_name(scores: &[&Score], columns: &Columns) -> HashMap<String, Text> {
         };
         let own = scores.iter().filter(is_own);
         let values: Vec<_> = own.map(|score| &score.written.value).collect();
-        Some((name.to_owned(), together(&values)?))
+        Some((name.to_owned(), aggregate(&values)?))
     };
     columns.scores().filter_map(said).collect()
 }
@@ -122,7 +122,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
         n_observations: trace.n_observations,
         n_errors,
         n_warnings,
-        scores: chips(scores),
+        scores: score_chips(scores),
         input: preview(trace.input.as_ref()),
         output: preview(trace.output.as_ref()),
         release: text(&trace.release),

@@ -11,8 +11,8 @@ use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
 use perpend_views::{
-    Focus, FocusView, ListPage, Pager, Searched, Section, Stopped, TracesPage, TracesQuery, Tried,
-    Ways,
+    Focus, FocusView, ListPage, PageLinks, Pager, RejectedForm, SearchProgress, Section,
+    StoppedSearch, TracesPage, TracesQuery,
 };
 
 use crate::read;
@@ -43,7 +43,7 @@ pub(crate) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let asked = Asked::new(raw.as_deref());
-    let view = whole(&app, &viewer, &headers, asked, Tried::default());
+    let view = whole(&app, &viewer, &headers, asked, RejectedForm::default());
     page(StatusCode::OK, &view.await?)
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn tried(
     viewer: &Viewer,
     trace: &TraceId,
     back: &str,
-    tried: Tried,
+    tried: RejectedForm,
 ) -> Result<Response, Problem> {
     let asked = Asked {
         peek: Some(trace.as_str().to_owned()),
@@ -75,7 +75,7 @@ async fn whole(
     viewer: &Viewer,
     headers: &HeaderMap,
     asked: Asked,
-    tried: Tried,
+    tried: RejectedForm,
 ) -> Result<TracesPage, Problem> {
     let Asked {
         query,
@@ -220,7 +220,12 @@ fn sought(filter: &Filter) -> Vec<String> {
 }
 
 /// The pages before and behind, and where a search that stopped goes on. `more` ends the address of the page behind it.
-fn ways(query: &TracesQuery, base: &str, places: &Places, more: &str) -> (Ways, Option<String>) {
+fn ways(
+    query: &TracesQuery,
+    base: &str,
+    places: &Places,
+    more: &str,
+) -> (PageLinks, Option<String>) {
     let address = |page| query.address(base, &page);
     let before = |place: &TraceCursor| address(ListPage::Before(place.to_string()));
     let after = |place: &TraceCursor| address(ListPage::After(place.to_string()));
@@ -233,7 +238,7 @@ fn ways(query: &TracesQuery, base: &str, places: &Places, more: &str) -> (Ways, 
     let go_on = |address: Option<String>| address.map(|address| ("Go on", address));
     let previous = places.first.as_ref();
     let next = places.last.as_ref();
-    let ways = Ways {
+    let ways = PageLinks {
         first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
         before: previous.map(|place| ("Previous", before(place))).or_else(|| go_on(on_before)),
         behind: next.map(|place| ("Next", after(place))).or_else(|| go_on(on_behind)),
@@ -270,18 +275,23 @@ async fn fill(
     let n = traces.len() as u64;
     let before = match (&from, view.searched) {
         // A page by its number is behind others, which were looked at for it.
-        (None, _) => Some(Searched { n_tested: 0, n_found: places.n_before.unwrap_or_default() }),
+        (None, _) => {
+            Some(SearchProgress { n_tested: 0, n_found: places.n_before.unwrap_or_default() })
+        }
         (Some(_), before) => before,
     };
-    let so_far = before.map(|before| Searched {
+    let so_far = before.map(|before| SearchProgress {
         n_tested: before.n_tested.saturating_add(n_tested),
         n_found: before.n_found.saturating_add(n),
     });
     view.searched = so_far.filter(|_| view.searched.is_some());
-    let more = so_far.map_or_else(String::new, Searched::more);
+    let more = so_far.map_or_else(String::new, SearchProgress::more);
     let (ways, on) = ways(&view.query, &viewer.base(), &places, &more);
-    view.stopped =
-        (0 < n_left).then(|| Stopped { n_tested, n_found: total.map_or(n, |total| total.n), on });
+    view.stopped = (0 < n_left).then(|| StoppedSearch {
+        n_tested,
+        n_found: total.map_or(n, |total| total.n),
+        on,
+    });
     let is_counted = total.is_some_and(|total| !total.is_more);
     view.pager = Pager {
         n_before: places.n_before,

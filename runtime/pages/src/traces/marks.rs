@@ -8,7 +8,7 @@ use perpend_domain::fold::MAX_TAGS;
 use perpend_domain::ids::TraceId;
 use perpend_domain::marks::{MAX_TAG_CHARS, TraceMarks};
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_views::{Text, Tried, Undo, encode, segment};
+use perpend_views::{RejectedForm, Text, Undo, encode, segment};
 
 use crate::read;
 use crate::request::forms::Sent;
@@ -104,7 +104,7 @@ pub(crate) async fn tag(
     };
     if let Some(fault) = fault {
         let refused =
-            Tried { typed: vec![("add", tag)], problems: vec![("add", Text::from(fault))] };
+            RejectedForm { typed: vec![("add", tag)], problems: vec![("add", Text::from(fault))] };
         let back = sent.back();
         return match list::is_at(viewer, &back) {
             true => Box::pin(list::tried(&app, viewer, &trace, &back, refused)).await,

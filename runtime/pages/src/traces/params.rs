@@ -3,8 +3,8 @@
 use perpend_domain::query::MAX_BYTES;
 use perpend_telemetry::{TraceCursor, TracesFrom};
 use perpend_views::{
-    Columns, END, Focus, ListPage, MAX_COLUMNS, Others, ROWS, Searched, Sort, Text, TracesQuery,
-    count,
+    Columns, END, Focus, ListPage, MAX_COLUMNS, Others, ROWS, SearchProgress, Sort, Text,
+    TracesQuery, count,
 };
 
 /// A list has no page behind this one.
@@ -28,7 +28,7 @@ pub(crate) struct Asked {
     /// The list is counted to its end.
     pub(crate) counts_all: bool,
     /// How far a search came that this page goes on with.
-    pub(crate) searched: Option<Searched>,
+    pub(crate) searched: Option<SearchProgress>,
     pub(crate) notices: Vec<Text>,
 }
 
@@ -82,7 +82,8 @@ impl Asked {
             Some(TracesFrom::End) => ListPage::Last,
             None => ListPage::Number(number(&page, &mut notices)),
         };
-        let searched = looked.zip(found).map(|(n_tested, n_found)| Searched { n_tested, n_found });
+        let searched =
+            looked.zip(found).map(|(n_tested, n_found)| SearchProgress { n_tested, n_found });
         Self {
             query,
             searched: searched.filter(|_| matches!(page, ListPage::After(_))),
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn how_far_a_search_came_is_that_of_the_page_behind_it() {
         let searched = |query| Asked::new(Some(query)).searched;
-        let so_far = Searched { n_tested: 20_000, n_found: 5 };
+        let so_far = SearchProgress { n_tested: 20_000, n_found: 5 };
         assert_eq!(searched("after=_5_a&looked=20000&found=5"), Some(so_far));
         assert_eq!(so_far.more(), "&looked=20000&found=5");
         for other in [

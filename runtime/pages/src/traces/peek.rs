@@ -6,7 +6,7 @@ use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::ids::TraceId;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{CellPage, Peek, PeekInput, PeekPage, ScoreView, Tried};
+use perpend_views::{CellPage, Peek, PeekInput, PeekPage, RejectedForm, ScoreView};
 use serde::Deserialize;
 
 use crate::read;
@@ -23,7 +23,7 @@ use crate::traces::params::Asked;
 pub(crate) async fn of(
     app: &App,
     viewer: &Viewer,
-    (raw, tried): (&str, Tried),
+    (raw, tried): (&str, RejectedForm),
     close: String,
 ) -> Result<Peek, Problem> {
     let base = viewer.base();
@@ -67,7 +67,7 @@ pub(crate) async fn show(
     let asked = Asked::new(raw.as_deref());
     let close = asked.query.address(&viewer.base(), &asked.page);
     let id = of_trace.id()?;
-    let peek = of(&app, &viewer, (id.as_str(), Tried::default()), close).await?;
+    let peek = of(&app, &viewer, (id.as_str(), RejectedForm::default()), close).await?;
     if peek.is_unknown() {
         return Err(unknown());
     }

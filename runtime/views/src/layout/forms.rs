@@ -6,17 +6,17 @@ use crate::Text;
 
 /// The fields that each form of a page carries, and what the last one did.
 #[derive(Clone, Default)]
-pub struct FormKit {
+pub struct FormContext {
     /// Masked: another text in every answer. Empty where there is no session.
     pub token: String,
     /// Where the sender goes on: the address of the page.
     pub back: String,
     /// What the last form did, while it can be undone.
-    pub told: Option<Told>,
+    pub told: Option<FlashMessage>,
 }
 
 /// Without the token.
-impl fmt::Debug for FormKit {
+impl fmt::Debug for FormContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FormKit")
             .field("back", &self.back)
@@ -27,7 +27,7 @@ impl fmt::Debug for FormKit {
 
 /// What a form did, in words, and the way to undo it.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct FlashMessage {
     /// Names what was done: a script announces it once.
     pub id: String,
     /// `Bookmark set`.
@@ -47,14 +47,14 @@ pub struct Undo {
 
 /// A form that was not accepted: what was typed, and what is wrong with it.
 #[derive(Clone, Debug, Default)]
-pub struct Tried {
+pub struct RejectedForm {
     /// Names and values of the fields as they were sent.
     pub typed: Vec<(&'static str, String)>,
     /// Names of fields, and what is wrong with them.
     pub problems: Vec<(&'static str, Text)>,
 }
 
-impl Tried {
+impl RejectedForm {
     /// What was typed into a field.
     pub(crate) fn typed(&self, field: &str) -> &str {
         let found = self.typed.iter().find(|(name, _)| *name == field);

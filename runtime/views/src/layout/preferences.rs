@@ -3,7 +3,7 @@
 use askama::Template;
 
 use crate::Shell;
-use crate::layout::forms::Tried;
+use crate::layout::forms::RejectedForm;
 
 /// What a reader chose. The cookie names what is not as usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +145,7 @@ pub struct PreferencesPage {
     /// The form was sent a moment ago.
     pub is_saved: bool,
     /// The form, when it was not accepted.
-    pub tried: Tried,
+    pub tried: RejectedForm,
 }
 
 impl PreferencesPage {

@@ -10,12 +10,12 @@ pub struct Setup {
     /// The project's public key; empty when it has none.
     pub public_key: String,
     /// The last request of the project's keys that was refused.
-    pub refused: Option<Refused>,
+    pub refused: Option<RejectedRequest>,
 }
 
 /// A request that was refused.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct RejectedRequest {
     /// When, in UTC.
     pub at: String,
     /// What was answered.

@@ -5,7 +5,7 @@ use crate::urls::{Focus, is_known};
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 
-use crate::layout::forms::FormKit;
+use crate::layout::forms::FormContext;
 use crate::layout::preferences::Preferences;
 use crate::{ApiRequest, Text};
 
@@ -13,21 +13,21 @@ use crate::{ApiRequest, Text};
 #[derive(Clone, Debug, Default)]
 pub struct Shell {
     /// Absent before login, and then there is nothing to navigate.
-    pub project: Option<Opened>,
+    pub project: Option<ProjectLink>,
     /// The other projects that the browser is logged in to, the last used first.
-    pub others: Vec<Opened>,
+    pub others: Vec<ProjectLink>,
     /// The entry of the rail to mark.
     pub section: Section,
     /// How the reader wants it.
     pub preferences: Preferences,
     /// What its forms carry.
-    pub forms: FormKit,
+    pub forms: FormContext,
     /// The time and the environments: links to sections keep them.
     pub focus: Focus,
     /// The address of the page; empty where it stands for another one, as an error does.
     pub here: String,
     /// What waits for somebody.
-    pub waits: Waits,
+    pub waits: AttentionCounts,
     /// The requests of the API that give the same rows as the page.
     pub api: Vec<ApiRequest>,
     /// When the page was made.
@@ -36,26 +36,26 @@ pub struct Shell {
 
 /// What waits for somebody, as the rail counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct AttentionCounts {
     /// Rules that are paused.
     pub paused: u64,
     /// Executions that failed in the last 24 hours.
     pub failed: u64,
 }
 
-impl Waits {
+impl AttentionCounts {
     /// As far as they are counted.
     pub const LIMIT: u32 = 100;
 }
 
 /// The project that is looked at.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct ProjectLink {
     pub(crate) name: Text,
     base: String,
 }
 
-impl Opened {
+impl ProjectLink {
     /// From its id and its name.
     #[must_use]
     pub fn new(id: &str, name: &str) -> Self {
@@ -90,7 +90,7 @@ pub fn href(base: &str, by: GroupKey, id: &str) -> String {
 pub enum Section {
     /// None of them.
     #[default]
-    Elsewhere,
+    Other,
     /// How the application is, and what waits for somebody.
     Overview,
     /// Latest traces and one trace.
@@ -216,7 +216,7 @@ impl Shell {
     }
 
     /// The same section of another project.
-    pub(crate) fn in_project(&self, other: &Opened) -> String {
+    pub(crate) fn in_project(&self, other: &ProjectLink) -> String {
         let mut entries = GROUPS.iter().flat_map(|group| group.entries);
         let path = entries.find(|entry| self.marks(entry));
         let path = path.map_or("", |entry| entry.path);
@@ -232,7 +232,7 @@ impl Shell {
             ],
             _ => return Vec::new(),
         };
-        let limit = u64::from(Waits::LIMIT);
+        let limit = u64::from(AttentionCounts::LIMIT);
         let shown = |n: u64| match n < limit {
             true => n.to_string(),
             false => format!("{}+", limit - 1),
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn only_the_rules_count_and_only_what_there_is() {
         let counted = |paused, failed| {
-            let waits = Waits { paused, failed };
+            let waits = AttentionCounts { paused, failed };
             let shell = Shell { waits, ..Shell::default() };
             let entries = GROUPS.iter().flat_map(|group| group.entries);
             let all = entries.flat_map(|entry| shell.counters(entry));

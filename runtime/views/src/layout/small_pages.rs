@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::{ScoreView, Shell, Text, Verdict};
+use crate::{RuleOutcome, ScoreView, Shell, Text};
 
 /// The login form: takes the token that the server printed, or a key pair.
 #[derive(Clone, Debug, Default, Template)]
@@ -35,7 +35,7 @@ pub struct LogoutPage {
 /// A trace or a session of which nothing is recorded but scores.
 #[derive(Clone, Debug, Template)]
 #[template(path = "scored.html")]
-pub struct ScoredPage {
+pub struct ScoresOnlyPage {
     /// Around the page.
     pub shell: Shell,
     /// Of the trace or session.
@@ -45,7 +45,7 @@ pub struct ScoredPage {
     /// Scores of it itself.
     pub scores: Vec<ScoreView>,
     /// What rules say of it: nothing, as long as nothing of it has arrived.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<RuleOutcome>,
     /// The list of the scores of a trace, where its steps have some.
     pub of_steps: Option<String>,
 }

@@ -7,7 +7,7 @@ use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
 
 use crate::Text;
 use crate::format::count;
-use crate::scores::score::{Tone, anchor, shown, together};
+use crate::scores::score::{Tone, aggregate, anchor, shown};
 
 /// Who makes scores: the sign of each, and the words for it.
 const SOURCES: [(ScoreSource, &str, &str); 3] = [
@@ -21,7 +21,7 @@ const UNTESTED: &str = "a filter on the name tests scores of the trace alone";
 
 /// The scores of one name.
 #[derive(Clone, Debug)]
-pub struct Chip {
+pub struct ScoreChip {
     pub(crate) name: Text,
     pub(crate) value: Text,
     pub(crate) tone: Tone,
@@ -38,14 +38,14 @@ pub struct Chip {
 
 /// A chip for each name: scores of the trace itself first, then those of its steps, each with what looks worst first.
 #[must_use]
-pub fn chips(scores: &[&Score]) -> Vec<Chip> {
+pub fn score_chips(scores: &[&Score]) -> Vec<ScoreChip> {
     let mut by_name: BTreeMap<&str, Vec<&Score>> = BTreeMap::new();
     for score in scores {
         let named = by_name.entry(&score.written.name).or_default();
         named.push(score);
     }
     let chips = by_name.into_values();
-    let mut chips: Vec<Chip> = chips.filter_map(|named| Chip::of(&named)).collect();
+    let mut chips: Vec<ScoreChip> = chips.filter_map(|named| ScoreChip::of(&named)).collect();
     // Stable: equal ones stay in the order of their names.
     chips.sort_by(|a, b| {
         let by_subject = a.is_of_steps().cmp(&b.is_of_steps());
@@ -54,7 +54,7 @@ pub fn chips(scores: &[&Score]) -> Vec<Chip> {
     chips
 }
 
-impl Chip {
+impl ScoreChip {
     /// Of all scores of one name; none where there are none.
     fn of(scores: &[&Score]) -> Option<Self> {
         let is_own = |score: &&Score| matches!(score.written.subject, Subject::Trace(_));
@@ -75,7 +75,7 @@ impl Chip {
         let has_range = worths.iter().all(|worth| *worth <= 1.0);
         Some(Self {
             name: Text::from(first.name.as_str()),
-            value: together(&values)?,
+            value: aggregate(&values)?,
             tone: if is_alike { tone(&first.value) } else { Tone::Plain },
             sources: sources.filter(has).collect(),
             n_own: own.len(),
@@ -186,8 +186,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn of(scores: &[Score]) -> Vec<Chip> {
-        chips(&scores.iter().collect::<Vec<_>>())
+    fn of(scores: &[Score]) -> Vec<ScoreChip> {
+        score_chips(&scores.iter().collect::<Vec<_>>())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::urls::{Column, Filtered, Focus, Parameter};
 use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 
-use crate::facts::when;
+use crate::facts::utc_time;
 use crate::{Html, Text};
 
 /// What a term of a filter can look like, and what it means.
@@ -58,12 +58,12 @@ pub struct FilterView {
     /// Orders to choose from with their labels, and whether they are this list's. The parameter is `sort`.
     pub sorts: Vec<(String, Text, bool)>,
     /// Why it is empty, where it is.
-    pub why: Why,
+    pub why: EmptyListCounts,
 }
 
 /// What is known of a list in which nothing fits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Why {
+pub struct EmptyListCounts {
     /// How many rows the time, and the environments, leave without the other conditions.
     pub around: [Option<Counted>; 2],
     /// When the first and the last row was that fits at other times.
@@ -146,7 +146,7 @@ impl FilterView {
     /// When rows are that fit at other times, and the list with them.
     pub(crate) fn in_any_time(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.why.elsewhere?;
-        Some((when(first), when(last), self.less(&self.q, &["from", "to"])))
+        Some((utc_time(first), utc_time(last), self.less(&self.q, &["from", "to"])))
     }
 
     /// Where a page asks what came since.
@@ -200,14 +200,14 @@ impl FilterView {
 
 /// How far a search came from the beginning of its list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Searched {
+pub struct SearchProgress {
     /// Rows that were looked at.
     pub n_tested: u64,
     /// Those of them that fit.
     pub n_found: u64,
 }
 
-impl Searched {
+impl SearchProgress {
     /// Both, as the end of the address of the page that the search goes on with.
     #[must_use]
     pub fn more(self) -> String {
@@ -217,7 +217,7 @@ impl Searched {
 
 /// A search that did not come to its end.
 #[derive(Clone, Debug, Default)]
-pub struct Stopped {
+pub struct StoppedSearch {
     /// Rows that were looked at for this page.
     pub n_tested: u64,
     /// Those of them that fit.
@@ -226,7 +226,7 @@ pub struct Stopped {
     pub on: Option<String>,
 }
 
-impl Stopped {
+impl StoppedSearch {
     /// Nothing was found yet: a script searches the next part.
     pub(crate) fn goes_on(&self) -> bool {
         self.n_found == 0 && self.on.is_some()

@@ -9,10 +9,10 @@ use crate::facts::{Fact, fact};
 use crate::format::{count, duration};
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
-use crate::lists::filter::{FilterView, Stopped};
+use crate::lists::filter::{FilterView, StoppedSearch};
 use crate::lists::focus::FocusView;
-use crate::lists::page_links::Ways;
-use crate::overview::trends::Later;
+use crate::lists::page_links::PageLinks;
+use crate::overview::trends::DeferredTrend;
 use crate::{Shell, Text, encode};
 
 /// Sessions, or users, those that were active last first.
@@ -28,7 +28,7 @@ pub struct GroupsPage {
     /// What is asked of them.
     pub filter: FilterView,
     /// Where the search stopped.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StoppedSearch>,
     /// Of how many traces of each there are scores.
     pub n_scored: u32,
     /// What it lists.
@@ -36,7 +36,7 @@ pub struct GroupsPage {
     /// The lines of this page.
     pub lines: Vec<GroupLine>,
     /// Newer ones, and older ones.
-    pub ways: Ways,
+    pub ways: PageLinks,
     /// Where in the list the page is.
     pub position: String,
     /// It is not the first page.
@@ -216,7 +216,7 @@ pub struct UserPage {
     /// No trace is in these: the sums are those of all.
     pub is_outside: bool,
     /// Traces, cost and latency over time.
-    pub charts: Option<Later>,
+    pub charts: Option<DeferredTrend>,
     /// Sessions, those that were active last first.
     pub sessions: Vec<GroupLine>,
     /// There are more sessions than these.

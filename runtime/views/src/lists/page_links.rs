@@ -2,7 +2,7 @@
 
 /// Where a list goes on in both directions; a link is absent where the list ends.
 #[derive(Clone, Debug, Default)]
-pub struct Ways {
+pub struct PageLinks {
     /// The address of the beginning, where this is not it and another link does not lead there.
     pub first: Option<String>,
     /// The text and the address of the link to the part before.

@@ -13,7 +13,7 @@ pub struct SearchPage {
     /// As typed.
     pub q: String,
     /// What was found.
-    pub answer: SearchAnswer,
+    pub answer: SearchResults,
 }
 
 /// The answer as the options of the palette.
@@ -21,7 +21,7 @@ pub struct SearchPage {
 #[template(path = "hits.html")]
 pub struct SearchFragment {
     /// What was found.
-    pub answer: SearchAnswer,
+    pub answer: SearchResults,
 }
 
 /// How many traces say what is searched for: the part of the page that takes longer.
@@ -29,16 +29,16 @@ pub struct SearchFragment {
 #[template(path = "search_contents.html")]
 pub struct SearchContentsFragment {
     /// What was found.
-    pub answer: SearchAnswer,
+    pub answer: SearchResults,
 }
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct SearchAnswer {
+pub struct SearchResults {
     /// Those with hits.
-    pub groups: Vec<FoundGroup>,
+    pub groups: Vec<SearchHitGroup>,
     /// Where the same is looked for in what traces say.
-    pub contents: Option<Found>,
+    pub contents: Option<SearchHit>,
     /// What is said where no trace says it.
     pub silent: Option<Text>,
     /// The address that counts the traces that say it, which takes longer.
@@ -55,18 +55,18 @@ pub struct SearchAnswer {
 
 /// Hits of one kind.
 #[derive(Clone, Debug)]
-pub struct FoundGroup {
+pub struct SearchHitGroup {
     /// `Sessions`.
     pub label: &'static str,
-    /// At most [`FoundGroup::LIMIT`].
-    pub hits: Vec<Found>,
+    /// At most [`SearchHitGroup::LIMIT`].
+    pub hits: Vec<SearchHit>,
     /// There are more.
     pub has_more: bool,
 }
 
 /// A thing, and where it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchHit {
     /// Its name or its id.
     pub title: Text,
     /// What it is or where it stands, when the group does not say so.
@@ -75,20 +75,20 @@ pub struct Found {
     pub href: String,
 }
 
-impl FoundGroup {
+impl SearchHitGroup {
     /// Hits that are shown of one kind.
     pub const LIMIT: usize = 8;
 
     /// Of as many hits as were found.
     #[must_use]
-    pub fn new(label: &'static str, mut hits: Vec<Found>) -> Self {
+    pub fn new(label: &'static str, mut hits: Vec<SearchHit>) -> Self {
         let has_more = Self::LIMIT < hits.len();
         hits.truncate(Self::LIMIT);
         Self { label, hits, has_more }
     }
 }
 
-impl SearchAnswer {
+impl SearchResults {
     /// Hits in all.
     #[must_use]
     pub fn n_hits(&self) -> usize {

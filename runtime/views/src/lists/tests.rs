@@ -46,7 +46,7 @@ fn filter(terms: Vec<TermChip>) -> FilterView {
         terms,
         kept: vec![("from".into(), "-7d".to_owned())],
         sorts: Vec::new(),
-        why: Why::default(),
+        why: EmptyListCounts::default(),
     }
 }
 
@@ -76,7 +76,7 @@ fn hostile_text_is_inert_in_the_list() {
             n: 1,
             total: Some(Counted { n: 1_000, is_more: true }),
             exact: Some("/p?count=exact".to_owned()),
-            ways: Ways { behind: next.map(|next| ("Next", next)), ..Ways::default() },
+            ways: PageLinks { behind: next.map(|next| ("Next", next)), ..PageLinks::default() },
         },
         query,
         ..TracesPage::default()
@@ -97,8 +97,11 @@ fn hostile_text_is_inert_in_the_peek() {
         scores: vec![score(HOSTILE)],
         n_of_steps: 2,
         may_mark: true,
-        forms: FormKit::default(),
-        tried: Tried { typed: vec![("add", typed())], problems: vec![("add", text(HOSTILE))] },
+        forms: FormContext::default(),
+        tried: RejectedForm {
+            typed: vec![("add", typed())],
+            problems: vec![("add", text(HOSTILE))],
+        },
     });
     let alone = checked(&PeekPage { peek: peek.clone() });
     assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
@@ -121,7 +124,7 @@ fn hostile_text_is_inert_in_the_peek() {
 
 #[test]
 fn bars_stand_above_the_list_and_say_what_they_count() {
-    let bar = |value, part| Bar {
+    let bar = |value, part| ChartBar {
         time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
         value,
         part,
@@ -130,7 +133,7 @@ fn bars_stand_above_the_list_and_say_what_they_count() {
     };
     let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
     let shown = |value: f64| value.to_string();
-    let chart = Chart::new(("Traces", Part::Errors), Granularity::Day, &bars, shown);
+    let chart = Chart::new(("Traces", ChartPart::Errors), Granularity::Day, &bars, shown);
     let trend = Trend::Chart(chart.noting(vec!["the last 7 days"]).unfiltered());
     let alone = checked(&TrendPage { trend: trend.clone() });
     let page = |bars| {
@@ -147,7 +150,7 @@ fn bars_stand_above_the_list_and_say_what_they_count() {
 
 fn setup() -> Setup {
     Setup {
-        refused: Some(Refused {
+        refused: Some(RejectedRequest {
             at: "2026-03-01 10:00:00".to_owned(),
             status: 401,
             why: "wrong secret",
@@ -176,7 +179,7 @@ fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
         terms,
         kept: vec![("trace".into(), "t".to_owned())],
         sorts: Vec::new(),
-        why: Why::default(),
+        why: EmptyListCounts::default(),
     }
 }
 
@@ -192,7 +195,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
             n_scored: 100,
             by,
             lines: Vec::new(),
-            ways: Ways::default(),
+            ways: PageLinks::default(),
             position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: None,
@@ -208,7 +211,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         stopped: None,
         lines: Vec::new(),
         older: None,
-        ways: Ways::default(),
+        ways: PageLinks::default(),
         position: "1–50 of 10,000+".to_owned(),
         is_later: false,
         setup: Some(setup()),
@@ -304,7 +307,7 @@ fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() 
             shell: shell(),
             query: TracesQuery::of("a"),
             page: ListPage::After("_5_a".to_owned()),
-            searched: Some(Searched { n_tested: 23_456, n_found }),
+            searched: Some(SearchProgress { n_tested: 23_456, n_found }),
             ..TracesPage::default()
         })
     };
@@ -365,12 +368,12 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
             shell: shell(),
             query: TracesQuery::of("a"),
             lines,
-            stopped: Some(Stopped { n_tested: 20_000, n_found: n, on: Some(on.clone()) }),
+            stopped: Some(StoppedSearch { n_tested: 20_000, n_found: n, on: Some(on.clone()) }),
             pager: Pager {
                 n_before: Some(0),
                 n,
                 total: Some(Counted { n, is_more: true }),
-                ways: Ways { behind: Some(("Go on", on)), ..Ways::default() },
+                ways: PageLinks { behind: Some(("Go on", on)), ..PageLinks::default() },
                 ..Pager::default()
             },
             ..TracesPage::default()
@@ -416,7 +419,7 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
 
 #[test]
 fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
-    let page = |stopped: Option<Stopped>| {
+    let page = |stopped: Option<StoppedSearch>| {
         checked(&GroupsPage {
             shell: shell(),
             focus: focus(),
@@ -432,7 +435,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
             n_scored: 100,
             by: GroupKey::Session,
             lines: Vec::new(),
-            ways: Ways::default(),
+            ways: PageLinks::default(),
             position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: None,
@@ -444,7 +447,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
     assert!(html.contains(none), "{html}");
     assert!(html.contains("href=\"/p/sessions?from=-7d\""), "{html}");
     assert!(html.contains("data-suggests=\"/p/_/sessions/suggest\""));
-    assert!(!page(Some(Stopped::default())).contains(none));
+    assert!(!page(Some(StoppedSearch::default())).contains(none));
 }
 
 #[test]
@@ -452,7 +455,7 @@ fn what_has_nothing_but_scores_says_so_and_shows_them() {
     let page = |is_session, of_steps: Option<&str>| {
         let at = Timestamp::from_millis(0);
         let value = ScoreValue::Text(HOSTILE.to_owned());
-        checked(&ScoredPage {
+        checked(&ScoresOnlyPage {
             shell: shell(),
             id: text(HOSTILE),
             is_session,
@@ -485,7 +488,7 @@ fn lists_of_sessions_and_users_are_inert() {
                 corrected: None,
                 alone: None,
             }]),
-            stopped: Some(Stopped {
+            stopped: Some(StoppedSearch {
                 n_tested: 2_000,
                 n_found: 1,
                 on: Some("/p/sessions?q=a&after=1.a".to_owned()),
@@ -493,10 +496,10 @@ fn lists_of_sessions_and_users_are_inert() {
             n_scored: 100,
             by,
             lines: vec![hostile_group(by)],
-            ways: Ways {
+            ways: PageLinks {
                 before: Some(("Newer", "/p?before=1.a".to_owned())),
                 behind: Some(("Older", "/p?after=1.a".to_owned())),
-                ..Ways::default()
+                ..PageLinks::default()
             },
             position: "1–50 of 1,234".to_owned(),
             is_later: false,
@@ -521,7 +524,12 @@ fn a_user_and_a_session_are_inert() {
         notices: vec![text(HOSTILE)],
         line: hostile_group(GroupKey::User),
         is_outside: false,
-        charts: Some(Later { label: "Over time", part: typed(), whole: typed(), shown: None }),
+        charts: Some(DeferredTrend {
+            label: "Over time",
+            part: typed(),
+            whole: typed(),
+            shown: None,
+        }),
         all_traces: typed(),
         sessions: vec![hostile_group(GroupKey::Session)],
         has_more_sessions: true,
@@ -541,20 +549,20 @@ fn a_user_and_a_session_are_inert() {
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
         verdicts: Vec::new(),
-        rules: RulesAsked { from: 0, n: 50, n_all: 60 },
+        rules: RuleRange { from: 0, n: 50, n_all: 60 },
         turns: Turn::all(1, None, vec![turn], "/project/p"),
         n_turns: 30,
         wanted: 1,
         is_jump: true,
         at: typed(),
         fault: Some("The turn is not understood: it is a number."),
-        found: Some(FoundTurns::new(
+        found: Some(TurnHits::new(
             ("/project/p", HOSTILE),
             &typed(),
             vec![(7, trace(&typed())), (9, trace("other"))],
             (true, 1),
         )),
-        ways: Ways::default(),
+        ways: PageLinks::default(),
     });
     assert!(session.contains("Turns 1–1 of 30"));
     assert!(session.contains("More than 2 turns; the first of them: Not searched: 1 later turn."));
@@ -608,12 +616,12 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         updated_at: Timestamp::from_millis(0),
         written,
     };
-    let origin = Origin {
-        evaluator: Named::new(HOSTILE, HOSTILE),
+    let origin = OriginView {
+        evaluator: ResourceLink::new(HOSTILE, HOSTILE),
         version: Some(2),
         plugin: None,
         settings: vec![(text("min"), text("not in a row"))],
-        rule: Named::new(HOSTILE, HOSTILE),
+        rule: ResourceLink::new(HOSTILE, HOSTILE),
         fingerprint: "ab".repeat(32),
         execution: text("x"),
         sampling: 1.0,
@@ -638,7 +646,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
             "show",
             "/p/scores?superseded=1".to_owned(),
         )),
-        ways: Ways::default(),
+        ways: PageLinks::default(),
         position: "1–50 of 10,000+".to_owned(),
         is_later: false,
         setup: None,

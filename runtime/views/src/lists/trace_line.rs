@@ -12,7 +12,7 @@ use perpend_domain::trace::StepNames;
 use crate::Text;
 use crate::format::{NONE, cost, count, decimal_blanks, duration};
 use crate::layout::shell::href;
-use crate::lists::chips::Chip;
+use crate::lists::chips::ScoreChip;
 use crate::values::preview::Preview;
 
 /// Chips shown on a line; the rest is counted.
@@ -56,7 +56,7 @@ pub struct TraceLine {
     /// Of these with level warning.
     pub n_warnings: u32,
     /// Its scores and those of its steps, a chip for each name.
-    pub scores: Vec<Chip>,
+    pub scores: Vec<ScoreChip>,
     /// What its input says.
     pub input: Option<Preview>,
     /// What its output says.
@@ -209,7 +209,7 @@ impl TraceLine {
         cost(self.cost)
     }
 
-    pub(crate) fn first_chips(&self) -> &[Chip] {
+    pub(crate) fn first_chips(&self) -> &[ScoreChip] {
         &self.scores[..self.scores.len().min(CHIPS)]
     }
 

@@ -6,14 +6,14 @@ use askama::Template;
 use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 
-use crate::facts::when;
+use crate::facts::utc_time;
 use crate::format::{count, many};
 use crate::layout::setup::Setup;
 use crate::lists::facets::FacetsView;
-use crate::lists::filter::{FilterView, Searched, Stopped, TermChip, Why};
+use crate::lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedSearch, TermChip};
 use crate::lists::focus::FocusView;
 use crate::lists::menu;
-use crate::lists::page_links::Ways;
+use crate::lists::page_links::PageLinks;
 use crate::lists::table::{Head, Table};
 use crate::lists::trace_line::TraceLine;
 use crate::overview::trends::Trend;
@@ -48,9 +48,9 @@ pub struct TracesPage {
     /// Where in the list this page is.
     pub pager: Pager,
     /// Where the search stopped, because what is asked takes long to find.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StoppedSearch>,
     /// Where it went on from pages before: how far it came with this one.
-    pub searched: Option<Searched>,
+    pub searched: Option<SearchProgress>,
     /// What evaluations record of themselves is left out: the address of the list with it.
     pub with_own: Option<String>,
     /// What the address asks for and cannot have.
@@ -100,7 +100,7 @@ impl TracesPage {
             terms: self.terms.clone(),
             kept: self.query.kept(&["q"]),
             sorts: self.sorts(),
-            why: Why { around: self.alone, elsewhere: self.elsewhere },
+            why: EmptyListCounts { around: self.alone, elsewhere: self.elsewhere },
         }
     }
 
@@ -215,7 +215,7 @@ impl TracesPage {
     fn in_any_time(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.elsewhere?;
         let query = TracesQuery { focus: self.query.focus.without_time(), ..self.query.clone() };
-        Some((when(first), when(last), query.first(self.shell.base())))
+        Some((utc_time(first), utc_time(last), query.first(self.shell.base())))
     }
 }
 
@@ -231,7 +231,7 @@ pub struct Pager {
     /// The page with all of them counted, where they are not.
     pub exact: Option<String>,
     /// The pages before and behind.
-    pub ways: Ways,
+    pub ways: PageLinks,
 }
 
 impl Pager {

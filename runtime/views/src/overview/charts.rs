@@ -5,7 +5,7 @@ use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
 
 use crate::Html;
-use crate::facts::when;
+use crate::facts::utc_time;
 use crate::format::{NONE, clock, cost, count, date, many};
 
 /// Height of the drawing, in its own units.
@@ -17,7 +17,7 @@ pub const SO_FAR: &str = "so far";
 
 /// What was measured in one stretch of time.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub struct ChartBar {
     /// From its start to before its end.
     pub time: (Timestamp, Timestamp),
     /// How much.
@@ -32,14 +32,14 @@ pub struct Bar {
 
 /// The part of each bar that is told apart: the lower end of it in another colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ChartPart {
     /// What has errors.
     Errors,
     /// The middle of what the bar is the upper end of.
     Median,
 }
 
-impl Part {
+impl ChartPart {
     pub(crate) const fn heading(self) -> &'static str {
         match self {
             Self::Errors => "With errors",
@@ -72,7 +72,7 @@ impl Part {
 #[derive(Clone, Debug)]
 pub struct Chart {
     pub(crate) title: &'static str,
-    pub(crate) part: Part,
+    pub(crate) part: ChartPart,
     /// How long a bar is: `hour`, `UTC day`. Days are those of UTC, in whatever zone their reader is.
     pub(crate) bucket: &'static str,
     /// What the times of bars are called in the table.
@@ -157,7 +157,7 @@ impl Chart {
         let is_failed = |bar: &TurnBar| bar.is_failed && 0.0 < bar.value;
         Self {
             title,
-            part: Part::Errors,
+            part: ChartPart::Errors,
             bucket: "turn",
             from: "Turn",
             ends: ends.into_iter().flatten().collect(),
@@ -175,9 +175,9 @@ impl Chart {
     /// Of bars in the order of time; `shown` writes a value with its unit.
     #[must_use]
     pub fn new(
-        (title, part): (&'static str, Part),
+        (title, part): (&'static str, ChartPart),
         granularity: Granularity,
-        bars: &[Bar],
+        bars: &[ChartBar],
         shown: fn(f64) -> String,
     ) -> Self {
         let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
@@ -191,7 +191,7 @@ impl Chart {
         let ends = bars.first().zip(bars.last());
         let ends = ends.map(|(first, last)| match is_of_days {
             true => [first.time.0, last.time.0].map(|at| Html::time(&date(at), &date(at))),
-            false => [first.time.0, last.time.1].map(when),
+            false => [first.time.0, last.time.1].map(utc_time),
         });
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
             let [all, part] = [bar.value, bar.part].map(|value| height(value, most));
@@ -300,7 +300,7 @@ fn hatch(x: usize, height: f64) -> String {
 }
 
 /// What the bars that are not whole are called, where one of them is seen.
-fn partial(granularity: Granularity, bars: &[Bar]) -> Option<&'static str> {
+fn partial(granularity: Granularity, bars: &[ChartBar]) -> Option<&'static str> {
     let mut seen = bars.iter().filter(|bar| 0.0 < bar.value);
     let found = seen.rfind(|bar| bar.partial.is_some())?.partial;
     Some(match granularity {
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_highest_bar_fills_the_drawing_and_an_empty_one_has_no_height() {
-        let bar = |value, part| Bar {
+        let bar = |value, part| ChartBar {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value,
             part,
@@ -328,7 +328,7 @@ mod tests {
         };
         let shown = |value: f64| value.to_string();
         let chart = Chart::new(
-            ("Steps", Part::Errors),
+            ("Steps", ChartPart::Errors),
             Granularity::Hour,
             &[bar(0.0, 0.0), bar(8.0, 2.0)],
             shown,
@@ -343,25 +343,27 @@ mod tests {
         let ends = ["00:00:00", "01:00:00"].map(|time| format!(">1970-01-01 {time} UTC<"));
         let shown_there = |n: usize| chart.ends[n].as_str().contains(&ends[n]);
         assert!(shown_there(0) && shown_there(1), "{:?}", chart.ends);
-        let days = Chart::new(("Steps", Part::Errors), Granularity::Day, &[bar(8.0, 2.0)], shown);
+        let days =
+            Chart::new(("Steps", ChartPart::Errors), Granularity::Day, &[bar(8.0, 2.0)], shown);
         let date = "<time datetime=\"1970-01-01\">1970-01-01</time>";
         assert_eq!((days.ends[1].as_str(), days.bucket), (date, "UTC day"));
-        let none = Chart::new(("Steps", Part::Errors), Granularity::Hour, &[bar(0.0, 0.0)], shown);
+        let none =
+            Chart::new(("Steps", ChartPart::Errors), Granularity::Hour, &[bar(0.0, 0.0)], shown);
         assert!(none.is_empty());
     }
 
     #[test]
     fn a_bar_that_is_not_whole_is_hatched_and_the_legend_says_why() {
-        let bar = |value, partial| Bar {
+        let bar = |value, partial| ChartBar {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
             value,
             part: 0.0,
             partial,
             href: String::new(),
         };
-        let chart = |bars: &[Bar]| {
+        let chart = |bars: &[ChartBar]| {
             let shown = |value: f64| value.to_string();
-            Chart::new(("Traces", Part::Errors), Granularity::Day, bars, shown)
+            Chart::new(("Traces", ChartPart::Errors), Granularity::Day, bars, shown)
         };
         let cut = bar(4.0, Some("in part"));
         let today = chart(&[cut.clone(), bar(8.0, None), bar(2.0, Some(SO_FAR))]);
@@ -378,7 +380,7 @@ mod tests {
     fn bars_of_costs_say_where_prices_are_missing() {
         let costs = [(Some(0.5), true), (None, true), (None, false)];
         let costs = costs.map(|(cost, is_call)| CostSum::of_step(cost, is_call));
-        let bar = |sum: &CostSum| Bar {
+        let bar = |sum: &CostSum| ChartBar {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value: sum.dollars,
             part: 0.0,
@@ -386,8 +388,8 @@ mod tests {
             href: String::new(),
         };
         let chart = |costs: &[CostSum]| {
-            let bars: Vec<Bar> = costs.iter().map(bar).collect();
-            let kind = ("Cost", Part::Errors);
+            let bars: Vec<ChartBar> = costs.iter().map(bar).collect();
+            let kind = ("Cost", ChartPart::Errors);
             Chart::new(kind, Granularity::Hour, &bars, crate::format::dollars)
         };
         let some = chart(&costs).of_costs(&costs, false);

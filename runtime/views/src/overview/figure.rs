@@ -19,7 +19,7 @@ pub struct Figure {
 
 /// How much larger `now` is than `before`, in percent. Absent where there is nothing to compare with.
 #[must_use]
-pub fn change(now: f64, before: f64) -> Option<String> {
+pub fn percent_change(now: f64, before: f64) -> Option<String> {
     if before <= 0.0 || !now.is_finite() {
         return None;
     }
@@ -34,7 +34,7 @@ pub fn change(now: f64, before: f64) -> Option<String> {
 
 /// How many points the share `now` is above the share `before`, both in percent. Absent where a share is of nothing.
 #[must_use]
-pub fn points(now: f64, before: f64) -> Option<String> {
+pub fn point_change(now: f64, before: f64) -> Option<String> {
     let points = ((now - before) * 10.0).round() / 10.0;
     if !points.is_finite() {
         return None;
@@ -53,11 +53,11 @@ mod tests {
     #[test]
     fn a_change_has_a_sign_and_nothing_is_compared_with_nothing() {
         let shown = [(150.0, 100.0), (50.0, 100.0), (100.2, 100.0), (1.0, 0.0)];
-        let shown = shown.map(|(now, before)| change(now, before));
+        let shown = shown.map(|(now, before)| percent_change(now, before));
         let wanted = [Some("+50 %"), Some("−50 %"), Some("as before"), None];
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
         let shown = [(5.6, 3.5), (3.5, 5.6), (3.51, 3.49), (3.5, f64::NAN)];
-        let shown = shown.map(|(now, before)| points(now, before));
+        let shown = shown.map(|(now, before)| point_change(now, before));
         let wanted = [Some("+2.1 points"), Some("−2.1 points"), Some("as before"), None];
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
     }

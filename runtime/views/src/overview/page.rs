@@ -7,7 +7,7 @@ use crate::layout::setup::Setup;
 use crate::lists::focus::FocusView;
 use crate::lists::trace_line::TraceLine;
 use crate::overview::figure::Figure;
-use crate::overview::trends::Later;
+use crate::overview::trends::DeferredTrend;
 use crate::{Chart, Shell, Text};
 
 /// The first page of a project.
@@ -25,13 +25,13 @@ pub struct OverviewPage {
     /// Something was recorded in the same time before, which the figures are compared with.
     pub is_compared: bool,
     /// Figures that take longer to add up: they stand beside the others.
-    pub quantiles: Option<Later>,
+    pub quantiles: Option<DeferredTrend>,
     /// Cost over time.
     pub cost: Option<Chart>,
     /// Charts that take longer to add up.
-    pub later: Vec<Later>,
+    pub later: Vec<DeferredTrend>,
     /// What does not go on by itself.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<AttentionItem>,
     /// The latest traces with errors in the range.
     pub failed: Vec<TraceLine>,
     /// The newest runs over datasets; none where the reader may not see them.
@@ -61,7 +61,7 @@ pub struct RunLine {
 
 /// A rule or evaluator that needs attention.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct AttentionItem {
     /// The rule or evaluator.
     pub name: Text,
     /// `paused` or `failed`.

@@ -41,7 +41,7 @@ pub enum Trend {
 
 /// The place of a trend on the overview: filled in, or with the address that fills it.
 #[derive(Clone, Debug)]
-pub struct Later {
+pub struct DeferredTrend {
     /// What it is about.
     pub label: &'static str,
     /// The address of the part alone.
@@ -82,7 +82,7 @@ impl ModelLine {
 
 /// What the scores of a name say together.
 #[derive(Clone, Debug)]
-pub enum Together {
+pub enum ScoreAggregate {
     /// The mean of numbers with its interval, which one value does not have.
     Mean(f64, Option<[f64; 2]>),
     /// The share of what holds, with its interval: of true ones, or of the most frequent category. Of ones among ones and
@@ -115,7 +115,7 @@ impl ScoreTrend {
     #[must_use]
     pub fn new(
         name: &str,
-        (said, n): (Together, u64),
+        (said, n): (ScoreAggregate, u64),
         over_time: &[(String, Option<f64>)],
         href: String,
     ) -> Self {
@@ -143,14 +143,14 @@ impl ScoreTrend {
             false => dots,
         };
         let (said, interval) = match said {
-            Together::Mean(mean, interval) => (
+            ScoreAggregate::Mean(mean, interval) => (
                 Text::from(like(mean, mean)),
                 interval.map(|ends| {
                     let [low, high] = ends.map(|end| like(end, mean));
                     format!("({low}–{high})")
                 }),
             ),
-            Together::Share(what, share, ends) => (
+            ScoreAggregate::Share(what, share, ends) => (
                 Text::from(format!("{} {}", percent(share), what.raw()).trim_end()),
                 Some(format!("({})", percents(ends))),
             ),
@@ -167,24 +167,24 @@ mod tests {
     fn a_mean_stands_with_its_interval_and_a_spark_begins_at_zero() {
         let at = |hour: u32, mean| (format!("{hour}:00"), mean);
         let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8)), at(4, Some(1.0))];
-        let said = Together::Mean(0.6, Some([0.5, 0.7]));
+        let said = ScoreAggregate::Mean(0.6, Some([0.5, 0.7]));
         let trend = ScoreTrend::new("tone", (said, 1_234), &means, String::new());
         assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.60", "1,234"));
         assert_eq!(trend.interval.as_deref(), Some("(0.50–0.70)"));
         let drawn: Vec<_> = trend.spark.iter().map(|dot| (dot.x, dot.height)).collect();
         assert_eq!(drawn, [(0, 6.4), (2, 12.8), (3, 16.0)]);
-        let said = Together::Mean(0.6, None);
+        let said = ScoreAggregate::Mean(0.6, None);
         let few = ScoreTrend::new("tone", (said, 2), &means[..3], String::new());
         assert!(few.spark.is_empty(), "two points show nothing: {few:?}");
-        let said = Together::Share(Text::from("true"), 0.81, [0.758, 0.854]);
+        let said = ScoreAggregate::Share(Text::from("true"), 0.81, [0.758, 0.854]);
         let trend = ScoreTrend::new("safe", (said, 10), &[], String::new());
         assert_eq!(trend.said.raw(), "81 % true");
         assert_eq!(trend.interval.as_deref(), Some("(76–85)"));
-        let said = Together::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
+        let said = ScoreAggregate::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
         let trend = ScoreTrend::new("kind", (said, 23_403), &[], String::new());
         let whole = format!("{} {}", trend.said, trend.interval.unwrap());
         assert_eq!(whole, "over 99.9 % no refusal (99.976–99.999)");
-        let said = Together::Share(Text::default(), 0.8, [0.376, 0.964]);
+        let said = ScoreAggregate::Share(Text::default(), 0.8, [0.376, 0.964]);
         let trend = ScoreTrend::new("exact", (said, 5), &[], String::new());
         let whole = format!("{} {}", trend.said, trend.interval.unwrap());
         assert_eq!(whole, "80 % (38–96)");

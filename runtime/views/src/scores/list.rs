@@ -9,9 +9,9 @@ use perpend_domain::time::Timestamp;
 
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
-use crate::lists::filter::{FilterView, Stopped};
-use crate::lists::page_links::Ways;
-use crate::scores::score::{Origin, Tone, shown};
+use crate::lists::filter::{FilterView, StoppedSearch};
+use crate::lists::page_links::PageLinks;
+use crate::scores::score::{OriginView, Tone, shown};
 use crate::{Focus, FocusView, Shell, Text};
 
 /// Characters of a value in a row.
@@ -32,13 +32,13 @@ pub struct ScoresPage {
     /// What in the address cannot be read.
     pub notices: Vec<Text>,
     /// Where the search stopped, because what is asked takes long to find.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StoppedSearch>,
     /// The scores of this page, each before the older ones that it took the place of, where these are shown.
     pub lines: Vec<ScoreLine>,
     /// What is said of older scores, and the text and address of the link that shows or hides them.
     pub older: Option<(String, &'static str, String)>,
     /// The pages before and behind.
-    pub ways: Ways,
+    pub ways: PageLinks,
     /// Where in the list the page is.
     pub position: String,
     /// It is behind or before a place in the list.
@@ -60,7 +60,7 @@ pub struct ScoreLine {
     at: Timestamp,
     at_iso: String,
     subject: About,
-    origin: Option<Origin>,
+    origin: Option<OriginView>,
     /// The trace of the execution, where it has one.
     own_trace: Option<String>,
     author: Option<Called>,
@@ -113,7 +113,7 @@ pub(crate) fn short(id: &str) -> Text {
 impl ScoreLine {
     /// A score, with what made it, in the project at `base`.
     #[must_use]
-    pub fn new(score: &Score, origin: Option<Origin>, base: &str) -> Self {
+    pub fn new(score: &Score, origin: Option<OriginView>, base: &str) -> Self {
         let written = &score.written;
         let (value, tone) = shown(&written.value, VALUE);
         Self {

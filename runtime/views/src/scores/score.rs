@@ -68,7 +68,7 @@ const FINGERPRINT: usize = 12;
 /// What several scores of one name say together: the mean of numbers, how many are true, the category that
 /// most of them have.
 #[must_use]
-pub fn together(values: &[&ScoreValue]) -> Option<Text> {
+pub fn aggregate(values: &[&ScoreValue]) -> Option<Text> {
     let n = values.len();
     if let [one] = values {
         return Some(shown(one, 24).0);
@@ -106,14 +106,14 @@ const fn truth(value: &ScoreValue) -> Option<bool> {
 
 /// A rule or an evaluator by its name, with where more is said of it.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct ResourceLink {
     /// Its name; the id of what is deleted.
     pub name: Text,
     /// Its id, while it is there.
     pub id: Option<String>,
 }
 
-impl Named {
+impl ResourceLink {
     /// One that is there.
     #[must_use]
     pub fn new(name: &str, id: &str) -> Self {
@@ -135,9 +135,9 @@ impl Named {
 
 /// What made a score.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct OriginView {
     /// The evaluator.
-    pub evaluator: Named,
+    pub evaluator: ResourceLink,
     /// The number of the version that made it; unknown once the evaluator is deleted.
     pub version: Option<u32>,
     /// `vendor/name version · evaluator` of the plug-in, when it is known.
@@ -145,7 +145,7 @@ pub struct Origin {
     /// What the evaluator was told, by the names of its settings, and which models it asks.
     pub settings: Vec<(Text, Text)>,
     /// The rule.
-    pub rule: Named,
+    pub rule: ResourceLink,
     /// Hex digits.
     pub fingerprint: String,
     /// The execution.
@@ -154,7 +154,7 @@ pub struct Origin {
     pub sampling: f64,
 }
 
-impl Origin {
+impl OriginView {
     /// The list of the scores that were made by exactly the same.
     pub(crate) fn same_href(&self, base: &str) -> String {
         format!("{base}/scores?fingerprint={}", encode(&self.fingerprint))
@@ -184,7 +184,7 @@ pub struct ScoreView {
     pub(crate) comment: Option<Text>,
     /// As indented JSON.
     pub(crate) metadata: Option<Text>,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<OriginView>,
 }
 
 impl ScoreView {
@@ -243,7 +243,7 @@ impl ScoreView {
 
     /// With what made it.
     #[must_use]
-    pub fn origin(mut self, origin: Option<Origin>) -> Self {
+    pub fn origin(mut self, origin: Option<OriginView>) -> Self {
         self.origin = origin;
         self
     }
@@ -251,11 +251,11 @@ impl ScoreView {
 
 /// What a rule did, or did not do, with the subject shown.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct RuleOutcome {
     /// The rule.
-    pub rule: Named,
+    pub rule: ResourceLink,
     /// The evaluators that the answer is about.
-    pub evaluators: Vec<Named>,
+    pub evaluators: Vec<ResourceLink>,
     /// One or two words: `scored`, `not sampled`, `waiting`.
     pub state: &'static str,
     /// Its colour.
@@ -271,7 +271,7 @@ pub struct Verdict {
     pub facts: Vec<(&'static str, Html)>,
 }
 
-impl Verdict {
+impl RuleOutcome {
     /// Many rules have one evaluator, of the same name.
     pub(crate) fn names_evaluators(&self) -> bool {
         match self.evaluators.as_slice() {
@@ -283,7 +283,7 @@ impl Verdict {
 
 /// Which of the rules for such targets were asked why there is no score.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RulesAsked {
+pub struct RuleRange {
     /// How many stand before those.
     pub from: usize,
     /// How many were asked.
@@ -292,7 +292,7 @@ pub struct RulesAsked {
     pub n_all: usize,
 }
 
-impl RulesAsked {
+impl RuleRange {
     /// Rules that are asked for one page.
     pub const LIMIT: usize = 50;
 
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn rules_beyond_those_that_were_asked_are_led_to() {
-        let asked = |from, n, n_all| RulesAsked { from, n, n_all };
+        let asked = |from, n, n_all| RuleRange { from, n, n_all };
         assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).ways("?x").is_empty());
         let middle = asked(50, 50, 120);
         assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 were asked");
@@ -369,7 +369,7 @@ mod tests {
     fn scores_of_one_name_are_shown_together() {
         let said = |values: &[ScoreValue]| {
             let values: Vec<&ScoreValue> = values.iter().collect();
-            together(&values).map(|text| text.raw().to_owned())
+            aggregate(&values).map(|text| text.raw().to_owned())
         };
         let word = |text: &str| ScoreValue::Categorical(text.to_owned());
         let (yes, no) = (ScoreValue::Boolean(true), ScoreValue::Boolean(false));

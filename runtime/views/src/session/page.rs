@@ -14,18 +14,18 @@ use perpend_domain::trace::Trace;
 use crate::format::{count, duration, many};
 use crate::layout::shell::href;
 use crate::lists::groups::GroupLine;
-use crate::lists::page_links::Ways;
+use crate::lists::page_links::PageLinks;
 use crate::lists::trace_line::TraceLine;
 use crate::overview::charts::{Chart, TurnBar};
-use crate::scores::score::{RulesAsked, ScoreView, Tone};
-use crate::trace::find::{Told, told};
+use crate::scores::score::{RuleRange, ScoreView, Tone};
+use crate::trace::find::{PartExcerpt, part_excerpt};
 use crate::trace::thread::{mark, took};
 use crate::values::content::{Addresses, Block, Repeated, Spoken, repeated, worded};
 use crate::values::preview::beginning;
 use crate::{Shell, Text};
 
 /// Turns on a page.
-pub const TURNS: u32 = 20;
+pub const TURNS_PER_PAGE: u32 = 20;
 /// Tools named in the line that the calls of a turn fold into.
 const NAMED: usize = 6;
 /// Characters of each of these names.
@@ -44,9 +44,9 @@ pub struct SessionPage {
     /// Scores of the session itself.
     pub scores: Vec<ScoreView>,
     /// What rules say of it that did not score it.
-    pub verdicts: Vec<crate::Verdict>,
+    pub verdicts: Vec<crate::RuleOutcome>,
     /// Which of the rules were asked.
-    pub rules: RulesAsked,
+    pub rules: RuleRange,
     /// The turns of this window.
     pub turns: Vec<Turn>,
     /// How many there are.
@@ -60,17 +60,17 @@ pub struct SessionPage {
     /// What of the address cannot be read.
     pub fault: Option<&'static str>,
     /// What was found, where a text is looked for.
-    pub found: Option<FoundTurns>,
+    pub found: Option<TurnHits>,
     /// Earlier turns, and later ones.
-    pub ways: Ways,
+    pub ways: PageLinks,
 }
 
 /// Turns of a session that contain a text.
 #[derive(Clone, Debug)]
-pub struct FoundTurns {
+pub struct TurnHits {
     text: Text,
     /// Their numbers, and where the text stands in input or output; it may also stand in a step below.
-    turns: Vec<(u64, Option<Told>)>,
+    turns: Vec<(u64, Option<PartExcerpt>)>,
     has_more: bool,
     /// Turns at the end of the session that were not searched.
     n_left: u64,
@@ -78,7 +78,7 @@ pub struct FoundTurns {
     all: String,
 }
 
-impl FoundTurns {
+impl TurnHits {
     /// Turns with their numbers; whether there are more, and how many were not searched.
     #[must_use]
     pub fn new(
@@ -92,7 +92,7 @@ impl FoundTurns {
             let sought = sought.as_ref()?;
             let input = sought.in_payload(FoundIn::Input, trace.input.as_ref());
             let found = input.or_else(|| sought.in_payload(FoundIn::Output, trace.output.as_ref()));
-            found.map(told)
+            found.map(part_excerpt)
         };
         let turns = turns.iter();
         Self {
@@ -265,7 +265,7 @@ impl SessionPage {
     }
 
     /// A turn with a text that is looked for: the list of all that have it stays.
-    fn hit(&self, found: &FoundTurns, turn: &u64) -> String {
+    fn hit(&self, found: &TurnHits, turn: &u64) -> String {
         let text = encode(found.text.raw());
         format!("?turn={turn}&find={text}{}", self.kept())
     }

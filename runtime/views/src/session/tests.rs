@@ -21,7 +21,7 @@ fn page(turns: Vec<Turn>) -> String {
         users: Vec::new(),
         scores: Vec::new(),
         verdicts: Vec::new(),
-        rules: RulesAsked::default(),
+        rules: RuleRange::default(),
         turns,
         n_turns: 30,
         wanted: 1,
@@ -29,7 +29,7 @@ fn page(turns: Vec<Turn>) -> String {
         at: String::new(),
         fault: None,
         found: None,
-        ways: Ways::default(),
+        ways: PageLinks::default(),
     })
 }
 

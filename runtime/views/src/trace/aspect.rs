@@ -13,14 +13,14 @@ use perpend_domain::trace::Trace;
 use crate::Text;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{TraceState, cost, count, duration, kind_word, many, tokens_by_bucket};
-use crate::layout::forms::Tried;
+use crate::layout::forms::RejectedForm;
 use crate::layout::shell::href;
-use crate::lists::chips::Chip;
+use crate::lists::chips::ScoreChip;
 use crate::values::content::Forms;
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Aspect {
+pub enum TraceView {
     /// Steps below the steps that began them, each with its time.
     #[default]
     Tree,
@@ -32,7 +32,7 @@ pub enum Aspect {
     Log,
 }
 
-impl Aspect {
+impl TraceView {
     /// All of them, with the key that opens each.
     const ALL: [(Self, &'static str, &'static str, &'static str); 4] = [
         (Self::Tree, "tree", "Tree", "1"),
@@ -62,9 +62,9 @@ const LEVELS: [(Option<Level>, &str); 4] = [
 
 /// How a trace is looked at, beside what is selected and folded.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Looking {
+pub struct ViewParams {
     /// Which way.
-    pub aspect: Aspect,
+    pub aspect: TraceView,
     /// Steps below this level are left out.
     pub min: Option<Level>,
     /// Steps of other kinds are left out; none means that all are shown.
@@ -74,7 +74,7 @@ pub struct Looking {
     /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
     pub zoom: Option<(f64, f64)>,
     /// A part of it that was asked for and cannot be shown.
-    pub typed: Option<TypedPart>,
+    pub typed: Option<TypedRange>,
     /// The forms that were chosen for the values of what is selected.
     pub forms: Forms,
     /// The list it was opened from.
@@ -87,7 +87,7 @@ pub struct Looking {
 
 /// A part of the time axis as it was typed, and what is wrong with its ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypedPart {
+pub struct TypedRange {
     /// From where, and up to where.
     pub ends: [String; 2],
     /// The problem of each, in words.
@@ -105,7 +105,7 @@ pub struct Neighbours {
     pub next: Option<String>,
 }
 
-impl Looking {
+impl ViewParams {
     /// What of the steps is left out, in words.
     pub(crate) fn hidden(&self, n: usize) -> Option<String> {
         let why = match (self.min.is_some(), self.kinds.is_empty()) {
@@ -118,7 +118,7 @@ impl Looking {
 
     /// The same in the tree: where a step is opened from another view.
     pub(crate) fn in_tree(&self) -> Self {
-        Self { aspect: Aspect::Tree, ..self.clone() }
+        Self { aspect: TraceView::Tree, ..self.clone() }
     }
 
     /// What of it the address says, each parameter with an `&` before it.
@@ -134,8 +134,8 @@ impl Looking {
     /// The names and values of these parameters.
     pub(crate) fn pairs(&self) -> Vec<Parameter> {
         let mut pairs: Vec<(&'static str, String)> = Vec::new();
-        let named = Aspect::ALL.iter().find(|(own, ..)| *own == self.aspect);
-        if let Some((_, name, ..)) = named.filter(|_| self.aspect != Aspect::Tree) {
+        let named = TraceView::ALL.iter().find(|(own, ..)| *own == self.aspect);
+        if let Some((_, name, ..)) = named.filter(|_| self.aspect != TraceView::Tree) {
             pairs.push(("v", (*name).to_owned()));
         }
         pairs.extend(self.min.map(|min| ("min", min.as_str().to_owned())));
@@ -162,14 +162,14 @@ impl Looking {
 /// What is selected and folded in the rows of a trace, as the beginning and the end of an address: the other views have no
 /// rows, and keep it.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct RowState {
     pub(crate) selection: String,
     pub(crate) folds: String,
     /// The same as names and values, for forms.
     pub(crate) pairs: Vec<Parameter>,
 }
 
-impl Kept {
+impl RowState {
     /// Of a step, or of the trace itself, and of what was opened and closed by hand.
     #[must_use]
     pub fn new(observation: Option<&str>, folds: &Folds) -> Self {
@@ -195,7 +195,7 @@ impl Kept {
 
     /// The address of the trace looked at in this way.
     #[must_use]
-    pub fn address(&self, looking: &Looking) -> String {
+    pub fn address(&self, looking: &ViewParams) -> String {
         format!("?{}{}{}", self.selection, self.folds, looking.query())
     }
 }
@@ -252,9 +252,9 @@ pub(crate) struct Head {
     pub(crate) within: Option<Neighbours>,
     /// The state that is shown of the trace, where it is followed.
     pub(crate) version: Option<String>,
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) figures: Vec<HeadFigure>,
     /// The scores of the trace itself, each with the address of its card.
-    pub(crate) chips: Vec<(Chip, String)>,
+    pub(crate) chips: Vec<(ScoreChip, String)>,
     pub(crate) n_more_chips: usize,
     /// All scores of the trace and its steps.
     pub(crate) scores: String,
@@ -280,7 +280,7 @@ pub(crate) struct Head {
     /// Whether the reader may change bookmark and tags.
     pub(crate) may_mark: bool,
     /// The form of the tags, when it was not accepted.
-    pub(crate) tried: Tried,
+    pub(crate) tried: RejectedForm,
 }
 
 /// The kinds of steps that can be shown alone.
@@ -293,7 +293,7 @@ pub(crate) struct Kinds {
 }
 
 /// `errors · tool, generation`
-fn viewed(looking: &Looking) -> String {
+fn viewed(looking: &ViewParams) -> String {
     let kinds: Vec<&str> = looking.kinds.iter().map(|kind| kind_word(*kind)).collect();
     let level = LEVELS.iter().find(|(min, _)| *min == looking.min);
     let level = level.filter(|(min, _)| min.is_some());
@@ -309,12 +309,12 @@ fn viewed(looking: &Looking) -> String {
 }
 
 impl Kinds {
-    fn new(looking: &Looking, kept: &Kept, counted: &[(ObservationKind, u64)]) -> Self {
+    fn new(looking: &ViewParams, kept: &RowState, counted: &[(ObservationKind, u64)]) -> Self {
         let choices = counted.iter().map(|(kind, n)| {
             let is_chosen = looking.kinds.contains(kind);
             (kind.as_str(), kind_word(*kind), count(*n), is_chosen)
         });
-        let all = Looking { kinds: Vec::new(), ..looking.clone() };
+        let all = ViewParams { kinds: Vec::new(), ..looking.clone() };
         Self {
             choices: choices.collect(),
             kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
@@ -330,7 +330,7 @@ pub struct HeadInput {
     /// Whether the reader may change bookmark and tags.
     pub may_mark: bool,
     /// A form that was not accepted.
-    pub tried: Tried,
+    pub tried: RejectedForm,
     /// Microseconds before the first token.
     pub first_token_us: Option<i64>,
     /// The kinds of its steps, each with their number.
@@ -340,7 +340,7 @@ pub struct HeadInput {
     /// How far the trace has come.
     pub state: Option<TraceState>,
     /// The scores of the trace itself.
-    pub chips: Vec<Chip>,
+    pub chips: Vec<ScoreChip>,
 }
 
 /// A search in the trace.
@@ -364,21 +364,21 @@ impl Head {
     pub(crate) fn new(
         trace: &Trace,
         base: &str,
-        looking: &Looking,
-        kept: &Kept,
+        looking: &ViewParams,
+        kept: &RowState,
         input: HeadInput,
     ) -> Self {
-        let at = |looking: &Looking| kept.address(looking);
-        let aspects = Aspect::ALL.iter().map(|(own, _, label, key)| Link {
+        let at = |looking: &ViewParams| kept.address(looking);
+        let aspects = TraceView::ALL.iter().map(|(own, _, label, key)| Link {
             label,
             key,
-            href: at(&Looking { aspect: *own, ..looking.clone() }),
+            href: at(&ViewParams { aspect: *own, ..looking.clone() }),
             is_current: *own == looking.aspect,
         });
         let levels = LEVELS.iter().map(|(min, label)| Link {
             label,
             key: "",
-            href: at(&Looking { min: *min, ..looking.clone() }),
+            href: at(&ViewParams { min: *min, ..looking.clone() }),
             is_current: *min == looking.min,
         });
         let traces = format!("{base}/traces");
@@ -387,7 +387,7 @@ impl Head {
         let within = looking.within.clone();
         let kept_list = within.iter().map(|within| format!("&in={}", encode(&within.list)));
         let id = encode(trace.id.as_str());
-        let of_trace = Kept { selection: "trace".to_owned(), ..kept.clone() };
+        let of_trace = RowState { selection: "trace".to_owned(), ..kept.clone() };
         let pane = of_trace.address(&looking.in_tree());
         let figures = figures(trace, &input);
         let n_more_chips = input.chips.len().saturating_sub(CHIPS);
@@ -419,7 +419,7 @@ impl Head {
             viewed: viewed(looking),
             kinds: Kinds::new(looking, kept, &input.kinds),
             columns: ColumnChoice::new(looking, kept),
-            all: at(&Looking { min: None, kinds: Vec::new(), ..looking.clone() }),
+            all: at(&ViewParams { min: None, kinds: Vec::new(), ..looking.clone() }),
             faults: input.faults.into_iter().map(Text::from).collect(),
             is_bookmarked: trace.bookmarked,
             tags: tags(trace.tags.iter().map(String::as_str), base),
@@ -440,16 +440,16 @@ pub(crate) struct ColumnChoice {
 
 impl ColumnChoice {
     /// Of the views that have rows.
-    pub(crate) fn new(looking: &Looking, kept: &Kept) -> Option<Self> {
-        let is_timeline = looking.aspect == Aspect::Time;
+    pub(crate) fn new(looking: &ViewParams, kept: &RowState) -> Option<Self> {
+        let is_timeline = looking.aspect == TraceView::Time;
         let offered = RowColumn::ALL.iter();
         let offered = offered.filter(|(own, ..)| !(is_timeline && *own == RowColumn::Time));
         let choices = offered.map(|(own, name, label, _)| {
             let is_chosen = looking.columns.is_empty() || looking.columns.contains(own);
             (*name, *label, is_chosen)
         });
-        let all = Looking { columns: Vec::new(), ..looking.clone() };
-        matches!(looking.aspect, Aspect::Tree | Aspect::Time).then(|| Self {
+        let all = ViewParams { columns: Vec::new(), ..looking.clone() };
+        matches!(looking.aspect, TraceView::Tree | TraceView::Time).then(|| Self {
             choices: choices.collect(),
             kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
         })
@@ -457,18 +457,18 @@ impl ColumnChoice {
 }
 
 /// The search in the trace; `find`: where all hits are.
-fn search(looking: &Looking, kept: &Kept, find: &str) -> Option<Search> {
+fn search(looking: &ViewParams, kept: &RowState, find: &str) -> Option<Search> {
     let text = looking.find.as_deref()?;
     Some(Search {
         text: Text::from(text),
         all: format!("{find}?q={}", encode(text)),
-        end: kept.address(&Looking { find: None, ..looking.clone() }),
+        end: kept.address(&ViewParams { find: None, ..looking.clone() }),
     })
 }
 
 /// A figure in the head.
 #[derive(Debug)]
-pub(crate) struct Figure {
+pub(crate) struct HeadFigure {
     pub(crate) fact: Fact,
     /// The instant that it is.
     pub(crate) at: Option<Timestamp>,
@@ -478,11 +478,15 @@ pub(crate) struct Figure {
     pub(crate) unit: &'static str,
 }
 
-fn figures(trace: &Trace, input: &HeadInput) -> Vec<Figure> {
+fn figures(trace: &Trace, input: &HeadInput) -> Vec<HeadFigure> {
     let [_, _, warnings, errors] = trace.n_by_level;
-    let plain =
-        |label, value: String| Figure { fact: fact(label, value), at: None, more: None, unit: "" };
-    let counted = |label, n: u64, [one, several]: [&'static str; 2]| Figure {
+    let plain = |label, value: String| HeadFigure {
+        fact: fact(label, value),
+        at: None,
+        more: None,
+        unit: "",
+    };
+    let counted = |label, n: u64, [one, several]: [&'static str; 2]| HeadFigure {
         unit: if n == 1 { one } else { several },
         ..plain(label, count(n))
     };
@@ -494,15 +498,17 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<Figure> {
         false => count(total_tokens(&trace.usage)),
     };
     let figures = [
-        state.map(|(word, more)| Figure {
+        state.map(|(word, more)| HeadFigure {
             more: Some(more).filter(|more| !more.is_empty()),
             ..plain("State", word.to_owned())
         }),
-        Some(Figure { at: Some(trace.timestamp), ..plain("Started", String::new()) }),
+        Some(HeadFigure { at: Some(trace.timestamp), ..plain("Started", String::new()) }),
         Some(plain("Latency", duration(trace.latency_us))),
-        first_token
-            .map(|us| Figure { unit: "to the first token", ..plain("First token", duration(us)) }),
-        Some(Figure {
+        first_token.map(|us| HeadFigure {
+            unit: "to the first token",
+            ..plain("First token", duration(us))
+        }),
+        Some(HeadFigure {
             more: tokens_by_bucket(&trace.usage),
             unit: "tokens",
             ..plain("Tokens", tokens)

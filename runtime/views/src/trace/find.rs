@@ -5,7 +5,7 @@ use crate::markup::{encode, segment};
 use askama::Template;
 use perpend_domain::text_search::{FindCursor, FoundPart, Hit, Place};
 
-use crate::facts::when;
+use crate::facts::utc_time;
 use crate::trace::around::Around;
 use crate::{Html, Shell, Text};
 
@@ -59,13 +59,13 @@ struct Row {
     /// How often the text occurs in all of them.
     n: u64,
     /// Each with its part, and how often the text occurs there again.
-    places: Vec<Told>,
+    places: Vec<PartExcerpt>,
 }
 
 /// A part that contains a text, what is around its first occurrence, and how often it occurs there again.
-pub(crate) type Told = (&'static str, Around, String);
+pub(crate) type PartExcerpt = (&'static str, Around, String);
 
-pub(crate) fn told(place: Place) -> Told {
+pub(crate) fn part_excerpt(place: Place) -> PartExcerpt {
     let more = match place.n {
         0 | 1 => String::new(),
         n => format!("and {} more", count(n - 1)),
@@ -77,7 +77,7 @@ impl Row {
     fn new(hit: Hit, trace: &str, text: &str) -> Self {
         let find = encode(text);
         let n = hit.places.iter().map(|place| place.n.max(1)).sum();
-        let places = hit.places.into_iter().map(told).collect();
+        let places = hit.places.into_iter().map(part_excerpt).collect();
         match hit.step {
             Some(step) => {
                 let id = encode(step.id.as_str());
@@ -86,7 +86,7 @@ impl Row {
                     step: id,
                     kind: kind_word(step.kind),
                     name: Some(Text::from(step.name)),
-                    at: Some(when(step.start)),
+                    at: Some(utc_time(step.start)),
                     n,
                     places,
                 }

@@ -7,14 +7,14 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
 use crate::format::{count, duration, kind_word};
-use crate::lists::page_links::Ways;
-use crate::trace::aspect::{Head, HeadInput, Kept, Looking};
+use crate::lists::page_links::PageLinks;
+use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::thread::facts;
 use crate::values::content::worded;
 use crate::{Shell, Text};
 
 /// Steps on a page.
-pub const LOG: usize = 100;
+pub const LOG_PAGE_SIZE: usize = 100;
 
 /// What a window of the log is made from.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub struct LogInput {
     /// Those that are.
     pub n_hidden: usize,
     /// How the trace is looked at.
-    pub looking: Looking,
+    pub looking: ViewParams,
     /// What is selected and folded in the views that have rows.
-    pub kept: Kept,
+    pub kept: RowState,
     /// What stands above the view beside the trace.
     pub head: HeadInput,
 }
@@ -50,7 +50,7 @@ pub struct LogPage {
     entries: Vec<Entry>,
     shown: String,
     hidden: Option<String>,
-    ways: Ways,
+    ways: PageLinks,
 }
 
 #[derive(Debug)]
@@ -113,11 +113,11 @@ impl LogPage {
             head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
             shown,
             hidden: input.looking.hidden(input.n_hidden),
-            ways: Ways {
+            ways: PageLinks {
                 before: (0 < input.at)
-                    .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG)))),
+                    .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG_PAGE_SIZE)))),
                 behind: (behind < input.n_steps).then(|| ("Later steps", way(behind))),
-                ..Ways::default()
+                ..PageLinks::default()
             },
             entries,
             shell: input.shell,

@@ -13,7 +13,7 @@ const VALUE: usize = 40;
 
 /// A score of a step, which its line leads to.
 #[derive(Clone, Debug)]
-pub struct ScoreOfStep {
+pub struct ObservationScore {
     pub(crate) name: Text,
     pub(crate) value: Text,
     pub(crate) tone: Tone,
@@ -21,7 +21,7 @@ pub struct ScoreOfStep {
     pub(crate) href: String,
 }
 
-impl ScoreOfStep {
+impl ObservationScore {
     /// The name and the value of the score, the name of its step and where both are shown.
     #[must_use]
     pub fn new(name: &str, value: &ScoreValue, step: &str, href: String) -> Self {
@@ -38,14 +38,14 @@ impl ScoreOfStep {
 
 /// Scores of the steps of a trace, in their order.
 #[derive(Clone, Debug, Default)]
-pub struct ScoresOfSteps {
+pub struct ObservationScores {
     /// Those that are shown: some of them where there are many.
-    pub scores: Vec<ScoreOfStep>,
+    pub scores: Vec<ObservationScore>,
     /// The list of all scores of the trace, where these are not all.
     pub all: Option<String>,
 }
 
-impl ScoresOfSteps {
+impl ObservationScores {
     /// How many there are; nothing where there are none.
     pub(crate) fn said(&self) -> Option<String> {
         let n = count(self.scores.len() as u64);

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::format::{count, dollars, duration, exact_duration, kind_word, many};
-use crate::layout::forms::FormKit;
-use crate::scores::score::{RulesAsked, ScoreView, Tone, Verdict};
-use crate::trace::aspect::{Aspect, Head, HeadInput};
+use crate::layout::forms::FormContext;
+use crate::scores::score::{RuleOutcome, RuleRange, ScoreView, Tone};
+use crate::trace::aspect::{Head, HeadInput, TraceView};
 use crate::trace::events::{Failure, List, failures, happened};
-use crate::trace::observation_scores::ScoresOfSteps;
+use crate::trace::observation_scores::ObservationScores;
 use crate::trace::peaks::{Peak, peaks};
 use crate::trace::rows::{RowsInput, Window, column_classes, cost_cell, nonzero};
 use crate::trace::timeline::TimePart;
@@ -50,17 +50,17 @@ pub struct DetailInput {
     /// The address of the project.
     pub base: String,
     /// What its forms carry.
-    pub kit: FormKit,
+    pub kit: FormContext,
     /// Its scores.
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<RuleOutcome>,
     /// Which of the rules were asked.
-    pub rules: RulesAsked,
+    pub rules: RuleRange,
     /// Of a step, the microseconds in which none of the steps below it ran.
     pub own_us: Option<i64>,
     /// Of a trace, the scores of its steps.
-    pub of_steps: Option<ScoresOfSteps>,
+    pub of_steps: Option<ObservationScores>,
     /// The forms that were chosen for its values.
     pub forms: Forms,
     /// The address of the page around it without them; the usual page of the step when empty.
@@ -112,7 +112,7 @@ pub struct DetailPage {
 #[derive(Debug)]
 struct Detail {
     base: String,
-    kit: FormKit,
+    kit: FormContext,
     /// The address of this pane.
     from: String,
     kind: &'static str,
@@ -131,11 +131,11 @@ struct Detail {
     /// Tools and metadata.
     extras: [Part; 2],
     scores: Vec<ScoreView>,
-    verdicts: Vec<Verdict>,
-    rules: RulesAsked,
+    verdicts: Vec<RuleOutcome>,
+    rules: RuleRange,
     /// The address of the page around it.
     address: String,
-    of_steps: Option<ScoresOfSteps>,
+    of_steps: Option<ObservationScores>,
 }
 
 impl DetailPage {
@@ -167,7 +167,7 @@ impl TracePage {
         let cost = cost_cell(trace.cost());
         Self {
             head: Head::new(&trace, base, looking, &window.kept, head),
-            time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
+            time: (rows.looking.aspect == TraceView::Time).then(|| TimePart::new(&rows, &window)),
             peaks: peaks(&rows),
             has_long_ticks: ticks.iter().any(Tick::is_long),
             ticks,
@@ -196,7 +196,7 @@ impl Detail {
     fn n_scores(&self) -> String {
         let own = many(self.scores.len() as u64, "score");
         let of_steps = self.of_steps.as_ref();
-        match of_steps.and_then(ScoresOfSteps::said) {
+        match of_steps.and_then(ObservationScores::said) {
             Some(said) => format!("{own}, and {said} on its steps"),
             None => own,
         }

@@ -5,7 +5,7 @@ use perpend_domain::outline::{Entry, highest};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{count, dollars, duration};
-use crate::trace::aspect::Kept;
+use crate::trace::aspect::RowState;
 use crate::trace::rows::RowsInput;
 
 /// In fewer rows they are seen at once.
@@ -39,7 +39,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
             label,
             name: Text::from(outline.name(entry)),
             place: outline.place_among_alike(entry).map(place),
-            href: Kept::new(Some(entry.id()), input.folds).address(input.looking),
+            href: RowState::new(Some(entry.id()), input.folds).address(input.looking),
             value,
         })
     };

@@ -9,9 +9,9 @@ use perpend_domain::trace::Trace;
 use crate::Text;
 use crate::facts::{Fact, fact, fact_at};
 use crate::format::{count, many};
-use crate::layout::forms::{FormKit, Tried};
+use crate::layout::forms::{FormContext, RejectedForm};
 use crate::lists::trace_line::TraceLine;
-use crate::scores::score::{ScoreView, Verdict};
+use crate::scores::score::{RuleOutcome, ScoreView};
 use crate::trace::aspect::{Label, tags};
 use crate::values::content::{Addresses, Block};
 
@@ -33,9 +33,9 @@ pub struct PeekInput<'a> {
     /// Whether the reader may change its tags.
     pub may_mark: bool,
     /// What the forms of its tags carry.
-    pub forms: FormKit,
+    pub forms: FormContext,
     /// The form of the tags, when it was not accepted.
-    pub tried: Tried,
+    pub tried: RejectedForm,
 }
 
 /// One trace beside the list.
@@ -44,17 +44,17 @@ pub struct Peek {
     pub(crate) base: String,
     pub(crate) close: String,
     /// None where the project has no such trace.
-    pub(crate) found: Option<Box<Found>>,
+    pub(crate) found: Option<Box<PeekContent>>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct PeekContent {
     pub(crate) line: TraceLine,
     pub(crate) scores: Vec<ScoreView>,
     n_of_steps: u64,
     pub(crate) may_mark: bool,
-    pub(crate) forms: FormKit,
-    pub(crate) tried: Tried,
+    pub(crate) forms: FormContext,
+    pub(crate) tried: RejectedForm,
     input: Block,
     output: Block,
 }
@@ -90,7 +90,7 @@ impl Peek {
         let PeekInput { base, close, line, trace, scores, n_of_steps, may_mark, forms, tried } =
             input;
         let at = |part: &str| Addresses::new(&base, line.id.as_str(), None, part);
-        let found = Found {
+        let found = PeekContent {
             input: Block::of(trace.input.as_ref(), &at("input")),
             output: Block::of(trace.output.as_ref(), &at("output")),
             line,
@@ -124,7 +124,7 @@ impl Peek {
 
 impl Peek {
     /// The address of the trace, opened from this list.
-    pub(crate) fn href(&self, found: &Found) -> String {
+    pub(crate) fn href(&self, found: &PeekContent) -> String {
         let list = self.close.strip_prefix(&self.base).unwrap_or_default();
         let href = found.line.href(&self.base);
         match list.len() <= MAX_LIST {
@@ -134,7 +134,7 @@ impl Peek {
     }
 }
 
-impl Found {
+impl PeekContent {
     pub(crate) fn figures(&self) -> Vec<Fact> {
         let line = &self.line;
         let mut figures = vec![
@@ -179,7 +179,7 @@ impl Found {
     }
 
     /// The peek says what scores there are; the page of the trace, why there is none.
-    pub(crate) fn verdicts(&self) -> Vec<Verdict> {
+    pub(crate) fn verdicts(&self) -> Vec<RuleOutcome> {
         Vec::new()
     }
 

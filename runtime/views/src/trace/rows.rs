@@ -14,11 +14,11 @@ use perpend_domain::time::Timestamp;
 
 use crate::Text;
 use crate::format::{cost, count, duration, kind_word, many};
-use crate::lists::chips::Chip;
-use crate::trace::aspect::{Aspect, Kept, Looking, forgotten};
+use crate::lists::chips::ScoreChip;
+use crate::trace::aspect::{RowState, TraceView, ViewParams, forgotten};
 
 /// Rows rendered at once.
-pub const WINDOW: usize = 200;
+pub const ROW_WINDOW: usize = 200;
 /// Scores that a row has room for; more are counted.
 const CHIPS: usize = 2;
 /// Deeper rows are indented like this one.
@@ -33,7 +33,7 @@ pub struct RowsInput<'a> {
     pub view: &'a View<'a>,
     /// What was opened and closed by hand: links keep it.
     pub folds: &'a Folds,
-    /// The index of the first line; [`WINDOW`] lines are shown at most.
+    /// The index of the first line; [`ROW_WINDOW`] lines are shown at most.
     pub at: usize,
     /// At most so many lines.
     pub n: usize,
@@ -46,11 +46,11 @@ pub struct RowsInput<'a> {
     /// Scores by the id of the observation they are about; by none those about the trace.
     pub n_scores: &'a HashMap<Option<String>, u64>,
     /// The scores of steps by their ids, a chip for each name; none where there are too many to read them all.
-    pub chips: &'a HashMap<String, Vec<Chip>>,
+    pub chips: &'a HashMap<String, Vec<ScoreChip>>,
     /// Draw the map of the whole.
     pub with_map: bool,
     /// How it is looked at.
-    pub looking: &'a Looking,
+    pub looking: &'a ViewParams,
 }
 
 impl RowsInput<'_> {
@@ -60,7 +60,7 @@ impl RowsInput<'_> {
         let axis = axis.unwrap_or_default();
         // The other views keep the part for the timeline.
         match self.looking.zoom {
-            Some(part) if self.looking.aspect == Aspect::Time => axis.part(part),
+            Some(part) if self.looking.aspect == TraceView::Time => axis.part(part),
             _ => axis,
         }
     }
@@ -90,7 +90,7 @@ pub(crate) struct Window {
     pub(crate) anchor: Option<usize>,
     pub(crate) revision: i64,
     /// What is selected and folded.
-    pub(crate) kept: Kept,
+    pub(crate) kept: RowState,
     /// What is folded and how the trace is looked at, as the end of an address.
     pub(crate) rest: String,
     /// What is left out because of its level or kind.
@@ -157,10 +157,10 @@ impl Window {
         let view = input.view;
         let outline = view.outline();
         let axis = input.axis();
-        let is_timeline = input.looking.aspect == Aspect::Time;
+        let is_timeline = input.looking.aspect == TraceView::Time;
         let path = is_timeline.then(|| critical_path(outline));
         let period = outline.period().filter(|_| is_timeline);
-        let lines = view.window(input.at, input.n.min(WINDOW));
+        let lines = view.window(input.at, input.n.min(ROW_WINDOW));
         let at = input.at.min(view.len());
         let parents = view.parents(at, lines.len());
         let rows = lines.iter().zip(parents).enumerate();
@@ -187,8 +187,8 @@ impl Window {
             }
         });
         let selected = input.selected.map(|at| outline.rows()[at].id());
-        let kept = Kept::new(selected, input.folds);
-        let has_map = input.with_map && WINDOW < view.len();
+        let kept = RowState::new(selected, input.folds);
+        let has_map = input.with_map && ROW_WINDOW < view.len();
         Self {
             rows: rows.collect(),
             at,
@@ -211,7 +211,7 @@ impl Window {
     }
 
     pub(crate) fn earlier(&self) -> Option<String> {
-        let at = self.at.saturating_sub(WINDOW);
+        let at = self.at.saturating_sub(ROW_WINDOW);
         (0 < self.at).then(|| format!("?{}{}&at={at}", self.kept.selection, self.rest))
     }
 
@@ -237,7 +237,7 @@ fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static s
         true => "Group steps that look alike",
         false => "Show every step on its own row",
     };
-    Some((label, Kept::new(selected, &other).address(input.looking)))
+    Some((label, RowState::new(selected, &other).address(input.looking)))
 }
 
 fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
@@ -283,7 +283,7 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
 fn chips_of(input: &RowsInput<'_>, step: &str) -> Vec<(Text, Text, &'static str)> {
     let chips = input.chips.get(step).map(Vec::as_slice);
     let chips = chips.filter(|chips| chips.len() <= CHIPS).unwrap_or_default();
-    let shown = |chip: &Chip| (chip.name.clone(), chip.value.clone(), chip.tone.class());
+    let shown = |chip: &ScoreChip| (chip.name.clone(), chip.value.clone(), chip.tone.class());
     chips.iter().map(shown).collect()
 }
 
@@ -359,7 +359,7 @@ pub(crate) fn empty_columns(outline: &Outline, tokens: &str, cost: &str) -> &'st
 
 /// The classes of a grid: of its columns that were not chosen, and of those in which no row has anything.
 pub(crate) fn column_classes(
-    looking: &Looking,
+    looking: &ViewParams,
     outline: &Outline,
     tokens: &str,
     cost: &str,
@@ -371,7 +371,7 @@ pub(crate) fn column_classes(
     // The timeline is its bars.
     let is_shown = |column: RowColumn| {
         looking.columns.contains(&column)
-            || (column == RowColumn::Time && looking.aspect == Aspect::Time)
+            || (column == RowColumn::Time && looking.aspect == TraceView::Time)
     };
     let left_out = RowColumn::ALL.iter().filter(|(own, ..)| !is_shown(*own));
     let left_out: String = left_out.map(|(.., class)| *class).collect();

@@ -33,7 +33,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
             selected: None,
             n_scores: &HashMap::new(),
             chips: &HashMap::new(),
-            looking: &Looking::default(),
+            looking: &ViewParams::default(),
             with_map: true,
         }))
     };
@@ -47,7 +47,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     let mut folds = Folds::default();
     folds.set(Mark::Run("c0000".to_owned()), true);
     let html = page(&folds, 9_999);
-    assert_eq!(html.matches("role=\"row\"").count(), WINDOW);
+    assert_eq!(html.matches("role=\"row\"").count(), ROW_WINDOW);
     assert!(html.contains("data-rest=\"&open-run=c0000\"") && html.contains("class=\"map\""));
     assert!(!html.contains("data-forgotten"));
     for at in 0..MAX_FOLDS {
@@ -63,14 +63,14 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
 fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
     let outline = outline(&[observation("root", None, 0, 10)]);
     let classes = |columns: &[RowColumn], aspect| {
-        let looking = Looking { columns: columns.to_vec(), aspect, ..Looking::default() };
+        let looking = ViewParams { columns: columns.to_vec(), aspect, ..ViewParams::default() };
         crate::trace::rows::column_classes(&looking, &outline, "1", "$1.00")
     };
     let both = [RowColumn::SelfTime, RowColumn::Cost];
-    assert_eq!(classes(&[], Aspect::Tree), "");
-    let tree = classes(&both, Aspect::Tree);
+    assert_eq!(classes(&[], TraceView::Tree), "");
+    let tree = classes(&both, TraceView::Tree);
     assert_eq!(tree, " by-hand no-time no-took no-tok");
-    assert_eq!(classes(&both, Aspect::Time), " by-hand no-took no-tok");
+    assert_eq!(classes(&both, TraceView::Time), " by-hand no-took no-tok");
 }
 
 #[test]
@@ -84,13 +84,13 @@ fn a_row_has_its_scores_and_the_time_that_is_its_own() {
         view: &view,
         folds: &folds,
         at: 0,
-        n: WINDOW,
+        n: ROW_WINDOW,
         anchor: None,
         revision: 1,
         selected: None,
         n_scores: &HashMap::new(),
-        chips: &HashMap::from([("root".to_owned(), chips(&[&score]))]),
-        looking: &Looking::default(),
+        chips: &HashMap::from([("root".to_owned(), score_chips(&[&score]))]),
+        looking: &ViewParams::default(),
         with_map: false,
     }));
     let chip = "<span class=\"chip good\"><bdi>polite</bdi> <b><bdi>true</bdi></b></span>";

@@ -16,8 +16,8 @@ use crate::trace::rows::empty_columns;
 use crate::trace::sample_observations::observation;
 use crate::*;
 
-fn looking(aspect: Aspect) -> Looking {
-    Looking { aspect, ..Looking::default() }
+fn looking(aspect: TraceView) -> ViewParams {
+    ViewParams { aspect, ..ViewParams::default() }
 }
 
 fn generation(id: &str, start_ms: i64, said: &[&str], answer: &str) -> Observation {
@@ -49,8 +49,8 @@ fn thread_after(
         n_before,
         n_calls,
         n_hidden: 3,
-        looking: looking(Aspect::Thread),
-        kept: Kept::new(Some(HOSTILE), &Folds::default()),
+        looking: looking(TraceView::Thread),
+        kept: RowState::new(Some(HOSTILE), &Folds::default()),
         head: HeadInput { faults: vec![HOSTILE.to_owned()], ..HeadInput::default() },
     })
 }
@@ -300,7 +300,7 @@ fn a_tool_step_whose_call_stands_before_the_window_has_the_result_of_the_message
 
 #[test]
 fn what_runs_in_another_agent_stands_below_its_name_and_hostile_tools_are_inert() {
-    let within = Within {
+    let within = EnclosingAgent {
         id: "a<b>\"'&".to_owned(),
         kind: ObservationKind::Agent,
         name: HOSTILE.to_owned(),
@@ -340,8 +340,8 @@ fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
         at: 100,
         n_steps: 300,
         n_hidden: 12,
-        looking: Looking { min: Some(Level::Default), ..looking(Aspect::Log) },
-        kept: Kept::new(None, &Folds::default()),
+        looking: ViewParams { min: Some(Level::Default), ..looking(TraceView::Log) },
+        kept: RowState::new(None, &Folds::default()),
         head: HeadInput::default(),
     });
     let html = checked(&view);
@@ -361,7 +361,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     let outline = outline(&steps);
     let shown = Shown {
         selected: Some(steps[1].clone()),
-        looking: Looking { zoom: Some((250.0, 500.5)), ..looking(Aspect::Time) },
+        looking: ViewParams { zoom: Some((250.0, 500.5)), ..looking(TraceView::Time) },
         ..Shown::default()
     };
     let html = checked(&trace_page(&outline, shown));
@@ -391,7 +391,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     // What is outside of it has no bar.
     assert_eq!(html.matches("width=\"0\"").count(), 0);
     let outside = Shown {
-        looking: Looking { zoom: Some((950.0, 990.0)), ..looking(Aspect::Time) },
+        looking: ViewParams { zoom: Some((950.0, 990.0)), ..looking(TraceView::Time) },
         ..Shown::default()
     };
     let html = checked(&trace_page(&outline, outside));
@@ -406,7 +406,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
     let outline = outline(&[observation("root", None, 0, 3 * 3_600_000)]);
     let page = |zoom: (f64, f64)| {
         let shown = Shown {
-            looking: Looking { zoom: Some(zoom), ..looking(Aspect::Time) },
+            looking: ViewParams { zoom: Some(zoom), ..looking(TraceView::Time) },
             ..Shown::default()
         };
         checked(&trace_page(&outline, shown))
@@ -444,7 +444,7 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
     assert_eq!(html.matches(form).count(), 2, "{html}");
     // Only the timeline needs to know which part of the axis a row takes.
     assert!(!html.contains("data-part"), "{html}");
-    let on_timeline = Shown { looking: looking(Aspect::Time), ..Shown::default() };
+    let on_timeline = Shown { looking: looking(TraceView::Time), ..Shown::default() };
     let html = checked(&trace_page_with(&outline, on_timeline, head()));
     assert_eq!(html.matches(form).count(), 3, "{html}");
 }
@@ -461,7 +461,7 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     ];
     let outline = outline(&steps);
     let mut shown = Shown {
-        looking: Looking { min: Some(Level::Error), ..Looking::default() },
+        looking: ViewParams { min: Some(Level::Error), ..ViewParams::default() },
         ..Shown::default()
     };
     shown.folds.min = Some(Level::Error);
@@ -478,7 +478,7 @@ fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
     let outline = outline(&steps);
     let view = |kinds: &[ObservationKind]| {
         let mut shown = Shown {
-            looking: Looking { kinds: kinds.to_vec(), ..Looking::default() },
+            looking: ViewParams { kinds: kinds.to_vec(), ..ViewParams::default() },
             ..Shown::default()
         };
         shown.folds.kinds = kinds.to_vec();

@@ -7,14 +7,14 @@ use perpend_domain::trace::Trace;
 
 use crate::facts::total_tokens;
 use crate::format::{count, duration, kind_word, many};
-use crate::lists::page_links::Ways;
-use crate::trace::aspect::{Head, HeadInput, Kept, Looking};
+use crate::lists::page_links::PageLinks;
+use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::rows::{cost_cell, nonzero};
 use crate::values::content::{Addresses, Block, Picked, Spoken, StepLink, Told, told, worded};
 use crate::{Shell, Text};
 
 /// Calls on a page.
-pub const CALLS: usize = 20;
+pub const CALLS_PER_PAGE: usize = 20;
 /// Calls inside more agents are indented like these.
 const MAX_DEPTH: u32 = 6;
 
@@ -29,7 +29,7 @@ pub struct Call {
     /// How many agents and chains it runs in that run in another agent.
     pub depth: u32,
     /// The innermost of them.
-    pub within: Option<Within>,
+    pub within: Option<EnclosingAgent>,
     /// Whether it asks a model.
     pub is_generation: bool,
     /// What it says is more than the page shows, and was left out.
@@ -38,7 +38,7 @@ pub struct Call {
 
 /// An agent or a chain that runs in another agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Within {
+pub struct EnclosingAgent {
     /// Id of the step.
     pub id: String,
     /// What it is.
@@ -69,9 +69,9 @@ pub struct ThreadInput {
     /// Calls that are left out because of their level.
     pub n_hidden: usize,
     /// How the trace is looked at.
-    pub looking: Looking,
+    pub looking: ViewParams,
     /// What is selected and folded in the views that have rows.
-    pub kept: Kept,
+    pub kept: RowState,
     /// What stands above the view beside the trace.
     pub head: HeadInput,
 }
@@ -87,7 +87,7 @@ pub struct ThreadPage {
     /// What was not compared with these calls.
     unread: Option<String>,
     hidden: Option<String>,
-    ways: Ways,
+    ways: PageLinks,
 }
 
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl ThreadPage {
         let steps: Vec<&Observation> = input.history.iter().chain(steps).collect();
         let window = input.calls.iter().zip(is_large).skip(input.n_before);
         let n_window = told.len();
-        let mut before: Option<&Within> = None;
+        let mut before: Option<&EnclosingAgent> = None;
         let entries = window.zip(told).filter(|(_, told)| !told.is_joined);
         let entries = entries.map(|((call, is_large), told)| {
             let Told { same, asked, answer, .. } = told;
@@ -180,11 +180,11 @@ impl ThreadPage {
             head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
             hidden: input.looking.hidden(input.n_hidden),
             shown,
-            ways: Ways {
+            ways: PageLinks {
                 before: (0 < input.at)
-                    .then(|| ("Earlier calls", way(input.at.saturating_sub(CALLS)))),
+                    .then(|| ("Earlier calls", way(input.at.saturating_sub(CALLS_PER_PAGE)))),
                 behind: (behind < input.n_calls).then(|| ("Later calls", way(behind))),
-                ..Ways::default()
+                ..PageLinks::default()
             },
             entries,
             unread: unread(input.n_unread),

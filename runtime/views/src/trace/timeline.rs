@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::Text;
 use crate::format::{duration, exact_duration, many};
-use crate::trace::aspect::{Kept, Looking};
+use crate::trace::aspect::{RowState, ViewParams};
 use crate::trace::rows::{RowsInput, Window, part_of};
 use perpend_domain::outline::{Bar, CriticalPath};
 
@@ -51,7 +51,7 @@ pub(crate) struct End {
 
 impl End {
     /// Of a part of so long a trace; `nth` tells the end from the beginning.
-    fn new(looking: &Looking, nth: usize, (ms, length): (f64, f64)) -> Self {
+    fn new(looking: &ViewParams, nth: usize, (ms, length): (f64, f64)) -> Self {
         let shown = match LONG_MS <= length {
             true => exact_duration((ms * 1e3).round() as i64),
             false => format!("{} ms", (ms * 1e3).round() / 1e3),
@@ -80,8 +80,8 @@ impl TimePart {
         let ms = |micros: i64| (micros as f64) / 1e3;
         let length = ms(end.micros_since(start));
         let (from, to) = input.looking.zoom.unwrap_or((0.0, length));
-        let at = |kept: &Kept, zoom: Option<(f64, f64)>| {
-            kept.address(&Looking { zoom, ..input.looking.clone() })
+        let at = |kept: &RowState, zoom: Option<(f64, f64)>| {
+            kept.address(&ViewParams { zoom, ..input.looking.clone() })
         };
         let step = input.selected.map(|at| &outline.rows()[at]);
         let of_step = step.and_then(|step| part_of(step, (start, end)));
@@ -90,7 +90,7 @@ impl TimePart {
             let entry = &outline.rows()[row];
             Longest {
                 name: Text::from(outline.name(entry)),
-                href: at(&Kept::new(Some(entry.id()), input.folds), input.looking.zoom),
+                href: at(&RowState::new(Some(entry.id()), input.folds), input.looking.zoom),
                 own: duration(own_us),
             }
         });
@@ -111,7 +111,7 @@ impl TimePart {
             (label, at(&window.kept, Some((ms(from), ms(to)))))
         });
         let longest_gaps = longest_gaps.collect();
-        let whole = Looking { zoom: None, ..input.looking.clone() };
+        let whole = ViewParams { zoom: None, ..input.looking.clone() };
         let kept = window.kept.pairs.iter().cloned();
         Self {
             longest: longest.collect(),

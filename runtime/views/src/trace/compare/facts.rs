@@ -5,7 +5,7 @@ use perpend_domain::trace::Trace;
 use super::figures::Figure;
 use super::side::{CompareSide, Scored};
 use crate::Text;
-use crate::facts::{total_tokens, when};
+use crate::facts::{total_tokens, utc_time};
 use crate::format::clock;
 
 /// A label, and the word of a trace that stands there.
@@ -20,7 +20,7 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
         (!usage.is_empty()).then(|| total_tokens(usage))
     });
     let started = traces.map(|trace| trace.map(|trace| clock(trace.timestamp)));
-    let times = traces.map(|trace| trace.map(|trace| when(trace.timestamp)));
+    let times = traces.map(|trace| trace.map(|trace| utc_time(trace.timestamp)));
     let mut all = vec![
         (
             "Started",

@@ -10,7 +10,7 @@ use perpend_domain::trace::Trace;
 
 use super::figures::Figure;
 use crate::Text;
-use crate::scores::score::together;
+use crate::scores::score::aggregate;
 
 /// What the contents of a step are told apart by: each number is another one where the content is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Scored {
                 [ScoreValue::Numeric(number)] => Some(*number),
                 _ => None,
             };
-            Some((name, (together(&values)?, number)))
+            Some((name, (aggregate(&values)?, number)))
         });
         Self(said.collect())
     }

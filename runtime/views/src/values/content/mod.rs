@@ -54,7 +54,7 @@ use self::tree::Tree;
 pub(crate) use self::tree::Twig;
 use perpend_domain::content::locate::{self, Item};
 
-use crate::lists::page_links::Ways;
+use crate::lists::page_links::PageLinks;
 
 pub(crate) use self::parts::StepLink;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};
@@ -109,7 +109,7 @@ pub struct Chat {
     /// Messages between the first and the last ones that are not here, and where they are.
     pub(crate) n_between: Option<(usize, String)>,
     /// Where the conversation goes on.
-    pub(crate) ways: Ways,
+    pub(crate) ways: PageLinks,
 }
 
 impl Block {
@@ -409,10 +409,10 @@ impl Chat {
             let shown = all.drain(from..n_all.min(from + n)).collect();
             return Self {
                 first: shown,
-                ways: Ways {
+                ways: PageLinks {
                     before: Some(("Start of the conversation", source.page(&start))),
                     behind: (from + n < n_all).then(|| ("Further messages", way(from + n))),
-                    ..Ways::default()
+                    ..PageLinks::default()
                 },
                 n_between: None,
                 ..Self::folded(Vec::new())
@@ -446,7 +446,7 @@ impl Chat {
             last,
             further: None,
             n_between: None,
-            ways: Ways::default(),
+            ways: PageLinks::default(),
         }
     }
 }
