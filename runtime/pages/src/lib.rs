@@ -39,7 +39,7 @@ use perpend_http_kit::auth::{Needs, Way, use_session};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::{Described, Page, Routes};
-use perpend_views::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
+use perpend_views::{SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
 use crate::request::frame::Frame;
 use crate::request::query::Query;
@@ -59,9 +59,9 @@ pub fn login_url(web: &Web, origin: &str) -> String {
 /// How the filter of a list may go on.
 fn suggestions(routes: &mut Routes<App>) {
     let lists = [
-        ("/project/{project}/_/traces/suggest", TraceRead, &OF_TRACES),
-        ("/project/{project}/_/sessions/suggest", TraceRead, &OF_SESSIONS),
-        ("/project/{project}/_/users/suggest", TraceRead, &OF_USERS),
+        ("/project/{project}/_/traces/suggest", TraceRead, &TRACE_LIST),
+        ("/project/{project}/_/sessions/suggest", TraceRead, &SESSION_LIST),
+        ("/project/{project}/_/users/suggest", TraceRead, &USER_LIST),
         ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
     ];
     for (path, needs, list) in lists {

@@ -10,8 +10,8 @@ use perpend_domain::text_search::Facets;
 use perpend_http_kit::{Room, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
-use perpend_views::openapi::{Fault, Reference};
-use perpend_views::{AttentionCounts, StepPrints};
+use perpend_views::openapi::{ErrorCode, Reference};
+use perpend_views::{AttentionCounts, ObservationFingerprints};
 use serde_json::Value;
 
 use crate::request::submissions::Acted;
@@ -35,7 +35,7 @@ struct Parts {
     acted: Acted,
     values: Lately<Arc<Facets>>,
     waits: Lately<AttentionCounts>,
-    prints: Held<StepPrints>,
+    prints: Held<ObservationFingerprints>,
 }
 
 /// What an [`App`] is made of.
@@ -72,7 +72,7 @@ impl App {
     }
 
     /// What the pages about the API show; made for the first who looks, with the errors that operations answer.
-    pub(crate) fn reference(&self, faults: fn() -> Vec<Fault>) -> &Reference {
+    pub(crate) fn reference(&self, faults: fn() -> Vec<ErrorCode>) -> &Reference {
         let parts = &self.0;
         parts.reference.get_or_init(|| Reference::of(&(parts.given.document)(), faults()))
     }
@@ -90,7 +90,7 @@ impl App {
     }
 
     /// What the contents of traces that were compared lately are told apart by.
-    pub(crate) fn prints(&self) -> &Held<StepPrints> {
+    pub(crate) fn prints(&self) -> &Held<ObservationFingerprints> {
         &self.0.prints
     }
 

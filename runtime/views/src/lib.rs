@@ -39,11 +39,13 @@ pub use askama::{Error, Template};
 pub use crate::format::{
     TraceState, clock, cost, count, date, dollars, duration, many, number, read_duration, size,
 };
-pub use crate::markup::{Html, Text, encode, of_segment, segment, with_query, without_passing};
+pub use crate::markup::{
+    Html, Text, decode_segment, encode, segment, with_query, without_volatile_parts,
+};
 pub use crate::urls::{
-    ApiRequest, Columns, END, Filtered, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
-    NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, Others, Parameter, ROWS, RowColumn, Sort,
-    TracesQuery,
+    ApiRequest, Columns, END, FilterableList, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
+    Parameter, ParsedColumns, ROWS, RowColumn, SESSION_LIST, Sort, TRACE_LIST, TracesQuery,
+    USER_LIST, UnknownParameters,
 };
 pub use datasets::DatasetPage;
 pub use facts::{total_tokens, utc_time};
@@ -80,8 +82,8 @@ pub use scores::score::{
 pub use session::page::{SessionPage, TURNS_PER_PAGE, Turn, TurnHits, TurnInput};
 pub use trace::aspect::{HeadInput, Neighbours, RowState, TraceView, TypedRange, ViewParams};
 pub use trace::compare::{
-    COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
-    Scored, StepPrints,
+    COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSelectionPage, CompareSide,
+    ComparedObservation, ContentFingerprints, ObservationFingerprints, ScoresByName,
 };
 pub use trace::find::{FindInput, FindPage};
 pub use trace::log::{LOG_PAGE_SIZE, LogInput, LogPage};
@@ -91,10 +93,10 @@ pub use trace::peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use trace::rows::{ROW_WINDOW, RowsInput, RowsPage};
 pub use trace::thread::{CALLS_PER_PAGE, Call, EnclosingAgent, ThreadInput, ThreadPage};
 pub use values::content::{
-    Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_medium,
-    inline_type, node,
+    Addresses, Block, Form, Forms, InlineMedium, MAX_PATH, MessageSelection, ValueParams,
+    inline_medium, inline_type, node,
 };
-pub use values::diff::{Diff, DiffChoice, value_print};
+pub use values::diff::{Diff, DiffChoice, value_fingerprint};
 pub use values::page::{ValueInput, ValuePage, ValueView};
 pub use values::preview::{Preview, beginning};
 

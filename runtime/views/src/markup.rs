@@ -5,8 +5,8 @@
 
 mod address;
 mod html;
-mod passing;
+mod volatile;
 
-pub use address::{encode, of_segment, segment, with_query};
+pub use address::{decode_segment, encode, segment, with_query};
 pub use html::{Html, Text, is_hidden};
-pub use passing::without_passing;
+pub use volatile::without_volatile_parts;

@@ -1,4 +1,4 @@
-//! An OpenAPI document as groups of operations, ready to be shown: what an operation takes, what it answers, how to call it.
+//! An OpenAPI document as groups of operations, ready to be shown: what an operation takes, what it responses, how to call it.
 //!
 //! Invariant: **pure.** The document is data like any other: what is missing in it or has an unexpected form is left out.
 
@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::markup::Text;
 use serde_json::Value;
 
-pub use operation::{Answer, Fault, Operation, When};
-pub use schema::{Field, Piece, Shape};
+pub use operation::{ErrorCode, ErrorScope, Operation, OperationResponse};
+pub use schema::{Field, TypePart, ValueSchema};
 use schema::{anchor, shapes, text};
 
 /// A parameter that is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct TriedParameter<'a> {
+pub struct OperationParameter<'a> {
     /// As it is called in an address.
     pub name: &'a str,
     /// `path` or `query`.
-    pub place: &'a str,
+    pub location: &'a str,
     /// It may not be left out.
     pub is_required: bool,
     /// It takes any number of values, each with the name before it.
@@ -34,8 +34,8 @@ pub struct Reference {
     pub version: Text,
     /// By the names of their tags.
     pub groups: Vec<Group>,
-    types: BTreeMap<String, Named>,
-    faults: Vec<Fault>,
+    types: BTreeMap<String, NamedType>,
+    errors: Vec<ErrorCode>,
 }
 
 /// The operations with one tag.
@@ -53,22 +53,22 @@ pub struct Group {
 
 /// A type that others name.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedType {
     /// What others call it.
     pub name: Text,
     /// The forms that it may have.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<ValueSchema>,
 }
 
 /// Anchors of the types that a form names.
-fn targets(shape: &Shape) -> impl Iterator<Item = &String> {
+fn targets(shape: &ValueSchema) -> impl Iterator<Item = &String> {
     let fields = shape.fields.iter().flat_map(|field| &field.kind);
     let pieces = shape.kind.iter().chain(fields);
     pieces.filter_map(|piece| piece.target.as_ref())
 }
 
 /// What operations lead to, over as many types as there are between.
-fn led_to(operations: &[Operation], types: &BTreeMap<String, Named>) -> Vec<String> {
+fn reachable_types(operations: &[Operation], types: &BTreeMap<String, NamedType>) -> Vec<String> {
     let of_parameters = operations.iter().flat_map(|one| &one.parameters);
     let of_parameters = of_parameters.flat_map(|field: &Field| &field.kind);
     let of_parameters = of_parameters.filter_map(|piece| piece.target.as_ref());
@@ -92,14 +92,14 @@ fn led_to(operations: &[Operation], types: &BTreeMap<String, Named>) -> Vec<Stri
 impl Reference {
     /// Reads an OpenAPI document.
     #[must_use]
-    pub fn of(document: &Value, faults: Vec<Fault>) -> Self {
+    pub fn of(document: &Value, errors: Vec<ErrorCode>) -> Self {
         const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         let types = document["components"]["schemas"].as_object();
         let types = types.into_iter().flatten().map(|(name, schema)| {
-            let named = Named { name: name.as_str().into(), shapes: shapes(schema) };
+            let named = NamedType { name: name.as_str().into(), shapes: shapes(schema) };
             (anchor(&["type", name]), named)
         });
-        let types: BTreeMap<String, Named> = types.collect();
+        let types: BTreeMap<String, NamedType> = types.collect();
         let mut groups: BTreeMap<&str, Vec<Operation>> = BTreeMap::new();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
             for method in METHODS {
@@ -114,14 +114,14 @@ impl Reference {
         let groups = groups.into_iter().map(|(name, operations)| Group {
             name: name.into(),
             path: anchor(&[name]),
-            types: led_to(&operations, &types),
+            types: reachable_types(&operations, &types),
             operations,
         });
         Self {
             version: text(&document["info"]["version"]),
             groups: groups.collect(),
             types,
-            faults,
+            errors,
         }
     }
 
@@ -136,15 +136,15 @@ impl Reference {
         self.groups.iter().map(|group| group.path.as_str())
     }
 
-    /// The path and the parameters of the operation with this id, where a page can show what it answers.
+    /// The path and the parameters of the operation with this id, where a page can show what it responses.
     #[must_use]
-    pub fn tried(&self, id: &str) -> Option<(&str, Vec<TriedParameter<'_>>)> {
+    pub fn callable_operation(&self, id: &str) -> Option<(&str, Vec<OperationParameter<'_>>)> {
         let mut all = self.groups.iter().flat_map(|group| &group.operations);
-        let found = all.find(|one| one.is_tried && one.id.raw() == id)?;
+        let found = all.find(|one| one.is_callable && one.id.raw() == id)?;
         let fields = found.parameters.iter();
-        let fields = fields.map(|one| TriedParameter {
+        let fields = fields.map(|one| OperationParameter {
             name: one.name.raw(),
-            place: one.place.raw(),
+            location: one.location.raw(),
             is_required: one.is_required,
             is_list: one.is_list,
         });
@@ -159,10 +159,10 @@ impl Reference {
 
     /// The groups with those of their operations that all these words name, parted by spaces.
     #[must_use]
-    pub fn found(&self, words: &str) -> Vec<(&Group, Vec<&Operation>)> {
+    pub fn search(&self, words: &str) -> Vec<(&Group, Vec<&Operation>)> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let groups = self.groups.iter().map(|group| {
-            let fitting = group.operations.iter().filter(|one| one.holds(&words));
+            let fitting = group.operations.iter().filter(|one| one.matches(&words));
             (group, fitting.collect::<Vec<_>>())
         });
         groups.filter(|(_, found)| !found.is_empty()).collect()
@@ -172,16 +172,16 @@ impl Reference {
     pub fn types_of<'r>(
         &'r self,
         group: &'r Group,
-    ) -> impl Iterator<Item = (&'r String, &'r Named)> {
+    ) -> impl Iterator<Item = (&'r String, &'r NamedType)> {
         let anchors = group.types.iter();
         anchors.filter_map(|anchor| self.types.get_key_value(anchor))
     }
 
     /// What one of these operations may be refused with.
     #[must_use]
-    pub fn faults_of(&self, operations: &[Operation]) -> Vec<&Fault> {
-        let may = |fault: &&Fault| operations.iter().any(|one| one.may_answer(fault));
-        self.faults.iter().filter(may).collect()
+    pub fn errors_of(&self, operations: &[Operation]) -> Vec<&ErrorCode> {
+        let may = |error: &&ErrorCode| operations.iter().any(|one| one.may_return(error));
+        self.errors.iter().filter(may).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every template rendered with sample views: usual, empty, hostile and large.
 
-use crate::openapi::{Fault, Reference, TriedParameter, When};
+use crate::openapi::{ErrorCode, ErrorScope, OperationParameter, Reference};
 use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::Observation;
@@ -329,8 +329,13 @@ fn the_reference_is_inert() {
         } } },
         "components": { "schemas": { HOSTILE: { "oneOf": [schema, { "type": "array", "items": schema }] } } },
     });
-    let fault = Fault { code: "conflict", status: 409, title: "It collides", when: When::Always };
-    let reference = Reference::of(&document, vec![fault]);
+    let error = ErrorCode {
+        code: "conflict",
+        status: 409,
+        title: "It collides",
+        scope: ErrorScope::Always,
+    };
+    let reference = Reference::of(&document, vec![error]);
     assert_eq!(reference.n_operations(), 1);
     for reference in [&reference, &Reference::default()] {
         checked(&ReferencePage { shell: shell(), reference, q: typed() });
@@ -340,9 +345,9 @@ fn the_reference_is_inert() {
         }
     }
     let name = typed();
-    let field = |is_list: bool| TriedParameter {
+    let field = |is_list: bool| OperationParameter {
         name: &name,
-        place: "query",
+        location: "query",
         is_required: !is_list,
         is_list,
     };

@@ -2,7 +2,7 @@
 //!
 //! A page shows the types that its own operations lead to, and no others.
 
-use crate::openapi::{Group, Reference, TriedParameter};
+use crate::openapi::{Group, OperationParameter, Reference};
 use askama::Template;
 
 use crate::{Shell, Text};
@@ -38,14 +38,14 @@ pub struct TryPage<'r> {
     /// The path of the operation, with `{names}`.
     pub path: String,
     /// Its parameters with their values; of a list one in each line.
-    pub fields: Vec<(TriedParameter<'r>, String)>,
+    pub fields: Vec<(OperationParameter<'r>, String)>,
     /// The address that was asked, the status, how much of the body is shown, and the body; none while values are missing.
     pub answer: Option<(Text, u16, String, Text)>,
 }
 
 impl ReferencePage<'_> {
     fn n_found(&self) -> usize {
-        let found = self.reference.found(&self.q);
+        let found = self.reference.search(&self.q);
         found.iter().map(|(_, found)| found.len()).sum()
     }
 }

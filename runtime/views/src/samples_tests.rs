@@ -25,7 +25,7 @@ pub(crate) fn text(raw: &str) -> Text {
 /// A choice of time and environments with hostile ones.
 pub(crate) fn focus() -> FocusView {
     let focus =
-        Focus { from: Moment::read("-7d"), to: None, environments: vec![HOSTILE.to_owned()] };
+        Focus { from: Moment::parse("-7d"), to: None, environments: vec![HOSTILE.to_owned()] };
     FocusView::new(
         &focus,
         ("/p".to_owned(), vec![("q".into(), "a b".to_owned())]),

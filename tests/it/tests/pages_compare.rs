@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, trace_id};
-use perpend_views::{encode, without_passing};
+use perpend_views::{encode, without_volatile_parts};
 use serde_json::json;
 
 use crate::pages::Visitor;
@@ -153,7 +153,7 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
     let of_unknown = compared(&visitor, &own.id, &unknown, "").await;
     let bare = |page: &str, id: &str| {
         let page = page.replace(id, "ID");
-        let parts: Vec<&[u8]> = without_passing(page.as_bytes()).collect();
+        let parts: Vec<&[u8]> = without_volatile_parts(page.as_bytes()).collect();
         String::from_utf8(parts.concat()).unwrap()
     };
     assert_eq!(bare(&of_foreign, &foreign.id), bare(&of_unknown, &unknown));

@@ -11,8 +11,8 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::TestedGroups;
 use perpend_views::{
-    EmptyListCounts, FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS,
-    PageLinks, Pager, Parameter, Section, StoppedSearch, TermChip, Text, href, list_href,
+    EmptyListCounts, FilterView, FilterableList, Focus, FocusView, GroupsPage, PageLinks, Pager,
+    Parameter, SESSION_LIST, Section, StoppedSearch, TermChip, Text, USER_LIST, href, list_href,
 };
 use serde::Deserialize;
 
@@ -191,10 +191,10 @@ async fn why(
 }
 
 /// Where the list stands, and what it is filtered by.
-const fn kind(by: GroupKey) -> (Section, &'static Filtered) {
+const fn kind(by: GroupKey) -> (Section, &'static FilterableList) {
     match by {
-        GroupKey::Session => (Section::Sessions, &OF_SESSIONS),
-        GroupKey::User => (Section::Users, &OF_USERS),
+        GroupKey::Session => (Section::Sessions, &SESSION_LIST),
+        GroupKey::User => (Section::Users, &USER_LIST),
     }
 }
 

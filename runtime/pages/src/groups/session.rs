@@ -14,7 +14,7 @@ use perpend_http_kit::reading::apart;
 use perpend_telemetry::Bounds;
 use perpend_views::{
     GroupLine, Moment, PageLinks, Section, SessionPage, TURNS_PER_PAGE, Text, Turn, TurnHits,
-    TurnInput, href, of_segment, with_query,
+    TurnInput, decode_segment, href, with_query,
 };
 use serde::Deserialize;
 
@@ -66,7 +66,7 @@ async fn wanted(
     if asked.is_empty() {
         return Ok((None, None));
     }
-    match (asked.replace(',', "").parse::<u64>(), Moment::read(asked)) {
+    match (asked.replace(',', "").parse::<u64>(), Moment::parse(asked)) {
         (Ok(0), _) => Ok((None, Some("There is no turn 0: turns count from 1."))),
         (Ok(number), _) => Ok((Some(number), None)),
         (Err(_), Some(Moment::At(at))) => {
@@ -203,7 +203,7 @@ pub(crate) async fn show(
     Path(of): Path<OfSession>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let session = of_segment(&of.session).to_owned();
+    let session = decode_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let whole = GroupQuery::new(GroupKey::Session, 1);
     let mut query = GroupQuery::new(GroupKey::User, USERS);

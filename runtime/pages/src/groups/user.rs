@@ -15,7 +15,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_telemetry::OverTime;
 use perpend_views::{
     Chart, ChartBar, ChartPart, DeferredTrend, FocusView, GroupLine, Section, Text, TraceLine,
-    TracesQuery, Trend, TrendPage, UserPage, href, of_segment, segment,
+    TracesQuery, Trend, TrendPage, UserPage, decode_segment, href, segment,
 };
 use serde::Deserialize;
 
@@ -62,7 +62,7 @@ pub(crate) async fn show(
     Path(of): Path<OfUser>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let user = of_segment(&of.user).to_owned();
+    let user = decode_segment(&of.user).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let query = groups::lines::within((&app, &viewer), GroupKey::User, SHOWN);
     let chosen = telemetry.trace_group(project, &query, &user).await?;
@@ -136,7 +136,7 @@ pub(crate) async fn over_time(
     viewer: Viewer,
     Path(of): Path<OfUser>,
 ) -> Result<Response, Problem> {
-    let trend = charts(&app, &viewer, of_segment(&of.user)).await?;
+    let trend = charts(&app, &viewer, decode_segment(&of.user)).await?;
     page(StatusCode::OK, &TrendPage { trend })
 }
 

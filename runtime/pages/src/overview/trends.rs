@@ -184,7 +184,7 @@ fn shown(ms: f64) -> String {
 
 /// The same list, the slowest first.
 fn slowest(rows: &TracesQuery) -> TracesQuery {
-    TracesQuery { sort: Sort::named("-latency").unwrap_or_default(), ..rows.clone() }
+    TracesQuery { sort: Sort::from_name("-latency").unwrap_or_default(), ..rows.clone() }
 }
 
 /// The slowest traces of the whole time, in the range that the overview is about.

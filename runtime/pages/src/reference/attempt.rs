@@ -16,7 +16,7 @@ use axum::response::Response;
 use futures_util::StreamExt as _;
 use perpend_http_kit::auth::{Act, OfViewer};
 use perpend_http_kit::problem::Problem;
-use perpend_views::openapi::TriedParameter;
+use perpend_views::openapi::OperationParameter;
 use perpend_views::{Section, Text, TryPage, encode, size, with_query};
 use serde_json::Value;
 use tower_service::Service as _;
@@ -43,7 +43,7 @@ fn given(query: &str) -> HashMap<String, String> {
 /// The address with these values.
 fn address(
     path: &str,
-    parameters: &[TriedParameter<'_>],
+    parameters: &[OperationParameter<'_>],
     given: &HashMap<String, String>,
 ) -> String {
     let mut address = path.to_owned();
@@ -53,7 +53,7 @@ fn address(
         let Some(value) = given.get(name) else {
             continue;
         };
-        match one.place {
+        match one.location {
             "path" => address = address.replace(&format!("{{{name}}}"), &encode(value)),
             _ if one.is_list => {
                 let values = value.lines().filter(|value| !value.is_empty());
@@ -72,7 +72,7 @@ pub(crate) async fn show(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     query::unrepeated(query.as_deref())?;
-    let tried = app.reference(reference::page::faults).tried(&id);
+    let tried = app.reference(reference::page::faults).callable_operation(&id);
     let (path, parameters) = tried.ok_or_else(|| Problem::not_found("operation"))?;
     let given = given(query.as_deref().unwrap_or_default());
     let value = |name: &str| given.get(name).cloned().unwrap_or_default();
@@ -155,10 +155,10 @@ mod tests {
             ("tags", "query", true),
             ("other", "query", false),
         ];
-        let parameters = parameters.map(|(name, place, is_list)| TriedParameter {
+        let parameters = parameters.map(|(name, location, is_list)| OperationParameter {
             name,
-            place,
-            is_required: place == "path",
+            location,
+            is_required: location == "path",
             is_list,
         });
         let given = given(

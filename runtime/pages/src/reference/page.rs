@@ -6,7 +6,7 @@ use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_views::openapi::{Fault, When};
+use perpend_views::openapi::{ErrorCode, ErrorScope};
 use perpend_views::{ReferenceGroupPage, ReferencePage, Section};
 use serde::Deserialize;
 
@@ -58,30 +58,30 @@ pub(crate) async fn group(
 }
 
 /// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.
-pub(crate) fn faults() -> Vec<Fault> {
+pub(crate) fn faults() -> Vec<ErrorCode> {
     let known = Code::ALL.iter().filter_map(|code| {
-        let when = match code {
-            Code::InvalidQuery => When::Query,
-            Code::InvalidFilter => When::Filter,
+        let scope = match code {
+            Code::InvalidQuery => ErrorScope::Query,
+            Code::InvalidFilter => ErrorScope::Filter,
             Code::InvalidBody
             | Code::TooLarge
             | Code::BodyTooSlow
             | Code::UnsupportedMediaType
-            | Code::Unprocessable => When::Body,
+            | Code::Unprocessable => ErrorScope::Body,
             Code::AuthenticationFailed
             | Code::AccessDenied
             | Code::TooManyAttempts
-            | Code::RateLimited => When::Key,
-            Code::NotFound => When::Named,
-            Code::Conflict => When::Change,
-            Code::Internal | Code::Unavailable => When::Always,
+            | Code::RateLimited => ErrorScope::Authenticated,
+            Code::NotFound => ErrorScope::PathParameter,
+            Code::Conflict => ErrorScope::Write,
+            Code::Internal | Code::Unavailable => ErrorScope::Always,
             _ => return None,
         };
-        Some(Fault {
+        Some(ErrorCode {
             code: code.as_str(),
             status: code.status().as_u16(),
             title: code.title(),
-            when,
+            scope,
         })
     });
     known.collect()

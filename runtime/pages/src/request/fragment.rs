@@ -17,7 +17,7 @@ pub(crate) fn page_of(address: &str) -> Option<String> {
     };
     let segments: Vec<&str> = path.split('/').collect();
     if let ["traces", id, "peek"] = segments.as_slice() {
-        let peek = format!("peek={}", perpend_views::of_segment(id));
+        let peek = format!("peek={}", perpend_views::decode_segment(id));
         return Some(with("/traces", &peek));
     }
     if segments == ["trends"] {

@@ -18,7 +18,7 @@ use perpend_domain::plugin::Digest;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::request_id::REQUEST_ID;
 use perpend_views::layout::assets;
-use perpend_views::{ErrorPage, FormContext, Shell, Text, without_passing};
+use perpend_views::{ErrorPage, FormContext, Shell, Text, without_volatile_parts};
 
 use crate::request;
 use crate::request::fragment;
@@ -135,7 +135,7 @@ async fn tagged(response: Response, known: &[HeaderValue]) -> Response {
         tracing::error!("the body of a page broke off");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let same: Vec<&[u8]> = without_passing(&bytes).collect();
+    let same: Vec<&[u8]> = without_volatile_parts(&bytes).collect();
     let digest = Digest::of(&same.concat()).to_string();
     let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
     let is_known = holds(known, &tag);

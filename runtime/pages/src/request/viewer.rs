@@ -11,8 +11,8 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::{FormToken, Session, session_of};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    AttentionCounts, Focus, FormContext, Forms, Others, Parameter, Preferences, ProjectLink,
-    Section, Shell, Text,
+    AttentionCounts, Focus, FormContext, Forms, Parameter, Preferences, ProjectLink, Section,
+    Shell, Text, UnknownParameters,
 };
 
 use crate::read;
@@ -46,7 +46,7 @@ pub(crate) struct Viewer {
     /// What of it cannot be read.
     pub(crate) faults: Vec<Text>,
     /// What no page reads of the address.
-    unread: Others,
+    unread: UnknownParameters,
     /// Scheme, host and port under which they reach this server.
     pub(crate) origin: String,
     /// When they asked.
@@ -208,7 +208,7 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         waits,
         focus,
         faults,
-        unread: Others::of(form_urlencoded::parse(query.as_bytes())),
+        unread: UnknownParameters::of(form_urlencoded::parse(query.as_bytes())),
         now,
         origin: setup::origin(app, headers),
         project: act.project,

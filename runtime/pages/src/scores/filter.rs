@@ -5,10 +5,10 @@ use std::str::FromStr;
 use perpend_domain::filter::{Condition, Filter, Order, SCORES, Test, TextOp};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_views::{Filtered, Text};
+use perpend_views::{FilterableList, Text};
 
 /// The list as one that takes a filter.
-pub(crate) static OF_SCORES: Filtered = Filtered {
+pub(crate) static OF_SCORES: FilterableList = FilterableList {
     list: "scores",
     row: "score",
     columns: SCORES,

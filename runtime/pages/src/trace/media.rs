@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use perpend_domain::payload::Payload;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{inline_medium, inline_type, of_segment};
+use perpend_views::{decode_segment, inline_medium, inline_type};
 
 use crate::request::query::Query;
 use crate::request::viewer::Viewer;
@@ -39,7 +39,7 @@ pub(crate) async fn stored(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let telemetry = &app.store.telemetry;
-    let id = of_segment(&id);
+    let id = decode_segment(&id);
     let medium = telemetry.medium(&viewer.project, id).await?;
     let content_type = medium.ok_or_else(unknown)?.content_type;
     let bytes = telemetry.media_bytes(&viewer.project, id).await?;

@@ -12,7 +12,7 @@ use perpend_domain::outline::Outline;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     DetailInput, DetailPage, Forms, HeadInput, RejectedForm, RowState, RowsInput, RowsPage,
-    ScoreChip, Section, TraceInput, TracePage, TraceView, ViewParams, of_segment,
+    ScoreChip, Section, TraceInput, TracePage, TraceView, ViewParams, decode_segment,
 };
 use serde::Deserialize;
 
@@ -46,7 +46,7 @@ impl OfTrace {
 
     /// An id that no trace can have is one that none has.
     pub(crate) fn id(&self) -> Result<TraceId, Problem> {
-        TraceId::new(of_segment(&self.trace)).map_err(|_| unknown())
+        TraceId::new(decode_segment(&self.trace)).map_err(|_| unknown())
     }
 }
 

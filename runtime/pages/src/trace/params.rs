@@ -147,7 +147,7 @@ impl Look {
 
     fn columns(&mut self, text: &str) {
         let names = text.split(',').map(str::trim);
-        match names.map(RowColumn::named).collect::<Option<Vec<_>>>() {
+        match names.map(RowColumn::from_name).collect::<Option<Vec<_>>>() {
             Some(columns) => self.looking.columns.extend(columns),
             None => self.fault("cols", RowColumn::NAMES),
         }

@@ -10,7 +10,7 @@ use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_views::{MAX_PATH, of_segment};
+use perpend_views::{MAX_PATH, decode_segment};
 use serde::Deserialize;
 
 use crate::request::query::Query;
@@ -79,7 +79,7 @@ pub(crate) async fn content_of_trace(
     viewer: &Viewer,
     trace: &str,
 ) -> Result<Content, Problem> {
-    let id = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
+    let id = TraceId::new(decode_segment(trace)).map_err(|_| unknown())?;
     let trace = crate::read::whole(app, &viewer.project, &id).await?.ok_or_else(unknown)?;
     Ok(of_whole(trace))
 }
@@ -100,8 +100,8 @@ pub(crate) async fn content_of_observation(
     trace: &str,
     observation: &str,
 ) -> Result<Content, Problem> {
-    let trace = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
-    let id = ObservationId::new(of_segment(observation)).map_err(|_| unknown())?;
+    let trace = TraceId::new(decode_segment(trace)).map_err(|_| unknown())?;
+    let id = ObservationId::new(decode_segment(observation)).map_err(|_| unknown())?;
     let found = crate::read::step(app, &viewer.project, &trace, &id).await?;
     Ok(found.ok_or_else(unknown)?.content)
 }

@@ -9,7 +9,9 @@ use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::mapping::NodePath;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Asked, Form, Picked, Section, Text, ValueInput, ValuePage, ValueView};
+use perpend_views::{
+    Form, MessageSelection, Section, Text, ValueInput, ValuePage, ValueParams, ValueView,
+};
 use serde::Deserialize;
 
 use crate::read;
@@ -99,18 +101,18 @@ fn held<T>(read: Result<Option<T>, Problem>, faults: &mut Vec<Problem>) -> Optio
 
 impl Which {
     /// The node, what is asked of it, and what of both cannot be read.
-    fn read(&self) -> (NodePath, Asked, Vec<Problem>) {
+    fn read(&self) -> (NodePath, ValueParams, Vec<Problem>) {
         let mut faults = Vec::new();
         let path = raw::path_of(self.path.as_deref()).map(Some);
         let path = held(path, &mut faults).unwrap_or_default();
-        let form = parameter("as", &self.form, Form::named, Form::NAMES);
-        let n = parameter("n", &self.n, Picked::parse, Picked::FORM);
-        let asked = Asked {
+        let form = parameter("as", &self.form, Form::from_name, Form::NAMES);
+        let n = parameter("n", &self.n, MessageSelection::parse, MessageSelection::FORM);
+        let asked = ValueParams {
             form: held(form, &mut faults),
             from: held(number("from", &self.from), &mut faults).unwrap_or_default(),
             n: held(n, &mut faults),
             depth: held(number("depth", &self.depth), &mut faults),
-            ..Asked::default()
+            ..ValueParams::default()
         };
         (path, asked, faults)
     }

@@ -13,7 +13,8 @@ use perpend_domain::score::{Score, Subject};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
-    CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Scored, Section, Text,
+    CompareInput, ComparePage, CompareQuery, CompareSelectionPage, CompareSide,
+    ComparedObservation, ScoresByName, Section, Text,
 };
 
 use crate::read;
@@ -56,7 +57,7 @@ impl Asked {
                     let id = percent_decode_str(text).decode_utf8_lossy();
                     asked.chosen.push(id.into_owned());
                 }
-                "pair" => match OfSide::read(&value) {
+                "pair" => match ComparedObservation::parse(&value) {
                     Some(pair) => query.pair = Some(pair),
                     None => fault("pair", "a. or b. and the id of a step"),
                 },
@@ -109,7 +110,7 @@ pub(crate) async fn show(
     if query.a.is_empty() || query.b.is_empty() {
         let given = [&query.a, &query.b].into_iter().chain(&chosen);
         let given = given.filter(|id| !id.is_empty()).take(100);
-        let view = PickPage {
+        let view = CompareSelectionPage {
             shell: viewer.shell(Section::Traces),
             given: given.map(|id| Text::from(id.as_str())).collect(),
             list: query.list,
@@ -140,8 +141,12 @@ async fn compared(
             outlines[side]?.find(id).and_then(|row| u32::try_from(row).ok())
         };
         let found = match pair {
-            OfSide::A(id) => row(0, id).map(|row| pairs.iter().find(|pair| pair.a == Some(row))),
-            OfSide::B(id) => row(1, id).map(|row| pairs.iter().find(|pair| pair.b == Some(row))),
+            ComparedObservation::A(id) => {
+                row(0, id).map(|row| pairs.iter().find(|pair| pair.a == Some(row)))
+            }
+            ComparedObservation::B(id) => {
+                row(1, id).map(|row| pairs.iter().find(|pair| pair.b == Some(row)))
+            }
         };
         found.flatten().copied()
     });
@@ -182,7 +187,7 @@ async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSid
         return Ok(None);
     };
     Ok(Some(CompareSide {
-        prints: traces::digests::of(app, &viewer.project, &id).await?,
+        fingerprints: traces::digests::of(app, &viewer.project, &id).await?,
         scores: HashMap::new(),
         trace,
         outline,
@@ -226,7 +231,7 @@ async fn add_scores(
         }
         let scored = |scores: Vec<&Score>| {
             let written = scores.iter().map(|score| &score.written);
-            Scored::new(written.map(|written| (written.name.as_str(), &written.value)))
+            ScoresByName::new(written.map(|written| (written.name.as_str(), &written.value)))
         };
         let by_subject = by_subject.into_iter();
         side.scores = by_subject.map(|(of, scores)| (of, scored(scores))).collect();

@@ -7,7 +7,7 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Prints, StepPrints, value_print};
+use perpend_views::{ContentFingerprints, ObservationFingerprints, value_fingerprint};
 use serde_json::Value;
 
 use crate::state::App;
@@ -22,7 +22,7 @@ pub(crate) async fn of(
     app: &App,
     project: &ProjectId,
     trace: &TraceId,
-) -> Result<Arc<StepPrints>, Problem> {
+) -> Result<Arc<ObservationFingerprints>, Problem> {
     let telemetry = &app.store.telemetry;
     // Read before the contents.
     let Some(version) = telemetry.trace_version(project, trace).await? else {
@@ -36,9 +36,13 @@ pub(crate) async fn of(
     Ok(app.prints().keep(key, version, prints))
 }
 
-async fn read(app: &App, project: &ProjectId, trace: &TraceId) -> Result<StepPrints, Problem> {
+async fn read(
+    app: &App,
+    project: &ProjectId,
+    trace: &TraceId,
+) -> Result<ObservationFingerprints, Problem> {
     let telemetry = &app.store.telemetry;
-    let mut prints = StepPrints::default();
+    let mut prints = ObservationFingerprints::default();
     let mut n_bytes = 0;
     let Some(mut reader) = telemetry.read_trace(project, trace).await? else {
         return Ok(prints);
@@ -62,15 +66,15 @@ async fn read(app: &App, project: &ProjectId, trace: &TraceId) -> Result<StepPri
 }
 
 /// With how many bytes it has.
-fn of_step(step: &Observation) -> (ObservationId, Prints, usize) {
+fn of_step(step: &Observation) -> (ObservationId, ContentFingerprints, usize) {
     let content = [&step.content.input, &step.content.output];
     let content = content.into_iter().flatten();
     let n_bytes = content.map(|value| value.as_str().len()).sum();
     let parameters = Payload::from_value(Value::Object(step.model_parameters.clone()));
-    let prints = Prints {
-        input: value_print(step.content.input.as_ref()),
-        output: value_print(step.content.output.as_ref()),
-        parameters: value_print(Some(&parameters)),
+    let prints = ContentFingerprints {
+        input: value_fingerprint(step.content.input.as_ref()),
+        output: value_fingerprint(step.content.output.as_ref()),
+        parameters: value_fingerprint(Some(&parameters)),
         prompt: print(|hasher| {
             let prompt = step.prompt.as_ref();
             prompt.map(|prompt| (&prompt.name, prompt.version)).hash(hasher);

@@ -3,8 +3,8 @@
 use perpend_domain::query::MAX_BYTES;
 use perpend_telemetry::{TraceCursor, TracesFrom};
 use perpend_views::{
-    Columns, END, Focus, ListPage, MAX_COLUMNS, Others, ROWS, SearchProgress, Sort, Text,
-    TracesQuery, count,
+    Columns, END, Focus, ListPage, MAX_COLUMNS, ROWS, SearchProgress, Sort, Text, TracesQuery,
+    UnknownParameters, count,
 };
 
 /// A list has no page behind this one.
@@ -37,7 +37,7 @@ impl Asked {
     pub(crate) fn new(raw: Option<&str>) -> Self {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
-        let (mut focus, mut others) = (Focus::default(), Others::default());
+        let (mut focus, mut others) = (Focus::default(), UnknownParameters::default());
         let mut peek = None;
         let [mut after, mut before] = [const { String::new() }; 2];
         let [mut has_facets, mut has_bars, mut counts_all] = [false; 3];
@@ -120,7 +120,7 @@ fn order(raw: &str, notices: &mut Vec<Text>) -> Sort {
     if raw.is_empty() {
         return Sort::default();
     }
-    Sort::named(raw).unwrap_or_else(|| {
+    Sort::from_name(raw).unwrap_or_else(|| {
         let all: Vec<String> = Sort::all().map(|(sort, _)| sort.in_address()).collect();
         let message = format!(
             "sort: traces cannot be ordered by {}, so the newest come first; it is one of {}.",
@@ -192,7 +192,7 @@ pub(crate) fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
 
 /// The columns that an address asks for.
 fn shown(raw: &str, notices: &mut Vec<Text>) -> Columns {
-    let read = Columns::read(raw);
+    let read = Columns::parse(raw);
     if !read.unknown.is_empty() {
         let message = format!(
             "cols: no column is named {}. The columns are {}.",

@@ -13,7 +13,7 @@ use perpend_domain::query::{
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::text_search::{Facet, FacetColumn, Facets};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Filtered, SuggestPage, Suggestion, Text};
+use perpend_views::{FilterableList, SuggestPage, Suggestion, Text};
 use serde::Deserialize;
 
 use crate::read;
@@ -44,7 +44,7 @@ async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem
 async fn known_of(
     app: &App,
     viewer: &Viewer,
-    list: &'static Filtered,
+    list: &'static FilterableList,
     text: &str,
 ) -> Result<Arc<Facets>, Problem> {
     let of_environments = match writing(text, list.columns).part {
@@ -81,7 +81,7 @@ pub(crate) struct Asked {
 async fn ids(
     app: &App,
     viewer: &Viewer,
-    list: &'static Filtered,
+    list: &'static FilterableList,
     text: &str,
 ) -> Result<Vec<String>, Problem> {
     let Writing { start, part, .. } = writing(text, list.columns);
@@ -104,7 +104,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     Query(asked): Query<Asked>,
-    list: &'static Filtered,
+    list: &'static FilterableList,
 ) -> Result<Response, Problem> {
     let suggestions = match asked.q.len() <= perpend_domain::query::MAX_BYTES {
         true => {
@@ -118,7 +118,12 @@ pub(crate) async fn show(
 }
 
 /// What may stand where a text ends. `ids` are such that begin with the value there.
-fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) -> Vec<Suggestion> {
+fn further(
+    text: &str,
+    list: &'static FilterableList,
+    known: &Facets,
+    ids: &[String],
+) -> Vec<Suggestion> {
     let Writing { at, term, start, part } = writing(text, list.columns);
     let mut options = match &part {
         Part::Column => columns(list.columns),
@@ -214,7 +219,7 @@ fn columns(all: &'static [Column]) -> Vec<Choice> {
     score.into_iter().chain(own).collect()
 }
 
-fn keys(column: &str, list: &Filtered, known: &Facets) -> Vec<Choice> {
+fn keys(column: &str, list: &FilterableList, known: &Facets) -> Vec<Choice> {
     if column != SCORE || !has_scores(list.columns) {
         return Vec::new();
     }
@@ -231,7 +236,7 @@ fn keys(column: &str, list: &Filtered, known: &Facets) -> Vec<Choice> {
 fn tests(
     (column, key): (&str, Option<&str>),
     is_first: bool,
-    list: &'static Filtered,
+    list: &'static FilterableList,
     known: &Facets,
 ) -> Vec<Choice> {
     let found = perpend_domain::query::column(list.columns, column);
@@ -295,7 +300,7 @@ fn said(sign: &str) -> &'static str {
 }
 
 /// What of the newest traces has the values of a column of this list.
-fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
+fn facet_of(list: &FilterableList, column: &Column) -> Option<FacetColumn> {
     Some(match (list.list, column.id) {
         (_, "environment") => FacetColumn::Environment,
         ("users", "id") | (_, "userId") => FacetColumn::User,
@@ -329,7 +334,7 @@ fn counted(n: u64, known: &Facets) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perpend_views::{OF_SESSIONS, OF_TRACES, OF_USERS};
+    use perpend_views::{SESSION_LIST, TRACE_LIST, USER_LIST};
 
     use super::*;
 
@@ -351,22 +356,22 @@ mod tests {
     }
 
     fn wholes(text: &str) -> Vec<String> {
-        wholes_of(&OF_TRACES, text, &[])
+        wholes_of(&TRACE_LIST, text, &[])
     }
 
-    fn wholes_of(list: &'static Filtered, text: &str, ids: &[String]) -> Vec<String> {
+    fn wholes_of(list: &'static FilterableList, text: &str, ids: &[String]) -> Vec<String> {
         let further = further(text, list, &known(), ids).into_iter();
         further.map(|suggestion| suggestion.whole).collect()
     }
 
     #[test]
     fn lists_of_sessions_and_users_have_columns_and_ids_of_their_own_and_no_scores() {
-        assert_eq!(wholes_of(&OF_SESSIONS, "errorC", &[]), ["errorCount:"]);
-        assert!(wholes_of(&OF_SESSIONS, "sco", &[]).is_empty());
-        assert!(wholes_of(&OF_USERS, "score.qu", &[]).is_empty());
-        assert!(wholes_of(&OF_USERS, "level:", &[]).is_empty());
+        assert_eq!(wholes_of(&SESSION_LIST, "errorC", &[]), ["errorCount:"]);
+        assert!(wholes_of(&SESSION_LIST, "sco", &[]).is_empty());
+        assert!(wholes_of(&USER_LIST, "score.qu", &[]).is_empty());
+        assert!(wholes_of(&USER_LIST, "level:", &[]).is_empty());
         let ids = ["a 1".to_owned(), "a2".to_owned()];
-        assert_eq!(wholes_of(&OF_SESSIONS, "id:a", &ids), ["id:\"a 1\" ", "id:a2 "]);
+        assert_eq!(wholes_of(&SESSION_LIST, "id:a", &ids), ["id:\"a 1\" ", "id:a2 "]);
     }
 
     #[test]
@@ -380,7 +385,7 @@ mod tests {
     #[test]
     fn values_come_with_their_numbers_and_in_quotes_where_they_need_them() {
         assert_eq!(wholes("name:two"), ["name:\"two words\" "]);
-        let level = further("level:", &OF_TRACES, &known(), &[]);
+        let level = further("level:", &TRACE_LIST, &known(), &[]);
         assert_eq!(level[0].note.raw(), "5 of the newest 10,000");
         let titles: Vec<_> = level.iter().map(|one| one.title.raw()).collect();
         assert_eq!(

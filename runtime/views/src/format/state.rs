@@ -32,7 +32,7 @@ impl TraceState {
 
     /// One word, and what there is to say of it.
     #[must_use]
-    pub fn said(&self) -> (&'static str, String) {
+    pub fn label(&self) -> (&'static str, String) {
         let progress = &self.progress;
         let (at, reason) = self.complete;
         let open = (0 < progress.n_open)
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_trace_is_open_then_settles_and_is_complete_for_a_reason() {
         fn said(now_ms: i64, reason: CompletionReason, change: fn(&mut Progress)) -> String {
-            let (word, more) = state(now_ms, reason, change).said();
+            let (word, more) = state(now_ms, reason, change).label();
             format!("{word}: {more}")
         }
         let root_ended = CompletionReason::RootEnded;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::format::{count, many};
 use crate::markup::with_query;
-use crate::urls::{Column, Filtered, Focus, Parameter};
+use crate::urls::{Column, FilterableList, Focus, Parameter};
 use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 
@@ -26,7 +26,7 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
 /// What readers call a column of filters: as the lists do, else its name in words.
 pub(crate) fn title(id: &str) -> String {
     // What starts in one list is made in another.
-    let known = Column::named(id).filter(|_| id != "timestamp");
+    let known = Column::from_name(id).filter(|_| id != "timestamp");
     if let Some(column) = known {
         return column.label().raw().to_owned();
     }
@@ -46,7 +46,7 @@ pub(crate) fn title(id: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct FilterView {
     /// The list.
-    pub of: &'static Filtered,
+    pub of: &'static FilterableList,
     /// The address of the project.
     pub base: String,
     /// As text.
@@ -125,7 +125,7 @@ impl FilterView {
         };
         let has_time = focus.has_time();
         [
-            has_time.then(|| part("Time", time.said(""), &["from", "to"])),
+            has_time.then(|| part("Time", time.label(""), &["from", "to"])),
             (!all.is_empty()).then(|| part("Environments", all.join(", "), &["env"])),
         ]
     }
@@ -247,6 +247,9 @@ mod tests {
     fn a_column_of_filters_is_called_as_in_lists_or_in_words() {
         let titles = ["totalCost", "defaultCount", "scores_avg", "timestamp"].map(title);
         assert_eq!(titles, ["Cost", "Default count", "Scores avg", "Timestamp"]);
-        assert_eq!(["metadata", "latency"].map(crate::urls::begins), ["metadata.", "latency:"]);
+        assert_eq!(
+            ["metadata", "latency"].map(crate::urls::term_prefix),
+            ["metadata.", "latency:"]
+        );
     }
 }

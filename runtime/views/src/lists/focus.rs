@@ -42,7 +42,7 @@ impl FocusView {
             Text::from(moment.map_or_else(String::new, |moment| moment.to_string()))
         };
         Self {
-            said: Text::from(focus.without_environments().said(usual)),
+            said: Text::from(focus.without_environments().label(usual)),
             links: ranges.chain(all).collect(),
             from: written(focus.from),
             to: written(focus.to),

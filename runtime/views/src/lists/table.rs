@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::urls::{Column, Columns, Known};
+use crate::urls::{Column, Columns, StandardColumn};
 
 use crate::Text;
 
@@ -85,18 +85,18 @@ impl Table {
     }
 
     pub(crate) fn says_environment(&self) -> bool {
-        !self.apart.has(Known::Environment)
+        !self.apart.has(StandardColumn::Environment)
     }
 
     pub(crate) fn says_tags(&self) -> bool {
-        !self.apart.has(Known::Tags)
+        !self.apart.has(StandardColumn::Tags)
     }
 
     pub(crate) fn says_input(&self) -> bool {
-        !self.apart.has(Known::Input)
+        !self.apart.has(StandardColumn::Input)
     }
 
     pub(crate) fn says_output(&self) -> bool {
-        !self.apart.has(Known::Output)
+        !self.apart.has(StandardColumn::Output)
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn hostile_group(by: GroupKey) -> GroupLine {
 /// A filter of sessions with these terms.
 fn filter(terms: Vec<TermChip>) -> FilterView {
     FilterView {
-        of: &OF_SESSIONS,
+        of: &SESSION_LIST,
         base: "/p".to_owned(),
         q: "errorCount:>0".to_owned(),
         terms,
@@ -56,7 +56,7 @@ fn hostile_text_is_inert_in_the_list() {
     // Every column, and two with a hostile name.
     let key = serde_json::Value::from(HOSTILE);
     let all = Columns::names().replace("KEY", &key.to_string());
-    let all = Columns::read(&all.replace("NAME", &key.to_string()));
+    let all = Columns::parse(&all.replace("NAME", &key.to_string()));
     assert!(all.unknown.is_empty(), "{:?}", all.unknown);
     let query = TracesQuery { columns: all.columns, ..TracesQuery::of(typed()) };
     let next = Some(query.address("/project/p", &ListPage::Number(2)));
@@ -162,7 +162,7 @@ fn setup() -> Setup {
 }
 
 /// A list of scores as one that takes a filter.
-static SCORES_LIST: Filtered = Filtered {
+static SCORES_LIST: FilterableList = FilterableList {
     list: "scores",
     row: "score",
     columns: perpend_domain::filter::SCORES,

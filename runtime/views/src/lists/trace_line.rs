@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::markup::{encode, segment, with_query};
-use crate::urls::{Column, Known, only};
+use crate::urls::{Column, StandardColumn, traces_with_value};
 use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
@@ -143,40 +143,45 @@ impl TraceLine {
             href: text.as_ref().map(|text| href(text.raw())),
             text: text.clone(),
         };
-        let alike = |column, text: &Option<Text>| linked(text, &|raw| only(base, column, raw));
+        let alike =
+            |column, text: &Option<Text>| linked(text, &|raw| traces_with_value(base, column, raw));
         let own = |text: Option<&Text>| Cell { text: text.cloned(), href: None };
         match column {
             Column::Metadata(_) => own(None),
             Column::Score(name) => own(self.by_name.get(name)),
-            Column::Known(known) => match known {
-                Known::Latency => plain(duration(self.latency_us)),
-                Known::Tokens => tokens(self.tokens),
-                Known::InputTokens => tokens(self.parts[0]),
-                Known::OutputTokens => tokens(self.parts[1]),
-                Known::Cost => plain(cost(self.cost)),
-                Known::Steps => plain(count(self.n_observations.into())),
-                Known::Errors => plain(count(self.n_errors.into())),
-                Known::Warnings => plain(count(self.n_warnings.into())),
-                Known::Level => plain(self.level().to_owned()),
-                Known::Id => plain(self.id.clone()),
-                Known::Environment => alike("environment", &Some(self.environment.clone())),
-                Known::Release => alike("release", &self.release),
-                Known::Version => alike("version", &self.version),
-                Known::Models => own(listed(&self.steps.models).as_ref()),
-                Known::Kinds => {
+            Column::Standard(known) => match known {
+                StandardColumn::Latency => plain(duration(self.latency_us)),
+                StandardColumn::Tokens => tokens(self.tokens),
+                StandardColumn::InputTokens => tokens(self.parts[0]),
+                StandardColumn::OutputTokens => tokens(self.parts[1]),
+                StandardColumn::Cost => plain(cost(self.cost)),
+                StandardColumn::Observations => plain(count(self.n_observations.into())),
+                StandardColumn::Errors => plain(count(self.n_errors.into())),
+                StandardColumn::Warnings => plain(count(self.n_warnings.into())),
+                StandardColumn::Level => plain(self.level().to_owned()),
+                StandardColumn::Id => plain(self.id.clone()),
+                StandardColumn::Environment => {
+                    alike("environment", &Some(self.environment.clone()))
+                }
+                StandardColumn::Release => alike("release", &self.release),
+                StandardColumn::Version => alike("version", &self.version),
+                StandardColumn::Models => own(listed(&self.steps.models).as_ref()),
+                StandardColumn::Kinds => {
                     let kinds = self.steps.kinds.iter().map(|kind| kind.to_lowercase());
                     own(listed(&kinds.collect::<Vec<_>>()).as_ref())
                 }
-                Known::Prompts => own(listed(&self.steps.prompts).as_ref()),
-                Known::User => linked(&self.user, &|raw| href(base, GroupKey::User, raw)),
-                Known::Session => linked(&self.session, &|raw| href(base, GroupKey::Session, raw)),
-                Known::Trace
-                | Known::Started
-                | Known::People
-                | Known::Scores
-                | Known::Tags
-                | Known::Input
-                | Known::Output => own(None),
+                StandardColumn::Prompts => own(listed(&self.steps.prompts).as_ref()),
+                StandardColumn::User => linked(&self.user, &|raw| href(base, GroupKey::User, raw)),
+                StandardColumn::Session => {
+                    linked(&self.session, &|raw| href(base, GroupKey::Session, raw))
+                }
+                StandardColumn::Trace
+                | StandardColumn::Started
+                | StandardColumn::People
+                | StandardColumn::Scores
+                | StandardColumn::Tags
+                | StandardColumn::Input
+                | StandardColumn::Output => own(None),
             },
         }
     }
@@ -184,7 +189,7 @@ impl TraceLine {
     /// The room that the decimals of other costs take behind the figure in this column.
     pub(crate) fn blanks(&self, column: &Column, lines: &[Self]) -> String {
         match column {
-            Column::Known(Known::Cost) => {
+            Column::Standard(StandardColumn::Cost) => {
                 decimal_blanks(self.cost, lines.iter().map(|line| line.cost))
             }
             _ => String::new(),
@@ -194,8 +199,8 @@ impl TraceLine {
     /// The preview in an input, output or metadata column.
     pub(crate) fn said(&self, column: &Column) -> Option<Preview> {
         match column {
-            Column::Known(Known::Input) => self.input.clone(),
-            Column::Known(Known::Output) => self.output.clone(),
+            Column::Standard(StandardColumn::Input) => self.input.clone(),
+            Column::Standard(StandardColumn::Output) => self.output.clone(),
             Column::Metadata(key) => Preview::of(self.metadata.get(key)?.raw(), &[]),
             _ => None,
         }

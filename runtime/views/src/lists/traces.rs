@@ -1,7 +1,7 @@
 //! The list of latest traces with its filter.
 
 use crate::markup::encode;
-use crate::urls::{Column, ListPage, MAX_LIST, OF_TRACES, ROWS, Sort, TracesQuery};
+use crate::urls::{Column, ListPage, MAX_LIST, ROWS, Sort, TRACE_LIST, TracesQuery};
 use askama::Template;
 use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
@@ -94,7 +94,7 @@ impl TracesPage {
 
     fn filter(&self) -> FilterView {
         FilterView {
-            of: &OF_TRACES,
+            of: &TRACE_LIST,
             base: self.shell.base().to_owned(),
             q: self.query.q.clone(),
             terms: self.terms.clone(),

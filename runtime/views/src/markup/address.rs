@@ -36,7 +36,7 @@ pub fn segment(id: &str) -> String {
 
 /// The id of what [`segment`] wrote, once its escapes are read.
 #[must_use]
-pub fn of_segment(segment: &str) -> &str {
+pub fn decode_segment(segment: &str) -> &str {
     match segment.trim_start_matches('~') {
         "." | ".." => segment.strip_prefix('~').unwrap_or(segment),
         _ => segment,
@@ -53,7 +53,7 @@ mod tests {
         let segments = ids.map(segment);
         for (id, written) in ids.iter().zip(&segments) {
             assert!(written != "." && written != "..", "{id}");
-            assert_eq!(of_segment(&written.replace("%2F", "/")), *id);
+            assert_eq!(decode_segment(&written.replace("%2F", "/")), *id);
         }
         let different: std::collections::BTreeSet<_> = segments.iter().collect();
         assert_eq!(different.len(), ids.len());

@@ -1,18 +1,18 @@
-//! One operation of the API: what it takes, what it answers, and how to call it.
+//! One operation of the API: what it takes, what it responses, and how to call it.
 
 use perpend_domain::access::{Permission, Place, Scope};
 use serde_json::Value;
 
 use crate::markup::Text;
-use crate::openapi::schema::{Field, Shape, anchor, content, kind, shapes, text};
+use crate::openapi::schema::{Field, ValueSchema, anchor, content, kind, shapes, text};
 
 /// What an error code is answered to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum ErrorScope {
     /// Any request.
     Always,
     /// One that has to show a key.
-    Key,
+    Authenticated,
     /// One that may have parameters in its query.
     Query,
     /// One that may have a filter in its query.
@@ -20,22 +20,22 @@ pub enum When {
     /// One with a body.
     Body,
     /// One that names something in its path.
-    Named,
+    PathParameter,
     /// One that changes what is named or made by it.
-    Change,
+    Write,
 }
 
 /// An error code of the API.
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
-    /// As it stands in answers.
+pub struct ErrorCode {
+    /// As it stands in responses.
     pub code: &'static str,
     /// The status it is answered with.
     pub status: u16,
     /// In a few words.
     pub title: &'static str,
-    /// What answers it.
-    pub when: When,
+    /// What responses it.
+    pub scope: ErrorScope,
 }
 
 /// One operation.
@@ -56,26 +56,26 @@ pub struct Operation {
     /// Of its path and its query.
     pub parameters: Vec<Field>,
     /// The forms of its body.
-    pub body: Vec<Shape>,
+    pub body: Vec<ValueSchema>,
     /// By status, errors left out.
-    pub answers: Vec<Answer>,
+    pub responses: Vec<OperationResponse>,
     /// A request, with variables of the shell where something is to be filled in.
     pub curl: Text,
-    /// It reads JSON of a project, so that a page can show what it answers.
-    pub is_tried: bool,
+    /// It reads JSON of a project, so that a page can show what it responses.
+    pub is_callable: bool,
     needs_key: bool,
     has_body: bool,
 }
 
-/// What an operation answers with one status.
+/// What an operation responses with one status.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct OperationResponse {
     /// As a number.
     pub status: Text,
     /// What it means.
     pub text: Text,
     /// The forms of its body.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<ValueSchema>,
 }
 
 /// The permission it needs, and which keys hold that.
@@ -186,16 +186,16 @@ impl Operation {
         let parameters = described["parameters"].as_array().into_iter().flatten();
         let parameters = parameters.map(|parameter| Field {
             name: text(&parameter["name"]),
-            place: text(&parameter["in"]),
+            location: text(&parameter["in"]),
             kind: kind(&parameter["schema"], 0),
             is_required: parameter["required"] == true,
             is_list: parameter["schema"]["type"] == "array",
             text: text(&parameter["description"]),
         });
-        let answers = described["responses"].as_object().into_iter().flatten();
+        let responses = described["responses"].as_object().into_iter().flatten();
         // Errors are listed by their codes.
-        let answers = answers.filter(|(status, _)| *status != "default");
-        let answers = answers.map(|(status, answer)| Answer {
+        let responses = responses.filter(|(status, _)| *status != "default");
+        let responses = responses.map(|(status, answer)| OperationResponse {
             status: status.as_str().into(),
             text: text(&answer["description"]),
             shapes: shapes(content(answer)),
@@ -207,7 +207,7 @@ impl Operation {
         let is_of_organization =
             all.any(|one| one.place() == Place::Organization && one.name() == needs);
         Self {
-            is_tried: method == "get" && json.is_object() && !is_of_organization,
+            is_callable: method == "get" && json.is_object() && !is_of_organization,
             id: text(&described["operationId"]),
             anchor: anchor(&[method, path]),
             method: method.to_uppercase().into(),
@@ -216,40 +216,40 @@ impl Operation {
             access: access(needs),
             parameters: parameters.collect(),
             body: shapes(content(&described["requestBody"])),
-            answers: answers.collect(),
+            responses: responses.collect(),
             curl: curl(path, method, described, document),
             needs_key: needs != "nobody",
             has_body: described["requestBody"].is_object(),
         }
     }
 
-    fn has(&self, place: &str) -> bool {
-        self.parameters.iter().any(|one| one.place.raw() == place)
+    fn has(&self, location: &str) -> bool {
+        self.parameters.iter().any(|one| one.location.raw() == location)
     }
 
-    pub(crate) fn may_answer(&self, fault: &Fault) -> bool {
-        match fault.when {
-            When::Always => true,
-            When::Key => self.needs_key,
-            When::Query => self.has("query"),
-            When::Filter => self.parameters.iter().any(|one| one.name.raw() == "filter"),
-            When::Body => self.has_body,
-            When::Named => self.has("path"),
-            When::Change => self.method.raw() != "GET",
+    pub(crate) fn may_return(&self, error: &ErrorCode) -> bool {
+        match error.scope {
+            ErrorScope::Always => true,
+            ErrorScope::Authenticated => self.needs_key,
+            ErrorScope::Query => self.has("query"),
+            ErrorScope::Filter => self.parameters.iter().any(|one| one.name.raw() == "filter"),
+            ErrorScope::Body => self.has_body,
+            ErrorScope::PathParameter => self.has("path"),
+            ErrorScope::Write => self.method.raw() != "GET",
         }
     }
 
     /// Whether every word stands in what names it.
-    pub(crate) fn holds(&self, words: &[String]) -> bool {
+    pub(crate) fn matches(&self, words: &[String]) -> bool {
         let parts = [&self.method, &self.path, &self.summary, &self.id];
         let parts: Vec<_> = parts.iter().map(|part| part.raw().to_lowercase()).collect();
         words.iter().all(|word| parts.iter().any(|part| part.contains(word.as_str())))
     }
 
     /// All forms of values that it shows.
-    pub(crate) fn shapes(&self) -> impl Iterator<Item = &Shape> {
-        let answers = self.answers.iter().flat_map(|answer| &answer.shapes);
-        self.body.iter().chain(answers)
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = &ValueSchema> {
+        let responses = self.responses.iter().flat_map(|answer| &answer.shapes);
+        self.body.iter().chain(responses)
     }
 }
 

@@ -12,11 +12,11 @@ const MAX_DEPTH: usize = 5;
 
 /// One form that a value may have.
 #[derive(Clone, Debug, Default)]
-pub struct Shape {
+pub struct ValueSchema {
     /// What it is for.
     pub text: Text,
     /// The name of its type; of an object with fields the types whose fields it has too.
-    pub kind: Vec<Piece>,
+    pub kind: Vec<TypePart>,
     /// Of an object.
     pub fields: Vec<Field>,
 }
@@ -27,9 +27,9 @@ pub struct Field {
     /// With the names of what it is in.
     pub name: Text,
     /// `path`, `query`, or nothing.
-    pub place: Text,
+    pub location: Text,
     /// The name of its type.
-    pub kind: Vec<Piece>,
+    pub kind: Vec<TypePart>,
     /// It may not be left out.
     pub is_required: bool,
     /// It takes any number of values.
@@ -40,7 +40,7 @@ pub struct Field {
 
 /// A part of the name of a type; with a target when it is described elsewhere on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct TypePart {
     /// As it is shown.
     pub text: Text,
     /// The anchor of the type that it names.
@@ -61,8 +61,8 @@ pub(crate) fn anchor(parts: &[&str]) -> String {
     anchor.trim_matches('-').to_owned()
 }
 
-fn plain(text: impl Into<Text>) -> Piece {
-    Piece { text: text.into(), target: None }
+fn plain(text: impl Into<Text>) -> TypePart {
+    TypePart { text: text.into(), target: None }
 }
 
 /// Members of the first of these keys that holds a list.
@@ -70,7 +70,7 @@ fn list<'v>(schema: &'v Value, keys: &[&str]) -> Option<&'v Vec<Value>> {
     keys.iter().find_map(|key| schema[*key].as_array())
 }
 
-fn joined(all: &[Value], word: &str, depth: usize) -> Vec<Piece> {
+fn joined(all: &[Value], word: &str, depth: usize) -> Vec<TypePart> {
     let mut pieces = Vec::new();
     for each in all {
         if !pieces.is_empty() {
@@ -82,10 +82,10 @@ fn joined(all: &[Value], word: &str, depth: usize) -> Vec<Piece> {
 }
 
 /// The name of a type.
-pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<Piece> {
+pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<TypePart> {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or(target);
-        return vec![Piece { text: name.into(), target: Some(anchor(&["type", name])) }];
+        return vec![TypePart { text: name.into(), target: Some(anchor(&["type", name])) }];
     }
     if depth > MAX_DEPTH {
         return vec![plain("…")];
@@ -141,7 +141,7 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
         let required = schema["required"].as_array().into_iter().flatten();
         out.push(Field {
             name: way.as_str().into(),
-            place: Text::default(),
+            location: Text::default(),
             kind: kind(property, depth),
             is_required: required.filter_map(Value::as_str).any(|known| known == name),
             is_list: property["type"] == "array",
@@ -155,7 +155,7 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
 }
 
 /// The forms of a value: one, or those of a choice.
-pub(crate) fn shapes(schema: &Value) -> Vec<Shape> {
+pub(crate) fn shapes(schema: &Value) -> Vec<ValueSchema> {
     if let Some(all) = list(schema, &["oneOf", "anyOf"]) {
         return all.iter().map(shape).collect();
     }
@@ -165,12 +165,12 @@ pub(crate) fn shapes(schema: &Value) -> Vec<Shape> {
     }
 }
 
-fn shape(schema: &Value) -> Shape {
+fn shape(schema: &Value) -> ValueSchema {
     let mut found = Vec::new();
     fields(schema, "", 0, &mut found);
     let parts = schema["allOf"].as_array().into_iter().flatten();
     let named: Vec<Value> = parts.filter(|part| part["$ref"].is_string()).cloned().collect();
-    Shape {
+    ValueSchema {
         text: text(&schema["description"]),
         kind: match found.is_empty() {
             true => kind(schema, 0),
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn name(pieces: &[Piece]) -> String {
+    fn name(pieces: &[TypePart]) -> String {
         pieces.iter().map(|piece| piece.text.raw()).collect()
     }
 

@@ -1,7 +1,7 @@
 //! One session: its turns in order, each as what was asked and what was answered.
 
 use crate::markup::encode;
-use crate::urls::containing;
+use crate::urls::traces_containing;
 use askama::Template;
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ObservationId;
@@ -100,7 +100,7 @@ impl TurnHits {
             text: Text::from(text),
             has_more,
             n_left,
-            all: containing(base, session, text),
+            all: traces_containing(base, session, text),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::markup::{encode, is_hidden, segment};
-use crate::urls::{Others, Parameter, RowColumn, only, tagged};
+use crate::urls::{Parameter, RowColumn, UnknownParameters, traces_with_tag, traces_with_value};
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::outline::{Folds, MAX_FOLDS, Mark};
 use perpend_domain::telemetry::GroupKey;
@@ -82,7 +82,7 @@ pub struct ViewParams {
     /// What is searched for in it.
     pub find: Option<String>,
     /// What no page reads.
-    pub others: Others,
+    pub others: UnknownParameters,
 }
 
 /// A part of the time axis as it was typed, and what is wrong with its ends.
@@ -491,7 +491,7 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<HeadFigure> {
         ..plain(label, count(n))
     };
     let some = |label, n: u32, units| (0 < n).then(|| counted(label, n.into(), units));
-    let state = input.state.as_ref().map(TraceState::said);
+    let state = input.state.as_ref().map(TraceState::label);
     let first_token = input.first_token_us;
     let tokens = match trace.usage.is_empty() {
         true => "–".to_owned(),
@@ -527,7 +527,8 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
         value: Text::from(value),
         href: Some(href),
     };
-    let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
+    let alike =
+        |label, column: &str, value: &str| to(label, value, traces_with_value(base, column, value));
     let page = |label, by, value: &str| to(label, value, href(base, by, value));
     let mut labels = vec![alike("environment", "environment", &trace.environment)];
     labels.extend(trace.user_id.as_deref().map(|user| page("user", GroupKey::User, user)));
@@ -544,7 +545,7 @@ pub(crate) fn tags<'t>(tags: impl Iterator<Item = &'t str>, base: &str) -> Vec<L
     let label = |tag: &'t str| Label {
         label: "tag",
         value: Text::from(tag),
-        href: Some(tagged(base, tag)),
+        href: Some(traces_with_tag(base, tag)),
     };
     tags.map(label).collect()
 }

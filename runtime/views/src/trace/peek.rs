@@ -1,7 +1,7 @@
 //! One trace beside the list: its figures, its scores, what went in and what came out.
 
 use crate::markup::encode;
-use crate::urls::{MAX_LIST, only};
+use crate::urls::{MAX_LIST, traces_with_value};
 use askama::Template;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
@@ -154,7 +154,7 @@ impl PeekContent {
     pub(crate) fn labels(&self, base: &str) -> Vec<(&'static str, Text, String)> {
         let line = &self.line;
         let alike = |label, column: &str, text: &Text| {
-            (label, text.clone(), only(base, column, text.raw()))
+            (label, text.clone(), traces_with_value(base, column, text.raw()))
         };
         let mut labels = vec![alike("environment", "environment", &line.environment)];
         let user = line.user.iter();

@@ -553,7 +553,12 @@ fn a_column_that_no_row_fills_takes_no_room() {
     assert_eq!(empty_columns(&bare(None, None), "", "$1.00"), " no-tok");
 }
 
-fn value_page(payload: Payload, path: &str, asked: Asked, find: Option<&str>) -> Option<String> {
+fn value_page(
+    payload: Payload,
+    path: &str,
+    asked: ValueParams,
+    find: Option<&str>,
+) -> Option<String> {
     let view = ValueView::new(ValueInput {
         base: "/project/p".to_owned(),
         trace: ("t".to_owned(), Some(Text::from(HOSTILE))),
@@ -586,31 +591,31 @@ fn the_page_of_a_value_is_inert_and_bounded_in_every_form() {
         Payload::from_value(json!(many)),
         Payload::Json(format!("{}{}", "{\"a\":[".repeat(5_000), "]}".repeat(5_000))),
     ];
-    let forms = ["conversation", "text", "tree", "raw"].map(Form::named);
+    let forms = ["conversation", "text", "tree", "raw"].map(Form::from_name);
     for value in values {
         for form in [None].into_iter().chain(forms) {
             for from in [0, 1, 100, usize::MAX] {
-                let asked = Asked { form, from, ..Asked::default() };
+                let asked = ValueParams { form, from, ..ValueParams::default() };
                 let html = value_page(value.clone(), "$", asked, None).unwrap();
                 assert!(html.len() < 2 << 20, "{}", html.len());
             }
         }
-        value_page(value, "$", Asked::default(), Some(HOSTILE)).unwrap();
+        value_page(value, "$", ValueParams::default(), Some(HOSTILE)).unwrap();
     }
 }
 
 #[test]
 fn the_page_of_a_node_says_where_it_is_and_leads_up() {
     let value = || Payload::from_value(json!({ "a": [{ "it's": "text *here*" }] }));
-    let html = value_page(value(), "$['a'][0]['it\\'s']", Asked::default(), None).unwrap();
+    let html = value_page(value(), "$['a'][0]['it\\'s']", ValueParams::default(), None).unwrap();
     assert!(html.contains("<p>text <em>here</em></p>"), "{html}");
     let up = "value?trace=t&observation=o&part=input&path=%24%5B%27a%27%5D%5B0%5D&as=tree";
     assert!(html.contains(up), "{html}");
     assert!(html.contains("download=1\" download"), "{html}");
-    assert!(value_page(value(), "$['b']", Asked::default(), None).is_none());
-    assert!(value_page(value(), "$['b']", Asked::default(), Some("x")).is_none());
-    let found = value_page(value(), "$", Asked::default(), Some("HERE")).unwrap();
+    assert!(value_page(value(), "$['b']", ValueParams::default(), None).is_none());
+    assert!(value_page(value(), "$['b']", ValueParams::default(), Some("x")).is_none());
+    let found = value_page(value(), "$", ValueParams::default(), Some("HERE")).unwrap();
     assert!(found.contains("1 place") && found.contains("<mark>here</mark>"), "{found}");
-    let none = value_page(value(), "$", Asked::default(), Some("nowhere")).unwrap();
+    let none = value_page(value(), "$", ValueParams::default(), Some("nowhere")).unwrap();
     assert!(none.contains("0 places"), "{none}");
 }

@@ -10,7 +10,9 @@ use crate::format::{count, duration, kind_word, many};
 use crate::lists::page_links::PageLinks;
 use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::rows::{cost_cell, nonzero};
-use crate::values::content::{Addresses, Block, Picked, Spoken, StepLink, Told, told, worded};
+use crate::values::content::{
+    Addresses, Block, MessageSelection, Spoken, StepLink, Told, told, worded,
+};
 use crate::{Shell, Text};
 
 /// Calls on a page.
@@ -138,7 +140,7 @@ impl ThreadPage {
             let other = same.and_then(|same| steps.get(same.call).copied());
             // Runs of messages may be of several calls; one alone is of the call that is known.
             let is_one_run = asked.iter().filter(|(which, _)| which.is_some()).count() == 1;
-            let as_other = |which: &Picked| {
+            let as_other = |which: &MessageSelection| {
                 let other = other?;
                 let (n, those) = same_messages(which, &call.step, base);
                 let (name, href) = match is_one_run {
@@ -205,7 +207,7 @@ fn compared(step: &Observation) -> Spoken {
 }
 
 /// How many messages of a step were shown before, and where they are.
-fn same_messages(which: &Picked, step: &Observation, base: &str) -> (String, String) {
+fn same_messages(which: &MessageSelection, step: &Observation, base: &str) -> (String, String) {
     let id = Some(step.id.as_str());
     let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
     let n = many(which.n() as u64, "message");

@@ -12,7 +12,7 @@ const MAX_NAME: usize = 200;
 
 /// A column that every list of traces can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum StandardColumn {
     /// The link to the trace, and what stands below it.
     Trace,
     /// When it began.
@@ -28,7 +28,7 @@ pub enum Known {
     /// What it cost.
     Cost,
     /// The number of its observations.
-    Steps,
+    Observations,
     /// Its id.
     Id,
     /// Its environment.
@@ -66,32 +66,32 @@ pub enum Known {
 }
 
 /// The column, its name in addresses, and its heading.
-static KNOWN: [(Known, &str, &str); 25] = [
-    (Known::Trace, "trace", "Trace"),
-    (Known::Started, "timestamp", "Started"),
-    (Known::People, "people", "User and session"),
-    (Known::Scores, "scores", "Scores"),
-    (Known::Latency, "latency", "Latency"),
-    (Known::Tokens, "totalTokens", "Tokens"),
-    (Known::Cost, "totalCost", "Cost"),
-    (Known::Steps, "observationCount", "Steps"),
-    (Known::Id, "id", "Id"),
-    (Known::Environment, "environment", "Environment"),
-    (Known::User, "userId", "User"),
-    (Known::Session, "sessionId", "Session"),
-    (Known::Release, "release", "Release"),
-    (Known::Version, "version", "Version"),
-    (Known::Tags, "tags", "Tags"),
-    (Known::Models, "models", "Models"),
-    (Known::Kinds, "kinds", "Kinds of steps"),
-    (Known::Prompts, "prompts", "Prompts"),
-    (Known::Level, "level", "Level"),
-    (Known::Errors, "errorCount", "Errors"),
-    (Known::Warnings, "warningCount", "Warnings"),
-    (Known::InputTokens, "inputTokens", "Input tokens"),
-    (Known::OutputTokens, "outputTokens", "Output tokens"),
-    (Known::Input, "input", "Input"),
-    (Known::Output, "output", "Output"),
+static STANDARD: [(StandardColumn, &str, &str); 25] = [
+    (StandardColumn::Trace, "trace", "Trace"),
+    (StandardColumn::Started, "timestamp", "Started"),
+    (StandardColumn::People, "people", "User and session"),
+    (StandardColumn::Scores, "scores", "Scores"),
+    (StandardColumn::Latency, "latency", "Latency"),
+    (StandardColumn::Tokens, "totalTokens", "Tokens"),
+    (StandardColumn::Cost, "totalCost", "Cost"),
+    (StandardColumn::Observations, "observationCount", "Observations"),
+    (StandardColumn::Id, "id", "Id"),
+    (StandardColumn::Environment, "environment", "Environment"),
+    (StandardColumn::User, "userId", "User"),
+    (StandardColumn::Session, "sessionId", "Session"),
+    (StandardColumn::Release, "release", "Release"),
+    (StandardColumn::Version, "version", "Version"),
+    (StandardColumn::Tags, "tags", "Tags"),
+    (StandardColumn::Models, "models", "Models"),
+    (StandardColumn::Kinds, "kinds", "Observation kinds"),
+    (StandardColumn::Prompts, "prompts", "Prompts"),
+    (StandardColumn::Level, "level", "Level"),
+    (StandardColumn::Errors, "errorCount", "Errors"),
+    (StandardColumn::Warnings, "warningCount", "Warnings"),
+    (StandardColumn::InputTokens, "inputTokens", "Input tokens"),
+    (StandardColumn::OutputTokens, "outputTokens", "Output tokens"),
+    (StandardColumn::Input, "input", "Input"),
+    (StandardColumn::Output, "output", "Output"),
 ];
 /// So many of them are shown where an address names none.
 const USUAL: usize = 8;
@@ -100,7 +100,7 @@ const USUAL: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
     /// One that every list can have.
-    Known(Known),
+    Standard(StandardColumn),
     /// A member of the metadata.
     Metadata(String),
     /// The scores of this name that are about the trace itself.
@@ -108,7 +108,7 @@ pub enum Column {
 }
 
 /// What the cells of a column look like.
-pub enum Shape {
+pub enum CellKind {
     /// The link to the trace, and what stands below it.
     Trace,
     /// A point in time.
@@ -128,7 +128,7 @@ pub enum Shape {
 impl Column {
     /// The column with this name, if there is one.
     #[must_use]
-    pub fn named(raw: &str) -> Option<Self> {
+    pub fn from_name(raw: &str) -> Option<Self> {
         let of_key = |prefix: &str| {
             let key = raw.strip_prefix(prefix)?;
             let key = match key.starts_with('"') {
@@ -138,9 +138,9 @@ impl Column {
             let is_short = key.chars().nth(MAX_NAME).is_none();
             (!key.is_empty() && is_short).then_some(key)
         };
-        let known = KNOWN.iter().find(|(_, name, _)| *name == raw);
+        let known = STANDARD.iter().find(|(_, name, _)| *name == raw);
         known
-            .map(|(known, ..)| Self::Known(*known))
+            .map(|(known, ..)| Self::Standard(*known))
             .or_else(|| of_key("metadata.").map(Self::Metadata))
             .or_else(|| of_key("score.").map(Self::Score))
     }
@@ -156,8 +156,8 @@ impl Column {
             }
         };
         match self {
-            Self::Known(known) => {
-                let found = KNOWN.iter().find(|(own, ..)| own == known);
+            Self::Standard(known) => {
+                let found = STANDARD.iter().find(|(own, ..)| own == known);
                 found.map_or("trace", |(_, name, _)| name).to_owned()
             }
             Self::Metadata(key) => with_key("metadata.", key),
@@ -169,8 +169,8 @@ impl Column {
     #[must_use]
     pub fn label(&self) -> Text {
         match self {
-            Self::Known(known) => {
-                let found = KNOWN.iter().find(|(own, ..)| own == known);
+            Self::Standard(known) => {
+                let found = STANDARD.iter().find(|(own, ..)| own == known);
                 Text::from(found.map_or("", |(.., label)| label))
             }
             Self::Metadata(key) => Text::from(key.as_str()),
@@ -182,16 +182,16 @@ impl Column {
     #[must_use]
     pub fn order(&self) -> Option<TraceOrder> {
         let known = match self {
-            Self::Known(known) => known,
+            Self::Standard(known) => known,
             Self::Score(name) => return Some(TraceOrder::Score(name.clone())),
             Self::Metadata(_) => return None,
         };
         Some(match known {
-            Known::Started => TraceOrder::Timestamp,
-            Known::Latency => TraceOrder::Latency,
-            Known::Tokens => TraceOrder::TotalTokens,
-            Known::Cost => TraceOrder::TotalCost,
-            Known::Errors => TraceOrder::ErrorCount,
+            StandardColumn::Started => TraceOrder::Timestamp,
+            StandardColumn::Latency => TraceOrder::Latency,
+            StandardColumn::Tokens => TraceOrder::TotalTokens,
+            StandardColumn::Cost => TraceOrder::TotalCost,
+            StandardColumn::Errors => TraceOrder::ErrorCount,
             _ => return None,
         })
     }
@@ -199,15 +199,17 @@ impl Column {
     /// Whether its cells are numbers.
     #[must_use]
     pub fn is_figure(&self) -> bool {
-        use Known::{Cost, Errors, InputTokens, Latency, OutputTokens, Steps, Tokens, Warnings};
+        use StandardColumn::{
+            Cost, Errors, InputTokens, Latency, Observations, OutputTokens, Tokens, Warnings,
+        };
         matches!(
             self,
             Self::Score(_)
-                | Self::Known(
+                | Self::Standard(
                     Latency
                         | Tokens
                         | Cost
-                        | Steps
+                        | Observations
                         | Errors
                         | Warnings
                         | InputTokens
@@ -218,15 +220,17 @@ impl Column {
 
     /// What its cells look like.
     #[must_use]
-    pub fn shape(&self) -> Shape {
+    pub fn cell_kind(&self) -> CellKind {
         match self {
-            Self::Known(Known::Trace) => Shape::Trace,
-            Self::Known(Known::Started) => Shape::Started,
-            Self::Known(Known::People) => Shape::People,
-            Self::Known(Known::Scores) => Shape::Scores,
-            Self::Known(Known::Tags) => Shape::Tags,
-            Self::Known(Known::Input | Known::Output) | Self::Metadata(_) => Shape::Long,
-            Self::Known(_) | Self::Score(_) => Shape::Other,
+            Self::Standard(StandardColumn::Trace) => CellKind::Trace,
+            Self::Standard(StandardColumn::Started) => CellKind::Started,
+            Self::Standard(StandardColumn::People) => CellKind::People,
+            Self::Standard(StandardColumn::Scores) => CellKind::Scores,
+            Self::Standard(StandardColumn::Tags) => CellKind::Tags,
+            Self::Standard(StandardColumn::Input | StandardColumn::Output) | Self::Metadata(_) => {
+                CellKind::Long
+            }
+            Self::Standard(_) | Self::Score(_) => CellKind::Other,
         }
     }
 }
@@ -237,14 +241,14 @@ pub struct Columns(Vec<Column>);
 
 impl Default for Columns {
     fn default() -> Self {
-        let usual = KNOWN.iter().take(USUAL);
-        Self(usual.map(|(known, ..)| Column::Known(*known)).collect())
+        let usual = STANDARD.iter().take(USUAL);
+        Self(usual.map(|(known, ..)| Column::Standard(*known)).collect())
     }
 }
 
 /// What columns an address asks for, and which of them there are not.
 #[derive(Debug, Default)]
-pub struct NamedColumns {
+pub struct ParsedColumns {
     /// Those there are; the usual ones where none is named.
     pub columns: Columns,
     /// As they were named.
@@ -256,11 +260,11 @@ pub struct NamedColumns {
 impl Columns {
     /// The columns of an address: names with commas between them, keys as JSON strings where they hold any.
     #[must_use]
-    pub fn read(raw: &str) -> NamedColumns {
-        let mut read = NamedColumns::default();
+    pub fn parse(raw: &str) -> ParsedColumns {
+        let mut read = ParsedColumns::default();
         let mut columns = Vec::new();
         for name in split(raw) {
-            match Column::named(name) {
+            match Column::from_name(name) {
                 None => read.unknown.push(name.to_owned()),
                 Some(column) if columns.contains(&column) => {}
                 Some(_) if columns.len() == MAX_COLUMNS => read.is_cut = true,
@@ -268,7 +272,7 @@ impl Columns {
             }
         }
         if !columns.is_empty() {
-            let trace = Column::Known(Known::Trace);
+            let trace = Column::Standard(StandardColumn::Trace);
             if !columns.contains(&trace) {
                 columns.insert(0, trace);
             }
@@ -287,7 +291,7 @@ impl Columns {
     /// What a column can be called.
     #[must_use]
     pub fn names() -> String {
-        let names: Vec<&str> = KNOWN.iter().map(|(_, name, _)| *name).collect();
+        let names: Vec<&str> = STANDARD.iter().map(|(_, name, _)| *name).collect();
         format!("{}, metadata.KEY, score.NAME", names.join(", "))
     }
 
@@ -314,14 +318,14 @@ impl Columns {
 
     /// Those of every list that are not among these.
     pub fn others(&self) -> impl Iterator<Item = Column> {
-        let all = KNOWN.iter().map(|(known, ..)| Column::Known(*known));
+        let all = STANDARD.iter().map(|(known, ..)| Column::Standard(*known));
         all.filter(|column| !self.0.contains(column))
     }
 
     /// Whether this one is among them.
     #[must_use]
-    pub fn has(&self, known: Known) -> bool {
-        self.0.contains(&Column::Known(known))
+    pub fn has(&self, known: StandardColumn) -> bool {
+        self.0.contains(&Column::Standard(known))
     }
 
     /// With a column of the scores of this name.
@@ -390,22 +394,22 @@ mod tests {
     #[test]
     fn columns_come_back_from_their_address_whatever_their_keys_are() {
         let raw = r#"totalCost,trace,metadata.a.b,score."is it, \"so\"?",metadata.with space"#;
-        let read = Columns::read(raw);
+        let read = Columns::parse(raw);
         assert!(read.unknown.is_empty() && !read.is_cut);
         assert_eq!(read.columns.in_address(), raw);
         assert_eq!(read.columns.iter().count(), 5);
-        assert_eq!(Columns::read("").columns, Columns::default());
+        assert_eq!(Columns::parse("").columns, Columns::default());
         let usual = Columns::default().in_address();
-        assert_eq!(Columns::read(&usual).columns, Columns::default());
+        assert_eq!(Columns::parse(&usual).columns, Columns::default());
     }
 
     #[test]
     fn what_there_is_not_is_named_and_the_link_to_the_trace_always_stands() {
-        let read = Columns::read("luck, id,,id,metadata.,score.\"open");
+        let read = Columns::parse("luck, id,,id,metadata.,score.\"open");
         assert_eq!(read.unknown, ["luck", "metadata.", "score.\"open"]);
         assert_eq!(read.columns.in_address(), "trace,id");
         let many: Vec<String> = (0..60).map(|n| format!("metadata.k{n}")).collect();
-        let read = Columns::read(&many.join(","));
+        let read = Columns::parse(&many.join(","));
         assert!(read.is_cut && read.columns.iter().count() == MAX_COLUMNS + 1);
     }
 
@@ -413,9 +417,9 @@ mod tests {
         #[test]
         fn any_key_is_read_as_it_was_written(key in ".{1,60}", name in "[a,\"\\\\ .]{1,9}") {
             let columns = Columns(vec![
-                Column::Known(Known::Trace), Column::Metadata(key), Column::Score(name),
+                Column::Standard(StandardColumn::Trace), Column::Metadata(key), Column::Score(name),
             ]);
-            let read = Columns::read(&columns.in_address());
+            let read = Columns::parse(&columns.in_address());
             proptest::prop_assert_eq!(read.columns, columns);
         }
     }

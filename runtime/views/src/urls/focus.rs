@@ -6,7 +6,7 @@ use crate::markup::with_query;
 use perpend_domain::filter::{Column, Condition, Order, Test, find};
 use perpend_domain::time::Timestamp;
 
-use crate::urls::others::Parameter;
+use crate::urls::unknown_parameters::Parameter;
 
 /// A point in time, as addresses have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ const DAY: i64 = 24 * HOUR;
 impl Moment {
     /// Parses it; none when the text is not one.
     #[must_use]
-    pub fn read(raw: &str) -> Option<Self> {
+    pub fn parse(raw: &str) -> Option<Self> {
         let raw = raw.trim();
         if let Some(ago) = raw.strip_prefix('-') {
             let unit = match ago.bytes().last()? {
@@ -44,7 +44,7 @@ impl Moment {
     }
 
     /// `2 days ago`, `now`, or the instant.
-    fn said(self) -> String {
+    fn label(self) -> String {
         match self {
             Self::Ago(0) => "now".to_owned(),
             Self::Ago(minutes) => format!("{} ago", long(minutes)),
@@ -139,7 +139,7 @@ impl Focus {
         if value.trim().is_empty() {
             return Some(Ok(()));
         }
-        *side = Moment::read(value);
+        *side = Moment::parse(value);
         Some(side.map(drop).ok_or(MOMENT))
     }
 
@@ -219,13 +219,13 @@ impl Focus {
 
     /// `Last 7 days, production`; `usual` where no time is chosen.
     #[must_use]
-    pub fn said(&self, usual: &'static str) -> String {
+    pub fn label(&self, usual: &'static str) -> String {
         let time = match (self.from, self.to) {
             (None, None) => usual.to_owned(),
             (Some(Moment::Ago(minutes)), None) if 0 < minutes => format!("Last {}", long(minutes)),
-            (Some(from), None) => format!("From {}", from.said()),
-            (None, Some(to)) => format!("Until {}", to.said()),
-            (Some(from), Some(to)) => format!("{} to {}", from.said(), to.said()),
+            (Some(from), None) => format!("From {}", from.label()),
+            (None, Some(to)) => format!("Until {}", to.label()),
+            (Some(from), Some(to)) => format!("{} to {}", from.label(), to.label()),
         };
         match self.environments.is_empty() {
             true => time,
@@ -246,18 +246,18 @@ mod tests {
         for text in
             ["2026-03-01 10:00", "2026-03-01T10:00", " 2026-03-01 10:00:00", "2026-03-01T10:00:00Z"]
         {
-            assert_eq!(Moment::read(text), Some(Moment::At(at)), "{text}");
+            assert_eq!(Moment::parse(text), Some(Moment::At(at)), "{text}");
         }
-        assert_eq!(Moment::read("2026-03-01"), Some(Moment::At(at.plus_millis(-36_000_000))));
+        assert_eq!(Moment::parse("2026-03-01"), Some(Moment::At(at.plus_millis(-36_000_000))));
         for (text, minutes) in [("-15m", 15), ("-24h", DAY), ("-1d", DAY), ("-0m", 0)] {
-            let read = Moment::read(text).unwrap();
+            let read = Moment::parse(text).unwrap();
             assert_eq!(read, Moment::Ago(minutes));
-            assert_eq!(Moment::read(&read.to_string()), Some(read));
+            assert_eq!(Moment::parse(&read.to_string()), Some(read));
         }
         for text in
             ["", "-", "-h", "-1", "-1w", "-+1h", "--1h", "-99999999999d", "-é", "last tuesday"]
         {
-            assert_eq!(Moment::read(text), None, "{text}");
+            assert_eq!(Moment::parse(text), None, "{text}");
         }
     }
 
@@ -280,7 +280,7 @@ mod tests {
             let mut focus = Focus::default();
             assert_eq!(focus.take("from", from), Some(Ok(())), "{from}");
             assert_eq!(focus.take("to", to), Some(Ok(())), "{to}");
-            assert_eq!(focus.said("All time"), said);
+            assert_eq!(focus.label("All time"), said);
             assert_eq!(focus.is_backwards(now), is_backwards, "{said}");
         }
     }
@@ -309,6 +309,6 @@ mod tests {
         assert_eq!(conditions[0].test, Test::Time(Order::AtLeast, day));
         let both = vec!["a".to_owned(), "b c".to_owned()];
         assert_eq!((conditions.len(), &conditions[1].test), (2, &Test::AnyOf(both)));
-        assert_eq!(focus.said("All time"), "Last 7 days, a, b c");
+        assert_eq!(focus.label("All time"), "Last 7 days, a, b c");
     }
 }

@@ -30,7 +30,7 @@ impl RowColumn {
 
     /// The one with this name in an address.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known, ..)| *known == name);
         found.map(|(own, ..)| *own)
     }

@@ -70,7 +70,7 @@ impl Sort {
 
     /// What an address asks for; none where it asks for no order there is.
     #[must_use]
-    pub fn named(raw: &str) -> Option<Self> {
+    pub fn from_name(raw: &str) -> Option<Self> {
         let mut all = Self::all();
         let offered = all.find_map(|(sort, _)| (sort.in_address() == raw).then_some(sort));
         offered.or_else(|| {
@@ -78,7 +78,7 @@ impl Sort {
                 Some(column) => (false, column),
                 None => (true, raw),
             };
-            let Some(Column::Score(name)) = Column::named(column) else {
+            let Some(Column::Score(name)) = Column::from_name(column) else {
                 return None;
             };
             let order = TraceOrder::Score(name);
@@ -120,16 +120,16 @@ mod tests {
     #[test]
     fn an_order_comes_back_from_its_address() {
         for (sort, _) in Sort::all() {
-            assert_eq!(Sort::named(&sort.in_address()), Some(sort));
+            assert_eq!(Sort::from_name(&sort.in_address()), Some(sort));
         }
-        assert_eq!(Sort::named("-timestamp"), Some(Sort::default()));
+        assert_eq!(Sort::from_name("-timestamp"), Some(Sort::default()));
         for name in ["quality", "answer, \"in\" full"] {
             for (sort, _) in Sort::of_score(name) {
-                assert_eq!(Sort::named(&sort.in_address()), Some(sort));
+                assert_eq!(Sort::from_name(&sort.in_address()), Some(sort));
             }
         }
         for raw in ["-luck", "", "errorCount", "-name", "score.", "-metadata.a"] {
-            assert_eq!(Sort::named(raw), None, "{raw}");
+            assert_eq!(Sort::from_name(raw), None, "{raw}");
         }
     }
 

@@ -18,9 +18,9 @@ const MAX_RUNS: usize = 64;
 
 /// Messages of a conversation, by their places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Picked(Vec<Range<usize>>);
+pub struct MessageSelection(Vec<Range<usize>>);
 
-impl Picked {
+impl MessageSelection {
     /// How an address writes them.
     pub const FORM: &str = "a number of first messages, or runs of messages such as 2-4,6-6";
 
@@ -81,7 +81,7 @@ impl Picked {
     }
 }
 
-impl fmt::Display for Picked {
+impl fmt::Display for MessageSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [Range { start: 0, end }] = self.0.as_slice() {
             return write!(f, "{end}");
@@ -98,7 +98,7 @@ impl fmt::Display for Picked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeated {
     /// Their places in the input.
-    pub which: Picked,
+    pub which: MessageSelection,
     /// The place of the call that has most of them, the latest of several.
     pub call: usize,
 }
@@ -149,7 +149,7 @@ impl Shown {
         let n_history = asked.len() - usize::from(!is_old && !asked.is_empty());
         let history = asked.iter().copied().take(n_history.min(MAX_MESSAGES));
         let mut found = self.longest(&history.collect::<Vec<_>>());
-        let mut which = Picked::default();
+        let mut which = MessageSelection::default();
         found.retain(|(place, _)| which.add(*place));
         let call = self.owner(asked, &found);
         self.add(keys, &found);
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn runs_are_taken_apart_in_order() {
-        let picked = Picked::parse("2-3,6-6").unwrap();
+        let picked = MessageSelection::parse("2-3,6-6").unwrap();
         let runs: Vec<String> = picked.runs().iter().map(ToString::to_string).collect();
         assert_eq!(runs, ["2-3", "6-6"]);
         let before = [0, 3, 4, 6].map(|place| picked.n_runs_before(place));
@@ -376,8 +376,9 @@ mod tests {
             calls.iter().map(|(asked, answered)| (asked.as_str(), answered.as_str())).collect();
         let mut shown: Vec<&str> = Vec::new();
         for ((asked, answered), left_out) in given.iter().zip(left_out(&given)) {
-            let which =
-                left_out.map_or_else(Picked::default, |(which, _)| Picked::parse(&which).unwrap());
+            let which = left_out.map_or_else(MessageSelection::default, |(which, _)| {
+                MessageSelection::parse(&which).unwrap()
+            });
             let asked: Vec<&str> = asked.split_whitespace().collect();
             let new = asked.iter().enumerate();
             let new = new.filter(|(place, _)| !which.contains(*place));
@@ -400,17 +401,17 @@ mod tests {
         let calls = [(old.join(" "), ""), (every_second.join(" "), "")];
         let calls = calls.each_ref().map(|(asked, answered)| (asked.as_str(), *answered));
         let (which, _) = left_out(&calls)[1].clone().unwrap();
-        assert_eq!(Picked::parse(&which).unwrap().n(), MAX_RUNS);
+        assert_eq!(MessageSelection::parse(&which).unwrap().n(), MAX_RUNS);
     }
 
     #[test]
     fn an_address_names_messages_and_what_names_none_is_refused() {
         for text in ["12", "1", "2-4", "1-1,3-6"] {
-            assert_eq!(Picked::parse(text).unwrap().to_string(), text);
+            assert_eq!(MessageSelection::parse(text).unwrap().to_string(), text);
         }
         let many = vec!["1-1"; MAX_RUNS + 1].join(",");
         for text in ["", "x", "0-1", "4-3", "1-3,2-4", "1-2,", "-1", many.as_str()] {
-            assert_eq!(Picked::parse(text), None, "{text}");
+            assert_eq!(MessageSelection::parse(text), None, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use perpend_domain::mapping::NodePath;
 use perpend_domain::payload::Payload;
 
 use crate::format::{count, size};
-use crate::values::content::{Addresses, Asked, Block, Form, Forms, Places, Shown, places};
+use crate::values::content::{Addresses, Block, Form, Forms, Places, Shown, ValueParams, places};
 use crate::{Shell, Text};
 
 /// Nodes around one that are linked to, beside the root.
@@ -38,9 +38,9 @@ impl Part {
         (title, part): (&'static str, &'static str),
         at: Addresses,
         (forms, address): (&Forms, &str),
-        shown: impl FnOnce(&Asked, &Addresses) -> Shown,
+        shown: impl FnOnce(&ValueParams, &Addresses) -> Shown,
     ) -> Self {
-        let shown = shown(&Asked::form(forms.of(part)), &at);
+        let shown = shown(&ValueParams::form(forms.of(part)), &at);
         let tabs = named(&shown.forms).map(|(form, label)| Tab {
             label: label.to_owned(),
             href: format!("{address}{}", forms.with(part, form).query()),
@@ -95,7 +95,7 @@ pub struct ValueInput {
     /// The node in it.
     pub path: NodePath,
     /// What of the node is asked for.
-    pub asked: Asked,
+    pub asked: ValueParams,
     /// The text to look for in the node.
     pub find: Option<String>,
 }
@@ -152,7 +152,7 @@ impl ValueView {
             Some(text) => Some(places(&payload, &path, text, &at)?),
             None => None,
         };
-        let asked = Asked { is_unfolded: true, ..asked };
+        let asked = ValueParams { is_unfolded: true, ..asked };
         let shown = match places {
             None => Shown::of_path(&payload, &path, &asked, &whole)?,
             Some(_) => Shown::of(None, &asked, &whole),

@@ -6,7 +6,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
-use super::query::{CompareQuery, OfSide};
+use super::query::{CompareQuery, ComparedObservation};
 use super::side::CompareSide;
 use crate::Text;
 use crate::format::kind_word;
@@ -28,7 +28,7 @@ pub(super) struct Contents {
     pub(super) links: Vec<(&'static str, String)>,
     pub(super) values: Vec<(&'static str, Diff)>,
     /// What selects the same row when the sides are swapped.
-    pub(super) pair_when_swapped: Option<OfSide>,
+    pub(super) pair_when_swapped: Option<ComparedObservation>,
 }
 
 /// The contents of the traces.
@@ -116,8 +116,8 @@ pub(super) fn of_steps(
         links: links(base, both.map(|step| step.map(path))),
         values,
         pair_when_swapped: match (a, b) {
-            (_, Some(b)) => Some(OfSide::A(b.id.to_string())),
-            (Some(a), None) => Some(OfSide::B(a.id.to_string())),
+            (_, Some(b)) => Some(ComparedObservation::A(b.id.to_string())),
+            (Some(a), None) => Some(ComparedObservation::B(a.id.to_string())),
             (None, None) => None,
         },
     })

@@ -3,7 +3,7 @@
 use perpend_domain::trace::Trace;
 
 use super::figures::Figure;
-use super::side::{CompareSide, Scored};
+use super::side::{CompareSide, ScoresByName};
 use crate::Text;
 use crate::facts::{total_tokens, utc_time};
 use crate::format::clock;
@@ -52,7 +52,7 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
     }
     let all = all.into_iter().map(|(label, figure)| (Text::from(label), figure));
     let scores = sides.map(|side| side.and_then(|side| side.scores.get(&None)));
-    let scores = Scored::beside(scores).into_iter();
+    let scores = ScoresByName::beside(scores).into_iter();
     let scores = scores.map(|(name, figure)| (Text::from(format!("Score {}", name.raw())), figure));
     all.chain(scores).collect()
 }

@@ -22,11 +22,11 @@ use perpend_domain::outline::Pair;
 use self::content::{Contents, LETTERS, of_steps, of_traces};
 use self::facts::facts;
 use self::figures::Figure;
-pub use self::pick::PickPage;
-pub use self::query::{CompareQuery, OfSide};
+pub use self::pick::CompareSelectionPage;
+pub use self::query::{CompareQuery, ComparedObservation};
 pub use self::rows::COMPARED_ROWS;
 use self::rows::{Compared, Shown, Window};
-pub use self::side::{CompareSide, Prints, Scored, StepPrints};
+pub use self::side::{CompareSide, ContentFingerprints, ObservationFingerprints, ScoresByName};
 use crate::format::{count, many};
 use crate::{Shell, Text};
 

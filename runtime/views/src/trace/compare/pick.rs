@@ -8,7 +8,7 @@ use crate::{Shell, Text};
 /// Asks for two traces.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "compare_pick.html")]
-pub struct PickPage {
+pub struct CompareSelectionPage {
     /// Around the page.
     pub shell: Shell,
     /// The ids that were given.
@@ -17,7 +17,7 @@ pub struct PickPage {
     pub list: Option<String>,
 }
 
-impl PickPage {
+impl CompareSelectionPage {
     fn said(&self) -> String {
         match self.given.len() {
             0 => "None is chosen yet.".to_owned(),

@@ -6,17 +6,17 @@ use crate::values::diff::DiffChoice;
 
 /// A step of one of two compared traces; of a step that both have, that of the first trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OfSide {
+pub enum ComparedObservation {
     /// The id of a step of the first trace.
     A(String),
     /// The id of a step of the second one.
     B(String),
 }
 
-impl OfSide {
+impl ComparedObservation {
     /// As an address has it.
     #[must_use]
-    pub fn read(raw: &str) -> Option<Self> {
+    pub fn parse(raw: &str) -> Option<Self> {
         match raw.split_once('.')? {
             ("a", id) => Some(Self::A(id.to_owned())),
             ("b", id) => Some(Self::B(id.to_owned())),
@@ -40,7 +40,7 @@ pub struct CompareQuery {
     /// That of the second one.
     pub b: String,
     /// The step whose contents are compared; those of the traces themselves when absent.
-    pub pair: Option<OfSide>,
+    pub pair: Option<ComparedObservation>,
     /// How differences of values are shown.
     pub diff: DiffChoice,
     /// Equal rows are shown too.
@@ -91,7 +91,7 @@ mod tests {
         let query = CompareQuery {
             a: "x".to_owned(),
             b: "a&b".to_owned(),
-            pair: OfSide::read("b.s.1"),
+            pair: ComparedObservation::parse("b.s.1"),
             diff: DiffChoice { is_inline: true, ignores_space: true },
             shows_equal: true,
             at: 200,
@@ -100,6 +100,9 @@ mod tests {
         let wanted = "/p/traces/compare?a=x&b=a%26b&pair=b.s.1&diff=inline&space=ignore&equal=show\
             &at=200&in=%2Ftraces%3Fq%3Dx";
         assert_eq!(query.address("/p"), wanted);
-        assert_eq!((OfSide::read("c.x"), OfSide::read("a")), (None, None));
+        assert_eq!(
+            (ComparedObservation::parse("c.x"), ComparedObservation::parse("a")),
+            (None, None)
+        );
     }
 }

@@ -6,8 +6,8 @@ use perpend_domain::observation::Level;
 use perpend_domain::outline::{Entry, Outline, Pair};
 
 use super::figures::Figure;
-use super::query::{CompareQuery, OfSide};
-use super::side::{CompareSide, Prints, Scored};
+use super::query::{CompareQuery, ComparedObservation};
+use super::side::{CompareSide, ContentFingerprints, ScoresByName};
 use crate::Text;
 use crate::format::{count, kind_word, many};
 
@@ -109,7 +109,7 @@ impl<'a> Compared<'a> {
             (Some(_), None) => State::OnlyA,
             (None, _) => State::OnlyB,
             (Some(_), Some(_)) => {
-                if self.prints(pair).iter().any(Option::is_none) {
+                if self.fingerprints(pair).iter().any(Option::is_none) {
                     self.n_unread += 1;
                 }
                 match self.differences(pair).is_empty() {
@@ -134,11 +134,11 @@ impl<'a> Compared<'a> {
         [entry(0, pair.a), entry(1, pair.b)]
     }
 
-    fn prints(&self, pair: &Pair) -> [Option<&'a Prints>; 2] {
+    fn fingerprints(&self, pair: &Pair) -> [Option<&'a ContentFingerprints>; 2] {
         let entries = self.entries(pair);
         let print = |side: usize| {
             let (_, entry) = entries[side]?;
-            self.sides[side]?.prints.0.get(entry.id())
+            self.sides[side]?.fingerprints.0.get(entry.id())
         };
         [print(0), print(1)]
     }
@@ -149,7 +149,7 @@ impl<'a> Compared<'a> {
             let (_, entry) = entries[side]?;
             self.sides[side]?.scores.get(&Some(entry.id().to_owned()))
         };
-        Scored::beside([scored(0), scored(1)])
+        ScoresByName::beside([scored(0), scored(1)])
     }
 
     /// What differs between the rows of a pair, in words.
@@ -164,7 +164,7 @@ impl<'a> Compared<'a> {
             }
         };
         note(a.level != b.level, "level");
-        if let [Some(a), Some(b)] = self.prints(pair) {
+        if let [Some(a), Some(b)] = self.fingerprints(pair) {
             note(a.status != b.status, "status");
             note(a.input != b.input, "input");
             note(a.output != b.output, "output");
@@ -282,10 +282,10 @@ impl<'a> Compared<'a> {
 }
 
 /// What an address calls the pair of these rows.
-fn of_side(entries: [Option<&Entry>; 2]) -> Option<OfSide> {
+fn of_side(entries: [Option<&Entry>; 2]) -> Option<ComparedObservation> {
     match entries {
-        [Some(a), _] => Some(OfSide::A(a.id().to_owned())),
-        [None, Some(b)] => Some(OfSide::B(b.id().to_owned())),
+        [Some(a), _] => Some(ComparedObservation::A(a.id().to_owned())),
+        [None, Some(b)] => Some(ComparedObservation::B(b.id().to_owned())),
         [None, None] => None,
     }
 }

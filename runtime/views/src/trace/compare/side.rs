@@ -14,7 +14,7 @@ use crate::scores::score::aggregate;
 
 /// What the contents of a step are told apart by: each number is another one where the content is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prints {
+pub struct ContentFingerprints {
     /// Of the input.
     pub input: u64,
     /// Of the output.
@@ -29,12 +29,12 @@ pub struct Prints {
 
 /// Of the steps of a trace whose contents were read.
 #[derive(Clone, Debug, Default)]
-pub struct StepPrints(pub HashMap<ObservationId, Prints>);
+pub struct ObservationFingerprints(pub HashMap<ObservationId, ContentFingerprints>);
 
-impl Weighed for StepPrints {
+impl Weighed for ObservationFingerprints {
     fn n_bytes(&self) -> usize {
         let ids: usize = self.0.keys().map(|id| id.as_str().len()).sum();
-        ids + self.0.capacity() * (size_of::<(ObservationId, Prints)>() + 1)
+        ids + self.0.capacity() * (size_of::<(ObservationId, ContentFingerprints)>() + 1)
     }
 }
 
@@ -46,16 +46,16 @@ pub struct CompareSide {
     /// Its steps.
     pub outline: Arc<Outline>,
     /// What the contents of its steps are told apart by.
-    pub prints: Arc<StepPrints>,
+    pub fingerprints: Arc<ObservationFingerprints>,
     /// By the id of the step they are about; by none those about the trace itself.
-    pub scores: HashMap<Option<String>, Scored>,
+    pub scores: HashMap<Option<String>, ScoresByName>,
 }
 
 /// Scores by name, those of one name together.
 #[derive(Clone, Debug, Default)]
-pub struct Scored(BTreeMap<String, (Text, Option<f64>)>);
+pub struct ScoresByName(BTreeMap<String, (Text, Option<f64>)>);
 
-impl Scored {
+impl ScoresByName {
     /// Of names and values.
     #[must_use]
     pub fn new<'s>(scores: impl Iterator<Item = (&'s str, &'s ScoreValue)>) -> Self {

@@ -12,15 +12,18 @@ use super::*;
 use crate::pages_tests::{HOSTILE, checked, hostile_observation, outline, shell, trace};
 use crate::trace::sample_observations::observation;
 
-const PRINTS: Prints = Prints { input: 1, output: 2, parameters: 3, prompt: 4, status: 5 };
+const PRINTS: ContentFingerprints =
+    ContentFingerprints { input: 1, output: 2, parameters: 3, prompt: 4, status: 5 };
 
-fn side(name: &str, steps: &[Observation], prints: Prints) -> CompareSide {
+fn side(name: &str, steps: &[Observation], fingerprints: ContentFingerprints) -> CompareSide {
     let outline = outline(steps);
     let by_name = [(name, &ScoreValue::Numeric(0.5))];
-    let own = Scored::new(by_name.into_iter());
+    let own = ScoresByName::new(by_name.into_iter());
     let of_step = steps.first().map(|step| (Some(step.id.to_string()), own.clone()));
     CompareSide {
-        prints: Arc::new(StepPrints(steps.iter().map(|step| (step.id.clone(), prints)).collect())),
+        fingerprints: Arc::new(ObservationFingerprints(
+            steps.iter().map(|step| (step.id.clone(), fingerprints)).collect(),
+        )),
         trace: trace(name),
         outline: Arc::new(outline),
         scores: of_step.into_iter().chain([(None, own)]).collect(),
@@ -70,13 +73,13 @@ fn hostile_text_is_inert_in_a_comparison() {
     other.model = Some("another".to_owned());
     let sides = [
         Some(side(HOSTILE, &[hostile_observation(), observation("x", None, 5, 5)], PRINTS)),
-        Some(side(HOSTILE, &[other.clone()], Prints { output: 9, ..PRINTS })),
+        Some(side(HOSTILE, &[other.clone()], ContentFingerprints { output: 9, ..PRINTS })),
     ];
     for is_inline in [false, true] {
         let query = CompareQuery {
             a: HOSTILE.to_owned(),
             b: HOSTILE.to_owned(),
-            pair: Some(OfSide::A(hostile_observation().id.to_string())),
+            pair: Some(ComparedObservation::A(hostile_observation().id.to_string())),
             diff: crate::DiffChoice { is_inline, ignores_space: false },
             ..CompareQuery::default()
         };
@@ -88,7 +91,7 @@ fn hostile_text_is_inert_in_a_comparison() {
         assert!(html.contains("changed") && html.contains("only in A"), "{html}");
         assert!(html.contains("<ins>") && html.contains("aria-current=\"true\""), "{html}");
     }
-    let view = PickPage {
+    let view = CompareSelectionPage {
         shell: shell(),
         given: vec![Text::from(HOSTILE); 3],
         list: Some("/traces?q=a".to_owned()),
@@ -105,8 +108,8 @@ fn equal_traces_have_no_difference_and_unread_contents_are_never_called_equal() 
     let mut unread = both();
     for side in unread.iter_mut().flatten() {
         let last = side.outline.rows()[2].id().to_owned();
-        let prints = Arc::make_mut(&mut side.prints);
-        prints.0.retain(|id, _| id.as_str() != last);
+        let fingerprints = Arc::make_mut(&mut side.fingerprints);
+        fingerprints.0.retain(|id, _| id.as_str() != last);
     }
     let page = compared(asked(), unread, None);
     assert!(
@@ -122,7 +125,7 @@ fn swapping_mirrors_every_sign() {
     let second = || {
         let mut all = steps(4, 250);
         all[2].level = Level::Error;
-        let mut side = side("a", &all, Prints { input: 8, ..PRINTS });
+        let mut side = side("a", &all, ContentFingerprints { input: 8, ..PRINTS });
         side.trace.latency_us = 900_000;
         side.trace.total_cost = 1.5;
         side.trace.usage = [("input".to_owned(), 100.into())].into();

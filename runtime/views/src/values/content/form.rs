@@ -32,7 +32,7 @@ impl Form {
 
     /// The one with this name in an address.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known, _)| *known == name);
         found.map(|(own, ..)| *own)
     }
@@ -59,7 +59,7 @@ impl Forms {
     /// Takes a parameter of an address: nothing when it is of another kind, else whether its value can be read.
     pub fn take(&mut self, parameter: &str, value: &str) -> Option<bool> {
         let at = PARTS.iter().position(|(_, name)| *name == parameter)?;
-        self.0[at] = Form::named(value);
+        self.0[at] = Form::from_name(value);
         Some(self.0[at].is_some())
     }
 

@@ -59,7 +59,7 @@ use crate::lists::page_links::PageLinks;
 pub(crate) use self::parts::StepLink;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};
 pub(crate) use self::tools::called_tools;
-pub use crate::value_diff::repeats::Picked;
+pub use crate::value_diff::repeats::MessageSelection;
 pub(crate) use crate::value_diff::repeats::Repeated;
 
 pub use self::form::{Form, Forms};
@@ -116,12 +116,16 @@ impl Block {
     /// A recorded value among others, in its usual form and with little of it.
     #[must_use]
     pub fn of(payload: Option<&Payload>, at: &Addresses) -> Self {
-        Self::without(payload, at, Picked::default())
+        Self::without(payload, at, MessageSelection::default())
     }
 
     /// The same without these messages of a conversation.
-    pub(crate) fn without(payload: Option<&Payload>, at: &Addresses, left_out: Picked) -> Self {
-        let few = Asked { is_brief: true, left_out, ..Asked::default() };
+    pub(crate) fn without(
+        payload: Option<&Payload>,
+        at: &Addresses,
+        left_out: MessageSelection,
+    ) -> Self {
+        let few = ValueParams { is_brief: true, left_out, ..ValueParams::default() };
         Shown::of(payload, &few, at).block
     }
 
@@ -134,13 +138,13 @@ impl Block {
 
 /// What of a value is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ValueParams {
     /// The form; the usual one when absent.
     pub form: Option<Form>,
     /// Where it begins: a byte of a text, a node of a tree, a message of a conversation.
     pub from: usize,
     /// Messages of a conversation; all of them when absent.
-    pub n: Option<Picked>,
+    pub n: Option<MessageSelection>,
     /// Levels of a tree that are open.
     pub depth: Option<usize>,
     /// Shown at once however long it is.
@@ -148,10 +152,10 @@ pub struct Asked {
     /// Among many others.
     pub is_brief: bool,
     /// Messages of a conversation that stand elsewhere on the page.
-    pub left_out: Picked,
+    pub left_out: MessageSelection,
 }
 
-impl Asked {
+impl ValueParams {
     /// A value in this form, from its beginning.
     pub(crate) fn form(form: Option<Form>) -> Self {
         Self { form, ..Self::default() }
@@ -174,7 +178,7 @@ impl Shown {
     }
 
     /// A recorded value.
-    pub(crate) fn of(payload: Option<&Payload>, asked: &Asked, at: &Addresses) -> Self {
+    pub(crate) fn of(payload: Option<&Payload>, asked: &ValueParams, at: &Addresses) -> Self {
         match payload {
             Some(payload) => Self::of_node(Node::of(payload), &NodePath::default(), asked, at),
             None => Self::plain(Block::Absent),
@@ -185,7 +189,7 @@ impl Shown {
     pub(crate) fn of_path(
         payload: &Payload,
         path: &NodePath,
-        asked: &Asked,
+        asked: &ValueParams,
         at: &Addresses,
     ) -> Option<Self> {
         let node = Node::of(payload).at(path)?;
@@ -194,7 +198,7 @@ impl Shown {
     }
 
     /// From metadata; an empty object is nothing.
-    pub(crate) fn of_map(map: &Map<String, Value>, asked: &Asked, at: &Addresses) -> Self {
+    pub(crate) fn of_map(map: &Map<String, Value>, asked: &ValueParams, at: &Addresses) -> Self {
         if map.is_empty() {
             return Self::plain(Block::Absent);
         }
@@ -215,7 +219,7 @@ impl Shown {
             return Self::plain(Block::Absent);
         };
         let payload = Payload::from_value(definitions.clone());
-        let mut other = Self::of(Some(&payload), &Asked::form(form), at);
+        let mut other = Self::of(Some(&payload), &ValueParams::form(form), at);
         other.forms.insert(0, Form::List);
         if form.is_some_and(|form| form != Form::List) {
             return other;
@@ -230,7 +234,7 @@ impl Shown {
         }
     }
 
-    fn of_node(node: Node, path: &NodePath, asked: &Asked, at: &Addresses) -> Self {
+    fn of_node(node: Node, path: &NodePath, asked: &ValueParams, at: &Addresses) -> Self {
         let node_text = node.string();
         let node = node.opened();
         let is_json = node.holds_others();
@@ -343,7 +347,7 @@ pub(crate) fn comparable(payload: &Payload) -> Cow<'_, str> {
 
 impl Chat {
     /// The conversation in a value of one of the known shapes.
-    fn of(source: &Source<'_>, value: &Value, asked: &Asked) -> Option<Self> {
+    fn of(source: &Source<'_>, value: &Value, asked: &ValueParams) -> Option<Self> {
         if !value.is_array() && !value.is_object() {
             return None;
         }
@@ -398,7 +402,7 @@ impl Chat {
 
     /// The messages of a long conversation from this one on, as many as are shown of a value. From the first one on they
     /// are those at the start and at the end; the ones in between are asked for.
-    fn window(mut all: Vec<Message>, asked: &Asked, source: &Source<'_>) -> Self {
+    fn window(mut all: Vec<Message>, asked: &ValueParams, source: &Source<'_>) -> Self {
         let (n_all, from) = (all.len(), asked.from);
         let picked = asked.n.as_ref().map(|n| format!("&n={n}"));
         let start = format!("&as=conversation{}", picked.unwrap_or_default());

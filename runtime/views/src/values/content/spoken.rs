@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use crate::markup::Text;
-use crate::value_diff::repeats::{self, Keys, Picked, Repeated};
+use crate::value_diff::repeats::{self, Keys, MessageSelection, Repeated};
 use perpend_domain::content::{inline, unify};
 use perpend_domain::payload::Payload;
 
@@ -42,7 +42,7 @@ pub(crate) struct Told {
     /// Its messages that were shown before.
     pub(crate) same: Option<Repeated>,
     /// All that it was asked in order: what was shown before, and what is new behind that.
-    pub(crate) asked: Vec<(Option<Picked>, Block)>,
+    pub(crate) asked: Vec<(Option<MessageSelection>, Block)>,
     pub(crate) answer: Block,
     /// It is a tool call that stands in the messages of another call.
     pub(crate) is_joined: bool,

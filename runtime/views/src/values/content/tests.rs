@@ -19,7 +19,7 @@ pub(super) fn addresses() -> Addresses {
 }
 
 pub(super) fn shown(payload: &Payload, form: Option<Form>) -> Block {
-    super::Shown::of(Some(payload), &Asked::form(form), &addresses()).block
+    super::Shown::of(Some(payload), &ValueParams::form(form), &addresses()).block
 }
 
 pub(super) fn block(value: Value) -> Block {
@@ -376,7 +376,7 @@ fn long_values_are_folded_and_huge_ones_cut() {
 
 /// What is shown of a text from a byte on, and where the rest begins.
 fn part(text: &str, from: usize) -> (String, Option<usize>) {
-    let asked = Asked { form: Some(Form::Raw), from, ..Asked::default() };
+    let asked = ValueParams { form: Some(Form::Raw), from, ..ValueParams::default() };
     let payload = Payload::Text(text.to_owned());
     match super::Shown::of(Some(&payload), &asked, &addresses()).block {
         Block::Plain(fold) => (fold.body.to_string(), fold.cut.and_then(|cut| cut.next)),
@@ -407,7 +407,7 @@ fn a_long_conversation_is_its_start_and_its_end_and_the_rest_is_asked_for() {
         .collect();
     let payload = Payload::from_value(json!(messages));
     let window = |from: usize| {
-        let asked = Asked { from, ..Asked::default() };
+        let asked = ValueParams { from, ..ValueParams::default() };
         match super::Shown::of(Some(&payload), &asked, &addresses()).block {
             Block::Chat(chat) => *chat,
             _ => panic!("not a conversation"),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::urls::passing;
+use crate::urls::traces_matching;
 use perpend_domain::content::beginning;
 use perpend_domain::filter::{Test, TextOp};
 use perpend_domain::mapping::{NodePath, Step};
@@ -287,7 +287,7 @@ fn filtering(base: &str, step: &Step, node: &Node) -> Option<String> {
     };
     (!value.is_empty() && value.len() <= MAX_FILTERED).then(|| {
         let test = Test::MemberText(key.clone(), TextOp::Equal, value);
-        passing(base, "metadata", test)
+        traces_matching(base, "metadata", test)
     })
 }
 

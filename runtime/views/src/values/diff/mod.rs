@@ -54,7 +54,7 @@ pub struct Diff {
 /// Equal for values that a difference says to be the same, whatever the order of their members and the way that they are
 /// written.
 #[must_use]
-pub fn value_print(value: Option<&Payload>) -> u64 {
+pub fn value_fingerprint(value: Option<&Payload>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let text = value.map(Payload::as_str);
     let small = text.filter(|text| text.len() <= MAX_WHOLE);

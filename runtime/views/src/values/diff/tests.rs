@@ -113,7 +113,7 @@ fn prints_of_values_are_equal_where_their_difference_says_that_they_are_the_same
     for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
         let [a, b] = [a, b].map(Option::as_ref);
         let diff = Diff::new(a, b, DiffChoice::default(), 100);
-        assert_eq!(value_print(a) == value_print(b), diff.is_same(), "{a:?} {b:?}");
+        assert_eq!(value_fingerprint(a) == value_fingerprint(b), diff.is_same(), "{a:?} {b:?}");
     }
 }
 

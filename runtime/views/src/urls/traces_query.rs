@@ -6,8 +6,8 @@ use perpend_domain::query::print_condition;
 
 use crate::urls::columns::Columns;
 use crate::urls::focus::Focus;
-use crate::urls::others::{Others, Parameter};
 use crate::urls::sort::Sort;
+use crate::urls::unknown_parameters::{Parameter, UnknownParameters};
 
 /// How many rows a page may have; the first is the usual number.
 pub const ROWS: [u32; 3] = [50, 25, 100];
@@ -60,7 +60,7 @@ pub struct TracesQuery {
     /// Rows of a page.
     pub n: u32,
     /// What no page reads.
-    pub others: Others,
+    pub others: UnknownParameters,
 }
 
 impl Default for TracesQuery {
@@ -71,7 +71,7 @@ impl Default for TracesQuery {
             sort: Sort::default(),
             columns: Columns::default(),
             n: ROWS[0],
-            others: Others::default(),
+            others: UnknownParameters::default(),
         }
     }
 }
@@ -164,13 +164,13 @@ impl TracesQuery {
 
 /// The address of the list of traces that have this value in this column.
 #[must_use]
-pub fn only(base: &str, column: &str, value: &str) -> String {
-    passing(base, column, Test::Text(TextOp::Equal, value.to_owned()))
+pub fn traces_with_value(base: &str, column: &str, value: &str) -> String {
+    traces_matching(base, column, Test::Text(TextOp::Equal, value.to_owned()))
 }
 
 /// The address of the list of the traces of a session that contain this text.
 #[must_use]
-pub fn containing(base: &str, session: &str, text: &str) -> String {
+pub fn traces_containing(base: &str, session: &str, text: &str) -> String {
     let said = |op, value: &str| Test::Text(op, value.to_owned());
     let conditions = [
         ("sessionId", said(TextOp::Equal, session)),
@@ -186,13 +186,13 @@ pub fn containing(base: &str, session: &str, text: &str) -> String {
 
 /// The address of the list of traces with this tag.
 #[must_use]
-pub fn tagged(base: &str, tag: &str) -> String {
-    passing(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
+pub fn traces_with_tag(base: &str, tag: &str) -> String {
+    traces_matching(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
 }
 
 /// The address of the list of traces that pass this test of a column.
 #[must_use]
-pub fn passing(base: &str, column: &str, test: Test) -> String {
+pub fn traces_matching(base: &str, column: &str, test: Test) -> String {
     let condition = Condition { column: find(TRACES, column), test };
     let q = print_condition(&condition).unwrap_or_default();
     TracesQuery::of(q).first(base)
@@ -209,9 +209,9 @@ mod tests {
             query.address("/p", &ListPage::Number(2)),
             "/p/traces?q=name%3A%22a%26b%22&page=2"
         );
-        query.sort = Sort::named("-latency").unwrap();
+        query.sort = Sort::from_name("-latency").unwrap();
         assert!(query.first("/p").ends_with("&sort=-latency"));
-        query.columns = Columns::read("trace,metadata.a b").columns;
+        query.columns = Columns::parse("trace,metadata.a b").columns;
         query.n = 100;
         let address = query.first("/p");
         assert!(address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"), "{address}");

@@ -4,7 +4,7 @@ use perpend_domain::filter::{Column, GROUPS, TRACES};
 
 /// A list that takes a filter as text.
 #[derive(Debug)]
-pub struct Filtered {
+pub struct FilterableList {
     /// Its name in addresses: `traces`.
     pub list: &'static str,
     /// One of its rows: `trace`.
@@ -20,7 +20,7 @@ pub struct Filtered {
 }
 
 /// The list of traces.
-pub static OF_TRACES: Filtered = Filtered {
+pub static TRACE_LIST: FilterableList = FilterableList {
     list: "traces",
     row: "trace",
     columns: TRACES,
@@ -36,7 +36,7 @@ pub static OF_TRACES: Filtered = Filtered {
 };
 
 /// The list of sessions.
-pub static OF_SESSIONS: Filtered = Filtered {
+pub static SESSION_LIST: FilterableList = FilterableList {
     list: "sessions",
     row: "session",
     columns: GROUPS,
@@ -51,7 +51,7 @@ pub static OF_SESSIONS: Filtered = Filtered {
 };
 
 /// The list of users.
-pub static OF_USERS: Filtered = Filtered {
+pub static USER_LIST: FilterableList = FilterableList {
     list: "users",
     row: "user",
     columns: GROUPS,
@@ -67,7 +67,7 @@ pub static OF_USERS: Filtered = Filtered {
 
 /// How a term that tests a column begins.
 #[must_use]
-pub fn begins(id: &str) -> String {
+pub fn term_prefix(id: &str) -> String {
     match id {
         "metadata" => "metadata.".to_owned(),
         "scores_avg" | "score_categories" | "score_booleans" => "score.".to_owned(),

@@ -10,7 +10,7 @@ const BEFORE_AGO: &[u8] = b"<span class=\"ago\">";
 
 /// The parts of a page that are the same in each answer with the same content: all but the masked tokens and how long ago
 /// things were. Nothing that is shown can look like one, because quotes in it are escaped.
-pub fn without_passing(html: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn without_volatile_parts(html: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(html);
     std::iter::from_fn(move || {
         let all = rest.take()?;
@@ -44,8 +44,9 @@ mod tests {
                 "<p><input name=\"form\" value=\"{token}.7\">a<input name=\"form\" value=\"{token}.7\">"
             )
         };
-        let parts =
-            |page: &str| without_passing(page.as_bytes()).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let parts = |page: &str| {
+            without_volatile_parts(page.as_bytes()).map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
         assert_eq!(parts(&page('a')), parts(&page('b')));
         let whole = parts(&page('a')).concat();
         assert_eq!(whole.len(), page('a').len() - 2 * MASKED);
@@ -61,7 +62,7 @@ mod tests {
     fn how_long_ago_something_was_makes_no_other_page() {
         let page = |ago: &str| format!("<p><span class=\"ago\">{ago}</span> a</p>");
         let same = |page: &str| {
-            let parts: Vec<&[u8]> = without_passing(page.as_bytes()).collect();
+            let parts: Vec<&[u8]> = without_volatile_parts(page.as_bytes()).collect();
             parts.concat()
         };
         assert_eq!(same(&page("59 s ago")), same(&page("1 min ago")));

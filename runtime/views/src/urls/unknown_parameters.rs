@@ -92,11 +92,11 @@ pub fn is_known(name: &str) -> bool {
 
 /// Parameters that no page reads, as far as they are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct UnknownParameters {
     kept: Vec<(String, String)>,
 }
 
-impl Others {
+impl UnknownParameters {
     /// Those among the parameters of an address.
     #[must_use]
     pub fn of(all: impl Iterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
@@ -130,7 +130,7 @@ impl Others {
 mod tests {
     use super::*;
 
-    fn names(others: &Others) -> Vec<String> {
+    fn names(others: &UnknownParameters) -> Vec<String> {
         let all = others.parameters();
         all.map(|(name, _)| name.into_owned()).collect()
     }
@@ -146,12 +146,12 @@ mod tests {
             ("odd", "\u{0}"),
             ("utm source", "a&b"),
         ];
-        let others = Others::of(said.into_iter());
+        let others = UnknownParameters::of(said.into_iter());
         assert_eq!(names(&others), ["ref", "utm source"]);
         let many = (0..30).map(|n| (format!("x{n}"), "v"));
-        assert_eq!(names(&Others::of(many)).len(), MAX);
+        assert_eq!(names(&UnknownParameters::of(many)).len(), MAX);
         let long = "v".repeat(MAX_BYTES);
-        let others = Others::of([("long", long.as_str()), ("ref", "mail")].into_iter());
+        let others = UnknownParameters::of([("long", long.as_str()), ("ref", "mail")].into_iter());
         assert_eq!(names(&others), ["ref"]);
     }
 }
