@@ -388,6 +388,27 @@ fn levels_and_messages_follow_status_and_exceptions() {
 }
 
 #[test]
+fn the_latency_of_the_first_token_is_read_from_every_library_in_its_unit() {
+    let start = Timestamp::from_micros((START / 1_000).cast_signed());
+    let cases = [
+        ("app", "ai.response.msToFirstChunk", 500.0),
+        ("app", "ai.stream.msToFirstChunk", 500.0),
+        ("app", "gen_ai.response.time_to_first_chunk", 0.5),
+        ("vllm", "gen_ai.latency.time_to_first_token", 0.5),
+        ("app", "gen_ai.response.time_to_first_token", 0.5),
+        ("openlit.otel.tracing", "gen_ai.server.time_to_first_token", 0.5),
+        ("strands.telemetry.tracer", "gen_ai.server.time_to_first_token", 500.0),
+        ("agentops", "gen_ai.time_to_first_token", 0.5),
+        ("agentops", "gen_ai.streaming.time_to_first_token", 0.5),
+        ("agentops", "streaming.time_to_first_token", 0.5),
+    ];
+    for (scope, key, latency) in cases {
+        let found = scoped(scope, json!({ key: latency })).completion_start;
+        assert_eq!(found, Some(start.plus_millis(500)), "{scope}: {key}");
+    }
+}
+
+#[test]
 fn the_first_token_must_lie_within_the_span() {
     let start = Timestamp::from_micros((START / 1_000).cast_signed());
     assert_eq!(
