@@ -83,7 +83,7 @@ impl Broker {
         allowance: &Allowance,
         request: HostRequest,
     ) -> HostReply {
-        let is_granted = |origin: &&Arc<Origin>| match request.is_of_model() {
+        let is_granted = |origin: &&Arc<Origin>| match request.is_model_call() {
             true => origin.maker.grants.model,
             false => origin.maker.grants.trace_reader,
         };
@@ -100,7 +100,7 @@ impl Broker {
                 HostReply::Complete(self.complete(origin, readable, allowance, requests).await)
             }
             HostRequest::Embed { slot, texts } => {
-                let number = match allowance.ask_models(1) {
+                let number = match allowance.count_model_calls(1) {
                     Ok(number) => number,
                     Err(spent) => {
                         origin.notes.failed(over_allowance(&spent));
@@ -112,8 +112,10 @@ impl Broker {
             }
             of_trace => {
                 // Nothing more is read where the allowance is spent.
-                if let Err(spent) = allowance.read(0).and_then(|()| allowance.ask_trace()) {
-                    return of_trace.trace_refused(&spent);
+                if let Err(spent) =
+                    allowance.count_read(0).and_then(|()| allowance.count_trace_query())
+                {
+                    return of_trace.trace_error(&spent);
                 }
                 let Ok(_turn) = self.reading.acquire().await else {
                     return of_trace.unavailable("the server is ending");
@@ -125,9 +127,9 @@ impl Broker {
                     allowance,
                 };
                 let reply = reader.answer(of_trace.clone()).await;
-                match allowance.read(reply.read_bytes()) {
+                match allowance.count_read(reply.read_bytes()) {
                     Ok(()) => reply,
-                    Err(spent) => of_trace.trace_refused(&spent),
+                    Err(spent) => of_trace.trace_error(&spent),
                 }
             }
         }
@@ -143,7 +145,7 @@ impl Broker {
         allowance: &Allowance,
         mut requests: Vec<CompletionRequest>,
     ) -> Vec<Result<Completion, ModelError>> {
-        let first = match allowance.ask_models(requests.len()) {
+        let first = match allowance.count_model_calls(requests.len()) {
             Ok(first) => first,
             Err(spent) => {
                 origin.notes.failed(over_allowance(&spent));
@@ -220,7 +222,7 @@ struct CallPort {
 }
 
 impl Port for CallPort {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let (broker, origin) = (self.broker.clone(), self.origin.clone());
         let (readable, allowance) = (self.readable.clone(), Arc::clone(&self.allowance));
         Box::pin(

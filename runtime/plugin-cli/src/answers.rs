@@ -189,7 +189,7 @@ pub(crate) struct CallPort {
 }
 
 impl Port for CallPort {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         Box::pin(std::future::ready(self.script.reply(&self.item, &request)))
     }
 }

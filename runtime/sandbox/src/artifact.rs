@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_worker_protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
+use perpend_worker_protocol::artifact::{self, IntegrityError, Layout, TRAILER, TailBuilder};
 use tempfile::NamedTempFile;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -27,7 +27,7 @@ pub enum ArtifactError {
     Missing,
     /// The sum does not match, or parts are missing.
     #[error(transparent)]
-    Unsound(#[from] Unsound),
+    IntegrityError(#[from] IntegrityError),
     /// The description cannot be read.
     #[error("the artifact is damaged: its description cannot be read")]
     Description,
@@ -125,7 +125,7 @@ impl Artifacts {
         info: &PluginInfo,
     ) -> Result<(), ArtifactError> {
         let description = serde_json::to_vec(info).map_err(io::Error::other)?;
-        let mut tail = Tail::default();
+        let mut tail = TailBuilder::default();
         tail.add(image);
         let tail = tail.finish(&description);
         // Its own name for every writer: the same component may be compiled twice at once.
@@ -183,10 +183,12 @@ pub(crate) fn load_sealed(
 /// Maps the image of a file whose sum was checked.
 fn map(engine: &Engine, file: &File) -> Result<(Component, PluginInfo), ArtifactError> {
     let length = file.metadata()?.len();
-    let at = length.checked_sub(TRAILER as u64).ok_or(Unsound::Damaged("it is too short"))?;
+    let at = length
+        .checked_sub(TRAILER as u64)
+        .ok_or(IntegrityError::Damaged("the file is too short"))?;
     let mut trailer = [0; TRAILER];
     file.read_exact_at(&mut trailer, at)?;
-    let Parts { image, description } = artifact::parts(length, &trailer)?;
+    let Layout { image, description } = artifact::layout(length, &trailer)?;
     let mut json = vec![0; description];
     file.read_exact_at(&mut json, image)?;
     let info = serde_json::from_slice(&json).map_err(|_| ArtifactError::Description)?;

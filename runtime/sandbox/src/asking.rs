@@ -89,7 +89,7 @@ impl State {
         let n_asked = asked.len();
         let answers: Vec<_> = if n_asked == 0 {
             Vec::new()
-        } else if let Err(spent) = self.allowance.ask_models(n_asked) {
+        } else if let Err(spent) = self.allowance.count_model_calls(n_asked) {
             (0..n_asked).map(|_| Err(spent.clone())).collect()
         } else {
             match self.ask(HostRequest::Complete(asked)).await {
@@ -296,7 +296,7 @@ impl model::Host for State {
     ) -> Result<Result<Vec<Vec<f32>>, model::ModelError>> {
         let answer = if MAX_EMBED_TEXTS < texts.len() {
             Err(ModelError::InvalidRequest("at most 256 texts at a time".into()))
-        } else if let Err(spent) = self.allowance.ask_models(1) {
+        } else if let Err(spent) = self.allowance.count_model_calls(1) {
             Err(spent)
         } else {
             match self.ask(HostRequest::Embed { slot, texts }).await {

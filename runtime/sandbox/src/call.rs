@@ -20,7 +20,7 @@ use crate::host::{Host, Plugin};
 use crate::meter::{Bounded, Meter};
 use crate::pressure::Turn;
 use crate::processors::Slot;
-use crate::state::{MemoryLimits, NothingGranted, State, TimedPort, failure};
+use crate::state::{DenyAllPort, MemoryLimits, State, TimedPort, failure};
 
 /// What a guest gave back.
 enum Answer {
@@ -48,7 +48,7 @@ impl Host {
         };
         let port: Arc<dyn Port> = match call.purpose {
             Purpose::Evaluate => port,
-            Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(NothingGranted),
+            Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(DenyAllPort),
             Purpose::CheckConfig => return CallResult::empty(),
         };
         let mut slot = self.processors.guest(tenant, plugin.weight);
@@ -100,7 +100,7 @@ impl Host {
         let meter = Arc::new(Meter::new());
         let memory = MemoryLimits::new(limits.memory_bytes);
         let turn = Turn::new(&self.pressure, memory.holds());
-        let mut state = State::new(0, 0, memory, Arc::new(NothingGranted));
+        let mut state = State::new(0, 0, memory, Arc::new(DenyAllPort));
         state.describing = true;
         let mut store = self.store(state, &limits, &meter);
         let guest = async {

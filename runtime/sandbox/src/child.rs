@@ -23,7 +23,7 @@ pub(crate) fn main(name: &str, answer_request: fn() -> io::Result<()>) -> ExitCo
 
 /// One frame.
 pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Result<T> {
-    let mut prefix = [0; perpend_worker_protocol::PREFIX];
+    let mut prefix = [0; perpend_worker_protocol::PREFIX_BYTES];
     stdin.read_exact(&mut prefix)?;
     let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
     let mut frame = vec![0; length];

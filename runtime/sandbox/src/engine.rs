@@ -37,15 +37,15 @@ pub(crate) fn engine(allocation: Allocation) -> wasmtime::Result<(Engine, Vec<St
     };
     let mut pooled = config();
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(max_live, memory_bytes)));
-    let mut notes = Vec::new();
+    let mut warnings = Vec::new();
     if !PoolingAllocationConfig::is_pagemap_scan_available() {
-        notes.push("the kernel has no page-map scan: fresh instances cost more".to_owned());
+        warnings.push("the kernel has no page-map scan: fresh instances cost more".to_owned());
     }
     match Engine::new(&pooled) {
-        Ok(engine) => Ok((engine, notes)),
+        Ok(engine) => Ok((engine, warnings)),
         Err(error) => {
-            notes.push(format!("no instance pool, instances are made on demand: {error:#}"));
-            Ok((Engine::new(&config())?, notes))
+            warnings.push(format!("no instance pool, instances are made on demand: {error:#}"));
+            Ok((Engine::new(&config())?, warnings))
         }
     }
 }

@@ -89,7 +89,7 @@ pub struct Host {
     pub(crate) processors: Processors,
     max_live: u32,
     artifacts: Artifacts,
-    notes: Vec<String>,
+    warnings: Vec<String>,
 }
 
 /// A component, ready to make instances of.
@@ -150,10 +150,10 @@ impl Host {
         before_threads: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
         let wrong = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
-        let (engine, mut notes) = engine::engine(allocation).map_err(wrong)?;
+        let (engine, mut warnings) = engine::engine(allocation).map_err(wrong)?;
         let pressure = budget.map_or_else(|| Ok(Pressure::default()), Pressure::watching);
         let pressure = Arc::new(pressure.unwrap_or_else(|error| {
-            notes.push(format!(
+            warnings.push(format!(
                 "the memory of the process cannot be looked at, and calls are not held back: {error}"
             ));
             Pressure::default()
@@ -174,14 +174,14 @@ impl Host {
             max_live,
             engine,
             linker,
-            notes,
+            warnings,
         })
     }
 
     /// What could not be set up as wished.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The folder of compiled components.

@@ -44,5 +44,5 @@ pub use config::check_config;
 pub use confine::{Role, confine};
 pub use host::{Host, HostError, Plugin, Settings};
 pub use perpend_worker_protocol::Port;
-pub use state::NothingGranted;
+pub use state::DenyAllPort;
 pub use worker::{BeforeCall, worker_main, worker_main_with};

@@ -29,7 +29,7 @@ impl State {
         let answer = reply(given).unwrap_or_else(|| {
             Err(TraceError::Unavailable("the server gave another answer".into()))
         });
-        let answer = answer.and_then(|found| self.allowance.read(n_bytes).map(|()| found));
+        let answer = answer.and_then(|found| self.allowance.count_read(n_bytes).map(|()| found));
         answer.map_err(|error| self.trace_failed(error))
     }
 

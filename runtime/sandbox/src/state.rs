@@ -29,10 +29,10 @@ const MONOTONIC_NS: u64 = 1_000_000_000;
 
 /// A port for guests that were granted nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct NothingGranted;
+pub struct DenyAllPort;
 
-impl Port for NothingGranted {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+impl Port for DenyAllPort {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         Box::pin(std::future::ready(request.not_granted()))
     }
 }
@@ -44,12 +44,12 @@ pub(crate) struct TimedPort {
 }
 
 impl Port for TimedPort {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
-        if !request.is_of_model() {
-            return self.port.ask(request);
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        if !request.is_model_call() {
+            return self.port.call(request);
         }
         let asks = AsksModel::new(&self.meter);
-        let answer = self.port.ask(request);
+        let answer = self.port.call(request);
         Box::pin(async move {
             let _asks = asks;
             answer.await
@@ -144,7 +144,7 @@ impl State {
         if self.describing {
             return request.not_granted();
         }
-        self.port.ask(request).await
+        self.port.call(request).await
     }
 
     /// The server noted itself what went wrong there; without its note these are the nearest classes.

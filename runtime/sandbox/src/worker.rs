@@ -80,7 +80,7 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
     let ready = Ready {
         engine_key: host.artifacts().engine_key().to_owned(),
         layers,
-        notes: host.notes().to_vec(),
+        warnings: host.warnings().to_vec(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One more for the socket while guests run on the others.
@@ -97,7 +97,7 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
 }
 
 fn first_message(socket: &mut StdStream) -> io::Result<WorkerSettings> {
-    let mut prefix = [0; perpend_worker_protocol::PREFIX];
+    let mut prefix = [0; perpend_worker_protocol::PREFIX_BYTES];
     socket.read_exact(&mut prefix)?;
     let mut frame =
         vec![0; perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?];
@@ -169,7 +169,7 @@ struct OnThread(AtomicU64);
 async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<()> {
     let mut frame = Vec::new();
     loop {
-        let mut prefix = [0; perpend_worker_protocol::PREFIX];
+        let mut prefix = [0; perpend_worker_protocol::PREFIX_BYTES];
         match socket.read_exact(&mut prefix).await {
             // The server is gone: nobody wants the answers.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => std::process::exit(0),
@@ -300,18 +300,18 @@ impl Worker {
     /// What the server sends; where that does not fit, what it sends after it had it compiled again.
     async fn load(&self, digest: Digest) -> Result<Plugin, String> {
         let file = self.fetch(digest, None).await?;
-        let refused = match self.host.load_sealed(&file) {
+        let rejected = match self.host.load_sealed(&file) {
             Ok(plugin) => return Ok(plugin),
             Err(error) => error.to_string(),
         };
-        let file = self.fetch(digest, Some(refused)).await?;
+        let file = self.fetch(digest, Some(rejected)).await?;
         self.host.load_sealed(&file).map_err(|error| error.to_string())
     }
 
-    async fn fetch(&self, digest: Digest, refused: Option<String>) -> Result<File, String> {
+    async fn fetch(&self, digest: Digest, rejected: Option<String>) -> Result<File, String> {
         let (asker, answer) = oneshot::channel();
         lock(&self.wanted).insert(digest, asker);
-        drop(self.out.send(FromWorker::NeedsComponent { digest, refused }));
+        drop(self.out.send(FromWorker::NeedsComponent { digest, rejected }));
         answer.await.map_err(|_| "the server is gone".to_owned())?
     }
 }
@@ -351,7 +351,7 @@ struct SocketPort {
 }
 
 impl Port for SocketPort {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let (worker, call) = (Arc::clone(&self.worker), self.call);
         Box::pin(async move {
             let id = worker.next_host_call.fetch_add(1, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use perpend_sandbox::{Host, NothingGranted, Plugin, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Plugin, Settings};
 use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
 use perpend_worker_protocol::Grants;
 
@@ -103,7 +103,7 @@ async fn in_process(
             let (host, plugin, call) = (Arc::clone(host), Arc::clone(plugin), call.clone());
             tokio::spawn(async move {
                 for _ in 0..N_CALLS / n_tasks {
-                    check(&host.evaluate(&plugin, call.clone(), Arc::new(NothingGranted)).await)?;
+                    check(&host.evaluate(&plugin, call.clone(), Arc::new(DenyAllPort)).await)?;
                 }
                 Ok::<_, String>(())
             })

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_worker_protocol::artifact::{self, TRAILER, Tail, Unsound};
+use perpend_worker_protocol::artifact::{self, IntegrityError, TRAILER, TailBuilder};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use tempfile::NamedTempFile;
 
@@ -171,12 +171,12 @@ impl Sealed {
 /// An artifact that is being written, out of everybody's reach.
 pub(crate) struct Draft {
     file: File,
-    tail: Tail,
+    tail: TailBuilder,
 }
 
 impl Draft {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { file: nameless()?, tail: Tail::default() })
+        Ok(Self { file: nameless()?, tail: TailBuilder::default() })
     }
 
     pub(crate) fn add(&mut self, image: &[u8]) -> io::Result<()> {
@@ -198,14 +198,14 @@ pub(crate) fn info(file: &File) -> Option<PluginInfo> {
     let length = file.metadata().ok()?.len();
     let mut trailer = [0; TRAILER];
     file.read_exact_at(&mut trailer, length.checked_sub(TRAILER as u64)?).ok()?;
-    let parts = artifact::parts(length, &trailer).ok()?;
-    let mut description = vec![0; parts.description];
-    file.read_exact_at(&mut description, parts.image).ok()?;
+    let layout = artifact::layout(length, &trailer).ok()?;
+    let mut description = vec![0; layout.description];
+    file.read_exact_at(&mut description, layout.image).ok()?;
     serde_json::from_slice(&description).ok()
 }
 
 /// A sealed copy of the artifact at `path`, checked.
-fn read_sealed(path: &Path) -> Result<Option<File>, Unsound> {
+fn read_sealed(path: &Path) -> Result<Option<File>, IntegrityError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::ids::ProjectId;
-use perpend_worker_protocol::{CheckError, CheckHead, PREFIX, SchemaAnswer, SchemaCheck};
+use perpend_worker_protocol::{CheckError, CheckHead, PREFIX_BYTES, SchemaAnswer, SchemaCheck};
 use rustix::process::{Pid, setpriority_process};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -202,7 +202,7 @@ fn asked_for_too_much(signal: Option<i32>) -> bool {
 
 async fn read_answer(mut stdout: ChildStdout) -> std::io::Result<SchemaAnswer> {
     let other = std::io::Error::other::<perpend_worker_protocol::FrameError>;
-    let mut prefix = [0; PREFIX];
+    let mut prefix = [0; PREFIX_BYTES];
     stdout.read_exact(&mut prefix).await?;
     let mut frame = vec![0; perpend_worker_protocol::frame_length(prefix).map_err(other)?];
     stdout.read_exact(&mut frame).await?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_worker_protocol::{
-    self, CompileAnswer, CompileHead, CompileRequest, ComponentProblem, Grants, PREFIX,
+    self, CompileAnswer, CompileHead, CompileRequest, ComponentProblem, Grants, PREFIX_BYTES,
 };
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -192,7 +192,7 @@ impl Compiler {
 async fn read_answer(
     mut stdout: ChildStdout,
 ) -> io::Result<Result<Compiled, Vec<ComponentProblem>>> {
-    let mut prefix = [0; PREFIX];
+    let mut prefix = [0; PREFIX_BYTES];
     stdout.read_exact(&mut prefix).await?;
     let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
     if MAX_HEAD_BYTES < length {

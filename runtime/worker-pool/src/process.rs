@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use perpend_worker_protocol::{FromWorker, PREFIX, Ready, ToWorker};
+use perpend_worker_protocol::{FromWorker, PREFIX_BYTES, Ready, ToWorker};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
@@ -42,7 +42,7 @@ pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
     perpend_worker_protocol::write_frame(&start, &mut frame).map_err(io::Error::other)?;
     let ready = async {
         socket.write_all(&frame).await?;
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PREFIX_BYTES];
         socket.read_exact(&mut prefix).await?;
         let mut frame =
             vec![0; perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?];

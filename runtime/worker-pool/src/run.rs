@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::plugin::FailureClass;
-use perpend_worker_protocol::{self, FromWorker, PREFIX, ToWorker};
+use perpend_worker_protocol::{self, FromWorker, PREFIX_BYTES, ToWorker};
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
@@ -76,7 +76,7 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
     loop {
         while questions.try_join_next().is_some() {}
         session.wait_to_read(&shared.results).await;
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PREFIX_BYTES];
         match socket.read_exact(&mut prefix).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             other => other?,
@@ -98,8 +98,8 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
                 session.answered.notify_one();
             }
             FromWorker::Ready(ready) => {
-                for note in ready.notes {
-                    tracing::warn!(note, "a worker process is limited");
+                for warning in ready.warnings {
+                    tracing::warn!(warning, "a worker process lacks a feature of the platform");
                 }
                 let (shared_too, engine_key) = (Arc::clone(shared), ready.engine_key.clone());
                 questions.spawn(async move {
@@ -126,7 +126,7 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
 async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker) {
     match question {
         FromWorker::HostCall { id, call, request } => {
-            let (turn, _asking) = match request.is_of_model() {
+            let (turn, _asking) = match request.is_model_call() {
                 true => (None, Some(Asking::new(&session, call))),
                 false => {
                     let turn = Arc::clone(&session.reading).acquire_owned().await;
@@ -148,12 +148,12 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
             };
             session.send(&ToWorker::HostReply { id, reply }, None, turn);
         }
-        FromWorker::NeedsComponent { digest, refused } => {
+        FromWorker::NeedsComponent { digest, rejected } => {
             let _building = Building::new(&session);
             let key = lock(&session.engine_key).clone();
             let components = shared.components.as_ref();
             let artifact =
-                shared.compiler.artifact(digest, &key, refused.as_deref(), components).await;
+                shared.compiler.artifact(digest, &key, rejected.as_deref(), components).await;
             let (file, outcome) = match artifact {
                 Ok(file) => (Some(file), Ok(())),
                 Err(error) => (None, Err(error)),

@@ -1,56 +1,53 @@
-//! What the server asks of a check process: JSON Schemas that others wrote, and values to hold against
-//! them. Both travel as JSON text, so that each is parsed behind the walls and by itself.
+//! Messages to a check process: user-supplied JSON Schemas and values to validate. Both are sent as JSON text, so that
+//! they are parsed only in the confined process.
 
 use serde::{Deserialize, Serialize};
 
-/// What a check process reads first, as one frame; another with the [`SchemaCheck`] follows.
+/// The first frame that a check process reads; a frame with the [`SchemaCheck`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckHead {
     /// End at once when the platform lacks a sandbox layer.
     pub require_all_layers: bool,
 }
 
-/// One schema, and what is to be held against it: nothing, where only the schema is in question.
+/// One schema, and the values to validate; none to check the schema alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaCheck {
     /// JSON text.
     pub schema: String,
-    /// Whose it is.
     pub kind: SchemaKind,
     /// JSON texts.
     pub values: Vec<String>,
 }
 
-/// Whose a schema is.
+/// Origin and purpose of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SchemaKind {
-    /// A user's: of the draft that it names, or of 2020-12.
+    /// Written by a user: of the draft that `$schema` names, or of draft 2020-12.
     Any,
-    /// An evaluator's, of draft 2020-12: what is held against it is a configuration, an object that gets
-    /// the defaults of the schema.
+    /// The config schema of an evaluator, of draft 2020-12. Values must be objects, and get the defaults of the schema.
     Config,
 }
 
-/// What holding a value against a schema gave.
+/// The result of validating one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueReport {
-    /// What of it the schema does not allow, the first few.
+    /// Violations of the schema, up to a maximum number.
     pub mismatches: Vec<Mismatch>,
-    /// A configuration with its defaults, as JSON text, where nothing is wrong with it.
+    /// A valid configuration with its defaults, as JSON text. Absent for other kinds and for invalid values.
     pub with_defaults: Option<String>,
 }
 
-/// One thing that is wrong with a value or a schema.
+/// One violation in a value or a schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// JSON Pointer into it; empty for the whole.
+    /// JSON Pointer; empty for the whole value.
     pub pointer: String,
-    /// What is wrong there, for people.
     pub message: String,
 }
 
 impl Mismatch {
-    /// Of the whole value.
+    /// A violation of the whole value.
     pub fn whole(message: impl Into<String>) -> Self {
         Self { pointer: String::new(), message: message.into() }
     }
@@ -66,27 +63,27 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// One for each value of a [`SchemaCheck`], in their order; or why the schema cannot be used.
+/// One report for each value of a [`SchemaCheck`], in order; or the reason why the schema is unusable.
 pub type SchemaAnswer = Result<Vec<ValueReport>, Mismatch>;
 
-/// Why schemas and values could not be held against each other.
+/// A schema check ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// A schema asks for more work on a value than there is.
+    /// The check reached its limit of CPU time or memory.
     #[error(
-        "the schema asks for more work on this than a check may cost: {CHECK_CPU_SECONDS} s of CPU time \
-         and {} MiB of memory", CHECK_MEMORY_BYTES >> 20
+        "validating against the schema takes more than the limit of {CHECK_CPU_SECONDS} s of CPU time or \
+         {} MiB of memory", CHECK_MEMORY_BYTES >> 20
     )]
     TooMuchWork,
-    /// Others of the same project wait already.
-    #[error("too many checks against schemas of this project wait already")]
+    /// Too many checks of the same project are waiting.
+    #[error("too many schema checks of this project are waiting")]
     Busy,
-    /// Through no fault of theirs; for the log.
+    /// Not caused by the schema or the values; for the log.
     #[error("the check process failed: {0}")]
     Failed(String),
 }
 
-/// CPU time of one check process, in seconds.
+/// Limit of CPU time of one check process, in seconds.
 pub const CHECK_CPU_SECONDS: u64 = 5;
-/// Address space of one check process, in bytes.
+/// Limit of the address space of one check process, in bytes.
 pub const CHECK_MEMORY_BYTES: u64 = 1 << 30;

@@ -1,8 +1,8 @@
-//! Questions of a guest that only the server can answer. Mirrors `model` and the readers of the WIT
-//! package `perpend:evaluator`; what the fields mean is written there.
+//! Calls of a guest that only the server can serve. Mirrors `model` and the readers of the WIT package
+//! `perpend:evaluator`, which documents the fields.
 
-mod asking;
-mod reading;
+mod model;
+mod readers;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,101 +11,100 @@ use serde::{Deserialize, Serialize};
 
 use perpend_domain::payload::Payload;
 
-pub use asking::*;
-pub use reading::*;
+pub use model::*;
+pub use readers::*;
 
-/// Answers the host calls of one evaluation.
+/// Serves the host calls of one evaluation.
 pub trait Port: Send + Sync {
-    /// The reply to `request`.
-    fn ask(
+    /// Serves one host call.
+    fn call(
         &self,
         request: HostRequest,
     ) -> Pin<Box<dyn Future<Output = HostReply> + Send + 'static>>;
 }
 
-/// Model calls of one evaluation; each request of `complete-all` is one.
+/// Maximum number of model calls of one evaluation; each request of `complete-all` counts as one.
 pub const MAX_MODEL_CALLS: usize = 64;
-/// Bytes of traces that one evaluation reads.
+/// Maximum number of bytes of traces that one evaluation reads.
 pub const MAX_READ_BYTES: usize = 64 << 20;
+/// Maximum number of trace queries of one evaluation.
+pub const MAX_TRACE_QUERIES: usize = 10_000;
+/// Maximum number of bytes that the server scans for the trace queries of one evaluation, whether it returns them or not.
+pub const MAX_SCANNED_BYTES: usize = 1 << 30;
 
-/// Questions about traces that one evaluation may ask, and bytes that the server may look through for the answers, handed
-/// over or not.
-pub const MAX_LOOKS: usize = 10_000;
-/// The same in bytes.
-pub const MAX_LOOKED_BYTES: usize = 1 << 30;
-
-/// What one evaluation has asked for so far. Counted where it runs and again where it is answered: the one
-/// cannot be relied on, and saves the other most of the questions.
+/// Counters of the host calls of one evaluation. The worker counts to spare the server most of the excess calls; the
+/// server counts again because it does not trust the worker.
 #[derive(Debug, Default)]
 pub struct Allowance {
     n_model_calls: AtomicUsize,
     n_read_bytes: AtomicUsize,
-    n_looks: AtomicUsize,
-    n_looked_bytes: AtomicUsize,
+    n_trace_queries: AtomicUsize,
+    n_scanned_bytes: AtomicUsize,
 }
 
 impl Allowance {
-    /// Counts model calls that are about to be made; the number of the first of them, from 0.
+    /// Counts model calls before they are made. Returns the number of the first of them, from 0.
     ///
     /// # Errors
-    /// When they are more than are left. They count all the same.
-    pub fn ask_models(&self, n_calls: usize) -> Result<usize, ModelError> {
+    /// When the limit is exceeded. The calls count nevertheless.
+    pub fn count_model_calls(&self, n_calls: usize) -> Result<usize, ModelError> {
         let n = add(&self.n_model_calls, n_calls);
         if MAX_MODEL_CALLS < n {
-            let message = format!("{MAX_MODEL_CALLS} model calls per evaluation");
+            let message = format!("an evaluation can make at most {MAX_MODEL_CALLS} model calls");
             return Err(ModelError::BudgetExhausted(message));
         }
         Ok(n.saturating_sub(n_calls))
     }
 
-    /// Counts bytes of a trace that are about to be handed over.
+    /// Counts bytes of a trace before they are returned to the guest.
     ///
     /// # Errors
-    /// When they are more than are left. They count all the same.
-    pub fn read(&self, n_bytes: usize) -> Result<(), TraceError> {
+    /// When the limit is exceeded. The bytes count nevertheless.
+    pub fn count_read(&self, n_bytes: usize) -> Result<(), TraceError> {
         let n = add(&self.n_read_bytes, n_bytes);
         if MAX_READ_BYTES < n {
-            let message = format!("{} MiB of traces were read in this call", MAX_READ_BYTES >> 20);
+            let limit = MAX_READ_BYTES >> 20;
+            let message = format!("an evaluation can read at most {limit} MiB of traces");
             return Err(TraceError::TooLarge(message));
         }
         Ok(())
     }
 
-    /// Counts a question about a trace.
+    /// Counts a trace query.
     ///
     /// # Errors
-    /// When there were enough.
-    pub fn ask_trace(&self) -> Result<(), TraceError> {
-        match add(&self.n_looks, 1) {
-            n if MAX_LOOKS < n => Err(TraceError::TooLarge(format!(
-                "{MAX_LOOKS} questions about traces were asked in this call"
+    /// When the limit is exceeded.
+    pub fn count_trace_query(&self) -> Result<(), TraceError> {
+        match add(&self.n_trace_queries, 1) {
+            n if MAX_TRACE_QUERIES < n => Err(TraceError::TooLarge(format!(
+                "an evaluation can make at most {MAX_TRACE_QUERIES} trace queries"
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Counts bytes of a trace that were looked through for an answer.
+    /// Counts bytes of a trace that were scanned for a query.
     ///
     /// # Errors
-    /// When they are more than are left. They count all the same.
-    pub fn look(&self, n_bytes: usize) -> Result<(), TraceError> {
-        match add(&self.n_looked_bytes, n_bytes) {
-            n if MAX_LOOKED_BYTES < n => Err(TraceError::TooLarge(format!(
-                "{} MiB of traces were looked through in this call",
-                MAX_LOOKED_BYTES >> 20
+    /// When the limit is exceeded. The bytes count nevertheless.
+    pub fn count_scanned(&self, n_bytes: usize) -> Result<(), TraceError> {
+        match add(&self.n_scanned_bytes, n_bytes) {
+            n if MAX_SCANNED_BYTES < n => Err(TraceError::TooLarge(format!(
+                "the queries of an evaluation can scan at most {} MiB of traces",
+                MAX_SCANNED_BYTES >> 20
             ))),
             _ => Ok(()),
         }
     }
 }
 
-/// The sum. It does not wrap: one addend is far over every limit, and 4 billion of them are not made.
+/// Adds and returns the sum. The counter does not wrap: an addend is at most 2^32, and fewer than 2^32 calls are made.
 fn add(counter: &AtomicUsize, n: usize) -> usize {
     let n = n.min(u32::MAX as usize);
     counter.fetch_add(n, Ordering::Relaxed).saturating_add(n)
 }
 
-/// One question.
+/// One host call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum HostRequest {
     /// `model.complete` and `model.complete-all`.
@@ -165,7 +164,7 @@ pub enum HostReply {
 }
 
 impl HostReply {
-    /// Bytes of recorded data that are in it.
+    /// Bytes of recorded data in the reply.
     #[must_use]
     pub fn read_bytes(&self) -> usize {
         match self {
@@ -185,37 +184,37 @@ impl HostReply {
 }
 
 impl HostRequest {
-    /// Whether it asks a model. The server limits the time of such requests itself.
+    /// Whether it calls a model. The server limits the time of such requests itself.
     #[must_use]
-    pub const fn is_of_model(&self) -> bool {
+    pub const fn is_model_call(&self) -> bool {
         matches!(self, Self::Complete(_) | Self::Embed { .. })
     }
 
-    /// The answer when the evaluation has read too much.
+    /// The reply to a trace query that failed.
     #[must_use]
-    pub fn trace_refused(&self, error: &TraceError) -> HostReply {
-        let none = || ModelError::Unavailable("a trace was asked for".into());
-        self.refused(none, || error.clone())
+    pub fn trace_error(&self, error: &TraceError) -> HostReply {
+        let none = || ModelError::Unavailable("the request is a trace query".into());
+        self.error(none, || error.clone())
     }
 
-    /// The answer to a question whose capability was not granted.
+    /// The reply when the capability was not granted.
     #[must_use]
     pub fn not_granted(&self) -> HostReply {
         let model = || ModelError::NotGranted("the capability `model` was not granted".into());
         let trace = || TraceError::NotGranted("the capability `trace` was not granted".into());
-        self.refused(model, trace)
+        self.error(model, trace)
     }
 
-    /// The answer when the server cannot be asked.
+    /// The reply when the server cannot serve the call.
     #[must_use]
-    pub fn unavailable(&self, why: &str) -> HostReply {
-        self.refused(
-            || ModelError::Unavailable(why.to_owned()),
-            || TraceError::Unavailable(why.to_owned()),
+    pub fn unavailable(&self, reason: &str) -> HostReply {
+        self.error(
+            || ModelError::Unavailable(reason.to_owned()),
+            || TraceError::Unavailable(reason.to_owned()),
         )
     }
 
-    fn refused(&self, model: impl Fn() -> ModelError, trace: impl Fn() -> TraceError) -> HostReply {
+    fn error(&self, model: impl Fn() -> ModelError, trace: impl Fn() -> TraceError) -> HostReply {
         match self {
             Self::Complete(requests) => {
                 HostReply::Complete(requests.iter().map(|_| Err(model())).collect())
@@ -240,16 +239,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_the_allowance_is_refused_and_so_is_what_comes_after_it() {
+    fn calls_over_the_allowance_and_all_later_ones_are_rejected() {
         let allowance = Allowance::default();
-        assert_eq!(allowance.ask_models(60), Ok(0));
-        assert_eq!(allowance.ask_models(2), Ok(60));
-        assert!(allowance.ask_models(5).is_err());
-        assert!(allowance.ask_models(1).is_err());
-        assert_eq!(allowance.read(MAX_READ_BYTES), Ok(()));
-        assert!(allowance.read(1).is_err());
+        assert_eq!(allowance.count_model_calls(60), Ok(0));
+        assert_eq!(allowance.count_model_calls(2), Ok(60));
+        assert!(allowance.count_model_calls(5).is_err());
+        assert!(allowance.count_model_calls(1).is_err());
+        assert_eq!(allowance.count_read(MAX_READ_BYTES), Ok(()));
+        assert!(allowance.count_read(1).is_err());
         for _ in 0..3 {
-            assert!(allowance.read(usize::MAX).is_err());
+            assert!(allowance.count_read(usize::MAX).is_err());
         }
     }
 }

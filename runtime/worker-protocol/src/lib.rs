@@ -1,8 +1,7 @@
-//! What the server and its worker processes say to each other over a Unix socket.
+//! Messages between the server and its worker processes over a Unix socket.
 //!
-//! A frame is a length (four bytes, little endian) and one message in postcard form. Calls and results
-//! travel many to a frame. Neither side trusts the other's length: [`MAX_FRAME`] bounds it before any
-//! memory is taken.
+//! A frame is a length (four bytes, little endian) and one message in postcard form. A frame holds many calls
+//! or results. Neither side trusts the other's length: [`MAX_FRAME`] bounds it before memory is allocated.
 
 use std::sync::Arc;
 
@@ -21,90 +20,90 @@ pub use check::{
 pub use host_call::{HostReply, HostRequest, Port};
 pub use perpend_domain::plugin::Grants;
 
-/// The largest frame either side reads or writes.
+/// Maximum length of a frame without its prefix, in bytes.
 pub const MAX_FRAME: usize = 64 << 20;
 
-/// Bytes of the length before each frame.
-pub const PREFIX: usize = 4;
+/// Bytes of the length prefix of a frame.
+pub const PREFIX_BYTES: usize = 4;
 
-/// A call as one worker knows it; unique among the calls of that worker.
+/// Number of a call; unique among the calls of one worker.
 pub type CallId = u64;
 
-/// Whose call it is, as an opaque number: calls of one project have the same. Projects take turns on the processors.
+/// Opaque number of the project of a call. Projects take turns on the processors.
 pub type Tenant = u64;
 
-/// What the server says to a worker.
+/// A message from the server to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// The first message: how to work.
+    /// The first message.
     Start(WorkerSettings),
-    /// Calls to make; answers may come in any order.
+    /// Calls to run. Results may come in any order.
     Calls(Vec<(CallId, Tenant, Arc<Call>)>),
-    /// Answer to [`FromWorker::HostCall`] of the same number.
+    /// Reply to a [`FromWorker::HostCall`].
     HostReply {
-        /// Number the worker gave.
+        /// The number of the host call.
         id: u64,
-        /// The answer.
+        /// The reply.
         reply: HostReply,
     },
-    /// Answer to [`FromWorker::NeedsComponent`]: the artifact, as an open descriptor that travels with the
-    /// first byte of this frame, or why it cannot be had.
+    /// Reply to [`FromWorker::NeedsComponent`]. The artifact is an open file descriptor that is sent with the first byte
+    /// of this frame.
     Component {
-        /// Which.
+        /// The component.
         digest: Digest,
-        /// Nothing, or a text for people.
+        /// The reason why there is no artifact, if any.
         outcome: Result<(), String>,
     },
-    /// Stop these calls; they answer `cancelled`.
+    /// Cancel these calls; their result is `cancelled`.
     Cancel(Vec<CallId>),
     /// Answer with [`FromWorker::Pong`].
     Ping(u64),
-    /// End when the calls in flight are answered.
+    /// End after the calls in flight.
     Shutdown,
 }
 
-/// What a worker says to the server.
+/// A message from a worker to the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// Answer to `Start`; calls come after it.
+    /// Reply to `Start`. The server sends calls afterwards.
     Ready(Ready),
-    /// Answers to calls.
+    /// Results of calls.
     Results(Vec<(CallId, CallResult)>),
-    /// A guest asks for something only the server has.
+    /// A call of a guest that only the server can serve.
     HostCall {
-        /// Number of this question.
+        /// Number of the host call; unique in this worker.
         id: u64,
-        /// The call it is asked from.
+        /// The evaluation that makes it.
         call: CallId,
-        /// The question.
+        /// The host call.
         request: HostRequest,
     },
-    /// The compiled form of a component is wanted.
+    /// The worker needs the compiled form of a component.
     NeedsComponent {
-        /// Which.
+        /// The component.
         digest: Digest,
-        /// Why the artifact that was sent for it cannot be used: it has to be compiled again.
-        refused: Option<String>,
+        /// The reason why the previous artifact is unusable, if one was sent. It must be compiled again.
+        rejected: Option<String>,
     },
-    /// Answer to `Ping`.
+    /// Reply to `Ping`.
     Pong {
-        /// Its number.
+        /// The number of the `Ping`.
         number: u64,
-        /// It has hardly any memory left, and holds calls back.
+        /// The worker is short of memory and suspends calls.
         is_short: bool,
     },
 }
 
-/// How a worker works.
+/// Settings of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerSettings {
     /// Threads that run guests.
     pub n_threads: u32,
-    /// Calls with a live instance at a time.
+    /// Maximum number of live instances.
     pub max_live: u32,
-    /// With more memory in use it is ended.
+    /// The server ends the worker when it has more memory in use.
     pub max_resident_bytes: u64,
-    /// A call that keeps its thread for so many milliseconds, without a pause, is stuck for ever.
+    /// A call that occupies its thread for so many milliseconds without yielding is stuck.
     pub stuck_ms: u64,
     /// End at once when the platform lacks a sandbox layer.
     pub require_all_layers: bool,
@@ -113,12 +112,12 @@ pub struct WorkerSettings {
 /// The state of a worker before its first call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Which artifacts fit: engine version, settings, target and processor features. Part of file names.
+    /// Identifies compatible artifacts: engine version, settings, target and processor features. Part of file names.
     pub engine_key: String,
     /// In the order in which they were applied.
     pub layers: Vec<SandboxLayer>,
-    /// What could not be set up as wished, one line each.
-    pub notes: Vec<String>,
+    /// Settings that could not be applied, one line each.
+    pub warnings: Vec<String>,
 }
 
 /// A measure of the operating system that confines a process which runs, compiles or checks untrusted input.
@@ -140,17 +139,16 @@ impl SandboxLayer {
     }
 }
 
-/// One reason why a component cannot be registered.
+/// One defect of a component that prevents its registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentProblem {
-    /// Where: `file`, `compile`, `import NAME`, `export NAME` or a path into the description.
+    /// `file`, `compile`, `import NAME`, `export NAME` or a path into the description.
     pub at: String,
-    /// For people.
     pub message: String,
 }
 
 impl ComponentProblem {
-    /// A problem at a place.
+    /// A problem at the given place.
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Self {
         Self { at: at.into(), message: message.into() }
     }
@@ -162,7 +160,7 @@ impl std::fmt::Display for ComponentProblem {
     }
 }
 
-/// What the compile process reads first, as one frame; the component's bytes follow to the end of input.
+/// The first frame that the compile process reads; the bytes of the component follow to the end of input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileRequest {
     /// Capabilities the component may import.
@@ -171,44 +169,44 @@ pub struct CompileRequest {
     pub require_all_layers: bool,
 }
 
-/// What a compilation gives, in the same process or as the last part of what the compile process writes.
+/// The result of a compilation; the last part of the output of the compile process.
 pub type CompileAnswer = Result<PluginInfo, Vec<ComponentProblem>>;
 
-/// The first part of what the compile process writes, as one frame. The image follows, so many bytes,
-/// then the [`CompileAnswer`] as JSON to the end: no guest code has run before the image was out.
+/// The first part of the output of the compile process, as one frame. The image follows, then the [`CompileAnswer`] as
+/// JSON to the end of output. The image is written before any guest code runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileHead {
     /// As in [`Ready`].
     pub engine_key: String,
-    /// Zero when there is none, because there are problems.
+    /// Length of the image; zero when there are problems.
     pub image_bytes: u64,
 }
 
-/// A frame that cannot be written or read.
+/// A frame cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// Longer than [`MAX_FRAME`].
-    #[error("a frame of {0} bytes is over the limit of {MAX_FRAME}")]
+    #[error("a frame must have at most {MAX_FRAME} bytes, got {0}")]
     TooLong(usize),
-    /// Not a message, or not the whole of the frame.
-    #[error("a frame does not hold a message: {0}")]
+    /// Not exactly one message.
+    #[error("invalid frame: {0}")]
     Malformed(#[from] postcard::Error),
 }
 
-/// Appends the frame of `message` to `buffer`. On an error the buffer is as before.
+/// Appends the frame of `message` to `buffer`, which is unchanged on an error.
 ///
 /// # Errors
 /// When the message is longer than [`MAX_FRAME`].
 pub fn write_frame<T: Serialize>(message: &T, buffer: &mut Vec<u8>) -> Result<(), FrameError> {
     let start = buffer.len();
     let mut frame = std::mem::take(buffer);
-    frame.extend_from_slice(&[0; PREFIX]);
-    // postcard extends what it is given and hands it back.
+    frame.extend_from_slice(&[0; PREFIX_BYTES]);
+    // `to_extend` takes the buffer by value and returns it.
     let mut frame = postcard::to_extend(message, frame)?;
-    let length = frame.len() - start - PREFIX;
+    let length = frame.len() - start - PREFIX_BYTES;
     let fits = u32::try_from(length).ok().filter(|_| length <= MAX_FRAME);
     if let Some(prefix) = fits {
-        frame[start..start + PREFIX].copy_from_slice(&prefix.to_le_bytes());
+        frame[start..start + PREFIX_BYTES].copy_from_slice(&prefix.to_le_bytes());
     } else {
         frame.truncate(start);
     }
@@ -216,19 +214,19 @@ pub fn write_frame<T: Serialize>(message: &T, buffer: &mut Vec<u8>) -> Result<()
     fits.map(|_| ()).ok_or(FrameError::TooLong(length))
 }
 
-/// The length a prefix announces.
+/// The length in a prefix.
 ///
 /// # Errors
 /// When it is over [`MAX_FRAME`].
-pub fn frame_length(prefix: [u8; PREFIX]) -> Result<usize, FrameError> {
+pub fn frame_length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(prefix) as usize;
     if length <= MAX_FRAME { Ok(length) } else { Err(FrameError::TooLong(length)) }
 }
 
-/// The message a frame holds, without its prefix.
+/// Reads the message of a frame, given without its prefix.
 ///
 /// # Errors
-/// When the bytes are no message, or more than one.
+/// When the bytes are not exactly one message.
 pub fn read_frame<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
     let (message, rest) = postcard::take_from_bytes(frame)?;
     if rest.is_empty() {
@@ -243,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_comes_back_as_it_was_sent() {
+    fn a_message_survives_writing_and_reading() {
         let message = ToWorker::Component { digest: Digest::of(b"x"), outcome: Err("no".into()) };
         let mut buffer = b"before".to_vec();
         write_frame(&message, &mut buffer).unwrap();
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_over_the_limit_is_refused_on_both_sides() {
+    fn a_frame_over_the_limit_is_an_error_on_both_sides() {
         let long = ToWorker::Component {
             digest: Digest::of(b"x"),
             outcome: Err("x".repeat(MAX_FRAME + 1)),
@@ -269,6 +267,6 @@ mod tests {
         let mut buffer = Vec::new();
         write_frame(&ToWorker::Ping(7), &mut buffer).unwrap();
         buffer.push(0);
-        assert!(read_frame::<ToWorker>(&buffer[PREFIX..]).is_err());
+        assert!(read_frame::<ToWorker>(&buffer[PREFIX_BYTES..]).is_err());
     }
 }

@@ -6,7 +6,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     Call, CallResult, Digest, Failure, Grants, Item, Limits, PluginInfo, PluginScore, Purpose,
 };
-use perpend_sandbox::{Host, NothingGranted, Plugin, Port, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Plugin, Port, Settings};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -59,7 +59,7 @@ impl Guest {
         Self {
             host,
             plugin: Arc::new(plugin),
-            port: Arc::new(NothingGranted),
+            port: Arc::new(DenyAllPort),
             limits: Limits::default(),
         }
     }

@@ -111,7 +111,7 @@ impl Model {
 }
 
 impl Port for Model {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let reply = match &request {
             HostRequest::Complete(requests) => {
                 HostReply::Complete(requests.iter().map(|request| (self.answer)(request)).collect())

@@ -257,7 +257,7 @@ fn a_bad_source_is_refused_when_it_is_saved() -> Tested {
 
 fn hostile_sources_are_stopped_and_harm_nobody() -> Tested {
     let guest = plugin()?;
-    let mut limited = guest.through(std::sync::Arc::new(perpend_sandbox::NothingGranted));
+    let mut limited = guest.through(std::sync::Arc::new(perpend_sandbox::DenyAllPort));
     limited.limits.cpu_ms = 200;
     let stopped = |source: &str, classes: &[FailureClass]| {
         let result = limited.result("code", &config("javascript", source), &output("x"));

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
 use perpend_plugins_bundle::BUNDLE;
-use perpend_sandbox::{Host, NothingGranted, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Settings};
 use perpend_tests_guests::{
     Guest, Missing, Test, Tested, cache_of, component, guests, template, tests,
 };
@@ -144,7 +144,7 @@ fn first_run(calls: &[Call], cache: &Path) -> Vec<Vec<u8>> {
     let mut plugins = HashMap::new();
     let results = calls.iter().map(|call| {
         let plugin = plugins.entry(call.plugin).or_insert_with(|| host.load(call.plugin).unwrap());
-        let port = Arc::new(NothingGranted);
+        let port = Arc::new(DenyAllPort);
         bytes(&runtime.block_on(host.evaluate(plugin, call.clone(), port)))
     });
     results.collect()

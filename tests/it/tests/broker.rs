@@ -18,8 +18,8 @@ use perpend_domain::slots::ModelFailure;
 use perpend_it::{TestApp, Trace};
 use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
 use perpend_worker_protocol::host_call::{
-    Allowance, Completion, CompletionRequest, FinishReason, MAX_LOOKED_BYTES, MAX_LOOKS, Message,
-    ModelError, ObservationPart, Role, TraceError,
+    Allowance, Completion, CompletionRequest, FinishReason, MAX_SCANNED_BYTES, MAX_TRACE_QUERIES,
+    Message, ModelError, ObservationPart, Role, TraceError,
 };
 use perpend_worker_protocol::{HostReply, HostRequest};
 
@@ -319,7 +319,8 @@ async fn model_calls_of_one_evaluation_are_counted_where_they_are_answered() {
     let HostReply::Complete(answers) = asked.asks(&call, &spent, more.clone()).await else {
         unreachable!()
     };
-    let refused = ModelError::BudgetExhausted("64 model calls per evaluation".into());
+    let refused =
+        ModelError::BudgetExhausted("an evaluation can make at most 64 model calls".into());
     assert_eq!(answers, [Err(refused.clone())]);
     let embed = HostRequest::Embed { slot: None, texts: vec!["text".into()] };
     let reply = asked.asks(&call, &spent, embed).await;
@@ -352,7 +353,7 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
         assert_eq!(piece.as_str().len(), PIECE);
     }
     let reply = asked.asks(&call, &spent, read()).await;
-    let refused = TraceError::TooLarge("64 MiB of traces were read in this call".into());
+    let refused = TraceError::TooLarge("an evaluation can read at most 64 MiB of traces".into());
     assert_eq!(reply, HostReply::Read(Err(refused.clone())));
     let info = HostRequest::GetTrace { trace_id: trace.id.clone() };
     let reply = asked.asks(&call, &spent, info).await;
@@ -369,7 +370,7 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
     let call = Arc::new(asked.call(Digest::of(b""), granted, &trace.id));
     let trace_id = || trace.id.clone();
     let refused = |message: &str| TraceError::TooLarge(message.to_owned());
-    let looked = refused("1024 MiB of traces were looked through in this call");
+    let looked = refused("the queries of an evaluation can scan at most 1024 MiB of traces");
     for (what, want) in [
         (
             HostRequest::Search { trace_id: trace_id(), text: "y".to_owned(), limit: 1 },
@@ -391,16 +392,16 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
         ),
     ] {
         let spent: Arc<Allowance> = Arc::default();
-        spent.look(MAX_LOOKED_BYTES - 100).unwrap();
+        spent.count_scanned(MAX_SCANNED_BYTES - 100).unwrap();
         assert_eq!(asked.asks(&call, &spent, what).await, want);
     }
     let spent: Arc<Allowance> = Arc::default();
-    for _ in 0..MAX_LOOKS {
-        spent.ask_trace().unwrap();
+    for _ in 0..MAX_TRACE_QUERIES {
+        spent.count_trace_query().unwrap();
     }
     let info = HostRequest::GetTrace { trace_id: trace_id() };
     let reply = asked.asks(&call, &spent, info).await;
-    let enough = refused("10000 questions about traces were asked in this call");
+    let enough = refused("an evaluation can make at most 10000 trace queries");
     assert_eq!(reply, HostReply::GetTrace(Err(enough)));
     asked.app.stop().await.unwrap();
 }

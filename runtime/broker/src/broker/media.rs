@@ -56,11 +56,11 @@ impl Media {
         let mut wanted: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
         for request in &*requests {
-            if MAX_MEDIA < request.named_media().count() {
+            if MAX_MEDIA < request.media_ids().count() {
                 let message = format!("a request names at most {MAX_MEDIA} media");
                 return Err(invalid(message));
             }
-            for id in request.named_media() {
+            for id in request.media_ids() {
                 if seen.insert(id.to_owned()) {
                     wanted.push(id.to_owned());
                 }
@@ -72,7 +72,7 @@ impl Media {
         let sizes = self.sizes(project, readable, &wanted).await?;
         let mut n_sent = 0;
         for request in &*requests {
-            let sent = request.named_media().filter_map(|id| sizes.get(id));
+            let sent = request.media_ids().filter_map(|id| sizes.get(id));
             let n_bytes: usize = sent.map(|own| own.1).sum();
             if MAX_BYTES < n_bytes {
                 let message = format!(
@@ -89,7 +89,7 @@ impl Media {
             return Err(invalid(message));
         }
         let n_read: usize = sizes.values().map(|(_, n_bytes)| n_bytes).sum();
-        if let Err(TraceError::TooLarge(spent)) = allowance.read(n_read) {
+        if let Err(TraceError::TooLarge(spent)) = allowance.count_read(n_read) {
             return Err(invalid(spent));
         }
         let n_mib = u32::try_from(n_sent.div_ceil(1 << 20)).unwrap_or(u32::MAX);
@@ -111,7 +111,7 @@ impl Media {
             loaded.insert(id, medium);
         }
         for request in requests {
-            let named: HashSet<&str> = request.named_media().collect();
+            let named: HashSet<&str> = request.media_ids().collect();
             let media: Vec<Medium> =
                 named.iter().filter_map(|id| loaded.get(*id).cloned()).collect();
             request.media = media;

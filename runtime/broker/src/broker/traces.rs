@@ -209,7 +209,7 @@ impl Reader<'_> {
     ) -> Answer<Option<Slice>> {
         let whole = self.whole(trace_id, observation_id, part).await?;
         if let Some(whole) = &whole {
-            self.allowance.look(whole.as_str().len())?;
+            self.allowance.count_scanned(whole.as_str().len())?;
         }
         Ok(whole.map(|whole| slice(&whole, offset, length.min(MAX_RANGE))))
     }
@@ -230,7 +230,7 @@ impl Reader<'_> {
                 "the trace has more than {MAX_OUTLINED} observations: list them instead"
             )));
         }
-        self.allowance.look(bones.len() * BONE_BYTES)?;
+        self.allowance.count_scanned(bones.len() * BONE_BYTES)?;
         let lines = outline::in_tree_order(&bones, parent)
             .ok_or_else(|| TraceError::NotFound("the trace has no such observation".into()))?;
         let first = match cursor {
@@ -280,7 +280,7 @@ impl Reader<'_> {
                 let content = &stored.observation.content;
                 let both = (size(&content.input), size(&content.output));
                 let n_bytes = both.0.saturating_add(both.1);
-                self.allowance.look(usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
+                self.allowance.count_scanned(usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
                 sizes.insert(stored.observation.id.to_string(), both);
             }
         }
@@ -317,7 +317,7 @@ impl Reader<'_> {
                         continue;
                     };
                     let n_bytes = piece.as_str().len();
-                    self.allowance.look(n_bytes)?;
+                    self.allowance.count_scanned(n_bytes)?;
                     n_searched += n_bytes;
                     if MAX_SEARCHED < n_searched {
                         return Err(TraceError::TooLarge(format!(

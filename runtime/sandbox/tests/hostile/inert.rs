@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perpend_domain::plugin::{Limits, PluginScoreValue};
-use perpend_sandbox::{NothingGranted, Plugin};
+use perpend_sandbox::{DenyAllPort, Plugin};
 
 use crate::Bench;
 use crate::guest::{Guest, SCORE};
@@ -12,7 +12,7 @@ use crate::neighbours::call;
 async fn random_number(bench: &Bench, plugin: &Plugin, seed: u64) -> f64 {
     let mut call = call(Limits::default());
     call.seed = seed;
-    let result = bench.host.evaluate(plugin, call, Arc::new(NothingGranted)).await;
+    let result = bench.host.evaluate(plugin, call, Arc::new(DenyAllPort)).await;
     match result.outcome.unwrap()[0].value {
         PluginScoreValue::Numeric(number) => number,
         ref other => unreachable!("{other:?}"),

@@ -15,7 +15,7 @@ mod world;
 use std::sync::Arc;
 
 use perpend_domain::plugin::{CallResult, Digest, FailureClass, Limits, PluginScoreValue};
-use perpend_sandbox::{Host, NothingGranted, Plugin, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Plugin, Settings};
 use perpend_worker_protocol::Grants;
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ impl Bench {
     }
 
     async fn evaluate(&self, plugin: &Plugin, limits: Limits) -> CallResult {
-        self.host.evaluate(plugin, call(limits), Arc::new(NothingGranted)).await
+        self.host.evaluate(plugin, call(limits), Arc::new(DenyAllPort)).await
     }
 }
 

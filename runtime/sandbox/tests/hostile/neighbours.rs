@@ -9,7 +9,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     Call, CallResult, Digest, Grants, Item, Limits, PluginScoreValue, Purpose,
 };
-use perpend_sandbox::{Host, NothingGranted, Plugin};
+use perpend_sandbox::{DenyAllPort, Host, Plugin};
 
 use crate::cases::Case;
 
@@ -67,7 +67,7 @@ pub(crate) async fn beside_a_neighbour(
             // At least one, however short the other is.
             while n == 0 || !is_over.load(Ordering::Acquire) {
                 let began = Instant::now();
-                let port = Arc::new(NothingGranted);
+                let port = Arc::new(DenyAllPort);
                 let result = host.evaluate(&good, call(Limits::default()), port).await;
                 slowest = slowest.max(began.elapsed());
                 assert!(result.cpu_us < MAX_NEIGHBOUR_US, "{} µs", result.cpu_us);
@@ -83,7 +83,7 @@ pub(crate) async fn beside_a_neighbour(
     // In a task of its own, so that another thread can have it.
     let hostile = tokio::spawn(async move {
         let began = Instant::now();
-        let port = Arc::new(NothingGranted);
+        let port = Arc::new(DenyAllPort);
         let result = host.evaluate(&hostile, call(limits), port).await;
         (result, began.elapsed())
     });

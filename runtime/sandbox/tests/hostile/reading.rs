@@ -16,7 +16,7 @@ use crate::neighbours::{call, plugin};
 struct Pieces(Arc<AtomicUsize>);
 
 impl Port for Pieces {
-    fn ask(&self, _: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, _: HostRequest) -> BoxFuture<'static, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let piece = Payload::Text("x".repeat(1 << 20));
         Box::pin(std::future::ready(HostReply::Read(Ok(Some(piece)))))

@@ -131,13 +131,16 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
         file.seek(SeekFrom::Start(at)).unwrap();
         file.write_all(&[0xaa; 8]).unwrap();
         drop(file);
-        assert!(matches!(host.load(digest), Err(ArtifactError::Unsound(_))), "at {at}");
+        assert!(matches!(host.load(digest), Err(ArtifactError::IntegrityError(_))), "at {at}");
         perpend_sandbox::compile(&bytes, folder.path(), Grants::default()).unwrap();
         host.load(digest).unwrap();
     }
     for length in [0, 10, length - 1] {
         File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
-        assert!(matches!(host.load(digest), Err(ArtifactError::Unsound(_))), "{length} bytes");
+        assert!(
+            matches!(host.load(digest), Err(ArtifactError::IntegrityError(_))),
+            "{length} bytes"
+        );
     }
 }
 

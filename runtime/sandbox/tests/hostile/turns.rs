@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use perpend_domain::plugin::{FailureClass, Limits};
-use perpend_sandbox::{Host, NothingGranted, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Settings};
 
 use crate::guest::Guest;
 use crate::neighbours::{call, plugin};
@@ -27,7 +27,7 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
             let (host, endless, order) =
                 (Arc::clone(&host), Arc::clone(&endless), Arc::clone(&order));
             tokio::spawn(async move {
-                let port = Arc::new(NothingGranted);
+                let port = Arc::new(DenyAllPort);
                 let result = host.evaluate_for(1, &endless, call(limits), port).await;
                 order.lock().unwrap().push(Some(n));
                 result.outcome.unwrap_err().class
@@ -40,7 +40,7 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
         }
         let before = order.lock().unwrap().len();
         let (host, good, own) = (Arc::clone(&host), Arc::clone(&good), Arc::clone(&order));
-        let port = Arc::new(NothingGranted);
+        let port = Arc::new(DenyAllPort);
         let other = tokio::spawn(async move {
             let result = host.evaluate_for(2, &good, call(Limits::default()), port).await;
             own.lock().unwrap().push(None);

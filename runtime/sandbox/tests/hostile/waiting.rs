@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{CallResult, FailureClass, Limits};
-use perpend_sandbox::{Host, NothingGranted, Plugin, Port, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Plugin, Port, Settings};
 use perpend_worker_protocol::host_call::{HostReply, HostRequest};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ struct Gate {
 struct AtGate(Arc<Gate>);
 
 impl Port for AtGate {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let gate = Arc::clone(&self.0);
         Box::pin(async move {
             gate.n_waiting.fetch_add(1, Ordering::SeqCst);
@@ -41,7 +41,7 @@ impl Port for AtGate {
 struct Counted(Arc<AtomicUsize>);
 
 impl Port for Counted {
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(request.not_granted()))
     }
@@ -186,7 +186,7 @@ fn waiting_for_a_model_counts_neither_as_wall_clock_time_nor_as_cpu_time() {
     let waiting = crowd.start(&judge, limits, AtGate(Arc::clone(&gate)));
     crowd.until(&gate.n_waiting, 1);
     // Started later, it meets the same limit, since it waits for a clock.
-    let slept = crowd.start(&sleeper, limits, NothingGranted);
+    let slept = crowd.start(&sleeper, limits, DenyAllPort);
     let ended = crowd.result(slept).outcome.unwrap_err();
     assert_eq!(ended.class, FailureClass::WallTimeout);
     gate.open.add_permits(1);
@@ -209,7 +209,7 @@ fn more_sleeping_guests_than_places_leave_a_neighbour_its_answer() {
     let sleepers: Vec<_> = (0..N).map(start).collect();
     // All had a place, and nothing is left for them to do but sleep.
     crowd.until(&n_asked, N);
-    let neighbour = crowd.start(&good, Limits::default(), NothingGranted);
+    let neighbour = crowd.start(&good, Limits::default(), DenyAllPort);
     assert!(crowd.result(neighbour).outcome.is_ok());
     assert!(!sleepers.iter().any(JoinHandle::is_finished));
     sleepers.iter().for_each(JoinHandle::abort);
@@ -229,7 +229,7 @@ fn with_every_instance_asleep_the_next_call_waits_off_its_clock_until_one_ends()
     let sleepers: Vec<_> = (0..N).map(start).collect();
     crowd.until(&n_asked, N);
     // It has less time than they, and is answered all the same: its time begins with its instance.
-    let next = crowd.start(&good, until(500), NothingGranted);
+    let next = crowd.start(&good, until(500), DenyAllPort);
     assert!(crowd.result(next).outcome.is_ok());
     assert!(sleepers.iter().any(JoinHandle::is_finished));
     for sleeper in sleepers {
@@ -249,7 +249,7 @@ fn guests_that_wake_among_busy_ones_get_their_places_back_and_answer() {
     let limits = Limits { cpu_ms: 20, ..Limits::default() };
     let start = |_| {
         [(&sleeper, Limits::default()), (&busy, limits)]
-            .map(|(plugin, limits)| crowd.start(plugin, limits, NothingGranted))
+            .map(|(plugin, limits)| crowd.start(plugin, limits, DenyAllPort))
     };
     let calls: Vec<_> = (0..N).map(start).collect();
     for [sleeper, busy] in calls {

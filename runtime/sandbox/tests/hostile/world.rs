@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use perpend_domain::plugin::{CallResult, Limits};
-use perpend_sandbox::{Host, NothingGranted, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Settings};
 
 use crate::guest::{Guest, RESULT, SCORE};
 use crate::neighbours::{call, plugin};
@@ -20,7 +20,7 @@ fn run(guest: &Guest<'_>, seed: u64) -> CallResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut call = call(Limits::default());
     call.seed = seed;
-    runtime.block_on(host.evaluate(&plugin, call, Arc::new(NothingGranted)))
+    runtime.block_on(host.evaluate(&plugin, call, Arc::new(DenyAllPort)))
 }
 
 /// A preview-1 style probe of everything a runtime can ask: environment, arguments, directories, a look
@@ -108,7 +108,7 @@ fn memory_holds_nothing_of_who_had_it_before() {
     let limits = Limits { cpu_ms: 20_000, ..Limits::default() };
     for _ in 0..20 {
         for plugin in [&writer, &reader] {
-            let result = host.evaluate(plugin, call(limits), Arc::new(NothingGranted));
+            let result = host.evaluate(plugin, call(limits), Arc::new(DenyAllPort));
             let result = runtime.block_on(result);
             assert!(result.outcome.is_ok(), "{:?}", result.outcome);
         }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use perpend_domain::plugin::CallResult;
 use perpend_worker_protocol::host_call::{CompletionRequest, ObservationPart};
 use perpend_worker_protocol::{
-    self, CallId, FromWorker, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer, SchemaCheck,
-    ToWorker, ValueReport,
+    self, CallId, FromWorker, HostRequest, Mismatch, PREFIX_BYTES, Ready, SchemaAnswer,
+    SchemaCheck, ToWorker, ValueReport,
 };
 use rustix::process::Signal;
 
@@ -48,7 +48,7 @@ fn worker_once(mark: &str) -> ExitCode {
 fn checks_nothing_and_says_who() -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut frame = || {
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PREFIX_BYTES];
         stdin.read_exact(&mut prefix)?;
         let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
         let mut frame = vec![0; length];
@@ -84,7 +84,7 @@ impl Socket {
     }
 
     fn hear(&mut self) -> io::Result<ToWorker> {
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PREFIX_BYTES];
         self.0.read_exact(&mut prefix)?;
         let mut frame =
             vec![0; perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?];

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
 use perpend_plugin::Plugin;
-use perpend_sandbox::{Host, NothingGranted, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Settings};
 use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
 
 use crate::load::quantile;
@@ -217,7 +217,7 @@ async fn in_host(host: &Arc<Host>, digest: Digest, n_calls: u64) -> anyhow::Resu
                 let mut latencies = Vec::new();
                 while next.fetch_add(1, Ordering::Relaxed) < n_calls {
                     let sent = Instant::now();
-                    let port = Arc::new(NothingGranted);
+                    let port = Arc::new(DenyAllPort);
                     check(&host.evaluate(&plugin, call(digest), port).await)?;
                     latencies.push(sent.elapsed());
                 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Purpose};
 use perpend_plugin_cli::{Language, Terminal, Tools};
-use perpend_sandbox::{Host, NothingGranted, Plugin, Settings};
+use perpend_sandbox::{DenyAllPort, Host, Plugin, Settings};
 use serde_json::Value;
 
 use crate::load::quantile;
@@ -201,7 +201,7 @@ impl Guest {
         for grown in (0..64).map(|n| n * STEP) {
             let mut call = self.call.clone();
             call.limits.memory_bytes = BEGINS_WITH + grown;
-            let result = self.host.evaluate(plugin, call, Arc::new(NothingGranted)).await;
+            let result = self.host.evaluate(plugin, call, Arc::new(DenyAllPort)).await;
             if result.outcome.is_ok() {
                 return Ok(grown as f64 / 1024.0);
             }
@@ -220,7 +220,7 @@ impl Guest {
                     let mut latencies = Vec::new();
                     while next.fetch_add(1, Ordering::Relaxed) < n_calls {
                         let sent = Instant::now();
-                        let port = Arc::new(NothingGranted);
+                        let port = Arc::new(DenyAllPort);
                         let result = host.evaluate(&plugin, call.clone(), port).await;
                         latencies.push(sent.elapsed());
                         if let Err(failure) = result.outcome {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue};
-use perpend_sandbox::NothingGranted;
+use perpend_sandbox::DenyAllPort;
 use perpend_tests_guests::{Guest, Missing, Test, Tested, apart, component, output, tests};
 use serde_json::json;
 
@@ -196,7 +196,7 @@ def evaluate(ctx):
 
 fn a_hostile_source_ends_at_its_limits_and_the_next_call_is_well() -> Tested {
     use FailureClass::{FuelExhausted, MemoryLimit, PluginError, PluginTrap};
-    let mut guest = guest()?.through(Arc::new(NothingGranted));
+    let mut guest = guest()?.through(Arc::new(DenyAllPort));
     let guest = &mut guest;
     guest.limits.cpu_ms = 500;
     for (body, classes) in [

@@ -1,4 +1,4 @@
-//! What is asked of models, and what they answer.
+//! Requests to models and their replies.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub enum MediaKind {
 }
 
 impl MediaKind {
-    /// As the contract calls the part.
+    /// The name of the part in the WIT contract.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,18 +45,17 @@ impl MediaKind {
     }
 }
 
-/// A piece of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessagePart {
     Text(String),
-    /// By the id of a stored medium.
+    /// The id of a stored medium.
     Media(MediaKind, String),
     ToolCall(ToolCall),
     ToolResult(ToolResult),
 }
 
 impl MessagePart {
-    /// Bytes it takes, those of a medium left aside.
+    /// Bytes of its texts, without those of a medium.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
@@ -68,7 +67,7 @@ impl MessagePart {
 }
 
 impl ToolCall {
-    /// Bytes it takes.
+    /// Bytes of its texts.
     #[must_use]
     pub fn size(&self) -> usize {
         self.id.len() + self.name.len() + self.arguments.len()
@@ -82,12 +81,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of one text.
+    /// A message with one text part.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, parts: vec![MessagePart::Text(text.into())] }
     }
 
-    /// Its texts, one after the other.
+    /// The text parts, separated by blank lines.
     #[must_use]
     pub fn texts(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
@@ -97,7 +96,7 @@ impl Message {
         texts.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Bytes it takes.
+    /// Bytes of its texts.
     #[must_use]
     pub fn size(&self) -> usize {
         self.parts.iter().map(MessagePart::size).sum()
@@ -120,7 +119,7 @@ pub enum ToolChoice {
     Named(String),
 }
 
-/// A stored medium, loaded.
+/// A stored medium with its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Medium {
     pub id: String,
@@ -151,14 +150,14 @@ pub struct CompletionRequest {
     pub extra: Option<String>,
     pub tools: Vec<Tool>,
     pub tool_choice: ToolChoice,
-    /// The media that its messages name. The server loads them: they do not cross the socket, so that no
-    /// worker can say what is in a medium.
+    /// The media that the messages refer to. Loaded by the server and never sent over the socket, so that a worker
+    /// cannot forge them.
     #[serde(skip)]
     pub media: Vec<Medium>,
 }
 
 impl CompletionRequest {
-    /// A request that sets nothing.
+    /// A request without parameters.
     #[must_use]
     pub const fn new(messages: Vec<Message>) -> Self {
         Self {
@@ -179,8 +178,8 @@ impl CompletionRequest {
         }
     }
 
-    /// The media that its messages name, as often as they name them: each time one is sent.
-    pub fn named_media(&self) -> impl Iterator<Item = &str> {
+    /// The ids of media in the messages, with repetitions: a medium is sent once for each reference.
+    pub fn media_ids(&self) -> impl Iterator<Item = &str> {
         let parts = self.messages.iter().flat_map(|message| &message.parts);
         parts.filter_map(|part| match part {
             MessagePart::Media(_, id) => Some(id.as_str()),
@@ -225,10 +224,10 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Bytes it takes, nearly.
+    /// Approximate size in memory, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
-        /// What each token takes besides its text.
+        /// Bytes of a token in addition to its text.
         const TOKEN: usize = 32;
         let token = |own: &TokenLogprob| {
             let others = own.alternatives.iter();

@@ -1,4 +1,4 @@
-//! What is read of traces, sessions and runs.
+//! Data that guests read of traces, sessions and runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();
@@ -90,7 +90,7 @@ pub struct ObservationPage {
 }
 
 impl ObservationPage {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         let heads = self.observations.iter();
@@ -110,7 +110,7 @@ pub enum TraceError {
     Cancelled,
 }
 
-/// One line of an outline.
+/// One observation of an outline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutlineEntry {
     pub id: String,
@@ -133,7 +133,7 @@ pub struct OutlinePage {
 }
 
 impl OutlinePage {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         let entries = self.entries.iter();
@@ -151,7 +151,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         32 + self.observation_id.len() + self.excerpt.len()
@@ -176,7 +176,7 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         let users: usize = self.user_ids.iter().map(String::len).sum();
@@ -191,7 +191,7 @@ pub struct TracePage {
 }
 
 impl TracePage {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         self.traces.iter().map(TraceInfo::size).sum()
@@ -208,7 +208,7 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         64 + self.id.len() + length(&self.name) + length(&self.metadata)
@@ -227,7 +227,7 @@ pub struct RunItem {
 }
 
 impl RunItem {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         let payload =
@@ -247,7 +247,7 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Bytes it counts for.
+    /// Bytes that count towards the read limit.
     #[must_use]
     pub fn size(&self) -> usize {
         self.items.iter().map(RunItem::size).sum()
