@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: builds the program and, beside it, the components of other languages, and starts the demo.
 //!
-//! The build has a profile of its own, which takes half the time of a release build. What cannot be built on this
-//! machine is left out, in one line; the demo then scores with the rest.
+//! The build shares everything with `cargo xtask check`. Components that cannot be built on this machine are reported in
+//! one line each; the demo then scores with the rest.
 
 use std::thread;
 
@@ -11,9 +11,8 @@ use crate::progress::Progress;
 use crate::toolchains::{Extent, Source};
 use crate::{plugins, program, shell};
 
-const PROFILE: &str = "demo";
-/// Without jemalloc: it takes a minute to build, and the allocator of the C library does for a demo.
-const BUILD: &[&str] = &["--profile", PROFILE, "--no-default-features"];
+/// With the features and the profile of `cargo xtask check`, so that neither compiles again what the other has built.
+const BUILD: &[&str] = &["--workspace", "--bin", "perpend"];
 
 /// What the demo is given.
 #[derive(clap::Args)]
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
             built
         })
     })?;
-    let program = target.join(PROFILE).join("perpend");
+    let program = target.join("debug").join("perpend");
     let mut demo = std::process::Command::new(&program);
     let status = demo.arg("demo").args(&args.args).status();
     Ok(status.with_context(|| program.display().to_string())?.success())

@@ -103,7 +103,8 @@ fn built(progress: &Progress, target: &Path) -> anyhow::Result<PathBuf> {
             let part = progress.part(source.name());
             scope.spawn(move || plugins::build_all(source, Extent::Components, target, part))
         });
-        let built = program::build(&["--release", "--locked"], progress.part("server"));
+        let built =
+            program::build(&["-p", "perpend", "--release", "--locked"], progress.part("server"));
         for component in components {
             shell::joined(component)?;
         }

@@ -14,7 +14,7 @@ const N_LINES: usize = 200;
 
 /// Runs `cargo build` with these arguments.
 pub(crate) fn build(args: &[&str], part: Part<'_>) -> anyhow::Result<()> {
-    let mut cargo = shell::cargo(&[&["build", "-p", "perpend"], args].concat());
+    let mut cargo = shell::linting_cargo(&[&["build"], args].concat())?;
     // The progress bar of cargo, read here: it knows how many crates there are.
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "always");
     cargo.env("CARGO_TERM_PROGRESS_WIDTH", "200");
