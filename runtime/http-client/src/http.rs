@@ -1,6 +1,6 @@
-//! HTTP to addresses that users name. Where they lead is checked when a connection is made: an address that
-//! only this machine or its neighbours can reach is not spoken to, unless its host is one that the operator
-//! named. Redirects are not followed here; `post` follows a few.
+//! HTTP requests to user-supplied URLs. The resolved address is checked when a connection is made: private addresses
+//! are rejected unless the operator allowed the host or the range. Redirects are not followed here; `post` follows a
+//! few.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -28,75 +28,78 @@ use object_store::client::{
 use rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
-/// Longest time to make a connection.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Longest time for one request, to the end of its answer: a part of a file over a slow line.
-const REQUEST: Duration = Duration::from_secs(120);
-/// Largest answer: they say whether a part was taken, or why not.
-const MAX_ANSWER: usize = 1 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Includes reading the response. Long enough for a part of a file over a slow connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Responses of object stores are short: a confirmation or an error.
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
-type Https = Client<HttpsConnector<HttpConnector<Names>>, HttpRequestBody>;
+type Https = Client<HttpsConnector<HttpConnector<Resolver>>, HttpRequestBody>;
 
-/// The way out, cheap to clone.
+/// HTTP client for user-supplied URLs. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Outbound(Arc<Clients>);
+pub struct OutboundClient(Arc<Inner>);
 
 #[derive(Debug)]
-struct Clients {
-    private: Vec<String>,
-    /// Private addresses that any host may have.
-    ranges: Arc<[IpNet]>,
-    /// Opened by the first request, because that reads the certificates of this machine.
-    ways: OnceLock<Ways>,
+struct Inner {
+    /// Hosts that may resolve to private addresses.
+    private_hosts: Vec<String>,
+    /// Private ranges that any host may resolve to.
+    private_ranges: Arc<[IpNet]>,
+    /// Initialized by the first request, because this reads the system's root certificates.
+    clients: OnceLock<ClientPair>,
 }
 
 #[derive(Debug)]
-struct Ways {
+struct ClientPair {
     to_public: Https,
     to_any: Https,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Failed(String);
+struct MessageError(String);
 
-/// Why there is no answer.
+/// A request ended without a response.
 #[derive(Debug)]
-pub(crate) enum Unsent {
-    /// The address is not public and was not named.
+pub(crate) enum SendError {
+    /// The address is private and not allowed.
     Refused(String),
     /// The name has no address.
     Unresolved(String),
-    /// No connection, or no TLS on it.
+    /// No TCP connection, or no TLS session.
     Unconnected(String),
-    /// The connection ended before the head of an answer.
+    /// The connection ended before the response head.
     Interrupted(String),
 }
 
-impl Outbound {
-    /// `private` are hosts, each with a port or without, that may have any address, and ranges of addresses in CIDR notation that
-    /// any host may have. An IPv6 address without a port may be in brackets.
+impl OutboundClient {
+    /// `private` lists hosts, with or without a port, that may resolve to private addresses, and private ranges in CIDR
+    /// notation that any host may resolve to. An IPv6 address without a port may be in brackets.
     #[must_use]
     pub fn new(private: &[String]) -> Self {
-        let ranges = private.iter().filter_map(|named| named.parse().ok());
-        Self(Arc::new(Clients {
-            private: private.to_vec(),
-            ranges: ranges.collect(),
-            ways: OnceLock::new(),
+        let ranges = private.iter().filter_map(|entry| entry.parse().ok());
+        Self(Arc::new(Inner {
+            private_hosts: private.to_vec(),
+            private_ranges: ranges.collect(),
+            clients: OnceLock::new(),
         }))
     }
 
-    fn ways(&self) -> &Ways {
-        self.0.ways.get_or_init(|| {
+    fn clients(&self) -> &ClientPair {
+        self.0.clients.get_or_init(|| {
             let tls = tls();
-            Ways {
-                to_public: client(Names::Public(Arc::clone(&self.0.ranges)), tls.clone()),
-                to_any: client(Names::Any, tls),
+            ClientPair {
+                to_public: client(
+                    Resolver::Public(Arc::clone(&self.0.private_ranges)),
+                    tls.clone(),
+                ),
+                to_any: client(Resolver::Any, tls),
             }
         })
     }
 
-    fn may_be_private(&self, uri: &Uri) -> bool {
+    fn is_allowed_private(&self, uri: &Uri) -> bool {
         let Some(host) = uri.host().map(str::to_ascii_lowercase) else {
             return false;
         };
@@ -104,7 +107,7 @@ impl Outbound {
             host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         let literal = address(&host);
-        self.0.private.iter().any(|allowed| {
+        self.0.private_hosts.iter().any(|allowed| {
             let same_address = literal.is_some() && address(allowed) == literal;
             let port = port(uri).map(|port| format!(":{port}"));
             let name = port.and_then(|port| allowed.strip_suffix(&port));
@@ -112,48 +115,50 @@ impl Outbound {
         })
     }
 
-    /// The whole answer, or a failure once it took longer.
-    async fn answer_within(
+    /// Returns the complete response, or a timeout error.
+    async fn response_within(
         &self,
-        longest: Duration,
+        timeout: Duration,
         request: HttpRequest,
     ) -> Result<HttpResponse, HttpError> {
-        match tokio::time::timeout(longest, self.answer(request)).await {
-            Ok(answered) => answered,
-            Err(late) => Err(HttpError::new(HttpErrorKind::Timeout, late)),
+        match tokio::time::timeout(timeout, self.response(request)).await {
+            Ok(response) => response,
+            Err(elapsed) => Err(HttpError::new(HttpErrorKind::Timeout, elapsed)),
         }
     }
 
-    /// The head of the answer; its body has not been read.
-    pub(crate) async fn send(&self, request: HttpRequest) -> Result<Response<Incoming>, Unsent> {
-        let answered = if self.may_be_private(request.uri()) {
-            self.ways().to_any.request(request).await
+    /// Returns the response with its body unread.
+    pub(crate) async fn send(&self, request: HttpRequest) -> Result<Response<Incoming>, SendError> {
+        let response = if self.is_allowed_private(request.uri()) {
+            self.clients().to_any.request(request).await
         } else {
-            // Literal addresses are not looked up.
+            // The resolver is not called for literal addresses.
             let literal = request.uri().host().map(|host| host.trim_matches(['[', ']']));
             let literal = literal.and_then(|host| host.parse::<IpAddr>().ok());
-            if let Some(address) = literal.filter(|address| !is_open(*address, &self.0.ranges)) {
-                return Err(Unsent::Refused(not_public(&address.to_string())));
+            if let Some(address) =
+                literal.filter(|address| !is_allowed(*address, &self.0.private_ranges))
+            {
+                return Err(SendError::Refused(not_public(&address.to_string())));
             }
-            self.ways().to_public.request(request).await
+            self.clients().to_public.request(request).await
         };
-        answered.map_err(|error| unsent(&error))
+        response.map_err(|error| send_error(&error))
     }
 
-    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let failed = |kind, text: String| HttpError::new(kind, Failed(text));
-        let answered = self.send(request).await;
-        let (parts, body) = answered
+    async fn response(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let failed = |kind, text: String| HttpError::new(kind, MessageError(text));
+        let response = self.send(request).await;
+        let (parts, body) = response
             .map_err(|error| match error {
-                Unsent::Refused(text) => failed(HttpErrorKind::Unknown, text),
-                Unsent::Unresolved(text) | Unsent::Unconnected(text) => {
+                SendError::Refused(text) => failed(HttpErrorKind::Unknown, text),
+                SendError::Unresolved(text) | SendError::Unconnected(text) => {
                     failed(HttpErrorKind::Connect, text)
                 }
-                Unsent::Interrupted(text) => failed(HttpErrorKind::Request, text),
+                SendError::Interrupted(text) => failed(HttpErrorKind::Request, text),
             })?
             .into_parts();
-        // Read here, where the time is limited: whoever sends a head may be silent after it.
-        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        // The body is read here because the timeout applies here.
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
         let body = body.map_err(|error| {
             let kind = match error.is::<LengthLimitError>() {
                 true => HttpErrorKind::Decode,
@@ -173,25 +178,22 @@ fn port(uri: &Uri) -> Option<u16> {
     })
 }
 
-/// By whom it speaks to is told by the certificates of this machine. Without any, plain HTTP is left.
+/// Verifies servers with the system's root certificates. Without any, only plain HTTP works.
 fn tls() -> ClientConfig {
     let roots = ClientConfig::builder().with_native_roots();
     let roots = roots.unwrap_or_else(|error| {
         let error: &dyn std::error::Error = &error;
-        tracing::warn!(
-            error,
-            "this machine has no root certificates: no https endpoint is trusted"
-        );
+        tracing::warn!(error, "no root certificates found: requests to https URLs will fail");
         ClientConfig::builder().with_root_certificates(RootCertStore::empty())
     });
     roots.with_no_client_auth()
 }
 
-fn client(names: Names, tls: ClientConfig) -> Https {
+fn client(names: Resolver, tls: ClientConfig) -> Https {
     let mut connector = HttpConnector::new_with_resolver(names);
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT));
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http()
@@ -200,24 +202,24 @@ fn client(names: Names, tls: ClientConfig) -> Https {
     Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
 }
 
-/// Which failure it is: what the lookup of the name said lies below what the client says.
-fn unsent(error: &hyper_util::client::legacy::Error) -> Unsent {
+/// Classifies an error of the client. A failure of the resolver is in the source chain.
+fn send_error(error: &hyper_util::client::legacy::Error) -> SendError {
     let mut source = error.source();
     while let Some(cause) = source {
-        match cause.downcast_ref::<NameError>() {
-            Some(NameError::NotPublic(name)) => return Unsent::Refused(not_public(name)),
-            Some(unresolved) => return Unsent::Unresolved(unresolved.to_string()),
+        match cause.downcast_ref::<ResolveError>() {
+            Some(ResolveError::NotPublic(name)) => return SendError::Refused(not_public(name)),
+            Some(unresolved) => return SendError::Unresolved(unresolved.to_string()),
             None => source = cause.source(),
         }
     }
     match error.is_connect() {
-        true => Unsent::Unconnected(whole_text(error)),
-        false => Unsent::Interrupted(whole_text(error)),
+        true => SendError::Unconnected(error_chain(error)),
+        false => SendError::Interrupted(error_chain(error)),
     }
 }
 
-/// An error and what it came from: the outer text alone says little.
-fn whole_text(error: &hyper_util::client::legacy::Error) -> String {
+/// The messages of the error and its sources.
+fn error_chain(error: &hyper_util::client::legacy::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -230,24 +232,24 @@ fn whole_text(error: &hyper_util::client::legacy::Error) -> String {
 
 fn not_public(name: &str) -> String {
     format!(
-        "{name} is not a public address, and the setting exports.private_endpoints does not name it"
+        "{name} is not a public address; add it to the setting exports.private_endpoints to allow it"
     )
 }
 
-/// A text that is an IP address, perhaps in brackets.
+/// Parses an IP address, with or without brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let address = bare.unwrap_or(text).parse::<IpAddr>();
     address.ok().map(|address| address.to_canonical())
 }
 
-/// Whether an address may be spoken to: one of the open internet, or in a range that was named.
-fn is_open(address: IpAddr, ranges: &[IpNet]) -> bool {
+/// Whether an address is public or in an allowed range.
+fn is_allowed(address: IpAddr, ranges: &[IpNet]) -> bool {
     let address = address.to_canonical();
     is_public(address) || ranges.iter().any(|range| range.contains(&address))
 }
 
-/// Whether an address is one of the open internet.
+/// Whether an address is globally reachable.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -268,8 +270,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || (a == 192 && b == 0 && c == 0))
 }
 
-/// Of what is allotted, 2000::/3, all but the parts that carry an address of the other kind and those for
-/// examples.
+/// Public addresses are in 2000::/3, without the ranges that embed IPv4 addresses and those for documentation.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(inner) = address.to_ipv4_mapped() {
         return is_public_v4(inner);
@@ -280,63 +281,66 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Looks names up.
+/// Resolves host names.
 #[derive(Clone, Debug)]
-enum Names {
-    /// Knows public addresses only, and those in these ranges.
+enum Resolver {
+    /// Returns only public addresses and those in these ranges.
     Public(Arc<[IpNet]>),
     Any,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum NameError {
-    #[error("{0} has no public address")]
+enum ResolveError {
+    #[error("{0} does not resolve to a public address")]
     NotPublic(String),
-    #[error("{name} cannot be resolved: {error}")]
+    #[error("cannot resolve {name}: {error}")]
     Unresolved { name: String, error: io::Error },
 }
 
-impl Service<Name> for Names {
+impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = NameError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, NameError>> + Send>>;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NameError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let names = self.clone();
+        let resolver = self.clone();
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await;
-            let found = found
-                .map_err(|error| NameError::Unresolved { name: name.as_str().to_owned(), error })?;
-            let is_known = |at: &SocketAddr| match &names {
+            let found = found.map_err(|error| ResolveError::Unresolved {
+                name: name.as_str().to_owned(),
+                error,
+            })?;
+            let is_allowed = |at: &SocketAddr| match &resolver {
                 Self::Any => true,
-                Self::Public(ranges) => is_open(at.ip(), ranges),
+                Self::Public(ranges) => self::is_allowed(at.ip(), ranges),
             };
-            let known: Vec<_> = found.filter(is_known).collect();
-            match known.is_empty() {
-                true => Err(NameError::NotPublic(name.as_str().to_owned())),
-                false => Ok(known.into_iter()),
+            let allowed: Vec<_> = found.filter(is_allowed).collect();
+            match allowed.is_empty() {
+                true => Err(ResolveError::NotPublic(name.as_str().to_owned())),
+                false => Ok(allowed.into_iter()),
             }
         })
     }
 }
 
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+type ResponseFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
-impl HttpService for Outbound {
-    fn call<'s, 'a>(&'s self, request: HttpRequest) -> Answering<'a>
+impl HttpService for OutboundClient {
+    fn call<'s, 'a>(&'s self, request: HttpRequest) -> ResponseFuture<'a>
     where
         's: 'a,
         Self: 'a,
     {
-        Box::pin(self.answer_within(REQUEST, request))
+        Box::pin(self.response_within(REQUEST_TIMEOUT, request))
     }
 }
 
-impl object_store::client::HttpConnector for Outbound {
+impl object_store::client::HttpConnector for OutboundClient {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
@@ -350,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_this_machine_and_its_neighbours_are_not_public() {
+    fn private_and_reserved_addresses_are_not_public() {
         for text in [
             "127.0.0.1",
             "10.1.2.3",
@@ -382,10 +386,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_hosts_that_were_named_may_lie_anywhere() {
+    async fn only_listed_hosts_may_have_private_addresses() {
         let private = ["minio:9000".to_owned(), "store.lan".to_owned()];
-        let outbound = Outbound::new(&private);
-        let may = |uri: &'static str| outbound.may_be_private(&Uri::from_static(uri));
+        let outbound = OutboundClient::new(&private);
+        let may = |uri: &'static str| outbound.is_allowed_private(&Uri::from_static(uri));
         assert!(may("http://minio:9000/b") && may("http://bucket.minio:9000/"));
         assert!(may("https://store.lan/b") && may("https://Store.lan:1/b"));
         for other in
@@ -396,28 +400,28 @@ mod tests {
         for uri in ["http://127.0.0.1:1/", "http://[::1]:1/", "http://localhost:1/"] {
             let mut request = HttpRequest::new(HttpRequestBody::empty());
             *request.uri_mut() = Uri::from_static(uri);
-            let refused = outbound.answer(request).await.unwrap_err();
-            let text = whole(&refused);
+            let refused = outbound.response(request).await.unwrap_err();
+            let text = refused.to_string();
             assert!(text.contains("is not a public address"), "{uri}: {text}");
         }
     }
 
     #[tokio::test]
-    async fn any_host_may_lie_in_a_range_that_was_named() {
+    async fn any_host_may_have_an_address_in_a_listed_range() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let refused = async |outbound: &Outbound, host: &str| {
+        let refused = async |outbound: &OutboundClient, host: &str| {
             let mut request = HttpRequest::new(HttpRequestBody::empty());
             *request.uri_mut() = format!("http://{host}:{port}/").parse().unwrap();
-            // Nobody answers: what is let through ends with the time.
-            let longest = Duration::from_millis(300);
-            let error = outbound.answer_within(longest, request).await.unwrap_err();
-            whole(&error).contains("is not a public address")
+            // Nothing accepts: an allowed request ends with the timeout.
+            let timeout = Duration::from_millis(300);
+            let error = outbound.response_within(timeout, request).await.unwrap_err();
+            error.to_string().contains("is not a public address")
         };
-        let near = Outbound::new(&["127.0.0.0/8".to_owned(), "10.0.0.0/24".to_owned()]);
-        let far = Outbound::new(&["10.0.0.0/24".to_owned()]);
+        let near = OutboundClient::new(&["127.0.0.0/8".to_owned(), "10.0.0.0/24".to_owned()]);
+        let far = OutboundClient::new(&["10.0.0.0/24".to_owned()]);
         for named in ["::1", "[::1]", "0:0:0:0:0:0:0:1", "::1/128"] {
-            let near = Outbound::new(&[named.to_owned()]);
+            let near = OutboundClient::new(&[named.to_owned()]);
             assert!(!refused(&near, "[::1]").await, "{named}");
             assert!(refused(&near, "127.0.0.2").await, "{named}");
         }
@@ -428,29 +432,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endpoint_that_is_silent_after_its_head_is_given_up() {
+    async fn a_response_body_that_stalls_ends_with_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // The request; answers to none are refused.
+            // The client rejects a response that precedes its request.
             let n_read = stream.read(&mut [0; 4096]).await.unwrap();
             assert!(0 < n_read);
             let head = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n";
             stream.write_all(head).await.unwrap();
-            // Open until the other side goes away.
+            // Keeps the connection open until the client closes it.
             let _ = stream.read_to_end(&mut Vec::new()).await;
         });
-        let outbound = Outbound::new(&["127.0.0.1".to_owned()]);
+        let outbound = OutboundClient::new(&["127.0.0.1".to_owned()]);
         let mut request = HttpRequest::new(HttpRequestBody::empty());
         *request.uri_mut() = format!("http://{at}/").parse().unwrap();
-        let longest = Duration::from_millis(300);
-        let given_up = outbound.answer_within(longest, request).await.unwrap_err();
-        assert_eq!(given_up.kind(), HttpErrorKind::Timeout);
+        let timeout = Duration::from_millis(300);
+        let error = outbound.response_within(timeout, request).await.unwrap_err();
+        assert_eq!(error.kind(), HttpErrorKind::Timeout);
         serving.await.unwrap();
-    }
-
-    fn whole(error: &HttpError) -> String {
-        format!("{error}")
     }
 }

@@ -1,15 +1,15 @@
-//! The way to the outside: HTTP to addresses that users name, and the secrets that such addresses ask for.
+//! HTTP requests to user-supplied URLs, and encryption of the credentials for them.
 //!
 //! Invariants:
-//! - **No request of a user reaches the neighbours.** An address that is not public is spoken to only where the
-//!   operator named its host ([`Outbound`]).
-//! - **A secret does not travel on.** A redirect to another origin loses every secret header ([`Post`]).
-//! - **A secret is stored sealed.** It opens for its owner alone, with a key that is not in the database ([`Vault`]).
+//! - **No server-side request forgery.** Requests go to public addresses, and to private ones only when the operator
+//!   allowed the host or the range ([`OutboundClient`]).
+//! - **Redirects do not leak secrets.** A redirect to another origin drops every secret header ([`PostRequest`]).
+//! - **Secrets are stored encrypted.** Each is bound to its owner, and the key is not in the database ([`Vault`]).
 
 mod http;
 mod post;
 mod vault;
 
-pub use http::Outbound;
-pub use post::{Answer, Header, Post, PostError, check_address};
-pub use vault::{Error, Vault, fresh_key, parse_key};
+pub use http::OutboundClient;
+pub use post::{Header, PostError, PostRequest, PostResponse, check_address};
+pub use vault::{Error, Vault, parse_key, random_key};

@@ -1,5 +1,5 @@
-//! Posts JSON to a user-configured address, such as a model provider: one deadline for the whole call, a limit for the
-//! answer, and redirects that never carry a secret to another origin.
+//! Posts JSON to a user-supplied URL, such as that of a model provider: one deadline for the whole call, a limit for the
+//! response, and redirects that never carry a secret to another origin.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,9 +12,8 @@ use hyper::{Method, Response, Uri};
 use object_store::client::HttpRequest;
 use url::Url;
 
-use crate::http::{Outbound, Unsent};
+use crate::http::{OutboundClient, SendError};
 
-/// Redirects that are followed.
 const MAX_REDIRECTS: usize = 3;
 
 /// A header of a request. Its value is not in its `Debug` output.
@@ -34,38 +33,38 @@ impl fmt::Debug for Header {
 
 /// One request. `content-type: application/json` is added.
 #[derive(Clone, Debug)]
-pub struct Post {
+pub struct PostRequest {
     pub url: String,
     pub headers: Vec<Header>,
     pub body: Bytes,
-    /// For everything, redirects and the end of the answer included.
+    /// For the whole call, including redirects and reading the response.
     pub timeout: Duration,
-    /// Bytes of the answer's body; reading stops there.
-    pub max_answer: usize,
+    /// Maximum length of the response body; a longer one is [`PostError::TooLarge`].
+    pub max_response_bytes: usize,
 }
 
-/// An answer of any status.
+/// A response of any status.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct PostResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Answer {
-    /// A header's value, where it is text. Names in lower case.
+impl PostResponse {
+    /// A header's value, where it is text. Resolver in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Why there is no answer. The texts contain no header values and no query of an address.
+/// A call ended without a response. The messages contain no header values and no query strings.
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
     #[error("{0}")]
     InvalidRequest(String),
-    /// The address is not public, and the operator did not name its host.
+    /// The address is private and not allowed.
     #[error("{0}")]
     Refused(String),
     #[error("{0}")]
@@ -73,45 +72,45 @@ pub enum PostError {
     /// No TCP connection, or no TLS session on it.
     #[error("{0}")]
     Unconnected(String),
-    #[error("no answer within {} ms", .0.as_millis())]
+    #[error("no response within {} ms", .0.as_millis())]
     TimedOut(Duration),
-    #[error("the connection ended before the answer was complete: {0}")]
+    #[error("the connection ended before the response was complete: {0}")]
     Interrupted(String),
-    #[error("the answer is larger than {} MiB", .0 >> 20)]
+    #[error("the response is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
     #[error("{0}")]
     Redirect(String),
 }
 
-impl Outbound {
-    /// Posts JSON and reads the whole answer. Redirects with status 301, 302, 307 and 308 are followed by the
-    /// same request, at most three of them and never from https to http.
+impl OutboundClient {
+    /// Posts JSON and reads the complete response. Repeats the request for redirects with status 301, 302, 307 and
+    /// 308, at most three times and never from https to http.
     ///
     /// # Errors
-    /// When the request is invalid, its address is refused, or no complete answer came in time.
-    pub async fn post_json(&self, post: &Post) -> Result<Answer, PostError> {
+    /// When the request is invalid, the address is not allowed, or no complete response arrived in time.
+    pub async fn post_json(&self, post: &PostRequest) -> Result<PostResponse, PostError> {
         match tokio::time::timeout(post.timeout, self.post_all(post)).await {
-            Ok(answered) => answered,
+            Ok(response) => response,
             Err(_) => Err(PostError::TimedOut(post.timeout)),
         }
     }
 
-    async fn post_all(&self, post: &Post) -> Result<Answer, PostError> {
+    async fn post_all(&self, post: &PostRequest) -> Result<PostResponse, PostError> {
         let mut at = parse(&post.url)?;
         let mut headers = headers(&post.headers)?;
         for _ in 0..=MAX_REDIRECTS {
-            let answered = self.send(request(&at, &headers, &post.body)?).await;
-            let answered = answered.map_err(|error| match error {
-                Unsent::Refused(text) => PostError::Refused(text),
-                Unsent::Unresolved(text) => PostError::Unresolved(text),
-                Unsent::Unconnected(text) => PostError::Unconnected(text),
-                Unsent::Interrupted(text) => PostError::Interrupted(text),
+            let response = self.send(request(&at, &headers, &post.body)?).await;
+            let response = response.map_err(|error| match error {
+                SendError::Refused(text) => PostError::Refused(text),
+                SendError::Unresolved(text) => PostError::Unresolved(text),
+                SendError::Unconnected(text) => PostError::Unconnected(text),
+                SendError::Interrupted(text) => PostError::Interrupted(text),
             })?;
-            let Some(next) = redirect(&at, &answered)? else {
-                return read(answered, post.max_answer).await;
+            let Some(next) = redirect(&at, &response)? else {
+                return read(response, post.max_response_bytes).await;
             };
             if next.origin() != at.origin() {
-                // They stay dropped, even if a later redirect leads back.
+                // Not restored when a later redirect leads back.
                 headers.retain(|(_, value)| !value.is_sensitive());
             }
             at = next;
@@ -120,16 +119,17 @@ impl Outbound {
     }
 }
 
-/// Checks that requests can be sent to an address.
+/// Validates a URL: http or https, without credentials.
 ///
 /// # Errors
-/// What is wrong with it.
+/// With the reason as a sentence.
 pub fn check_address(text: &str) -> Result<(), String> {
     parse(text).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn parse(text: &str) -> Result<Url, PostError> {
-    let invalid = |why: &str| PostError::InvalidRequest(format!("the address is invalid: {why}"));
+    let invalid =
+        |reason: &str| PostError::InvalidRequest(format!("the address is invalid: {reason}"));
     let url = Url::parse(text).map_err(|error| invalid(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid("its scheme must be http or https"));
@@ -171,15 +171,15 @@ fn request(at: &Url, headers: &Headers, body: &Bytes) -> Result<HttpRequest, Pos
     Ok(request)
 }
 
-/// Where an answer redirects to.
-fn redirect(from: &Url, answered: &Response<Incoming>) -> Result<Option<Url>, PostError> {
-    if !matches!(answered.status().as_u16(), 301 | 302 | 307 | 308) {
+/// The target of a redirect; `None` for other responses.
+fn redirect(from: &Url, response: &Response<Incoming>) -> Result<Option<Url>, PostError> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
         return Ok(None);
     }
-    let invalid = |why: &str| PostError::Redirect(format!("invalid redirect: {why}"));
-    let location = answered.headers().get(LOCATION);
+    let invalid = |reason: &str| PostError::Redirect(format!("invalid redirect: {reason}"));
+    let location = response.headers().get(LOCATION);
     let location = location.and_then(|location| location.to_str().ok());
-    let location = location.ok_or_else(|| invalid("no location"))?;
+    let location = location.ok_or_else(|| invalid("the header location is missing"))?;
     let next = from.join(location).map_err(|error| invalid(&error.to_string()))?;
     parse(next.as_str()).map_err(|error| invalid(&error.to_string()))?;
     if from.scheme() == "https" && next.scheme() == "http" {
@@ -188,12 +188,19 @@ fn redirect(from: &Url, answered: &Response<Incoming>) -> Result<Option<Url>, Po
     Ok(Some(next))
 }
 
-async fn read(answered: Response<Incoming>, max_answer: usize) -> Result<Answer, PostError> {
-    let (parts, body) = answered.into_parts();
-    let body = Limited::new(body, max_answer).collect().await;
+async fn read(
+    response: Response<Incoming>,
+    max_response_bytes: usize,
+) -> Result<PostResponse, PostError> {
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, max_response_bytes).collect().await;
     let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => PostError::TooLarge(max_answer),
+        true => PostError::TooLarge(max_response_bytes),
         false => PostError::Interrupted(error.to_string()),
     })?;
-    Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+    Ok(PostResponse {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: body.to_bytes(),
+    })
 }

@@ -1,8 +1,7 @@
-//! Secrets that have to be read again, such as keys of model providers: encrypted with a key that is not
-//! in the database.
+//! Encryption of secrets that must be read again, such as keys of model providers. The key is not in the database.
 //!
-//! XChaCha20-Poly1305: its nonces are long enough to be drawn at random for ever. What a secret belongs to
-//! is authenticated with it, so that a row cannot be moved under another owner.
+//! XChaCha20-Poly1305, because its nonces are long enough to be random. The owner is authenticated as associated data, so
+//! that a ciphertext cannot be moved to another owner.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,14 +14,14 @@ use sha2::{Digest as _, Sha256};
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
-/// Why there is no key, or a secret cannot be read.
+/// A key is invalid, or a secret cannot be decrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text is no key.
-    #[error("a key is 32 bytes in base64; `openssl rand -base64 32` makes one")]
+    /// The text is not a key.
+    #[error("a key must be 32 bytes in base64, such as the output of `openssl rand -base64 32`")]
     InvalidKey,
-    /// Another key, another owner, or damage.
-    #[error("the secret cannot be read: it was written with another key, or is damaged")]
+    /// Encrypted with another key or for another owner, or damaged.
+    #[error("the secret cannot be decrypted: it was encrypted with another key, or is damaged")]
     Unreadable,
 }
 
@@ -39,7 +38,7 @@ impl std::fmt::Debug for Vault {
     }
 }
 
-/// Reads a key: 32 bytes in base64.
+/// Parses a key: 32 bytes in base64.
 ///
 /// # Errors
 /// [`Error::InvalidKey`] for any other text.
@@ -49,8 +48,8 @@ pub fn parse_key(text: &str) -> Result<[u8; KEY_BYTES], Error> {
     key.ok_or(Error::InvalidKey)
 }
 
-/// A key that nobody can guess, where the ids are random.
-pub fn fresh_key(ids: &dyn IdSource) -> [u8; KEY_BYTES] {
+/// Generates a key. It is unpredictable when the ids of `ids` are random.
+pub fn random_key(ids: &dyn IdSource) -> [u8; KEY_BYTES] {
     let mut hash = Sha256::new();
     // Four times 122 random bits.
     for _ in 0..4 {
@@ -60,7 +59,7 @@ pub fn fresh_key(ids: &dyn IdSource) -> [u8; KEY_BYTES] {
 }
 
 impl Vault {
-    /// With this key.
+    /// A vault with this key.
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES]) -> Self {
         // HMAC takes a key of any length.
@@ -71,8 +70,8 @@ impl Vault {
         }
     }
 
-    /// A key for one purpose. It is the same for every server with this key, stored nowhere, and tells nothing about the
-    /// others.
+    /// Derives a key for one purpose. It is the same for every server with this key, is not stored, and reveals nothing
+    /// about other keys.
     #[must_use]
     pub fn derive(&self, purpose: &str) -> [u8; KEY_BYTES] {
         let mut derive = self.derive.clone();
@@ -81,12 +80,12 @@ impl Vault {
         derive.finalize().into_bytes().into()
     }
 
-    /// Encrypts a secret of this owner.
+    /// Encrypts a secret for this owner.
     ///
     /// # Errors
-    /// When it is too long for the cipher, which no request is.
+    /// When the secret is longer than the cipher allows, which no request can be.
     pub fn seal(&self, owner: &str, secret: &str, ids: &dyn IdSource) -> Result<Vec<u8>, Error> {
-        let random = fresh_key(ids);
+        let random = random_key(ids);
         let nonce = &random[..NONCE_BYTES];
         let payload = Payload { msg: secret.as_bytes(), aad: owner.as_bytes() };
         let sealed = self.cipher.encrypt(XNonce::from_slice(nonce), payload);
@@ -94,7 +93,7 @@ impl Vault {
         Ok([nonce, &sealed].concat())
     }
 
-    /// Decrypts what [`Self::seal`] made for this owner.
+    /// Decrypts the output of [`Self::seal`] for this owner.
     ///
     /// # Errors
     /// [`Error::Unreadable`] for anything else.
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_comes_back_to_its_owner_and_to_nobody_else() {
+    fn a_secret_can_be_decrypted_only_for_its_owner() {
         let vault = Vault::new(&[7; KEY_BYTES]);
         let sealed = vault.seal("ours", "sk-secret", &RandomIds).unwrap();
         assert_eq!(vault.unseal("ours", &sealed).unwrap(), "sk-secret");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use perpend_domain::time::Clock;
-use perpend_http_client::{Header, Outbound, Post, PostError};
+use perpend_http_client::{Header, OutboundClient, PostError, PostRequest};
 use perpend_worker_protocol::host_call::{FinishReason, Message};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -48,7 +48,7 @@ const TRANSPORT: [&str; 9] = [
 pub struct Llm(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
-    outbound: Outbound,
+    outbound: OutboundClient,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) check: Arc<dyn ReplyCheck>,
     connections: Connections,
@@ -65,7 +65,11 @@ impl fmt::Debug for Llm {
 impl Llm {
     /// `check` takes the replies whose schemas are not [plain](crate::is_plain).
     #[must_use]
-    pub fn new(outbound: Outbound, clock: Arc<dyn Clock>, check: Arc<dyn ReplyCheck>) -> Self {
+    pub fn new(
+        outbound: OutboundClient,
+        clock: Arc<dyn Clock>,
+        check: Arc<dyn ReplyCheck>,
+    ) -> Self {
         Self(Arc::new(Shared {
             outbound,
             clock,
@@ -186,12 +190,12 @@ impl Shared {
         let (permit, attempt, traceparent) = admitted;
         add_traceparent(&mut headers, traceparent);
         let request_digest = digest(&wire.url, &body);
-        let post = Post {
+        let post = PostRequest {
             url: wire.url,
             headers,
             body: body.into(),
             timeout: exchange.timeout,
-            max_answer: MAX_BODY,
+            max_response_bytes: MAX_BODY,
         };
         let shared = Arc::clone(self);
         let sent = tokio::spawn(async move {
@@ -239,7 +243,7 @@ impl Shared {
         &self,
         exchange: Exchange,
         (mut permit, attempt): (Permit, Attempt),
-        (post, body, request_digest): (Post, Value, String),
+        (post, body, request_digest): (PostRequest, Value, String),
         read: Read<T>,
     ) -> Result<(T, Usage), Rejected> {
         permit.sends();
@@ -315,7 +319,12 @@ impl Shared {
         Some((reply, facts))
     }
 
-    async fn send(&self, endpoint: &Endpoint, post: Post, body: &Value) -> Result<Raw, Failure> {
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        post: PostRequest,
+        body: &Value,
+    ) -> Result<Raw, Failure> {
         if endpoint.protocol == Protocol::Mock {
             return scripted(endpoint, post.timeout, body).await;
         }

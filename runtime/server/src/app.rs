@@ -9,7 +9,7 @@ use perpend_config::Config;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Clock;
-use perpend_http_client::{Outbound, Vault};
+use perpend_http_client::{OutboundClient, Vault};
 use perpend_http_kit::Web;
 use perpend_jobs::exports;
 use perpend_llm::Llm;
@@ -62,7 +62,7 @@ pub(crate) struct NewApp {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) vault: Vault,
-    pub(crate) outbound: Outbound,
+    pub(crate) outbound: OutboundClient,
     pub(crate) prices: Arc<Prices>,
     pub(crate) home_project: ProjectId,
     pub(crate) bundle: Bundle,

@@ -17,7 +17,7 @@ use perpend_catalog::sealed::{Sealed, SealedAt};
 use perpend_config::Config;
 use perpend_db::DatabaseUrl;
 use perpend_domain::ids::IdSource;
-use perpend_http_client::{Vault, fresh_key, parse_key};
+use perpend_http_client::{Vault, parse_key, random_key};
 use perpend_storage::Store;
 
 const FILE: &str = "secrets.key";
@@ -79,7 +79,7 @@ impl Place {
         let Self::File(path) = self else {
             anyhow::bail!("{self} does not hold a key");
         };
-        let key = fresh_key(ids);
+        let key = random_key(ids);
         write_private(path, &STANDARD.encode(key))
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Vault::new(&key))

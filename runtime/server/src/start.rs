@@ -17,7 +17,7 @@ use perpend_domain::bundle::Bundle;
 use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_http_client::{Outbound, Vault};
+use perpend_http_client::{OutboundClient, Vault};
 use perpend_jobs::exports;
 use perpend_llm::Llm;
 use perpend_scheduler::{Deps, Scheduler};
@@ -156,7 +156,7 @@ async fn open_store(
 fn models(
     store: &Store,
     vault: &Vault,
-    outbound: &Outbound,
+    outbound: &OutboundClient,
     prices: &Arc<Prices>,
     (clock, reply_lifetime_ms): (&Arc<dyn Clock>, i64),
 ) -> (Arc<dyn Models>, Llm, EngineReplyCheck) {
@@ -235,7 +235,7 @@ impl Server {
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
-        let outbound = Outbound::new(&config.exports.private_endpoints);
+        let outbound = OutboundClient::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());
         let (models, llm, reply_check) = models(
             &store,

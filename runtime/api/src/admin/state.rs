@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use perpend_http_client::{Outbound, Vault};
+use perpend_http_client::{OutboundClient, Vault};
 use perpend_http_kit::{Room, Web};
 use perpend_storage::Store;
 use tokio::sync::Notify;
@@ -25,7 +25,7 @@ pub struct NewApp {
     /// Encrypts the keys of buckets.
     pub vault: Vault,
     /// Reaches buckets to check their settings.
-    pub outbound: Outbound,
+    pub outbound: OutboundClient,
     /// Notified when a project was deleted, so that its data are deleted soon.
     pub sweep_wanted: Arc<Notify>,
 }

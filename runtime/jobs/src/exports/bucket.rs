@@ -10,7 +10,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
 use perpend_catalog::blob_exports::{BucketKind, ExportSettings};
 use perpend_domain::ids::ProjectId;
-use perpend_http_client::Outbound;
+use perpend_http_client::OutboundClient;
 
 /// What is tried to be written before settings are taken.
 const PROBE: &str = "perpend-may-write-here.txt";
@@ -56,7 +56,7 @@ pub fn endpoint_of(settings: &ExportSettings) -> Option<String> {
 pub fn open(
     settings: &ExportSettings,
     secret: &str,
-    outbound: &Outbound,
+    outbound: &OutboundClient,
     again: Retries,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
     let key = settings.access_key_id.as_deref().unwrap_or_default();

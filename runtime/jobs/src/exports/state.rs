@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perpend_catalog::Prices;
 use perpend_domain::ids::IdSource;
 use perpend_domain::time::Clock;
-use perpend_http_client::{Outbound, Vault};
+use perpend_http_client::{OutboundClient, Vault};
 use perpend_storage::Store;
 
 /// What exports work with; cheap to clone.
@@ -22,7 +22,7 @@ pub struct App {
     /// Opens the keys of buckets.
     pub vault: Vault,
     /// The way to the buckets.
-    pub outbound: Outbound,
+    pub outbound: OutboundClient,
     /// A file that is larger is followed by another, bytes before compression.
     pub max_file_bytes: usize,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_http_client::Outbound;
+use perpend_http_client::OutboundClient;
 use perpend_llm::{
     Admission, Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice,
     Priority, Protocol, ProviderCall, ReplyCheck, Secret, Turn,
@@ -264,7 +264,7 @@ impl ReplyCheck for Elsewhere {
 }
 
 pub(crate) fn llm_at(clock: Arc<Still>) -> Llm {
-    let outbound = Outbound::new(&["127.0.0.1".to_owned()]);
+    let outbound = OutboundClient::new(&["127.0.0.1".to_owned()]);
     Llm::new(outbound, clock, Arc::new(Elsewhere))
 }
 
