@@ -2,7 +2,7 @@
 //!
 //! Interpreters and scorer libraries become components by the toolchains of their languages, which are installed
 //! first. Every program in `target` finds them there, without a new build
-//! (docs/decisions/0004-components-beside-the-program.md). A component that is newer than everything it is made
+//! (docs/decisions/0004-optional-components.md). A component that is newer than everything it is made
 //! from is left as it is.
 
 use std::fs;

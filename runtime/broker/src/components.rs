@@ -1,7 +1,7 @@
 //! Optional first-party components: interpreters and scorer libraries, which an installation has as files.
 //!
 //! For a program `PREFIX/bin/perpend` they are in `PREFIX/share/perpend/components`
-//! (docs/decisions/0004-components-beside-the-program.md). They are large and take seconds to compile, so that
+//! (docs/decisions/0004-optional-components.md). They are large and take seconds to compile, so that
 //! each is registered when an evaluator first needs it: a server that never does pays neither time nor memory.
 
 use std::collections::HashMap;
