@@ -21,12 +21,12 @@ const RUNS: u32 = 20;
 const DATASETS: u32 = 100;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct OfDataset {
+pub(super) struct DatasetPath {
     dataset: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct OfRun {
+pub(super) struct RunPath {
     dataset: String,
     run: String,
 }
@@ -40,7 +40,7 @@ fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Html) {
 }
 
 /// `GET P/datasets`
-pub(super) async fn all(
+pub(super) async fn list_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
@@ -52,7 +52,7 @@ pub(super) async fn all(
         let href = format!("{base}/{}", encode(&found.dataset.id));
         (Text::from(found.dataset.name), href)
     });
-    let origin = setup::origin(&app, &headers);
+    let origin = setup::origin_of_request(&app, &headers);
     let view = DatasetPage {
         shell: viewer.shell(Section::Other),
         kind: "Datasets",
@@ -75,11 +75,11 @@ pub(super) async fn all(
 }
 
 /// `GET P/datasets/{dataset}`
-pub(super) async fn dataset(
+pub(super) async fn dataset_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Path(OfDataset { dataset }): Path<OfDataset>,
+    Path(DatasetPath { dataset }): Path<DatasetPath>,
 ) -> Result<Response, Problem> {
     let (store, project) = (&app.store, &viewer.project);
     let found = store.catalog.dataset_by_id(project, &dataset).await?;
@@ -90,7 +90,7 @@ pub(super) async fn dataset(
     let ids = [found.id.as_str()];
     let names = store.telemetry.dataset_run_names(project, &ids, RUNS);
     let names = names.await?.remove(&found.id).unwrap_or_default();
-    let (origin, name) = (setup::origin(&app, &headers), encode(&found.name));
+    let (origin, name) = (setup::origin_of_request(&app, &headers), encode(&found.name));
     let base = format!("{}/datasets/{}/runs", viewer.base(), encode(&found.id));
     let runs = names.iter().map(|name| {
         let id = perpend_domain::dataset::run_id(project, &found.id, name);
@@ -120,17 +120,17 @@ pub(super) async fn dataset(
 }
 
 /// `GET P/datasets/{dataset}/runs/{run}`
-pub(super) async fn run(
+pub(super) async fn run_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Path(OfRun { dataset, run }): Path<OfRun>,
+    Path(RunPath { dataset, run }): Path<RunPath>,
 ) -> Result<Response, Problem> {
     let (store, project) = (&app.store, &viewer.project);
     let found = store.telemetry.dataset_runs_by_id(project, &[&run]).await?;
     let found = found.into_iter().find(|found| found.dataset_id == dataset);
     let found = found.ok_or_else(|| Problem::not_found("run"))?;
-    let origin = setup::origin(&app, &headers);
+    let origin = setup::origin_of_request(&app, &headers);
     let path = format!(
         "/api/public/datasets/{}/runs/{}",
         encode(&found.dataset_name),

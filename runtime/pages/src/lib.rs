@@ -43,7 +43,7 @@ use perpend_views::{SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
 use crate::request::frame::Frame;
 use crate::request::query::Query;
-use crate::request::viewer::{Viewer, project_in, viewer};
+use crate::request::viewer::{Viewer, project_of_path, viewer};
 use crate::scores::filter::OF_SCORES;
 
 pub use request::frame::{as_page, not_found, without_slash};
@@ -65,8 +65,10 @@ fn suggestions(routes: &mut Routes<App>) {
         ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
     ];
     for (path, needs, list) in lists {
-        let show = move |app: State<App>, viewer: Viewer, asked: Query<traces::suggest::Asked>| {
-            traces::suggest::show(app, viewer, asked, list)
+        let show = move |app: State<App>,
+                         viewer: Viewer,
+                         params: Query<traces::suggest::SuggestParams>| {
+            traces::suggest::suggest_fragment(app, viewer, params, list)
         };
         routes.page(BySession, Page::get(path, needs), show);
     }
@@ -74,17 +76,18 @@ fn suggestions(routes: &mut Routes<App>) {
 
 /// What came since a list of sessions, users or scores was shown.
 fn news(routes: &mut Routes<App>) {
-    let groups = traces::list_news::Of::Groups;
+    let groups = traces::list_news::NewsList::Groups;
     let lists = [
         ("/project/{project}/_/sessions/news", TraceRead, groups(GroupKey::Session)),
         ("/project/{project}/_/users/news", TraceRead, groups(GroupKey::User)),
-        ("/project/{project}/_/scores/news", ScoreRead, traces::list_news::Of::Scores),
+        ("/project/{project}/_/scores/news", ScoreRead, traces::list_news::NewsList::Scores),
     ];
-    for (path, needs, of) in lists {
-        let show =
-            move |app: State<App>, viewer: Viewer, asked: Query<traces::list_news::Asked>| {
-                traces::list_news::show(app, viewer, asked, of)
-            };
+    for (path, needs, list) in lists {
+        let show = move |app: State<App>,
+                         viewer: Viewer,
+                         params: Query<traces::list_news::ListNewsParams>| {
+            traces::list_news::list_news_fragment(app, viewer, params, list)
+        };
         routes.page(BySession, Page::get(path, needs), show);
     }
 }
@@ -92,35 +95,35 @@ fn news(routes: &mut Routes<App>) {
 /// What scripts swap into pages.
 fn fragments(routes: &mut Routes<App>) {
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
-    routes.page(BySession, detail, trace::page::detail);
+    routes.page(BySession, detail, trace::page::detail_fragment);
     let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
-    routes.page(BySession, peek, traces::peek::show);
+    routes.page(BySession, peek, traces::peek::peek_fragment);
     let cell = Page::get("/project/{project}/_/traces/{trace}/cell/{part}", TraceRead);
-    routes.page(BySession, cell, traces::peek::cell);
+    routes.page(BySession, cell, traces::peek::cell_fragment);
     let later = Page::get("/project/{project}/_/trends", TraceRead);
-    routes.page(BySession, later, overview::trends::show);
+    routes.page(BySession, later, overview::trends::trend_fragment);
     let of_user = Page::get("/project/{project}/_/users/{user}/trends", TraceRead);
-    routes.page(BySession, of_user, groups::user::over_time);
+    routes.page(BySession, of_user, groups::user::trends_fragment);
     let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
-    routes.page(BySession, values, traces::facets::show);
+    routes.page(BySession, values, traces::facets::facets_fragment);
     let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
-    routes.page(BySession, over_time, traces::bars::show);
+    routes.page(BySession, over_time, traces::bars::bars_fragment);
     suggestions(routes);
     news(routes);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
-    routes.page(BySession, rows, trace::page::rows);
+    routes.page(BySession, rows, trace::page::rows_fragment);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
-    routes.page(BySession, seek, trace::page::seek);
+    routes.page(BySession, seek, trace::page::seek_fragment);
     let state = Page::get("/project/{project}/_/traces/{trace}/state", TraceRead);
-    routes.page(BySession, state, trace::state_fragment::show);
+    routes.page(BySession, state, trace::state_fragment::state_fragment);
     let hits = Page::get("/project/{project}/_/search", TraceRead);
-    routes.page(BySession, hits, search::fragment);
+    routes.page(BySession, hits, search::search_fragment);
     let contents = Page::get("/project/{project}/_/search/contents", TraceRead);
-    routes.page(BySession, contents, search::contents);
+    routes.page(BySession, contents, search::contents_fragment);
     let value = Page::get("/project/{project}/_/value", TraceRead);
-    routes.page(BySession, value, trace::values::fragment);
+    routes.page(BySession, value, trace::values::value_fragment);
     let news = Page::get("/project/{project}/_/news", TraceRead);
-    routes.page(BySession, news, traces::news::show);
+    routes.page(BySession, news, traces::news::news_fragment);
 }
 
 /// What is changed from a page.
@@ -130,40 +133,40 @@ fn changes(routes: &mut Routes<App>) {
     let tag = Page::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
     let requeue = Page::post("/project/{project}/executions/{execution}/requeue", EvaluatorWrite);
-    routes.page(BySession, requeue, trace::requeue::submit);
+    routes.page(BySession, requeue, trace::requeue::requeue_execution);
 }
 
 /// Inputs, outputs and media as they were recorded.
 fn values(routes: &mut Routes<App>) {
     let value = Page::get("/project/{project}/value", TraceRead);
-    routes.page(BySession, value, trace::values::show);
+    routes.page(BySession, value, trace::values::value_page);
     let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
-    routes.page(BySession, raw, trace::raw::of_trace);
+    routes.page(BySession, raw, trace::raw::trace_value);
     let raw = Page::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}",
         TraceRead,
     );
-    routes.page(BySession, raw, trace::raw::of_observation);
+    routes.page(BySession, raw, trace::raw::observation_value);
     let medium =
         Page::get("/project/{project}/traces/{trace}/raw/{part}/media/{number}", TraceRead);
-    routes.page(BySession, medium, trace::media::of_trace);
+    routes.page(BySession, medium, trace::media::trace_medium);
     let medium = Page::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}/media/{number}",
         TraceRead,
     );
-    routes.page(BySession, medium, trace::media::of_observation);
+    routes.page(BySession, medium, trace::media::observation_medium);
     let stored = Page::get("/project/{project}/media/{media}", TraceRead);
-    routes.page(BySession, stored, trace::media::stored);
+    routes.page(BySession, stored, trace::media::stored_medium);
 }
 
 /// Datasets and the runs over them.
-fn of_datasets(routes: &mut Routes<App>) {
+fn datasets_routes(routes: &mut Routes<App>) {
     let all = Page::get("/project/{project}/datasets", DatasetRead);
-    routes.page(BySession, all, datasets::all);
+    routes.page(BySession, all, datasets::list_page);
     let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
-    routes.page(BySession, dataset, datasets::dataset);
+    routes.page(BySession, dataset, datasets::dataset_page);
     let run = Page::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
-    routes.page(BySession, run, datasets::run);
+    routes.page(BySession, run, datasets::run_page);
 }
 
 /// All pages, and what is said of them.
@@ -172,37 +175,37 @@ pub fn routes() -> (Router<App>, Described) {
     let home = Page::get("/", Needs::Nobody);
     routes.page(BySession, home.secret(), request::login::home);
     let form = Page::get("/login", Needs::Nobody);
-    routes.page(BySession, form.secret(), request::login::form);
+    routes.page(BySession, form.secret(), request::login::login_page);
     let submit = Page::post("/login", Needs::Nobody);
-    routes.page(BySession, submit.secret(), request::login::submit);
+    routes.page(BySession, submit.secret(), request::login::log_in);
     let leave = Page::get("/logout", Needs::Nobody);
-    routes.page(BySession, leave.secret(), request::login::leave);
+    routes.page(BySession, leave.secret(), request::login::logout_page);
     let logout = Page::post("/logout", Needs::Nobody);
-    routes.page(BySession, logout.secret(), request::login::logout);
+    routes.page(BySession, logout.secret(), request::login::log_out);
     let overview = Page::get("/project/{project}", TraceRead);
-    routes.page(BySession, overview, overview::page::show);
+    routes.page(BySession, overview, overview::page::overview_page);
     let list = Page::get("/project/{project}/traces", TraceRead);
-    routes.page(BySession, list, traces::list::show);
+    routes.page(BySession, list, traces::list::list_page);
     let compared = Page::get("/project/{project}/traces/compare", TraceRead);
-    routes.page(BySession, compared, traces::compare::show);
+    routes.page(BySession, compared, traces::compare::compare_page);
     let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
-    routes.page(BySession, trace, trace::page::show);
+    routes.page(BySession, trace, trace::page::trace_page);
     let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);
-    routes.page(BySession, find, trace::find::show);
+    routes.page(BySession, find, trace::find::find_page);
     let sessions = Page::get("/project/{project}/sessions", TraceRead);
-    routes.page(BySession, sessions, groups::list::sessions);
+    routes.page(BySession, sessions, groups::list::sessions_page);
     let session = Page::get("/project/{project}/sessions/{session}", TraceRead);
-    routes.page(BySession, session, groups::session::show);
+    routes.page(BySession, session, groups::session::session_page);
     let users = Page::get("/project/{project}/users", TraceRead);
-    routes.page(BySession, users, groups::list::users);
+    routes.page(BySession, users, groups::list::users_page);
     let user = Page::get("/project/{project}/users/{user}", TraceRead);
-    routes.page(BySession, user, groups::user::show);
+    routes.page(BySession, user, groups::user::user_page);
     let search = Page::get("/project/{project}/search", TraceRead);
-    routes.page(BySession, search, search::show);
+    routes.page(BySession, search, search::search_page);
     let scores = Page::get("/project/{project}/scores", ScoreRead);
-    routes.page(BySession, scores, scores::list::show);
+    routes.page(BySession, scores, scores::list::list_page);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
-    routes.page(BySession, rules, rules::show);
+    routes.page(BySession, rules, rules::rules_page);
     for short in [
         "/traces",
         "/traces/{trace}",
@@ -224,24 +227,24 @@ pub fn routes() -> (Router<App>, Described) {
         routes.page(BySession, Page::get(short, needs), request::redirects::to_project);
     }
     let by_client = Page::get("/trace/{trace}", TraceRead);
-    routes.page(BySession, by_client, request::redirects::by_client);
+    routes.page(BySession, by_client, request::redirects::trace_of_client);
     let form = Page::get("/preferences", Needs::Nobody);
-    routes.page(BySession, form, request::preferences::show);
+    routes.page(BySession, form, request::preferences::preferences_page);
     let chosen = Page::post("/preferences", Needs::Nobody);
-    routes.page(BySession, chosen, request::preferences::submit);
+    routes.page(BySession, chosen, request::preferences::save_preferences);
     let reference = Page::get("/api/reference", Needs::Nobody);
-    routes.page(BySession, reference, reference::page::show);
+    routes.page(BySession, reference, reference::page::reference_page);
     let group = Page::get("/api/reference/{group}", Needs::Nobody);
-    routes.page(BySession, group, reference::page::group);
+    routes.page(BySession, group, reference::page::group_page);
     let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
-    routes.page(BySession, tried, reference::attempt::show);
-    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), request::files::show);
-    of_datasets(&mut routes);
+    routes.page(BySession, tried, reference::attempt::attempt_page);
+    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), request::files::asset);
+    datasets_routes(&mut routes);
     values(&mut routes);
     fragments(&mut routes);
     changes(&mut routes);
     let (pages, described) = routes.into_parts();
-    let pages = pages.method_not_allowed_fallback(request::frame::not_taken);
+    let pages = pages.method_not_allowed_fallback(request::frame::method_not_allowed);
     (pages.layer(from_fn(as_page)), described)
 }
 
@@ -307,5 +310,5 @@ async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Opt
 
 /// Whether a page is one of the viewer's project, or of none.
 fn is_of(viewer: &Viewer, path: &str) -> bool {
-    project_in(path).is_none_or(|id| id == viewer.project.as_str())
+    project_of_path(path).is_none_or(|id| id == viewer.project.as_str())
 }

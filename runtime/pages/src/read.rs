@@ -19,12 +19,12 @@ use crate::state::App;
 pub(super) const OWN: [&str; 3] = [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
 
 /// For a trace that the project does not have.
-pub(super) fn unknown() -> Problem {
+pub(super) fn unknown_trace() -> Problem {
     Problem::not_found("trace")
 }
 
 /// Leaves out what evaluations and experiments record of themselves.
-pub(super) fn without_own(columns: &'static [Column]) -> Condition {
+pub(super) fn exclude_internal(columns: &'static [Column]) -> Condition {
     Condition {
         column: find(columns, "environment"),
         test: Test::NoneOf(OWN.map(str::to_owned).to_vec()),
@@ -33,7 +33,7 @@ pub(super) fn without_own(columns: &'static [Column]) -> Condition {
 
 /// The start of the minute: a list whose time goes with the clock, and the request that gives the same, stay the same for
 /// that long.
-pub(super) fn minute(now: Timestamp) -> Timestamp {
+pub(super) fn start_of_minute(now: Timestamp) -> Timestamp {
     const MINUTE: i64 = 60_000;
     Timestamp::from_millis(now.as_millis().div_euclid(MINUTE) * MINUTE)
 }
@@ -44,18 +44,18 @@ pub(super) const MAX_TESTED: u64 = 20_000;
 const FEW: u64 = 5_000;
 
 /// The latest traces that fit, without content.
-pub(super) async fn newest(
+pub(super) async fn newest_traces(
     app: &App,
     project: &ProjectId,
     filter: Filter,
     limit: u32,
 ) -> Result<Vec<Trace>, Problem> {
     let query = TraceQuery { filter, limit, ..TraceQuery::default() };
-    first(app, project, query).await
+    first_traces(app, project, query).await
 }
 
 /// The first traces of a list, as far as it can be told within the bounds of a page.
-pub(super) async fn first(
+pub(super) async fn first_traces(
     app: &App,
     project: &ProjectId,
     query: TraceQuery,
@@ -67,7 +67,7 @@ pub(super) async fn first(
 }
 
 /// A trace without content.
-pub(super) async fn narrow(
+pub(super) async fn trace_without_content(
     app: &App,
     project: &ProjectId,
     id: &TraceId,
@@ -77,7 +77,7 @@ pub(super) async fn narrow(
 }
 
 /// A trace with its input, output and metadata.
-pub(super) async fn whole(
+pub(super) async fn trace_with_content(
     app: &App,
     project: &ProjectId,
     id: &TraceId,
@@ -87,7 +87,7 @@ pub(super) async fn whole(
 }
 
 /// An observation with its content.
-pub(super) async fn step(
+pub(super) async fn observation_with_content(
     app: &App,
     project: &ProjectId,
     trace: &TraceId,
@@ -98,7 +98,7 @@ pub(super) async fn step(
 }
 
 /// The outline of a trace as it is stored now, with its revision; none when the project has no such trace.
-pub(super) async fn outline(
+pub(super) async fn trace_outline(
     app: &App,
     project: &ProjectId,
     trace: &TraceId,
@@ -135,7 +135,7 @@ mod tests {
             ("1969-12-31T23:59:01Z", "1969-12-31T23:59:00Z"),
         ] {
             let [at, start] = [at, start].map(|text| Timestamp::parse(text).unwrap());
-            assert_eq!(minute(at), start);
+            assert_eq!(start_of_minute(at), start);
         }
     }
 }

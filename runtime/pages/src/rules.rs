@@ -18,7 +18,7 @@ use crate::settings;
 use crate::setup;
 use crate::state::App;
 
-pub(super) async fn show(
+pub(super) async fn rules_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
@@ -32,7 +32,7 @@ pub(super) async fn show(
     let names: HashMap<&EvaluatorId, &str> =
         evaluators.iter().map(|evaluator| (&evaluator.id, evaluator.name.as_str())).collect();
     let setup = match rules.is_empty() || evaluators.is_empty() {
-        true => Some(setup::of(&app, &viewer.project, &headers).await?),
+        true => Some(setup::setup_guide(&app, &viewer.project, &headers).await?),
         false => None,
     };
     let view = RulesPage {
@@ -92,7 +92,7 @@ fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
         version: version.number,
         plugin: Text::from(format!("{} {}", version.plugin_name, version.plugin_version)),
         function: Text::from(version.plugin_evaluator.as_str()),
-        settings: settings::of(version),
+        settings: settings::evaluator_settings(version),
         fingerprint: version.fingerprint.to_string(),
         paused: evaluator.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
     }

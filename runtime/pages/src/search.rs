@@ -53,7 +53,7 @@ const OLDER_TRACES: &str =
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct SearchParams {
     q: String,
     go: String,
     below: String,
@@ -61,13 +61,13 @@ pub(super) struct Asked {
 
 /// What a text asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted<'q> {
+enum SearchTerm<'q> {
     All(&'q str),
     Ids(&'q str),
     Help,
 }
 
-impl<'q> Wanted<'q> {
+impl<'q> SearchTerm<'q> {
     fn of(q: &'q str) -> Self {
         if let Some(rest) = q.strip_prefix('#') {
             Self::Ids(rest.trim())
@@ -100,15 +100,15 @@ fn found(title: &str, note: &str, href: String) -> SearchHit {
 }
 
 /// `GET P/search?q=`
-pub(super) async fn show(
+pub(super) async fn search_page(
     State(app): State<App>,
     viewer: Viewer,
-    Query(asked): Query<Asked>,
+    Query(params): Query<SearchParams>,
 ) -> Result<Response, Problem> {
-    if is_too_long(&asked.q) {
-        return refused(&viewer, &asked.q);
+    if is_too_long(&params.q) {
+        return refused(&viewer, &params.q);
     }
-    let below = match asked.below.as_str() {
+    let below = match params.below.as_str() {
         "" => None,
         number => {
             let number: Option<i64> = number.parse().ok().filter(|n| 0 < *n);
@@ -116,17 +116,17 @@ pub(super) async fn show(
             Some(number.ok_or_else(|| Problem::query("below", message))?)
         }
     };
-    let q = asked.q.trim();
+    let q = params.q.trim();
     let search = Search::new(&app, &viewer);
     let mut exact = Vec::new();
     let mut answer = search.answer(q, below, &mut exact).await?;
-    if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
+    if let ("1", [one]) = (params.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
     }
     // No name and no id, wherever they may be: the text is looked for in what traces say.
     let is_whole = answer.notes.is_empty() && answer.further.is_none();
     if let ("1", 0, true, Some(contents)) =
-        (asked.go.as_str(), answer.n_hits(), is_whole, &answer.contents)
+        (params.go.as_str(), answer.n_hits(), is_whole, &answer.contents)
     {
         return Ok(Redirect::to(&contents.href).into_response());
     }
@@ -154,14 +154,14 @@ fn refused(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
 }
 
 /// `GET P/_/search/contents?q=`
-pub(super) async fn contents(
+pub(super) async fn contents_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Query(asked): Query<Asked>,
+    Query(params): Query<SearchParams>,
 ) -> Result<Response, Problem> {
-    check(&asked)?;
+    check(&params)?;
     let mut answer = SearchResults::default();
-    if let Wanted::All(text) = Wanted::of(asked.q.trim())
+    if let SearchTerm::All(text) = SearchTerm::of(params.q.trim())
         && !text.is_empty()
     {
         let search = Search::new(&app, &viewer);
@@ -175,13 +175,13 @@ pub(super) async fn contents(
 }
 
 /// `GET P/_/search?q=`
-pub(super) async fn fragment(
+pub(super) async fn search_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Query(asked): Query<Asked>,
+    Query(params): Query<SearchParams>,
 ) -> Result<Response, Problem> {
-    check(&asked)?;
-    let q = asked.q.trim();
+    check(&params)?;
+    let q = params.q.trim();
     let search = Search::new(&app, &viewer);
     let answer = search.answer(q, None, &mut Vec::new()).await?;
     page(StatusCode::OK, &SearchFragment { answer })
@@ -205,8 +205,8 @@ fn is_too_long(q: &str) -> bool {
     MAX_CHARS < q.chars().count()
 }
 
-fn check(asked: &Asked) -> Result<(), Problem> {
-    match is_too_long(&asked.q) {
+fn check(params: &SearchParams) -> Result<(), Problem> {
+    match is_too_long(&params.q) {
         true => Err(Problem::query("q", "has at most 800 characters")),
         false => Ok(()),
     }
@@ -225,16 +225,16 @@ impl<'a> Search<'a> {
         exact: &mut Vec<SearchHit>,
     ) -> Result<SearchResults, Problem> {
         let mut answer = SearchResults::default();
-        match Wanted::of(q) {
-            Wanted::Help => answer.has_help = true,
-            Wanted::Ids(text) => {
+        match SearchTerm::of(q) {
+            SearchTerm::Help => answer.has_help = true,
+            SearchTerm::Ids(text) => {
                 answer.none = Text::from(format!("Nothing has the id “{}”", cut(text)));
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
             }
-            Wanted::All("") => self.add_pages("", &mut answer),
-            Wanted::All(text) => {
+            SearchTerm::All("") => self.add_pages("", &mut answer),
+            SearchTerm::All(text) => {
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
@@ -520,13 +520,13 @@ mod tests {
     #[test]
     fn the_first_character_says_what_is_wanted() {
         for (q, wanted) in [
-            ("> traces", Wanted::Help),
-            ("#0af7", Wanted::Ids("0af7")),
-            ("?", Wanted::Help),
-            ("tone > 1", Wanted::All("tone > 1")),
-            ("", Wanted::All("")),
+            ("> traces", SearchTerm::Help),
+            ("#0af7", SearchTerm::Ids("0af7")),
+            ("?", SearchTerm::Help),
+            ("tone > 1", SearchTerm::All("tone > 1")),
+            ("", SearchTerm::All("")),
         ] {
-            assert_eq!(Wanted::of(q), wanted);
+            assert_eq!(SearchTerm::of(q), wanted);
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 const SHOWN: usize = 200;
 
 /// The settings of a version by their names, and the model of each of its slots.
-pub(super) fn of(version: &EvaluatorVersion) -> Vec<(Text, Text)> {
+pub(super) fn evaluator_settings(version: &EvaluatorVersion) -> Vec<(Text, Text)> {
     let config = version.config.as_object().into_iter().flatten();
     let settings = config.filter_map(|(name, value)| {
         let shown = match value {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     fn said(version: &EvaluatorVersion) -> Vec<String> {
-        let settings = of(version);
+        let settings = evaluator_settings(version);
         let settings = settings.iter();
         settings.map(|(name, value)| format!("{}: {}", name.raw(), value.raw())).collect()
     }

@@ -7,7 +7,7 @@ use perpend_views::{RejectedRequest, Setup, clock, encode};
 
 use crate::state::App;
 
-pub(super) async fn of(
+pub(super) async fn setup_guide(
     app: &App,
     project: &ProjectId,
     headers: &HeaderMap,
@@ -15,7 +15,7 @@ pub(super) async fn of(
     let keys = app.store.catalog.api_keys(project).await?;
     let public_key = keys.first().map(|key| key.made.public_key.to_string());
     Ok(Setup {
-        origin: origin(app, headers),
+        origin: origin_of_request(app, headers),
         project: encode(project.as_str()),
         public_key: public_key.unwrap_or_default(),
         refused: app.web.refusals.last(project).map(|last| RejectedRequest {
@@ -27,6 +27,6 @@ pub(super) async fn of(
 }
 
 /// Under which address this visitor reaches the server: what exporters are to be pointed at.
-pub(super) fn origin(app: &App, headers: &HeaderMap) -> String {
+pub(super) fn origin_of_request(app: &App, headers: &HeaderMap) -> String {
     perpend_http_kit::origin::of(&app.web.config, headers, None)
 }

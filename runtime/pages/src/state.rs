@@ -14,27 +14,27 @@ use perpend_views::openapi::{ErrorCode, Reference};
 use perpend_views::{AttentionCounts, ObservationFingerprints};
 use serde_json::Value;
 
-use crate::request::submissions::Acted;
-use crate::request::ttl_cache::Lately;
+use crate::request::submissions::Submissions;
+use crate::request::ttl_cache::TtlCache;
 
 /// How long values to filter by, and what waits for people, are taken for the present ones, in milliseconds.
-const FRESH_VALUES: i64 = 60_000;
-const FRESH_WAITS: i64 = 5_000;
+const FACETS_TTL_MS: i64 = 60_000;
+const WAITS_TTL_MS: i64 = 5_000;
 /// Memory of what the contents of compared traces are told apart by.
-const PRINTS: usize = 16 << 20;
+const FINGERPRINT_BYTES: usize = 16 << 20;
 
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]
-pub struct App(Arc<Parts>);
+pub struct App(Arc<AppParts>);
 
 /// The parts behind [`App`].
 #[derive(Debug)]
-struct Parts {
-    given: NewApp,
+struct AppParts {
+    components: NewApp,
     reference: OnceLock<Reference>,
-    acted: Acted,
-    values: Lately<Arc<Facets>>,
-    waits: Lately<AttentionCounts>,
+    submissions: Submissions,
+    values: TtlCache<Arc<Facets>>,
+    waits: TtlCache<AttentionCounts>,
     prints: Held<ObservationFingerprints>,
 }
 
@@ -60,32 +60,32 @@ pub struct NewApp {
 impl App {
     /// Puts the parts together.
     #[must_use]
-    pub fn new(given: NewApp) -> Self {
-        Self(Arc::new(Parts {
-            given,
+    pub fn new(components: NewApp) -> Self {
+        Self(Arc::new(AppParts {
+            components,
             reference: OnceLock::new(),
-            acted: Acted::default(),
-            values: Lately::new(FRESH_VALUES),
-            waits: Lately::new(FRESH_WAITS),
-            prints: Held::of_at_most(PRINTS),
+            submissions: Submissions::default(),
+            values: TtlCache::new(FACETS_TTL_MS),
+            waits: TtlCache::new(WAITS_TTL_MS),
+            prints: Held::of_at_most(FINGERPRINT_BYTES),
         }))
     }
 
     /// What the pages about the API show; made for the first who looks, with the errors that operations answer.
     pub(crate) fn reference(&self, faults: fn() -> Vec<ErrorCode>) -> &Reference {
         let parts = &self.0;
-        parts.reference.get_or_init(|| Reference::of(&(parts.given.document)(), faults()))
+        parts.reference.get_or_init(|| Reference::of(&(parts.components.document)(), faults()))
     }
 }
 
 impl App {
     /// Forms that were acted on a moment ago.
-    pub(crate) fn acted(&self) -> &Acted {
-        &self.0.acted
+    pub(crate) fn submissions(&self) -> &Submissions {
+        &self.0.submissions
     }
 
     /// Values that traces had a moment ago.
-    pub(crate) fn values(&self) -> &Lately<Arc<Facets>> {
+    pub(crate) fn values(&self) -> &TtlCache<Arc<Facets>> {
         &self.0.values
     }
 
@@ -95,7 +95,7 @@ impl App {
     }
 
     /// How many rules were paused and executions had failed a moment ago.
-    pub(crate) fn waits(&self) -> &Lately<AttentionCounts> {
+    pub(crate) fn waits(&self) -> &TtlCache<AttentionCounts> {
         &self.0.waits
     }
 }
@@ -110,6 +110,6 @@ impl Deref for App {
     type Target = NewApp;
 
     fn deref(&self) -> &NewApp {
-        &self.0.given
+        &self.0.components
     }
 }

@@ -29,7 +29,7 @@ const CHIPS: usize = 4;
 const CATEGORY: usize = 24;
 
 /// A line for each of these, in their order. Scores are those of the time and the environments of the question.
-pub(crate) async fn of(
+pub(crate) async fn group_lines(
     app: &App,
     viewer: &Viewer,
     query: &GroupQuery,
@@ -123,7 +123,7 @@ fn chips(
             share: None,
             href: match of.0 {
                 GroupKey::Session => format!("{}#pane-scores", href(base, of.0, of.1)),
-                GroupKey::User => all(focus, vec![only(of)]).first(base),
+                GroupKey::User => trace_list_query(focus, vec![group_condition(of)]).first(base),
             },
         });
     }
@@ -173,16 +173,16 @@ fn chip(
 }
 
 /// So many sessions or users of the chosen time and environments.
-pub(crate) fn within((app, viewer): (&App, &Viewer), by: GroupKey, limit: u32) -> GroupQuery {
+pub(crate) fn group_query((app, viewer): (&App, &Viewer), by: GroupKey, limit: u32) -> GroupQuery {
     GroupQuery {
-        started: viewer.focus.range(read::minute(app.web.clock.now())),
+        started: viewer.focus.range(read::start_of_minute(app.web.clock.now())),
         environments: viewer.focus.environments.clone(),
         ..GroupQuery::new(by, limit)
     }
 }
 
 /// Traces of a session or a user.
-pub(crate) fn only((by, id): (GroupKey, &str)) -> Condition {
+pub(crate) fn group_condition((by, id): (GroupKey, &str)) -> Condition {
     let column = match by {
         GroupKey::Session => "sessionId",
         GroupKey::User => "userId",
@@ -192,7 +192,7 @@ pub(crate) fn only((by, id): (GroupKey, &str)) -> Condition {
 
 /// The list of the traces that fit, of all that sessions and users are made of: where no environment is chosen, those of
 /// evaluations and experiments too, which the list leaves out unless it is asked about environments.
-pub(crate) fn all(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery {
+pub(crate) fn trace_list_query(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery {
     if focus.environments.is_empty() {
         conditions.push(Condition { column: find(TRACES, "environment"), test: Test::IsNotNull });
     }
@@ -201,8 +201,8 @@ pub(crate) fn all(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery 
 
 /// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
 fn traces(focus: &Focus, of: (GroupKey, &str), user: Option<&str>, sum: &ScoreSum) -> TracesQuery {
-    let mut conditions = vec![only(of)];
-    conditions.extend(user.map(|user| only((GroupKey::User, user))));
+    let mut conditions = vec![group_condition(of)];
+    conditions.extend(user.map(|user| group_condition((GroupKey::User, user))));
     let mut sort = Sort::default();
     match (sum.data_type, &sum.top) {
         (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => sort = lowest(&sum.name),
@@ -221,13 +221,17 @@ fn lowest(name: &str) -> Sort {
 }
 
 /// The list of the traces of a user that have a low score of this name, the lowest first.
-pub(crate) fn low(focus: &Focus, user: &str, (name, is_truth): (&str, bool)) -> TracesQuery {
+pub(crate) fn low_score_query(
+    focus: &Focus,
+    user: &str,
+    (name, is_truth): (&str, bool),
+) -> TracesQuery {
     let (column, test) = match is_truth {
         true => ("score_booleans", Test::MemberIs(name.to_owned(), false)),
         false => ("scores_avg", Test::MemberNumber(name.to_owned(), Order::Less, 0.5)),
     };
     let scored = Condition { column: find(TRACES, column), test };
-    let conditions = vec![only((GroupKey::User, user)), scored];
+    let conditions = vec![group_condition((GroupKey::User, user)), scored];
     TracesQuery { sort: lowest(name), ..all(focus, conditions) }
 }
 
@@ -291,10 +295,10 @@ mod tests {
             let query = traces(&focus, of, None, &sum);
             let read = parse(&query.q, TRACES);
             assert_eq!(read.faults().count(), 0, "{}", query.q);
-            assert_eq!(read.filter.conditions[0], only(of));
+            assert_eq!(read.filter.conditions[0], group_condition(of));
         }
         for is_truth in [true, false] {
-            let query = low(&focus, id, ("how \"good\"", is_truth));
+            let query = low_score_query(&focus, id, ("how \"good\"", is_truth));
             let read = parse(&query.q, TRACES);
             assert_eq!(read.filter.conditions.len(), 3, "{}", query.q);
             assert!(query.sort.ascending);
@@ -302,7 +306,7 @@ mod tests {
         // A list with a condition on environments hides none of them.
         let chosen = Focus { environments: vec!["prod".to_owned()], ..Focus::default() };
         for (focus, wanted) in [(&focus, "userId:=x environment:set"), (&chosen, "userId:=x")] {
-            let query = all(focus, vec![only((GroupKey::User, "x"))]);
+            let query = trace_list_query(focus, vec![group_condition((GroupKey::User, "x"))]);
             assert_eq!((query.q.as_str(), &query.focus), (wanted, focus));
         }
     }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::groups;
 use crate::reference;
-use crate::request::cursor::{self, Listed};
+use crate::request::cursor::{self, ListLinks};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -30,7 +30,7 @@ use crate::traces::terms::terms;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct GroupListParams {
     q: String,
     after: String,
     before: String,
@@ -49,7 +49,7 @@ const fn is_later(query: &GroupQuery) -> bool {
 }
 
 /// Where the list goes on before and behind a page of it.
-fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> PageLinks {
+fn ways(links: &ListLinks, query: &GroupQuery, tested: &TestedGroups) -> PageLinks {
     let found = &tested.page;
     let has_newer = match query.is_backwards {
         true => found.has_more,
@@ -62,8 +62,8 @@ fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> PageLinks
     let newer = found.first.as_ref().filter(|_| has_newer);
     let older = found.last.as_ref().filter(|_| has_older);
     PageLinks {
-        first: is_later(query).then(|| listed.first()),
-        ..listed.ways([newer, older], tested.stopped.as_ref(), query.is_backwards)
+        first: is_later(query).then(|| links.first()),
+        ..links.ways([newer, older], tested.stopped.as_ref(), query.is_backwards)
     }
 }
 
@@ -202,13 +202,13 @@ async fn list(
     app: &App,
     viewer: &Viewer,
     by: GroupKey,
-    asked: &Asked,
+    params: &GroupListParams,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let (section, of) = kind(by);
     let base = viewer.base();
     let mut unknown = None;
-    let id = asked.id.trim();
+    let id = params.id.trim();
     if !id.is_empty() {
         if let Some(page) = opened(app, viewer, by, id).await? {
             return Ok(page);
@@ -216,21 +216,24 @@ async fn list(
         unknown = Some(Text::from(id));
     }
     let mut notices = viewer.faults.clone();
-    let q = traces::params::filter(&asked.q, &mut notices);
+    let q = traces::params::filter(&params.q, &mut notices);
     let parsed = parse(&q, of.columns);
-    let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
+    let of_table = (&*params.n, &*params.sort, &*params.cols);
     let (n, rows) = cursor::rows(of_table, ACTIVE_LAST, &mut notices);
-    let mut query = groups::lines::within((app, viewer), by, n);
-    (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
+    let mut query = groups::lines::group_query((app, viewer), by, n);
+    (query.after, query.is_backwards) =
+        cursor::parse_place(&params.after, &params.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
     let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
     let own: Vec<Parameter> = filter.into_iter().chain(rows.clone()).collect();
-    let listed =
-        Listed { path: list_href(&base, by), pairs: [own.clone(), viewer.parameters()].concat() };
-    let of_focus = (listed.path.clone(), [own, viewer.unread()].concat());
-    let ways = ways(&listed, &query, &tested);
+    let links = ListLinks {
+        path: list_href(&base, by),
+        pairs: [own.clone(), viewer.parameters()].concat(),
+    };
+    let of_focus = (links.path.clone(), [own, viewer.unread()].concat());
+    let ways = ways(&links, &query, &tested);
     let on = tested.stopped.as_ref();
-    let on = on.map(|at| listed.at(at, query.is_backwards));
+    let on = on.map(|at| links.at(at, query.is_backwards));
     let is_filtered = !parsed.filter.conditions.is_empty();
     let position = position(app, viewer, (&query, is_filtered), &tested).await?;
     let groups = std::mem::take(&mut tested.page.items);
@@ -243,7 +246,7 @@ async fn list(
         false => EmptyListCounts::default(),
     };
     let setup = match is_empty && is_whole {
-        true => Some(setup::of(app, &viewer.project, headers).await?),
+        true => Some(setup::setup_guide(app, &viewer.project, headers).await?),
         false => None,
     };
     let view = GroupsPage {
@@ -273,7 +276,7 @@ async fn list(
         by,
         ways,
         position,
-        lines: groups::lines::of(app, viewer, &query, groups).await?,
+        lines: groups::lines::group_lines(app, viewer, &query, groups).await?,
         is_later,
         unknown,
     };
@@ -281,23 +284,23 @@ async fn list(
 }
 
 /// `GET P/sessions`
-pub(crate) async fn sessions(
+pub(crate) async fn sessions_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
+    Query(params): Query<GroupListParams>,
 ) -> Result<Response, Problem> {
-    list(&app, &viewer, GroupKey::Session, &asked, &headers).await
+    list(&app, &viewer, GroupKey::Session, &params, &headers).await
 }
 
 /// `GET P/users`
-pub(crate) async fn users(
+pub(crate) async fn users_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
+    Query(params): Query<GroupListParams>,
 ) -> Result<Response, Problem> {
-    list(&app, &viewer, GroupKey::User, &asked, &headers).await
+    list(&app, &viewer, GroupKey::User, &params, &headers).await
 }
 
 #[cfg(test)]
@@ -311,15 +314,15 @@ mod tests {
         let cursor = |id: &str| {
             Some(Cursor { at: perpend_domain::time::Timestamp::from_micros(5), id: id.to_owned() })
         };
-        let listed = Listed { path: "/p".to_owned(), pairs: vec![("q".into(), "a".to_owned())] };
+        let links = ListLinks { path: "/p".to_owned(), pairs: vec![("q".into(), "a".to_owned())] };
         let mut query = GroupQuery::new(GroupKey::User, 2);
         query.after = cursor("x");
         let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
-        let ways = super::ways(&listed, &query, &tested);
+        let ways = super::ways(&links, &query, &tested);
         assert_eq!(ways.behind, Some(("Go on", "/p?q=a&after=5.y".to_owned())));
         assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));
         query.is_backwards = true;
-        let ways = super::ways(&listed, &query, &tested);
+        let ways = super::ways(&links, &query, &tested);
         assert_eq!(ways.before, Some(("Go on", "/p?q=a&before=5.y".to_owned())));
         assert_eq!(ways.behind, None);
         // From the first page to the last one, behind which nothing is.
@@ -333,10 +336,10 @@ mod tests {
             ..TestedGroups::default()
         };
         let end = Some("/p?q=a&before=end".to_owned());
-        let first = super::ways(&listed, &GroupQuery::new(GroupKey::User, 2), &tested);
+        let first = super::ways(&links, &GroupQuery::new(GroupKey::User, 2), &tested);
         assert_eq!((first.first, first.last), (None, end));
         query.after = None;
-        let last = super::ways(&listed, &query, &tested);
+        let last = super::ways(&links, &query, &tested);
         assert_eq!(last.before, Some(("Newer", "/p?q=a&before=5.x".to_owned())));
         assert_eq!((last.behind, last.last), (None, None));
         assert_eq!(last.first.as_deref(), Some("/p?q=a"));

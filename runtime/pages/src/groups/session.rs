@@ -37,13 +37,13 @@ const TOOLS: u32 = 20;
 const STEPS: u32 = 5_000;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct OfSession {
+pub(crate) struct SessionPath {
     session: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct SessionPageParams {
     turn: String,
     at: String,
     end: String,
@@ -57,16 +57,16 @@ async fn wanted(
     app: &App,
     viewer: &Viewer,
     session: &str,
-    asked: &Asked,
+    params: &SessionPageParams,
 ) -> Result<(Option<u64>, Option<&'static str>), Problem> {
-    let asked = match asked.at.trim() {
-        "" => asked.turn.trim(),
+    let position = match params.at.trim() {
+        "" => params.turn.trim(),
         at => at,
     };
-    if asked.is_empty() {
+    if position.is_empty() {
         return Ok((None, None));
     }
-    match (asked.replace(',', "").parse::<u64>(), Moment::parse(asked)) {
+    match (position.replace(',', "").parse::<u64>(), Moment::parse(position)) {
         (Ok(0), _) => Ok((None, Some("There is no turn 0: turns count from 1."))),
         (Ok(number), _) => Ok((Some(number), None)),
         (Err(_), Some(Moment::At(at))) => {
@@ -95,7 +95,7 @@ async fn turns(
     let mut found = found.await?.into_iter().map(|stored| stored.trace);
     let before = if has_before { found.next() } else { None };
     let traces: Vec<Trace> = found.collect();
-    let lines = lines::of(app, project, &traces).await?;
+    let lines = lines::trace_lines(app, project, &traces).await?;
     let tools = tools(app, viewer, &traces).await?;
     let base = viewer.base();
     let make = move || {
@@ -139,7 +139,7 @@ async fn found(
     session: &str,
     wanted: &str,
 ) -> Result<Option<TurnHits>, Problem> {
-    let text = trace::params::text(wanted);
+    let text = trace::params::search_text(wanted);
     if text.is_empty() {
         return Ok(None);
     }
@@ -176,8 +176,8 @@ async fn found(
 }
 
 /// How many rules stand before those that are asked why there is no score.
-fn first_rule(asked: &str) -> Result<usize, &'static str> {
-    match asked.trim() {
+fn first_rule(rules: &str) -> Result<usize, &'static str> {
+    match rules.trim() {
         "" => Ok(0),
         number => {
             number.parse().map_err(|_| "The parameter rules is not understood: it is a number.")
@@ -197,11 +197,11 @@ fn window(turn: u64, is_end: bool) -> (u64, u32) {
     }
 }
 
-pub(crate) async fn show(
+pub(crate) async fn session_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfSession>,
-    Query(asked): Query<Asked>,
+    Path(of): Path<SessionPath>,
+    Query(params): Query<SessionPageParams>,
 ) -> Result<Response, Problem> {
     let session = decode_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
@@ -217,13 +217,13 @@ pub(crate) async fn show(
         return trace::scores_only::session(&app, &viewer, &session).await;
     };
     let n_turns = group.n_traces;
-    let (turn, fault) = wanted(&app, &viewer, &session, &asked).await?;
+    let (turn, fault) = wanted(&app, &viewer, &session, &params).await?;
     let is_jump = turn.is_some();
     let is_beyond = turn.is_some_and(|turn| n_turns < turn);
     let beyond = is_beyond.then_some("The session ends before that: this is its last turn.");
-    let rules = first_rule(&asked.rules);
+    let rules = first_rule(&params.rules);
     let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
-    let (skip, n) = window(turn, !asked.end.is_empty());
+    let (skip, n) = window(turn, !params.end.is_empty());
     let behind = skip + u64::from(n);
     // Rules have no target with an id that is not valid; earlier versions stored such ids.
     let said = async {
@@ -235,12 +235,12 @@ pub(crate) async fn show(
     };
     let (turns, found, said) = tokio::try_join!(
         apart(turns(&app, &viewer, &session, (skip, n))),
-        apart(found(&app, &viewer, &session, &asked.find)),
+        apart(found(&app, &viewer, &session, &params.find)),
         apart(said)
     )?;
     let address = href(&viewer.base(), GroupKey::Session, &session);
     // The hits of a search stay while its reader goes from one to the next.
-    let sought = found.as_ref().map(|_| ("find", asked.find.clone()));
+    let sought = found.as_ref().map(|_| ("find", params.find.clone()));
     let at = |turn: u64| {
         let mut turn = vec![("turn", turn.to_string())];
         turn.extend(sought.clone());
@@ -259,9 +259,9 @@ pub(crate) async fn show(
         n_turns,
         wanted: turn,
         is_jump,
-        at: match asked.at.is_empty() {
-            true => asked.turn,
-            false => asked.at,
+        at: match params.at.is_empty() {
+            true => params.turn,
+            false => params.at,
         },
         fault: fault.or(beyond).or(rules.err()),
         found,

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use crate::groups;
 use crate::overview;
 use crate::overview::charts::{Bucket, buckets};
-use crate::overview::queries::Questions;
+use crate::overview::queries::MetricReader;
 use crate::overview::trends;
 use crate::read;
 use crate::reference;
@@ -36,35 +36,35 @@ use crate::traces::lines;
 const SHOWN: u32 = 20;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct OfUser {
+pub(crate) struct UserPath {
     user: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct UserPageParams {
     /// The charts are asked for with the page.
     trends: String,
 }
 
 fn only(user: &str) -> Filter {
-    Filter { conditions: vec![groups::lines::only((GroupKey::User, user))] }
+    Filter { conditions: vec![groups::lines::group_condition((GroupKey::User, user))] }
 }
 
 /// The list of the traces of a user in the chosen time and environments.
 fn of_user(viewer: &Viewer, user: &str) -> TracesQuery {
-    groups::lines::all(&viewer.focus, only(user).conditions)
+    groups::lines::trace_list_query(&viewer.focus, only(user).conditions)
 }
 
-pub(crate) async fn show(
+pub(crate) async fn user_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfUser>,
-    Query(asked): Query<Asked>,
+    Path(of): Path<UserPath>,
+    Query(params): Query<UserPageParams>,
 ) -> Result<Response, Problem> {
     let user = decode_segment(&of.user).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let query = groups::lines::within((&app, &viewer), GroupKey::User, SHOWN);
+    let query = groups::lines::group_query((&app, &viewer), GroupKey::User, SHOWN);
     let chosen = telemetry.trace_group(project, &query, &user).await?;
     let is_outside = chosen.is_none();
     let group = match chosen {
@@ -96,17 +96,17 @@ pub(crate) async fn show(
     if is_outside {
         return page(StatusCode::OK, &view);
     }
-    view.charts = Some(later(&app, &viewer, &user, asked.trends == "1").await?);
-    let mut of_sessions = groups::lines::within((&app, &viewer), GroupKey::Session, SHOWN);
+    view.charts = Some(later(&app, &viewer, &user, params.trends == "1").await?);
+    let mut of_sessions = groups::lines::group_query((&app, &viewer), GroupKey::Session, SHOWN);
     of_sessions.of = Some(user.clone());
     let sessions = telemetry.trace_groups(project, &of_sessions).await?;
     view.has_more_sessions = sessions.has_more;
-    view.sessions = groups::lines::of(&app, &viewer, &of_sessions, sessions.items).await?;
+    view.sessions = groups::lines::group_lines(&app, &viewer, &of_sessions, sessions.items).await?;
     let mut newest = only(&user);
     let now = app.web.clock.now();
     newest.conditions.extend(viewer.focus.conditions(TRACES, now));
-    let traces = read::newest(&app, project, newest, SHOWN).await?;
-    view.traces = lines::of(&app, project, &traces).await?;
+    let traces = read::newest_traces(&app, project, newest, SHOWN).await?;
+    view.traces = lines::trace_lines(&app, project, &traces).await?;
     (view.low, view.low_names) = low(&app, &viewer, &query, &user).await?;
     page(StatusCode::OK, &view)
 }
@@ -122,7 +122,7 @@ async fn later(
     let part = format!("{base}/_/users/{}/trends", segment(user));
     let whole = href(&base, GroupKey::User, user);
     let label = "Traces, cost and latency over time";
-    let place = trends::place(viewer, label, (&part, &whole), None);
+    let place = trends::deferred_trend(viewer, label, (&part, &whole), None);
     let shown = match is_whole {
         true => Some(charts(app, viewer, user).await?),
         false => None,
@@ -131,10 +131,10 @@ async fn later(
 }
 
 /// `GET P/_/users/{user}/trends`: the charts alone. The rest of the query is that of the page.
-pub(crate) async fn over_time(
+pub(crate) async fn trends_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfUser>,
+    Path(of): Path<UserPath>,
 ) -> Result<Response, Problem> {
     let trend = charts(&app, &viewer, decode_segment(&of.user)).await?;
     page(StatusCode::OK, &TrendPage { trend })
@@ -142,19 +142,19 @@ pub(crate) async fn over_time(
 
 /// The traces, their cost and their latency in the chosen time. Each bar leads to the traces of the user that began then.
 async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem> {
-    let Some(range) = overview::range::days(viewer, app.web.clock.now()) else {
+    let Some(range) = overview::range::daily_range(viewer, app.web.clock.now()) else {
         let fault = "There are no charts: the time ends before it begins, or begins more than a year ahead.";
         return Ok(Trend::Refused(Text::from(fault)));
     };
-    let asked = Questions { app, viewer, range, user: Some(user) };
-    let granularity = asked.granularity();
+    let reader = MetricReader { app, viewer, range, user: Some(user) };
+    let granularity = reader.granularity();
     let buckets = buckets(app, range, granularity);
-    let by_time = by_time(asked, granularity).await?;
+    let by_time = by_time(reader, granularity).await?;
     let own = |bucket: &Bucket| by_time.get(&bucket.start).copied().unwrap_or_default();
     let base = viewer.base();
     let rows = of_user(viewer, user);
-    let (_, latency) = trends::over_time(asked, &rows).await?;
-    let bars = |value: fn(Sums) -> (f64, f64)| {
+    let (_, latency) = trends::latency_over_time(reader, &rows).await?;
+    let bars = |value: fn(TraceSums) -> (f64, f64)| {
         let bar = |bucket: &Bucket| {
             let (value, part) = value(own(bucket));
             ChartBar {
@@ -189,7 +189,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
 
 /// What the traces of a bucket say together.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct TraceSums {
     n_traces: u64,
     n_failed: u64,
     cost: CostSum,
@@ -197,13 +197,13 @@ struct Sums {
 
 /// The sums of the buckets that have traces, by their starts.
 async fn by_time(
-    asked: Questions<'_>,
+    reader: MetricReader<'_>,
     granularity: Granularity,
-) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let Questions { app, viewer, range: (from, to), user } = asked;
+) -> Result<BTreeMap<Timestamp, TraceSums>, Problem> {
+    let MetricReader { app, viewer, range: (from, to), user } = reader;
     let query = GroupQuery {
         started: (Some(from), Some(to)),
-        ..groups::lines::within((app, viewer), GroupKey::User, SHOWN)
+        ..groups::lines::group_query((app, viewer), GroupKey::User, SHOWN)
     };
     // Weeks and months are made of days.
     let unit = match granularity {
@@ -214,7 +214,7 @@ async fn by_time(
     let parts = (first, unit.next(first).micros_since(first));
     let telemetry = &app.store.telemetry;
     let found = telemetry.user_over_time(&viewer.project, &query, user.unwrap_or_default(), parts);
-    let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
+    let mut all: BTreeMap<Timestamp, TraceSums> = BTreeMap::new();
     for OverTime { at, n_traces, n_failed, cost } in found.await? {
         let sums = all.entry(granularity.start(at)).or_default();
         sums.n_traces += n_traces;
@@ -242,7 +242,8 @@ async fn low(
         if ids.len() < SHOWN as usize && !ids.contains(&id) {
             ids.push(id);
         }
-        let list = groups::lines::low(&viewer.focus, user, (&score.name, score.is_truth));
+        let list =
+            groups::lines::low_score_query(&viewer.focus, user, (&score.name, score.is_truth));
         let list = list.first(&base);
         if names.iter().all(|(_, known)| *known != list) {
             names.push((Text::from(score.name.as_str()), list));
@@ -255,7 +256,7 @@ async fn low(
     let among = Filter {
         conditions: vec![Condition { column: find(TRACES, "id"), test: Test::AnyOf(ids.clone()) }],
     };
-    let mut traces = read::newest(app, &viewer.project, among, SHOWN).await?;
+    let mut traces = read::newest_traces(app, &viewer.project, among, SHOWN).await?;
     traces.sort_by_key(place);
-    Ok((lines::of(app, &viewer.project, &traces).await?, names))
+    Ok((lines::trace_lines(app, &viewer.project, &traces).await?, names))
 }

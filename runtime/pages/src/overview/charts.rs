@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{Chart, ChartBar, ChartPart, Focus, Moment, SO_FAR, TracesQuery};
 
-use crate::overview::queries::{Questions, Range};
+use crate::overview::queries::{MetricReader, Range};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
@@ -90,12 +90,12 @@ fn is_mixed(group: &Group) -> bool {
 
 /// What steps add up to by their kind, and by one more dimension.
 pub(crate) async fn by(
-    asked: Questions<'_>,
+    reader: MetricReader<'_>,
     dimension: Option<&str>,
     granularity: Option<Granularity>,
 ) -> Result<Vec<(Group, Sums)>, Problem> {
     let dimensions: Vec<&str> = ["type"].into_iter().chain(dimension).collect();
-    let groups = asked.ask(View::Observations, &dimensions, &METRICS, granularity);
+    let groups = reader.read(View::Observations, &dimensions, &METRICS, granularity);
     let groups = groups.await?.into_iter();
     let summed = groups.map(|group| {
         let sums = sums_of(&group);
@@ -123,7 +123,7 @@ pub(crate) async fn by(
         condition("totalCost", Test::IsNull),
     ];
     let unpriced =
-        asked.ask_where(View::Observations, &dimensions, &METRICS, granularity, unpriced);
+        reader.read_where(View::Observations, &dimensions, &METRICS, granularity, unpriced);
     let unpriced = unpriced.await?;
     let with_tokens = unpriced.iter().map(|group| {
         let [_, tokens, _] = totals(group);
@@ -144,9 +144,9 @@ pub(crate) async fn sums(
     range: Range,
     granularity: Option<Granularity>,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let asked = Questions { app, viewer, range, user: None };
+    let reader = MetricReader { app, viewer, range, user: None };
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
-    for (group, own) in by(asked, None, granularity).await? {
+    for (group, own) in by(reader, None, granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
         *sums = sums.plus(own);
     }
@@ -208,7 +208,7 @@ pub(crate) fn buckets(app: &App, (from, to): Range, granularity: Granularity) ->
 }
 
 /// Cost over a time.
-pub(crate) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Chart, Problem> {
+pub(crate) async fn cost_chart(app: &App, viewer: &Viewer, range: Range) -> Result<Chart, Problem> {
     let granularity = Granularity::for_range(range.0, range.1);
     let all = sums(app, viewer, range, Some(granularity)).await?;
     let base = viewer.base();

@@ -37,7 +37,7 @@ const RUNS: u32 = 5;
 
 const USUAL_LABEL: &str = "Last 7 days";
 
-pub(crate) async fn show(
+pub(crate) async fn overview_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
@@ -46,10 +46,10 @@ pub(crate) async fn show(
     query::unrepeated(raw.as_deref())?;
     let pairs = form_urlencoded::parse(raw.as_deref().unwrap_or_default().as_bytes());
     let is_whole = pairs.into_iter().any(|(name, _)| name == "trends");
-    let any = Filter { conditions: vec![read::without_own(TRACES)] };
-    let any = read::newest(&app, &viewer.project, any, 1).await?;
+    let any = Filter { conditions: vec![read::exclude_internal(TRACES)] };
+    let any = read::newest_traces(&app, &viewer.project, any, 1).await?;
     let own_alone = match any.is_empty() {
-        true => read::newest(&app, &viewer.project, Filter::default(), 1).await?,
+        true => read::newest_traces(&app, &viewer.project, Filter::default(), 1).await?,
         false => Vec::new(),
     };
     let mut view = OverviewPage {
@@ -74,11 +74,11 @@ pub(crate) async fn show(
         own: None,
     };
     if view.newest.is_none() {
-        view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
+        view.setup = Some(setup::setup_guide(&app, &viewer.project, &headers).await?);
         return page(StatusCode::OK, &view);
     }
-    let Some(range) = overview::range::of(&viewer, app.web.clock.now()) else {
-        let fault = match overview::range::is_beyond(&viewer, app.web.clock.now()) {
+    let Some(range) = overview::range::range(&viewer, app.web.clock.now()) else {
+        let fault = match overview::range::is_too_far_ahead(&viewer, app.web.clock.now()) {
             true => "from: the overview shows no time that begins more than a year ahead.",
             false => "to: the end of a range comes after its start, so there is nothing to show.",
         };
@@ -91,8 +91,8 @@ pub(crate) async fn show(
     }
     view.own = viewer.focus.environments.is_empty().then(|| own(&viewer));
     (view.figures, view.is_compared) = figures(&app, &viewer, range).await?;
-    view.cost = Some(charts::of(&app, &viewer, range).await?);
-    let later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
+    view.cost = Some(charts::cost_chart(&app, &viewer, range).await?);
+    let later = trends::deferred_trends(&app, &viewer, is_whole.then_some(range)).await?;
     let mut later = later.into_iter();
     view.quantiles = later.next();
     view.later = later.collect();
@@ -100,8 +100,8 @@ pub(crate) async fn show(
     let mut errors = started(range);
     errors.conditions.extend(with_errors().conditions);
     errors.conditions.push(viewer.environments(TRACES));
-    let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
-    view.failed = lines::of(&app, &viewer.project, &failed).await?;
+    let failed = read::newest_traces(&app, &viewer.project, errors, FAILED).await?;
+    view.failed = lines::trace_lines(&app, &viewer.project, &failed).await?;
     if viewer.may(ExperimentRead) {
         view.runs = runs(&app, &viewer).await?;
     }
@@ -220,7 +220,8 @@ async fn figures(
     let costs = now.cost.exact().zip(old.cost.exact());
     let count = |value: f64| perpend_views::count(value as u64);
     let rows = |q: &str| {
-        let query = TracesQuery { focus: overview::range::focus(viewer), ..TracesQuery::of(q) };
+        let query =
+            TracesQuery { focus: overview::range::list_focus(viewer), ..TracesQuery::of(q) };
         Some(query.first(&viewer.base()))
     };
     let of = format!("{} of {}", count(n_failed_now), count(n_traces));

@@ -1,4 +1,4 @@
-//! Questions of the overview and of the page of a user about many rows: a range of time, in the environments that are looked at.
+//! Metric queries of the overview and of the page of a user, over one time range and the selected environments.
 
 use perpend_domain::filter::{
     Column, Condition, Filter, OBSERVATIONS, SCORES, TRACES, Test, TextOp, find,
@@ -15,7 +15,7 @@ pub(crate) type Range = (Timestamp, Timestamp);
 
 /// What is asked about a range.
 #[derive(Clone, Copy)]
-pub(crate) struct Questions<'a> {
+pub(crate) struct MetricReader<'a> {
     pub(crate) app: &'a App,
     pub(crate) viewer: &'a Viewer,
     pub(crate) range: Range,
@@ -23,7 +23,7 @@ pub(crate) struct Questions<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-impl Questions<'_> {
+impl MetricReader<'_> {
     /// The stretches that a chart of the range is drawn in.
     pub(crate) fn granularity(&self) -> Granularity {
         Granularity::for_range(self.range.0, self.range.1)
@@ -45,19 +45,18 @@ impl Questions<'_> {
     }
 
     /// The groups of metrics, named as the API names them, by dimensions.
-    pub(crate) async fn ask(
+    pub(crate) async fn read(
         &self,
         view: View,
         dimensions: &[&str],
         metrics: &[(&str, Aggregation)],
         granularity: Option<Granularity>,
     ) -> Result<Vec<Group>, Problem> {
-        let asked = self.ask_where(view, dimensions, metrics, granularity, Vec::new());
-        asked.await
+        self.read_where(view, dimensions, metrics, granularity, Vec::new()).await
     }
 
     /// The same of the rows that also pass these conditions.
-    pub(crate) async fn ask_where(
+    pub(crate) async fn read_where(
         &self,
         view: View,
         dimensions: &[&str],

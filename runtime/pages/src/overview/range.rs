@@ -17,14 +17,14 @@ const MOST_AHEAD: i64 = 366 * DAY;
 const USUAL: Moment = Moment::Ago(7 * 24 * 60);
 
 /// What the page is about; none where it ends before it begins.
-pub(crate) fn of(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    within(asked(viewer, now), now)
+pub(crate) fn range(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    within(requested(viewer, now), now)
 }
 
 /// What charts are about on a page that shows all of the time: without a start the last 30 days, the whole day of the end the
 /// last of them.
-pub(crate) fn days(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    let (from, to) = asked(viewer, now);
+pub(crate) fn daily_range(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    let (from, to) = requested(viewer, now);
     let first = Granularity::Day.start(to.plus_millis(-1 - 29 * DAY));
     let from = viewer.focus.from.map_or(first, |_| from);
     within((from, to), now)
@@ -38,17 +38,17 @@ fn within((from, to): (Timestamp, Timestamp), now: Timestamp) -> Option<(Timesta
 }
 
 /// The whole time that is asked for is further ahead than the page shows.
-pub(crate) fn is_beyond(viewer: &Viewer, now: Timestamp) -> bool {
-    let (from, to) = asked(viewer, now);
+pub(crate) fn is_too_far_ahead(viewer: &Viewer, now: Timestamp) -> bool {
+    let (from, to) = requested(viewer, now);
     from < to && now.plus_millis(MOST_AHEAD) <= from
 }
 
 /// More is asked for than the page is about.
 pub(crate) fn is_cut(viewer: &Viewer, now: Timestamp) -> bool {
-    of(viewer, now).is_some_and(|shown| shown != asked(viewer, now))
+    range(viewer, now).is_some_and(|shown| shown != requested(viewer, now))
 }
 
-fn asked(viewer: &Viewer, now: Timestamp) -> (Timestamp, Timestamp) {
+fn requested(viewer: &Viewer, now: Timestamp) -> (Timestamp, Timestamp) {
     // To the end of the minute: the page that is asked for again within it is the same one.
     let now = Timestamp::from_millis(now.as_millis().div_euclid(MINUTE) * MINUTE + MINUTE);
     let (from, to) = viewer.focus.range(now);
@@ -57,6 +57,6 @@ fn asked(viewer: &Viewer, now: Timestamp) -> (Timestamp, Timestamp) {
 }
 
 /// The same for a list, which has all of the time where none is asked for.
-pub(crate) fn focus(viewer: &Viewer) -> Focus {
+pub(crate) fn list_focus(viewer: &Viewer) -> Focus {
     Focus { from: Some(viewer.focus.from.unwrap_or(USUAL)), ..viewer.focus.clone() }
 }

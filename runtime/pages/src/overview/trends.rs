@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::overview;
 use crate::overview::charts::{self, Bucket, Sums, buckets};
-use crate::overview::queries::{Questions, Range};
+use crate::overview::queries::{MetricReader, Range};
 use crate::read;
 use crate::request::query::Query;
 use crate::request::reply::page;
@@ -51,27 +51,27 @@ const KINDS: [(Kind, &str, &str); 5] = [
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct TrendParams {
     part: String,
 }
 
 /// `GET P/_/trends`: a part alone. The rest of the query is that of the overview.
-pub(crate) async fn show(
+pub(crate) async fn trend_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Query(asked): Query<Asked>,
+    Query(params): Query<TrendParams>,
 ) -> Result<Response, Problem> {
-    let kind = KINDS.iter().find(|(_, name, _)| *name == asked.part);
+    let kind = KINDS.iter().find(|(_, name, _)| *name == params.part);
     let message = "is figures, traces, latency, models or scores";
     let (kind, ..) = *kind.ok_or_else(|| Problem::query("part", message))?;
-    let range = overview::range::of(&viewer, app.web.clock.now());
+    let range = overview::range::range(&viewer, app.web.clock.now());
     let range = range.ok_or_else(|| Problem::query("to", "is not behind `from`"))?;
-    let trend = of(&app, &viewer, range, kind).await?;
+    let trend = trend(&app, &viewer, range, kind).await?;
     page(StatusCode::OK, &TrendPage { trend })
 }
 
 /// Where the parts stand; with what is in them where there is a range.
-pub(crate) async fn later(
+pub(crate) async fn deferred_trends(
     app: &App,
     viewer: &Viewer,
     shown: Option<Range>,
@@ -81,11 +81,11 @@ pub(crate) async fn later(
     let mut all = Vec::new();
     for (kind, part, label) in KINDS {
         let shown = match shown {
-            Some(range) => Some(of(app, viewer, range, kind).await?),
+            Some(range) => Some(trend(app, viewer, range, kind).await?),
             None => None,
         };
         let which = Some(("part", part.to_owned()));
-        let place = place(viewer, label, (&parts, &base), which);
+        let place = deferred_trend(viewer, label, (&parts, &base), which);
         all.push(DeferredTrend { shown, ..place });
     }
     Ok(all)
@@ -93,7 +93,7 @@ pub(crate) async fn later(
 
 /// The place of a part with nothing in it yet: at the one path, with this parameter, there is the part alone, and at the other
 /// one the page around it with all of them.
-pub(crate) fn place(
+pub(crate) fn deferred_trend(
     viewer: &Viewer,
     label: &'static str,
     (part, page): (&str, &str),
@@ -111,18 +111,18 @@ pub(crate) fn place(
     }
 }
 
-async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Trend, Problem> {
-    let asked = Questions { app, viewer, range, user: None };
+async fn trend(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Trend, Problem> {
+    let reader = MetricReader { app, viewer, range, user: None };
     let trend = match kind {
-        Kind::Figures => figures(asked).await,
+        Kind::Figures => figures(reader).await,
         Kind::Traces => {
             let chart = bars::chart((app, viewer), &TracesQuery::default(), range).await;
             chart.map(Trend::Chart)
         }
-        Kind::Latency => latency(asked).await,
-        Kind::Models => models(asked).await,
+        Kind::Latency => latency(reader).await,
+        Kind::Models => models(reader).await,
         Kind::Scores => {
-            let scores = scores::trends::scores(asked).await;
+            let scores = scores::trends::scores(reader).await;
             scores.map(|(shown, more)| Trend::Scores(shown, more))
         }
     };
@@ -137,13 +137,13 @@ async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Tren
 
 /// Latencies of the whole time, and over it as bars, which lead to such traces, the slowest first; without a trace there are no
 /// bars.
-pub(crate) async fn over_time(
-    asked: Questions<'_>,
+pub(crate) async fn latency_over_time(
+    reader: MetricReader<'_>,
     rows: &TracesQuery,
 ) -> Result<(Accumulator, Option<Chart>), Problem> {
-    let granularity = asked.granularity();
+    let granularity = reader.granularity();
     let metrics = [("latency", Aggregation::P95)];
-    let groups = asked.ask(View::Traces, &[], &metrics, Some(granularity)).await?;
+    let groups = reader.read(View::Traces, &[], &metrics, Some(granularity)).await?;
     let mut by_time: BTreeMap<Timestamp, Accumulator> = BTreeMap::new();
     let mut all = Accumulator::default();
     for group in groups {
@@ -154,7 +154,7 @@ pub(crate) async fn over_time(
         all.join(values.clone());
         by_time.insert(at, values);
     }
-    let base = asked.viewer.base();
+    let base = reader.viewer.base();
     let bar = |bucket: &Bucket| {
         let measured = by_time.get(&bucket.start);
         let end =
@@ -164,10 +164,10 @@ pub(crate) async fn over_time(
             value: end(Aggregation::P95),
             part: end(Aggregation::P50),
             partial: bucket.partial,
-            href: bucket.rows(asked.viewer, slowest(rows)).first(&base),
+            href: bucket.rows(reader.viewer, slowest(rows)).first(&base),
         }
     };
-    let buckets = buckets(asked.app, asked.range, granularity);
+    let buckets = buckets(reader.app, reader.range, granularity);
     let bars: Vec<ChartBar> = buckets.iter().map(bar).collect();
     let is_measured = buckets.iter().map(|bucket| by_time.contains_key(&bucket.start));
     let title = ("Latency, p95", ChartPart::Median);
@@ -189,30 +189,30 @@ fn slowest(rows: &TracesQuery) -> TracesQuery {
 
 /// The slowest traces of the whole time, in the range that the overview is about.
 fn slowest_first(viewer: &Viewer) -> TracesQuery {
-    TracesQuery { focus: overview::range::focus(viewer), ..slowest(&TracesQuery::default()) }
+    TracesQuery { focus: overview::range::list_focus(viewer), ..slowest(&TracesQuery::default()) }
 }
 
 /// The latencies of the whole time, and how many users there were.
-async fn whole(asked: Questions<'_>) -> Result<(Accumulator, u64), Problem> {
+async fn whole(reader: MetricReader<'_>) -> Result<(Accumulator, u64), Problem> {
     let metrics = [("latency", Aggregation::P95)];
-    let groups = asked.ask(View::Traces, &[], &metrics, None).await?;
+    let groups = reader.read(View::Traces, &[], &metrics, None).await?;
     let values = groups.into_iter().flat_map(|group| group.values).next();
-    Ok((values.unwrap_or_default(), users(asked).await?))
+    Ok((values.unwrap_or_default(), users(reader).await?))
 }
 
 /// Median and 95th percentile of latency, and users: each with its change against the same time before.
-async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let (now, n_users) = whole(asked).await?;
-    let (from, to) = asked.range;
+async fn figures(reader: MetricReader<'_>) -> Result<Trend, Problem> {
+    let (now, n_users) = whole(reader).await?;
+    let (from, to) = reader.range;
     let before = from.plus_millis(from.as_millis() - to.as_millis());
-    let before = Questions { range: (before, from), ..asked };
+    let before = MetricReader { range: (before, from), ..reader };
     let (old, n_before) = match whole(before).await {
         // Too many values to compare with.
         Err(problem) if problem.code() == Code::Conflict => (Accumulator::default(), 0),
         found => found?,
     };
-    let base = asked.viewer.base();
-    let rows = slowest_first(asked.viewer).first(&base);
+    let base = reader.viewer.base();
+    let rows = slowest_first(reader.viewer).first(&base);
     let figure = |label, aggregation| {
         let [value, was] = [&now, &old].map(|values| millis(values, aggregation));
         Figure {
@@ -223,7 +223,7 @@ async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
             ..Figure::default()
         }
     };
-    let focus = overview::range::focus(asked.viewer);
+    let focus = overview::range::list_focus(reader.viewer);
     Ok(Trend::Figures(vec![
         figure("Median latency", Aggregation::P50),
         figure("p95 latency", Aggregation::P95),
@@ -238,37 +238,40 @@ async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
 }
 
 /// Latency over the time, and the slowest trace.
-async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let (all, chart) = over_time(asked, &TracesQuery::default()).await?;
-    let rows = slowest_first(asked.viewer);
-    let slowest = slowest_of(asked, &rows).await?;
+async fn latency(reader: MetricReader<'_>) -> Result<Trend, Problem> {
+    let (all, chart) = latency_over_time(reader, &TracesQuery::default()).await?;
+    let rows = slowest_first(reader.viewer);
+    let slowest = slowest_of(reader, &rows).await?;
     let slowest = Figure {
         label: "Slowest trace",
         value: millis(&all, Aggregation::Max).map_or_else(|| "–".to_owned(), shown),
-        rows: slowest.or_else(|| Some(rows.first(&asked.viewer.base()))),
+        rows: slowest.or_else(|| Some(rows.first(&reader.viewer.base()))),
         ..Figure::default()
     };
     Ok(Trend::Latency(slowest, chart))
 }
 
 /// The address of the first trace of a list; none where there is none, or it cannot be told in the time of a page.
-async fn slowest_of(asked: Questions<'_>, rows: &TracesQuery) -> Result<Option<String>, Problem> {
+async fn slowest_of(
+    reader: MetricReader<'_>,
+    rows: &TracesQuery,
+) -> Result<Option<String>, Problem> {
     let query = TraceQuery {
-        filter: Conditions::new(rows, asked.app.web.clock.now()).filter(),
+        filter: Conditions::new(rows, reader.app.web.clock.now()).filter(),
         order: rows.sort.order.clone(),
         ascending: rows.sort.ascending,
         limit: 1,
         ..TraceQuery::default()
     };
-    let found = read::first(asked.app, &asked.viewer.project, query).await?;
-    let base = asked.viewer.base();
+    let found = read::first_traces(reader.app, &reader.viewer.project, query).await?;
+    let base = reader.viewer.base();
     let href = |trace: &Trace| format!("{base}/traces/{}", segment(trace.id.as_str()));
     Ok(found.first().map(href))
 }
 
-async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
+async fn users(reader: MetricReader<'_>) -> Result<u64, Problem> {
     let metrics = [("uniqueUserIds", Aggregation::Uniq)];
-    let groups = asked.ask(View::Traces, &[], &metrics, None).await?;
+    let groups = reader.read(View::Traces, &[], &metrics, None).await?;
     let metric = View::Traces
         .measure("uniqueUserIds")
         .map(|measure| Metric { measure, aggregation: Aggregation::Uniq });
@@ -278,8 +281,8 @@ async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
 }
 
 /// The dearest first; those without a known price by their tokens.
-async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let groups = charts::by(asked, Some("providedModelName"), None).await?;
+async fn models(reader: MetricReader<'_>) -> Result<Trend, Problem> {
+    let groups = charts::by(reader, Some("providedModelName"), None).await?;
     let mut by_name: BTreeMap<&str, Sums> = BTreeMap::new();
     for (group, own) in &groups {
         if let Some(Some(name)) = group.dimensions.get(1) {

@@ -65,7 +65,7 @@ fn address(
     with_query(&address, &pairs)
 }
 
-pub(crate) async fn show(
+pub(crate) async fn attempt_page(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, id)): Path<(String, String)>,

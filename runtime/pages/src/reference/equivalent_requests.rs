@@ -127,18 +127,18 @@ pub(crate) fn scores(
     query: &ScoreQuery,
     (limit, is_later, shows_older): (u32, bool, bool),
 ) -> Option<ApiRequest> {
-    let asked = query.clone();
-    let sources = asked.sources.iter().map(ToString::to_string).collect();
-    let types = asked.data_types.iter().map(ToString::to_string).collect();
-    let traces = asked.trace_ids.iter().map(ToString::to_string).collect();
+    let query_values = query.clone();
+    let sources = query_values.sources.iter().map(ToString::to_string).collect();
+    let types = query_values.data_types.iter().map(ToString::to_string).collect();
+    let traces = query_values.trace_ids.iter().map(ToString::to_string).collect();
     let ones: [(&str, Vec<String>); 7] = [
-        ("name", asked.names),
+        ("name", query_values.names),
         ("traceId", traces),
         ("source", sources),
         ("dataType", types),
-        ("configId", asked.config_ids),
-        ("sessionId", asked.session_ids),
-        ("queueId", asked.queue_ids),
+        ("configId", query_values.config_ids),
+        ("sessionId", query_values.session_ids),
+        ("queueId", query_values.queue_ids),
     ];
     let rest = ScoreQuery {
         names: Vec::new(),

@@ -21,30 +21,30 @@ const MAX_CHARS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct ReferenceParams {
     q: String,
 }
 
 /// `GET /api/reference`
-pub(crate) async fn show(
+pub(crate) async fn reference_page(
     State(app): State<App>,
     headers: HeaderMap,
     OriginalUri(address): OriginalUri,
-    Query(asked): Query<Asked>,
+    Query(params): Query<ReferenceParams>,
 ) -> Result<Response, Problem> {
-    if MAX_CHARS < asked.q.chars().count() {
+    if MAX_CHARS < params.q.chars().count() {
         return Err(Problem::query("q", "has at most 200 characters"));
     }
     let view = ReferencePage {
         shell: viewer::shell(&app, &headers, (&address, Section::Reference)).await?,
         reference: app.reference(faults),
-        q: asked.q.trim().to_owned(),
+        q: params.q.trim().to_owned(),
     };
     page(StatusCode::OK, &view)
 }
 
 /// `GET /api/reference/{group}`
-pub(crate) async fn group(
+pub(crate) async fn group_page(
     State(app): State<App>,
     headers: HeaderMap,
     OriginalUri(address): OriginalUri,

@@ -7,7 +7,7 @@ use perpend_views::{END, PageLinks, Parameter, ROWS, Text, with_query};
 use crate::traces;
 
 /// As the value of a parameter, before it is escaped.
-fn written(cursor: &Cursor) -> String {
+fn format_cursor(cursor: &Cursor) -> String {
     format!("{}.{}", cursor.at.as_micros(), cursor.id)
 }
 
@@ -18,7 +18,11 @@ fn read(raw: &str) -> Option<Cursor> {
 }
 
 /// The cursor of an address, and whether the page is before it; the last page is before none. A notice names the parameter that is not a cursor.
-pub(crate) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
+pub(crate) fn parse_place(
+    after: &str,
+    before: &str,
+    notices: &mut Vec<Text>,
+) -> (Option<Cursor>, bool) {
     if before == END {
         return (None, true);
     }
@@ -55,13 +59,13 @@ pub(crate) fn rows(
 }
 
 /// The addresses of a list, newest first.
-pub(crate) struct Listed {
+pub(crate) struct ListLinks {
     pub(crate) path: String,
     /// What all of them say, but for the place.
     pub(crate) pairs: Vec<Parameter>,
 }
 
-impl Listed {
+impl ListLinks {
     pub(crate) fn first(&self) -> String {
         with_query(&self.path, &self.pairs)
     }
@@ -73,7 +77,7 @@ impl Listed {
 
     pub(crate) fn at(&self, cursor: &Cursor, is_backwards: bool) -> String {
         let name = if is_backwards { "before" } else { "after" };
-        let pairs = [self.pairs.as_slice(), &[(name.into(), written(cursor))]].concat();
+        let pairs = [self.pairs.as_slice(), &[(name.into(), format_cursor(cursor))]].concat();
         with_query(&self.path, &pairs)
     }
 
@@ -121,16 +125,16 @@ mod tests {
     #[test]
     fn a_place_comes_back_from_its_address() {
         let cursor = Cursor { at: Timestamp::from_micros(-5), id: "a.b&c ü".to_owned() };
-        let listed = Listed { path: "/p".to_owned(), pairs: Vec::new() };
-        let address = listed.at(&cursor, false);
+        let links = ListLinks { path: "/p".to_owned(), pairs: Vec::new() };
+        let address = links.at(&cursor, false);
         let (_, raw) = address.split_once("?after=").unwrap();
         let raw = percent_encoding::percent_decode_str(raw).decode_utf8().unwrap();
         let mut notices = Vec::new();
-        let mut read = |after: &str, before: &str| place(after, before, &mut notices);
+        let mut read = |after: &str, before: &str| parse_place(after, before, &mut notices);
         assert_eq!(read(&raw, ""), (Some(cursor.clone()), false));
         assert_eq!(read("", &raw), (Some(cursor), true));
         assert_eq!(read("", ""), (None, false));
-        assert_eq!(listed.last(), "/p?before=end");
+        assert_eq!(links.last(), "/p?before=end");
         assert_eq!(read("", "end"), (None, true));
         assert_eq!(read("yesterday", ""), (None, false));
         assert_eq!(read("", "yesterday"), (None, false));

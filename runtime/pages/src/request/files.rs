@@ -12,7 +12,7 @@ use perpend_views::layout::assets::{self, Asset};
 use crate::request::reply::laid_out;
 
 /// One file, under the name that carries its digest.
-pub(crate) async fn show(
+pub(crate) async fn asset(
     OriginalUri(address): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {

@@ -17,7 +17,7 @@ use perpend_views::Section;
 
 use crate::request;
 use crate::request::frame::Frame;
-use crate::request::submissions::{Done, Key, TOLD_COOKIE, UNDO_SECONDS};
+use crate::request::submissions::{NOTICE_COOKIE, SubmissionKey, SubmissionOutcome, UNDO_SECONDS};
 use crate::request::viewer::{Viewer, of_session};
 use crate::state::App;
 
@@ -26,13 +26,13 @@ const MAX_BYTES: usize = 64 << 10;
 
 /// A form that a page of the viewer's session sent.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SubmittedForm {
     pub(crate) viewer: Viewer,
     pub(crate) fields: Params,
-    key: Key,
+    key: SubmissionKey,
 }
 
-impl FromRequest<App> for Sent {
+impl FromRequest<App> for SubmittedForm {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -45,7 +45,7 @@ impl FromRequest<App> for Sent {
         let body = admission::read(&app.web, request, MAX_BYTES).await?.bytes;
         let fields = Params::parse(&String::from_utf8_lossy(&body));
         token(&viewer, &fields)?;
-        let key = Key {
+        let key = SubmissionKey {
             project: viewer.project.clone(),
             token: viewer.token,
             digest: Digest::of(&[path.as_bytes(), b"\n", &body].concat()),
@@ -54,22 +54,22 @@ impl FromRequest<App> for Sent {
     }
 }
 
-impl Sent {
+impl SubmittedForm {
     /// Where the sender goes on.
-    pub(crate) fn back(&self) -> String {
-        let back = self.fields.text("back").and_then(request::origin::local);
-        back.map_or_else(|| self.viewer.base(), str::to_owned)
+    pub(crate) fn return_path(&self) -> String {
+        let return_path = self.fields.text("back").and_then(request::origin::local);
+        return_path.map_or_else(|| self.viewer.base(), str::to_owned)
     }
 
     /// Acts, unless this very form was acted on a moment ago, and leads the sender on to where that is told.
-    pub(crate) async fn once(
+    pub(crate) async fn run_once(
         &self,
         app: &App,
-        act: impl Future<Output = Result<Done, Problem>>,
+        act: impl Future<Output = Result<SubmissionOutcome, Problem>>,
     ) -> Result<Response, Problem> {
-        let slot = app.acted().slot(&self.key, app.web.clock.now());
+        let slot = app.submissions().slot(&self.key, app.web.clock.now());
         slot.get_or_try_init(|| act).await?;
-        let mut response = Redirect::to(&self.back()).into_response();
+        let mut response = Redirect::to(&self.return_path()).into_response();
         let id = self.key.id();
         let cookie =
             format!("{TOLD_COOKIE}={id}; Path=/; Max-Age={UNDO_SECONDS}; HttpOnly; SameSite=Lax");
@@ -98,7 +98,7 @@ fn token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
 }
 
 /// Reads the session, and puts its frame around later errors.
-pub(crate) async fn in_frame(
+pub(crate) async fn session_viewer_in_frame(
     app: &App,
     headers: &HeaderMap,
     frame: Option<&Frame>,
@@ -111,14 +111,14 @@ pub(crate) async fn in_frame(
 }
 
 /// The fields of a form that needs no session. Where there is one the form has to be of it.
-pub(crate) async fn of_anybody(
+pub(crate) async fn read_public_form(
     app: &App,
     request: Request,
     max_bytes: usize,
 ) -> Result<Params, Problem> {
     request::origin::same_site(app, request.headers())?;
     let frame = request.extensions().get::<Frame>().cloned();
-    let viewer = in_frame(app, request.headers(), frame.as_ref()).await?;
+    let viewer = session_viewer_in_frame(app, request.headers(), frame.as_ref()).await?;
     let body = admission::read(&app.web, request, max_bytes).await?.bytes;
     let fields = Params::parse(&String::from_utf8_lossy(&body));
     if let Some(viewer) = viewer {

@@ -79,12 +79,12 @@ fn problem_of(response: &Response, is_page: bool) -> Option<Problem> {
 }
 
 /// A page was asked for with a method that it does not take.
-pub(crate) async fn not_taken(State(app): State<App>, request: Request) -> Response {
+pub(crate) async fn method_not_allowed(State(app): State<App>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let address = parts.extensions.get::<OriginalUri>();
     let address = address.map_or(&parts.uri, |address| &address.0);
     if let Some(frame) = parts.extensions.get::<Frame>() {
-        let shell = viewer::around_nothing(&app, &parts.headers, address).await;
+        let shell = viewer::shell_without_page(&app, &parts.headers, address).await;
         let _ = frame.shell.set(shell);
     }
     let message = format!("{} does not take {}", address.path(), parts.method);
@@ -184,7 +184,7 @@ fn keep_inert(mut response: Response) -> Response {
 
 /// The 404 page of an address that has none.
 pub async fn not_found(app: &App, headers: &HeaderMap, address: &Uri) -> Response {
-    let shell = viewer::around_nothing(app, headers, address).await;
+    let shell = viewer::shell_without_page(app, headers, address).await;
     let page = error_page(&Problem::not_found("page"), shell, (headers.get(REQUEST_ID), true));
     keep_inert(page)
 }

@@ -38,7 +38,7 @@ const OTHER_PAIR: &str =
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct LoginQuery {
+pub(crate) struct LoginParams {
     token: String,
     next: String,
     /// Someone who is logged in asks for one more project.
@@ -87,7 +87,7 @@ fn destination(next: &str) -> &str {
 /// `GET /`, with the token of the printed address or without.
 pub(crate) async fn home(
     State(app): State<App>,
-    Query(query): Query<LoginQuery>,
+    Query(query): Query<LoginParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
@@ -97,13 +97,13 @@ pub(crate) async fn home(
         };
         return Ok(Redirect::to(&start).into_response());
     }
-    form(State(app), Query(query), headers).await
+    login_page(State(app), Query(query), headers).await
 }
 
 /// `GET /login`
-pub(crate) async fn form(
+pub(crate) async fn login_page(
     State(app): State<App>,
-    Query(query): Query<LoginQuery>,
+    Query(query): Query<LoginParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
@@ -138,7 +138,7 @@ pub(crate) async fn form(
 }
 
 /// `POST /login`
-pub(crate) async fn submit(
+pub(crate) async fn log_in(
     State(app): State<App>,
     client: ClientAddress,
     headers: HeaderMap,
@@ -146,7 +146,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, Problem> {
     request::origin::same_site(&app, &headers)?;
     let frame = request.extensions().get::<Frame>().cloned();
-    forms::in_frame(&app, &headers, frame.as_ref()).await?;
+    forms::session_viewer_in_frame(&app, &headers, frame.as_ref()).await?;
     let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
@@ -175,7 +175,10 @@ pub(crate) async fn submit(
 }
 
 /// `GET /logout`: the form, for pages that have none.
-pub(crate) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(crate) async fn logout_page(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     match of_session(&app, &headers).await? {
         Some(viewer) => {
             let shell = Shell { here: "/logout".to_owned(), ..viewer.shell(Section::Other) };
@@ -186,12 +189,12 @@ pub(crate) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<
 }
 
 /// `POST /logout`
-pub(crate) async fn logout(
+pub(crate) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
-    forms::of_anybody(&app, request, MAX_FORM_BYTES).await?;
+    forms::read_public_form(&app, request, MAX_FORM_BYTES).await?;
     let cookie = auth::end_sessions(&app.web, &headers).await?;
     let mut response = with_cookie(Redirect::to("/login"), &cookie);
     // The browser deletes the pages it has cached of this session.

@@ -22,33 +22,33 @@ const SECONDS: i64 = 400 * 24 * 3_600;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct PreferencesParams {
     saved: String,
 }
 
 /// `GET /preferences`
-pub(crate) async fn show(
+pub(crate) async fn preferences_page(
     State(app): State<App>,
     headers: HeaderMap,
     OriginalUri(address): OriginalUri,
-    Query(asked): Query<Asked>,
+    Query(params): Query<PreferencesParams>,
 ) -> Result<Response, Problem> {
     let view = PreferencesPage {
         shell: viewer::shell(&app, &headers, (&address, Section::Other)).await?,
-        is_saved: asked.saved == "1",
+        is_saved: params.saved == "1",
         tried: RejectedForm::default(),
     };
     page(StatusCode::OK, &view)
 }
 
 /// `POST /preferences`
-pub(crate) async fn submit(
+pub(crate) async fn save_preferences(
     State(app): State<App>,
     headers: HeaderMap,
     OriginalUri(address): OriginalUri,
     request: Request,
 ) -> Result<Response, Problem> {
-    let fields = forms::of_anybody(&app, request, MAX_FORM_BYTES).await?;
+    let fields = forms::read_public_form(&app, request, MAX_FORM_BYTES).await?;
     let chosen = match Preferences::of_form(|name| fields.text(name)) {
         Ok(chosen) => chosen,
         Err((name, message)) => {
@@ -65,12 +65,12 @@ pub(crate) async fn submit(
     let elsewhere = fields.text("back").and_then(request::origin::local);
     let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
     let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();
-    keep(&mut response, Preferences::COOKIE, &chosen.cookie());
+    set_cookie(&mut response, Preferences::COOKIE, &chosen.cookie());
     Ok(response)
 }
 
 /// Has the browser keep a choice under this name; none where the value is empty.
-pub(crate) fn keep(response: &mut Response, name: &str, value: &str) {
+pub(crate) fn set_cookie(response: &mut Response, name: &str, value: &str) {
     let seconds = if value.is_empty() { 0 } else { SECONDS };
     let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax");
     if let Ok(cookie) = HeaderValue::try_from(cookie) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use axum::extract::{FromRequestParts, OriginalUri, Query as Read};
+use axum::extract::{FromRequestParts, OriginalUri, Query as AxumQuery};
 use axum::http::request::Parts;
 use perpend_http_kit::problem::Problem;
 use perpend_views::Section;
@@ -12,7 +12,7 @@ use crate::request::frame::Frame;
 use crate::request::viewer;
 use crate::state::App;
 
-const TWICE: &str = "is given more than once";
+const DUPLICATE: &str = "is given more than once";
 
 /// The parameters. One that is given twice is a problem that names it, on a page with its frame.
 pub(crate) struct Query<T>(pub(crate) T);
@@ -23,12 +23,12 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let address = parts.extensions.get::<OriginalUri>();
         let address = address.map_or(&parts.uri, |address| &address.0);
-        let rejection = match Read::<T>::try_from_uri(address) {
-            Ok(Read(asked)) => return Ok(Self(asked)),
+        let rejection = match AxumQuery::<T>::try_from_uri(address) {
+            Ok(AxumQuery(params)) => return Ok(Self(params)),
             Err(rejection) => rejection,
         };
         let problem = match repeated(address.query().unwrap_or_default()) {
-            Some(name) => Problem::query(&name, TWICE),
+            Some(name) => Problem::query(&name, DUPLICATE),
             None => Problem::query("", rejection.body_text()),
         };
         // Pages for anybody have no guard that tells whose frame it is.
@@ -45,7 +45,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
 /// Refuses a query that gives a parameter twice, on a page that reads its parameters elsewhere.
 pub(crate) fn unrepeated(query: Option<&str>) -> Result<(), Problem> {
     match repeated(query.unwrap_or_default()) {
-        Some(name) => Err(Problem::query(&name, TWICE)),
+        Some(name) => Err(Problem::query(&name, DUPLICATE)),
         None => Ok(()),
     }
 }

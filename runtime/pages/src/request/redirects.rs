@@ -12,7 +12,7 @@ pub(crate) async fn to_project(viewer: Viewer, OriginalUri(address): OriginalUri
 }
 
 /// `GET /trace/{trace}`: the address that npm's `langfuse` 3 makes by itself.
-pub(crate) async fn by_client(viewer: Viewer, OriginalUri(address): OriginalUri) -> Redirect {
+pub(crate) async fn trace_of_client(viewer: Viewer, OriginalUri(address): OriginalUri) -> Redirect {
     let trace = address.path().strip_prefix("/trace/").unwrap_or_default();
     Redirect::to(&format!("{}/traces/{trace}", viewer.base()))
 }

@@ -18,7 +18,7 @@ use perpend_views::{
 use crate::read;
 use crate::request;
 use crate::request::fragment;
-use crate::request::submissions::TOLD_COOKIE;
+use crate::request::submissions::NOTICE_COOKIE;
 use crate::setup;
 use crate::state::App;
 
@@ -84,7 +84,7 @@ impl Viewer {
     /// The environments that are shown: those that are chosen, or all but those of evaluations and experiments.
     pub(crate) fn environments(&self, columns: &'static [Column]) -> Condition {
         match self.focus.environments.as_slice() {
-            [] => read::without_own(columns),
+            [] => read::exclude_internal(columns),
             chosen => Condition {
                 column: find(columns, "environment"),
                 test: Test::AnyOf(chosen.to_vec()),
@@ -159,12 +159,12 @@ async fn waits(app: &App, project: &ProjectId) -> Result<AttentionCounts, Proble
         paused: store.catalog.n_paused_rules(project).await?,
         failed: failed.await?,
     };
-    app.waits().keep(project, now, waits);
+    app.waits().insert(project, now, waits);
     Ok(waits)
 }
 
 /// The project that an address is of.
-pub(crate) fn project_in(path: &str) -> Option<String> {
+pub(crate) fn project_of_path(path: &str) -> Option<String> {
     let id = path.strip_prefix("/project/")?.split('/').next()?;
     Some(percent_decode_str(id).decode_utf8_lossy().into_owned())
 }
@@ -175,7 +175,7 @@ pub(crate) async fn viewer(
     headers: &HeaderMap,
     address: &Uri,
 ) -> Result<Option<Viewer>, Problem> {
-    let wanted = project_in(address.path());
+    let wanted = project_of_path(address.path());
     let session = session_of(&app.web, headers, wanted.as_deref()).await?;
     Ok(match session {
         Some(session) => Some(in_session(app, session, headers, address).await),
@@ -194,9 +194,9 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         }),
         false => AttentionCounts::default(),
     };
-    let (acted, now) = (app.acted(), app.web.clock.now());
-    let told = request::origin::cookie(headers, TOLD_COOKIE);
-    let told = told.and_then(|id| acted.told((token, &act.project), id, now));
+    let (submissions, now) = (app.submissions(), app.web.clock.now());
+    let told = request::origin::cookie(headers, NOTICE_COOKIE);
+    let told = told.and_then(|id| submissions.told((token, &act.project), id, now));
     let here = path_of(address);
     let query = address.query().unwrap_or_default();
     let (focus, mut faults) = focus_of(query);
@@ -210,7 +210,7 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         faults,
         unread: UnknownParameters::of(form_urlencoded::parse(query.as_bytes())),
         now,
-        origin: setup::origin(app, headers),
+        origin: setup::origin_of_request(app, headers),
         project: act.project,
         scope: act.scope,
         token,
@@ -223,7 +223,7 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
                 "{}.{}.{}",
                 token.masked(&*app.web.ids),
                 token.session_tag(),
-                acted.last(token, now)
+                submissions.last(token, now)
             ),
             back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
             told,
@@ -237,7 +237,7 @@ pub(crate) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<
 }
 
 /// The frame of an address that has no page, for whoever is signed in.
-pub(crate) async fn around_nothing(app: &App, headers: &HeaderMap, address: &Uri) -> Shell {
+pub(crate) async fn shell_without_page(app: &App, headers: &HeaderMap, address: &Uri) -> Shell {
     match viewer(app, headers, address).await {
         Ok(Some(viewer)) => viewer.shell(Section::Other),
         Ok(None) => request::origin::shell(headers),

@@ -23,12 +23,12 @@ use serde::Deserialize;
 
 use crate::read;
 use crate::reference;
-use crate::request::cursor::{self, Listed};
+use crate::request::cursor::{self, ListLinks};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::scores::filter::{OF_SCORES, narrow};
-use crate::scores::views::Names;
+use crate::scores::views::OriginNames;
 use crate::setup;
 use crate::state::App;
 use crate::traces::terms::terms;
@@ -41,7 +41,7 @@ const ALONE: (u32, u64) = (100, 2_000);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct ScoreListParams {
     q: String,
     name: String,
     fingerprint: String,
@@ -58,7 +58,7 @@ pub(crate) struct Asked {
 }
 
 /// What the list is narrowed to.
-struct Narrowed {
+struct ScoreListQuery {
     /// The filter as text.
     q: String,
     query: ScoreQuery,
@@ -70,11 +70,11 @@ struct Narrowed {
     notices: Vec<Text>,
 }
 
-impl Narrowed {
-    fn new(asked: &Asked, viewer: &Viewer, now: Timestamp) -> Self {
+impl ScoreListQuery {
+    fn new(params: &ScoreListParams, viewer: &Viewer, now: Timestamp) -> Self {
         let (from, to) = viewer.focus.range(now);
         let mut notices = viewer.faults.clone();
-        let q = crate::traces::params::filter(&asked.q, &mut notices);
+        let q = crate::traces::params::filter(&params.q, &mut notices);
         let parsed = parse(&q, SCORES);
         let mut narrowed = Self {
             q,
@@ -84,35 +84,35 @@ impl Narrowed {
                 environments: viewer.focus.environments.clone(),
                 ..ScoreQuery::default()
             },
-            shows_older: asked.superseded == "1",
+            shows_older: params.superseded == "1",
             shown: Vec::new(),
             kept: Vec::new(),
             notices,
             parsed,
         };
         let query = &mut narrowed.query;
-        let is_without_own = asked.own == "0";
+        let is_without_own = params.own == "0";
         if is_without_own {
             query.other_than_environments = read::OWN.map(str::to_owned).to_vec();
         }
-        let name = asked.name.trim();
+        let name = params.name.trim();
         query.names.extend((!name.is_empty()).then(|| name.to_owned()));
-        query.fingerprint = asked.fingerprint.trim().parse().ok();
-        query.trace_ids.extend(TraceId::new(asked.trace.trim()).ok());
+        query.fingerprint = params.fingerprint.trim().parse().ok();
+        query.trace_ids.extend(TraceId::new(params.trace.trim()).ok());
         let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
         narrowed.take("name", name, true, "");
         let fault = "fingerprint: it must have 64 hexadecimal digits; it is left out.";
-        narrowed.take("fingerprint", asked.fingerprint.trim(), by_print, fault);
+        narrowed.take("fingerprint", params.fingerprint.trim(), by_print, fault);
         let fault = "trace: this is no id; it is left out.";
-        narrowed.take("trace", asked.trace.trim(), by_trace, fault);
+        narrowed.take("trace", params.trace.trim(), by_trace, fault);
         if is_without_own {
             let said = Text::from("evaluations and experiments");
             narrowed.shown.push(("without", said));
-            narrowed.kept.push(("own".into(), asked.own.clone()));
+            narrowed.kept.push(("own".into(), params.own.clone()));
         }
         if narrowed.shows_older {
             narrowed.kept.push(("superseded".into(), "1".to_owned()));
-        } else if !matches!(asked.superseded.as_str(), "" | "0") {
+        } else if !matches!(params.superseded.as_str(), "" | "0") {
             let fault = "superseded: it is 1, which shows superseded scores, or 0; it is left out.";
             narrowed.notices.push(Text::from(fault));
         }
@@ -135,17 +135,17 @@ impl Narrowed {
 
 /// The same page with the older scores, or without them.
 fn turned(
-    listed: &Listed,
+    links: &ListLinks,
     shows_older: bool,
     (place, is_backwards): (Option<&Cursor>, bool),
 ) -> String {
-    let mut pairs = listed.pairs.clone();
+    let mut pairs = links.pairs.clone();
     pairs.retain(|(name, _)| *name != "superseded");
     if !shows_older {
         pairs.push(("superseded".into(), "1".to_owned()));
     }
-    let path = listed.path.clone();
-    let turned = Listed { path, pairs };
+    let path = links.path.clone();
+    let turned = ListLinks { path, pairs };
     match place {
         Some(place) => turned.at(place, is_backwards),
         None if is_backwards => turned.last(),
@@ -168,8 +168,8 @@ fn said_of(older: &Superseded, shows_older: bool) -> Option<String> {
 
 /// What rows call the things that their scores name by id.
 #[derive(Default)]
-struct Known {
-    origins: Names,
+struct ScoreReferences {
+    origins: OriginNames,
     people: HashMap<String, String>,
     configs: HashMap<String, String>,
     /// Executions that recorded a trace of their own.
@@ -178,7 +178,7 @@ struct Known {
     datasets: HashMap<String, String>,
 }
 
-impl Known {
+impl ScoreReferences {
     async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
         let (store, project) = (&app.store, &viewer.project);
         let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
@@ -198,7 +198,7 @@ impl Known {
         }
         let runs: Vec<&str> = runs.into_iter().collect();
         let mut known = Self {
-            origins: Names::read(app, viewer, origins.into_iter()).await?,
+            origins: OriginNames::read(app, viewer, origins.into_iter()).await?,
             traced: store.telemetry.traces_among(project, &executions).await?,
             ..Self::default()
         };
@@ -273,7 +273,7 @@ fn from_end() -> ScoresFrom {
 
 /// Where the list goes on before and behind this part of it.
 fn ways(
-    listed: &Listed,
+    links: &ListLinks,
     (place, is_backwards): (Option<&Cursor>, bool),
     part: &ScoresPart,
 ) -> PageLinks {
@@ -281,8 +281,8 @@ fn ways(
     let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
     let stopped = part.stopped.as_ref().map(stop);
     PageLinks {
-        first: (is_backwards || place.is_some()).then(|| listed.first()),
-        ..listed.ways(ends, stopped, is_backwards)
+        first: (is_backwards || place.is_some()).then(|| links.first()),
+        ..links.ways(ends, stopped, is_backwards)
     }
 }
 
@@ -348,16 +348,16 @@ async fn elsewhere(
 async fn why(
     app: &App,
     viewer: &Viewer,
-    (asked, parsed): (&ScoreQuery, &Parsed),
+    (query, parsed): (&ScoreQuery, &Parsed),
     chips: &mut [TermChip],
 ) -> Result<EmptyListCounts, Problem> {
     let mut why = EmptyListCounts::default();
     for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
         if term.outcome.is_ok() {
-            let mut query = ScoreQuery::default();
+            let mut alone = ScoreQuery::default();
             let filter = parse(&term.text, SCORES).filter;
-            narrow(&mut query, filter, &mut Vec::new());
-            chip.alone = Some(count_alone(app, viewer, &query).await?);
+            narrow(&mut alone, filter, &mut Vec::new());
+            chip.alone = Some(count_alone(app, viewer, &alone).await?);
         }
     }
     let (from, to) = viewer.focus.range(app.web.clock.now());
@@ -372,7 +372,7 @@ async fn why(
     let conditions = &parsed.filter.conditions;
     let has_own = conditions.iter().any(|condition| matches!(condition.test, Test::Time(..)));
     if viewer.focus.has_time() && !has_own {
-        why.elsewhere = elsewhere(app, viewer, asked).await?;
+        why.elsewhere = elsewhere(app, viewer, query).await?;
     }
     Ok(why)
 }
@@ -387,7 +387,7 @@ async fn lines(
     let of_each = older.map(|older| older.of_each.as_slice());
     let of_each = of_each.unwrap_or_default();
     let all: Vec<&Score> = scores.iter().chain(of_each.iter().flatten()).collect();
-    let known = Known::read(app, viewer, &all).await?;
+    let known = ScoreReferences::read(app, viewer, &all).await?;
     let base = viewer.base();
     let mut lines = Vec::with_capacity(all.len());
     for (at, score) in scores.iter().enumerate() {
@@ -401,17 +401,17 @@ async fn lines(
     Ok(lines)
 }
 
-pub(crate) async fn show(
+pub(crate) async fn list_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
+    Query(params): Query<ScoreListParams>,
 ) -> Result<Response, Problem> {
-    let Narrowed { q, query, parsed, shows_older, shown: narrowed, mut kept, mut notices } =
-        Narrowed::new(&asked, &viewer, read::minute(app.web.clock.now()));
-    let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
+    let ScoreListQuery { q, query, parsed, shows_older, shown: narrowed, mut kept, mut notices } =
+        ScoreListQuery::new(&params, &viewer, read::start_of_minute(app.web.clock.now()));
+    let of_table = (&*params.n, &*params.sort, &*params.cols);
     let (n, rows) = cursor::rows(of_table, "the newest come", &mut notices);
-    let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
+    let (place, is_backwards) = cursor::parse_place(&params.after, &params.before, &mut notices);
     let from = match (place.clone(), is_backwards) {
         (place, false) => place.map(ScoresFrom::After),
         (place, true) => Some(place.map_or_else(from_end, ScoresFrom::Before)),
@@ -425,7 +425,7 @@ pub(crate) async fn show(
     let in_form = [viewer.parameters(), kept.clone()].concat();
     let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
     let filter: Vec<Parameter> = filter.into_iter().collect();
-    let listed = Listed {
+    let links = ListLinks {
         path: format!("{base}/scores"),
         pairs: [in_form.clone(), filter.clone()].concat(),
     };
@@ -440,12 +440,12 @@ pub(crate) async fn show(
         false => EmptyListCounts::default(),
     };
     let setup = match is_empty && is_whole {
-        true => Some(setup::of(&app, project, &headers).await?),
+        true => Some(setup::setup_guide(&app, project, &headers).await?),
         false => None,
     };
-    let of_focus = (listed.path.clone(), [kept, filter, viewer.unread()].concat());
+    let of_focus = (links.path.clone(), [kept, filter, viewer.unread()].concat());
     let toggle = if shows_older { "hide" } else { "show" };
-    let other = turned(&listed, shows_older, (place.as_ref(), is_backwards));
+    let other = turned(&links, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {
         setup,
         shell: viewer.shell(Section::Scores).with_api(request),
@@ -464,12 +464,12 @@ pub(crate) async fn show(
         stopped: part.stopped.as_ref().map(|at| StoppedSearch {
             n_tested: MAX_TESTED,
             n_found: part.items.len() as u64,
-            on: Some(listed.at(stop(at), is_backwards)),
+            on: Some(links.at(stop(at), is_backwards)),
         }),
         older: said_of(&older, shows_older).map(|said| (said, toggle, other)),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
         position: position(&app, &viewer, &query, (&part, is_later)).await?,
-        ways: ways(&listed, (place.as_ref(), is_backwards), &part),
+        ways: ways(&links, (place.as_ref(), is_backwards), &part),
         is_later,
     };
     page(StatusCode::OK, &view)

@@ -10,7 +10,7 @@ use perpend_views::{ScoreAggregate, ScoreTrend, Text, clock, with_query};
 
 use crate::overview;
 use crate::overview::charts::buckets;
-use crate::overview::queries::Questions;
+use crate::overview::queries::MetricReader;
 
 /// Names of scores that are shown.
 const SCORE_NAMES: usize = 8;
@@ -21,42 +21,42 @@ const LEVEL: f64 = 0.95;
 type More = Option<(String, String)>;
 
 /// The names with most scores, and the others.
-pub(crate) async fn scores(asked: Questions<'_>) -> Result<(Vec<ScoreTrend>, More), Problem> {
+pub(crate) async fn scores(reader: MetricReader<'_>) -> Result<(Vec<ScoreTrend>, More), Problem> {
     let mut all = Vec::new();
     let dimensions = ["name", "dataType"];
     let metrics = [("value", Aggregation::P50)];
-    let granularity = Some(asked.granularity());
-    let groups = asked.ask(View::ScoresNumeric, &dimensions, &metrics, granularity).await?;
+    let granularity = Some(reader.granularity());
+    let groups = reader.read(View::ScoresNumeric, &dimensions, &metrics, granularity).await?;
     for ((name, kind), by_time) in by_name(groups) {
-        all.push(Named {
+        all.push(ScoreSeries {
             n: by_time.values().map(|values| values.len() as u64).sum(),
             what: match kind.as_str() {
-                "BOOLEAN" => What::Truths(by_time),
-                _ => What::Numbers(by_time),
+                "BOOLEAN" => SeriesValues::Truths(by_time),
+                _ => SeriesValues::Numbers(by_time),
             },
             name,
         });
     }
-    all.extend(categories(asked).await?);
+    all.extend(categories(reader).await?);
     all.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.name.cmp(&b.name)));
     let n_more = all.len().saturating_sub(SCORE_NAMES);
     all.truncate(SCORE_NAMES);
-    let trends = all.into_iter().filter_map(|named| trend(asked, named));
+    let trends = all.into_iter().filter_map(|named| trend(reader, named));
     let more = match n_more {
         0 => None,
         1 => Some("1 more name".to_owned()),
         n => Some(format!("{n} more names")),
     };
-    let more = more.map(|said| (said, list(asked, None)));
+    let more = more.map(|said| (said, list(reader, None)));
     Ok((trends.collect(), more))
 }
 
 /// The most frequent category of each name.
-async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
+async fn categories(reader: MetricReader<'_>) -> Result<Vec<ScoreSeries>, Problem> {
     let view = View::ScoresCategorical;
     let metrics = [("count", Aggregation::Count)];
-    let mut by_name: BTreeMap<String, Named> = BTreeMap::new();
-    let groups = asked.ask(view, &["name", "stringValue"], &metrics, None).await?;
+    let mut by_name: BTreeMap<String, ScoreSeries> = BTreeMap::new();
+    let groups = reader.read(view, &["name", "stringValue"], &metrics, None).await?;
     for group in groups {
         let mut dimensions = group.dimensions.into_iter();
         let (Some(Some(name)), Some(Some(category))) = (dimensions.next(), dimensions.next())
@@ -64,14 +64,14 @@ async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
             continue;
         };
         let n = group.values.first().map_or(0, |value| value.total().n);
-        let named = by_name.entry(name.clone()).or_insert_with(|| Named {
+        let named = by_name.entry(name.clone()).or_insert_with(|| ScoreSeries {
             name,
             n: 0,
-            what: What::Category(String::new(), 0),
+            what: SeriesValues::Category(String::new(), 0),
         });
         named.n += n;
         match &mut named.what {
-            What::Category(top, most) if *most < n => (*top, *most) = (category, n),
+            SeriesValues::Category(top, most) if *most < n => (*top, *most) = (category, n),
             _ => {}
         }
     }
@@ -79,20 +79,20 @@ async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
 }
 
 /// The list of the scores that were added up.
-fn list(asked: Questions<'_>, name: Option<String>) -> String {
-    let focus = overview::range::focus(asked.viewer);
+fn list(reader: MetricReader<'_>, name: Option<String>) -> String {
+    let focus = overview::range::list_focus(reader.viewer);
     let mut pairs = focus.pairs();
     if focus.environments.is_empty() {
         pairs.push(("own", "0".to_owned()));
     }
     pairs.extend(name.map(|name| ("name", name)));
-    with_query(&format!("{}/scores", asked.viewer.base()), &pairs)
+    with_query(&format!("{}/scores", reader.viewer.base()), &pairs)
 }
 
-fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
+fn trend(reader: MetricReader<'_>, named: ScoreSeries) -> Option<ScoreTrend> {
     let empty = BTreeMap::new();
     let (said, by_time) = match &named.what {
-        What::Numbers(by_time) => {
+        SeriesValues::Numbers(by_time) => {
             let values: Vec<f64> = by_time.values().flatten().copied().collect();
             // Numbers that are only 0 and 1 are a share: no interval of it goes beyond them.
             let n_ones = values.iter().filter(|value| **value == 1.0).count();
@@ -103,15 +103,15 @@ fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
             };
             (said, by_time)
         }
-        What::Truths(by_time) => {
+        SeriesValues::Truths(by_time) => {
             let truths = by_time.values().flatten().filter(|value| **value != 0.0);
             (share("true", truths.count() as u64, named.n)?, by_time)
         }
-        What::Category(top, most) => (share(top, *most, named.n)?, &empty),
+        SeriesValues::Category(top, most) => (share(top, *most, named.n)?, &empty),
     };
     let over_time: Vec<(String, Option<f64>)> = match by_time.is_empty() {
         true => Vec::new(),
-        false => buckets(asked.app, asked.range, asked.granularity())
+        false => buckets(reader.app, reader.range, reader.granularity())
             .into_iter()
             .map(|bucket| {
                 let values = by_time.get(&bucket.start).filter(|own| !own.is_empty());
@@ -120,20 +120,20 @@ fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
             })
             .collect(),
     };
-    let href = list(asked, Some(named.name.clone()));
+    let href = list(reader, Some(named.name.clone()));
     Some(ScoreTrend::new(&named.name, (said, named.n), &over_time, href))
 }
 
 type ByTime = BTreeMap<Timestamp, Vec<f64>>;
 
 /// The scores of a name.
-struct Named {
+struct ScoreSeries {
     name: String,
     n: u64,
-    what: What,
+    what: SeriesValues,
 }
 
-enum What {
+enum SeriesValues {
     Numbers(ByTime),
     Truths(ByTime),
     /// The most frequent one, and how often it is.

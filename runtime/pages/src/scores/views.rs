@@ -13,7 +13,7 @@ use crate::settings;
 use crate::state::App;
 
 /// Scores about the target.
-pub(crate) async fn scores_of(
+pub(crate) async fn scores_about(
     app: &App,
     viewer: &Viewer,
     target: &Target,
@@ -27,13 +27,13 @@ pub(crate) async fn scores_of(
 }
 
 /// These scores with what made them.
-pub(crate) async fn views_of(
+pub(crate) async fn score_views(
     app: &App,
     viewer: &Viewer,
     about: &[Score],
 ) -> Result<Vec<ScoreView>, Problem> {
     let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
-    let names = Names::read(app, viewer, origins).await?;
+    let names = OriginNames::read(app, viewer, origins).await?;
     let views = about.iter().map(|score| {
         let written = &score.written;
         ScoreView::new(&written.name, &written.value, written.source, written.timestamp)
@@ -47,7 +47,7 @@ pub(crate) async fn views_of(
 
 /// Names behind the ids of origins. What was deleted since is shown by its id.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct OriginNames {
     rules: HashMap<RuleId, String>,
     versions: HashMap<EvaluatorVersionId, Version>,
 }
@@ -59,7 +59,7 @@ struct Version {
     settings: Vec<(Text, Text)>,
 }
 
-impl Names {
+impl OriginNames {
     pub(crate) async fn read(
         app: &App,
         viewer: &Viewer,
@@ -88,7 +88,7 @@ impl Names {
                     evaluator: evaluator.name,
                     number: version.number,
                     plugin,
-                    settings: settings::of(&version),
+                    settings: settings::evaluator_settings(&version),
                 };
                 names.versions.insert(version.id, known);
             }

@@ -19,7 +19,7 @@ const PER_READ: u32 = 200;
 type Fact = (&'static str, Html);
 
 /// What is to be said about a rule, or one evaluator of it.
-struct Said {
+struct VerdictDraft {
     state: &'static str,
     tone: Tone,
     sentence: String,
@@ -27,7 +27,7 @@ struct Said {
     requeue: Option<String>,
 }
 
-impl Said {
+impl VerdictDraft {
     fn new(state: &'static str, tone: Tone, sentence: impl Into<String>) -> Self {
         Self { state, tone, sentence: sentence.into(), facts: Vec::new(), requeue: None }
     }
@@ -77,7 +77,7 @@ pub(crate) async fn verdicts(
     let from = from.min(n_all.saturating_sub(1));
     let asked = rules.get(from..n_all.min(from + RuleRange::LIMIT));
     let asked = asked.unwrap_or_default();
-    let mut names = Names::default();
+    let mut names = EvaluatorNames::default();
     let mut verdicts = Vec::new();
     let mut without_score = 0;
     for rule in asked {
@@ -99,22 +99,22 @@ pub(crate) async fn verdicts(
         for evaluator in open {
             match last_execution(&explanation, evaluator) {
                 Some(execution) => {
-                    let mut said = of_execution(execution);
+                    let mut draft = of_execution(execution);
                     without_score += usize::from(execution.state == ExecutionState::Completed);
                     let may =
                         execution.state == ExecutionState::Failed && viewer.may(EvaluatorWrite);
-                    said.requeue = may.then(|| {
+                    draft.requeue = may.then(|| {
                         let id = segment(execution.made.id.as_str());
                         format!("{}/executions/{id}/requeue", viewer.base())
                     });
-                    verdicts.push(said.verdict(named.clone(), names.of(&[evaluator])));
+                    verdicts.push(draft.verdict(named.clone(), names.of(&[evaluator])));
                 }
                 None => pending.push(evaluator),
             }
         }
         let has_more = !pending.is_empty() || rule.assignments.is_empty();
-        if has_more && let Some(said) = of_step(&explanation.step) {
-            verdicts.push(said.verdict(named, names.of(&pending)));
+        if has_more && let Some(draft) = of_step(&explanation.step) {
+            verdicts.push(draft.verdict(named, names.of(&pending)));
         }
     }
     verdicts.sort_by(|a, b| {
@@ -148,9 +148,9 @@ async fn rules_for(app: &App, viewer: &Viewer, target: &Target) -> Result<Vec<Ru
 
 /// The evaluators of rules by their names, each read once.
 #[derive(Default)]
-struct Names(HashMap<EvaluatorId, Option<String>>);
+struct EvaluatorNames(HashMap<EvaluatorId, Option<String>>);
 
-impl Names {
+impl EvaluatorNames {
     async fn read(
         &mut self,
         app: &App,
@@ -184,60 +184,63 @@ fn last_execution<'a>(
     executions.find(|execution| execution.made.evaluator_id == *evaluator)
 }
 
-fn of_execution(execution: &Execution) -> Said {
+fn of_execution(execution: &Execution) -> VerdictDraft {
     let message = execution.error_message.as_deref().unwrap_or("No more is known.");
-    let said = match execution.state {
-        ExecutionState::Pending => Said::new("waiting", Tone::Waiting, "Waits for a worker."),
-        ExecutionState::Running => Said::new("running", Tone::Waiting, "Is being evaluated now."),
-        ExecutionState::Delayed => {
-            Said::new("will retry", Tone::Waiting, message).at("Next attempt", execution.due_at)
+    let draft = match execution.state {
+        ExecutionState::Pending => {
+            VerdictDraft::new("waiting", Tone::Waiting, "Waits for a worker.")
         }
+        ExecutionState::Running => {
+            VerdictDraft::new("running", Tone::Waiting, "Is being evaluated now.")
+        }
+        ExecutionState::Delayed => VerdictDraft::new("will retry", Tone::Waiting, message)
+            .at("Next attempt", execution.due_at),
         ExecutionState::Held => {
-            Said::new("held", Tone::Waiting, message).at("Given up at", execution.due_at)
+            VerdictDraft::new("held", Tone::Waiting, message).at("Given up at", execution.due_at)
         }
         ExecutionState::Completed => {
-            Said::new("done", Tone::Plain, "It was scored; the score is no longer there.")
+            VerdictDraft::new("done", Tone::Plain, "It was scored; the score is no longer there.")
         }
-        ExecutionState::Skipped => Said::new("nothing to measure", Tone::Plain, message),
-        ExecutionState::Failed => Said::new("failed", Tone::Bad, message),
-        ExecutionState::Cancelled => Said::new("cancelled", Tone::Plain, message),
+        ExecutionState::Skipped => VerdictDraft::new("nothing to measure", Tone::Plain, message),
+        ExecutionState::Failed => VerdictDraft::new("failed", Tone::Bad, message),
+        ExecutionState::Cancelled => VerdictDraft::new("cancelled", Tone::Plain, message),
     };
-    let said = match &execution.error_class {
-        Some(class) => said.fact("Class", class.as_str()),
-        None => said,
+    let draft = match &execution.error_class {
+        Some(class) => draft.fact("Class", class.as_str()),
+        None => draft,
     };
-    let said = if execution.attempts > 1 || execution.state == ExecutionState::Failed {
-        said.fact("Attempts", execution.attempts.to_string())
+    let draft = if execution.attempts > 1 || execution.state == ExecutionState::Failed {
+        draft.fact("Attempts", execution.attempts.to_string())
     } else {
-        said
+        draft
     };
-    said.fact("Execution", execution.made.id.as_str())
+    draft.fact("Execution", execution.made.id.as_str())
 }
 
 /// The scheduler's sentence, with a state and the facts behind it.
-fn of_step(step: &Step) -> Option<Said> {
-    let said = |state, tone| Said::new(state, tone, step.sentence());
+fn of_step(step: &Step) -> Option<VerdictDraft> {
+    let draft = |state, tone| VerdictDraft::new(state, tone, step.sentence());
     Some(match step {
         // The target is on the page: it was stored a moment ago.
         Step::NoSuchTarget => return None,
         Step::NotComplete { .. } | Step::WaitingForRule { .. } | Step::Due => {
-            said("waiting", Tone::Waiting)
+            draft("waiting", Tone::Waiting)
         }
         Step::OlderThanRule { arrived_at, rule_created_at, .. } => {
-            said("older than the rule", Tone::Plain)
+            draft("older than the rule", Tone::Plain)
                 .at("Arrived", *arrived_at)
                 .at("Rule made", *rule_created_at)
         }
-        Step::Taken { sample, rate, .. } => said("not scored", Tone::Plain)
+        Step::Taken { sample, rate, .. } => draft("not scored", Tone::Plain)
             .fact("Sampling number", sampled(*sample))
             .fact("Rate", rate.to_string()),
         Step::Refused(refusal) => match refusal {
             Refusal::NotAnItem => return None,
-            Refusal::RuleInactive => said("off", Tone::Plain),
-            Refusal::RulePaused => said("paused", Tone::Waiting),
-            Refusal::InternalEnvironment => said("left out", Tone::Plain),
-            Refusal::NotMatched { .. } => said("not matched", Tone::Plain),
-            Refusal::SampledOut { .. } => said("not sampled", Tone::Plain),
+            Refusal::RuleInactive => draft("off", Tone::Plain),
+            Refusal::RulePaused => draft("paused", Tone::Waiting),
+            Refusal::InternalEnvironment => draft("left out", Tone::Plain),
+            Refusal::NotMatched { .. } => draft("not matched", Tone::Plain),
+            Refusal::SampledOut { .. } => draft("not sampled", Tone::Plain),
         },
     })
 }
@@ -256,15 +259,15 @@ mod tests {
         let condition =
             json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
-        let said =
+        let draft =
             of_step(&Step::Refused(Refusal::NotMatched { index: 1, condition, actual })).unwrap();
         assert_eq!(
-            said.sentence,
+            draft.sentence,
             "The rule scores where environment is \"prod\"; here it is \"staging\"."
         );
-        let said = of_step(&Step::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 })).unwrap();
-        assert!(said.sentence.contains("10 %") && said.sentence.contains("0.500000"));
-        assert!(said.facts.is_empty());
+        let draft = of_step(&Step::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 })).unwrap();
+        assert!(draft.sentence.contains("10 %") && draft.sentence.contains("0.500000"));
+        assert!(draft.facts.is_empty());
     }
 
     #[test]

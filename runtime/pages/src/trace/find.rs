@@ -11,17 +11,17 @@ use perpend_telemetry::FindQuery;
 use perpend_views::{FindInput, FindPage, Section, Text};
 use serde::Deserialize;
 
-use crate::read::unknown;
+use crate::read::unknown_trace;
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::page::OfTrace;
-use crate::trace::params::text;
+use crate::trace::page::TracePath;
+use crate::trace::params::search_text;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct FindParams {
     q: String,
     after: String,
 }
@@ -35,19 +35,19 @@ fn place(raw: &str) -> Option<(u64, FindCursor)> {
     Some((n_hits.into(), (start, ObservationId::new(id).ok()?)))
 }
 
-pub(crate) async fn show(
+pub(crate) async fn find_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfTrace>,
-    Query(asked): Query<Asked>,
+    Path(of): Path<TracePath>,
+    Query(params): Query<FindParams>,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
     let telemetry = &app.store.telemetry;
     let stored = telemetry.trace(&viewer.project, &id, false).await?;
-    let stored = stored.ok_or_else(unknown)?;
-    let text = text(&asked.q);
-    let place = place(&asked.after);
-    let is_odd = place.is_none() && !asked.after.is_empty();
+    let stored = stored.ok_or_else(unknown_trace)?;
+    let text = search_text(&params.q);
+    let place = place(&params.after);
+    let is_odd = place.is_none() && !params.after.is_empty();
     let fault = "after: this is not a place in this search, so it begins at the first step.";
     let notice = is_odd.then(|| Text::from(fault));
     let (n_before, after) = place.unzip();
@@ -56,7 +56,7 @@ pub(crate) async fn show(
         Some(sought) => {
             let query = FindQuery::new(sought, after);
             let found = telemetry.find_in_trace(&viewer.project, &id, &query).await?;
-            found.ok_or_else(unknown)?
+            found.ok_or_else(unknown_trace)?
         }
         None => FoundPart::default(),
     };

@@ -15,7 +15,7 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 
 /// Beside the trace itself, with nothing of a form or of what cannot be read.
-pub(crate) async fn of(
+pub(crate) async fn head_input(
     app: &App,
     viewer: &Viewer,
     id: &TraceId,
@@ -31,14 +31,14 @@ pub(crate) async fn of(
         kinds: kinds.into_iter().collect(),
         may_mark: viewer.may(TraceMark),
         first_token_us: outline.first_token_us(),
-        state: state(app, viewer, id).await?,
+        state: trace_state(app, viewer, id).await?,
         chips: score_chips(&scores.iter().collect::<Vec<_>>()),
         ..HeadInput::default()
     })
 }
 
 /// Names a state of a trace and its scores: another text when one of them changed, as long as the trace has at most 10,000.
-pub(crate) async fn version(
+pub(crate) async fn state_version(
     app: &App,
     viewer: &Viewer,
     id: &TraceId,
@@ -50,7 +50,7 @@ pub(crate) async fn version(
 }
 
 /// How far a trace has come; none when the project has no such trace.
-pub(crate) async fn state(
+pub(crate) async fn trace_state(
     app: &App,
     viewer: &Viewer,
     id: &TraceId,

@@ -21,18 +21,18 @@ use perpend_views::{decode_segment, inline_medium, inline_type};
 use crate::request::query::Query;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::raw::{self, OfValue};
+use crate::trace::raw::{self, RawParams};
 
 /// Stored media never change under their id. Kept for an hour, so that each step of an agent does not
 /// load the pictures of its conversation again.
-const KEPT: &str = "private, max-age=3600";
+const CACHE_POLICY: &str = "private, max-age=3600";
 
 fn unknown() -> Problem {
     Problem::not_found("medium")
 }
 
 /// `GET P/media/{media}`
-pub(crate) async fn stored(
+pub(crate) async fn stored_medium(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
@@ -46,31 +46,31 @@ pub(crate) async fn stored(
     let bytes = bytes.ok_or_else(unknown)?;
     let mut response = answer((&content_type, id), bytes, &headers);
     if response.status().is_success() {
-        let kept = HeaderValue::from_static(KEPT);
+        let kept = HeaderValue::from_static(CACHE_POLICY);
         response.headers_mut().insert(CACHE_CONTROL, kept);
     }
     Ok(response)
 }
 
 /// `GET P/traces/{trace}/raw/{part}/media/{number}`
-pub(crate) async fn of_trace(
+pub(crate) async fn trace_medium(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
     Path((_, trace, part, number)): Path<(String, String, String, String)>,
-    Query(of): Query<OfValue>,
+    Query(of): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_trace(&app, &viewer, &trace).await?;
     inside(raw::value(content, &part), &of, (&part, &number), &headers)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}/media/{number}`
-pub(crate) async fn of_observation(
+pub(crate) async fn observation_medium(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
     Path((_, trace, observation, part, number)): Path<(String, String, String, String, String)>,
-    Query(of): Query<OfValue>,
+    Query(of): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_observation(&app, &viewer, &trace, &observation).await?;
     inside(raw::value(content, &part), &of, (&part, &number), &headers)
@@ -78,7 +78,7 @@ pub(crate) async fn of_observation(
 
 fn inside(
     value: Option<Payload>,
-    of: &OfValue,
+    of: &RawParams,
     (part, number): (&str, &str),
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
@@ -93,7 +93,7 @@ fn inside(
 const SNIFFED: usize = 512;
 
 /// Whether the bytes begin as text does, which no picture and no sound is, whatever their sender calls them.
-fn reads_as_text(bytes: &[u8]) -> bool {
+fn looks_like_text(bytes: &[u8]) -> bool {
     let begins = &bytes[..bytes.len().min(SNIFFED)];
     let is_utf8 = match std::str::from_utf8(begins) {
         Ok(_) => true,
@@ -130,40 +130,46 @@ fn file_name(name: &str, content_type: &str) -> String {
 
 /// What of some bytes is asked for.
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum ByteRange {
     Whole,
     /// From the first of them to before the other one.
-    Of(usize, usize),
+    Part(usize, usize),
     /// They end before it.
-    Beyond,
+    Unsatisfiable,
 }
 
 /// The part of `n` bytes that is asked for: players read what they seek. Several parts at once are answered with the whole, as
 /// is what cannot be read.
-fn part(headers: &HeaderMap, n: usize) -> Part {
+fn byte_range(headers: &HeaderMap, n: usize) -> ByteRange {
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
     // What the bytes were like before is not known.
     let range = range.filter(|_| !headers.contains_key(IF_RANGE));
     let ends = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((first, last)) = ends else {
-        return Part::Whole;
+        return ByteRange::Whole;
     };
     let [first, last] = [first, last].map(|end| (end.is_empty(), end.parse::<usize>()));
     match (first, last) {
-        ((true, _), (_, Ok(n_last))) if 0 < n_last.min(n) => Part::Of(n.saturating_sub(n_last), n),
-        ((true, _), (_, Ok(_))) => Part::Beyond,
-        ((_, Ok(first)), (true, _)) if first < n => Part::Of(first, n),
-        ((_, Ok(first)), (_, Ok(last))) if first <= last && first < n => {
-            Part::Of(first, n.min(last.saturating_add(1)))
+        ((true, _), (_, Ok(n_last))) if 0 < n_last.min(n) => {
+            ByteRange::Part(n.saturating_sub(n_last), n)
         }
-        ((_, Ok(first)), (true, _)) if n <= first => Part::Beyond,
-        ((_, Ok(first)), (_, Ok(last))) if first <= last => Part::Beyond,
-        _ => Part::Whole,
+        ((true, _), (_, Ok(_))) => ByteRange::Unsatisfiable,
+        ((_, Ok(first)), (true, _)) if first < n => ByteRange::Part(first, n),
+        ((_, Ok(first)), (_, Ok(last))) if first <= last && first < n => {
+            ByteRange::Part(first, n.min(last.saturating_add(1)))
+        }
+        ((_, Ok(first)), (true, _)) if n <= first => ByteRange::Unsatisfiable,
+        ((_, Ok(first)), (_, Ok(last))) if first <= last => ByteRange::Unsatisfiable,
+        _ => ByteRange::Whole,
     }
 }
 
-fn answer((content_type, name): (&str, &str), mut bytes: Vec<u8>, asked: &HeaderMap) -> Response {
-    let shown = inline_type(content_type).filter(|_| !reads_as_text(&bytes));
+fn answer(
+    (content_type, name): (&str, &str),
+    mut bytes: Vec<u8>,
+    request_headers: &HeaderMap,
+) -> Response {
+    let shown = inline_type(content_type).filter(|_| !looks_like_text(&bytes));
     let file = file_name(name, content_type);
     let (content_type, disposition) = match shown {
         Some(shown) => (shown, "inline"),
@@ -177,15 +183,15 @@ fn answer((content_type, name): (&str, &str), mut bytes: Vec<u8>, asked: &Header
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     let n = bytes.len();
-    let (status, range) = match part(asked, n) {
-        Part::Whole => (StatusCode::OK, None),
-        Part::Of(first, end) => {
+    let (status, range) = match byte_range(request_headers, n) {
+        ByteRange::Whole => (StatusCode::OK, None),
+        ByteRange::Part(first, end) => {
             bytes.truncate(end);
             bytes.drain(..first);
             let range = format!("bytes {first}-{}/{n}", end - 1);
             (StatusCode::PARTIAL_CONTENT, Some(range))
         }
-        Part::Beyond => {
+        ByteRange::Unsatisfiable => {
             bytes.clear();
             (StatusCode::RANGE_NOT_SATISFIABLE, Some(format!("bytes */{n}")))
         }
@@ -233,21 +239,21 @@ mod tests {
     #[tokio::test]
     async fn a_player_gets_the_part_that_it_seeks() {
         for (range, wanted) in [
-            ("bytes=0-1", Part::Of(0, 2)),
-            ("bytes=4-", Part::Of(4, 10)),
-            ("bytes=4-99", Part::Of(4, 10)),
-            ("bytes=-3", Part::Of(7, 10)),
-            ("bytes=-99", Part::Of(0, 10)),
-            ("bytes=10-", Part::Beyond),
-            ("bytes=-0", Part::Beyond),
-            ("bytes=10-12", Part::Beyond),
-            ("bytes=3-2", Part::Whole),
-            ("bytes=0-1,4-5", Part::Whole),
-            ("lines=0-1", Part::Whole),
-            ("bytes=-", Part::Whole),
+            ("bytes=0-1", ByteRange::Part(0, 2)),
+            ("bytes=4-", ByteRange::Part(4, 10)),
+            ("bytes=4-99", ByteRange::Part(4, 10)),
+            ("bytes=-3", ByteRange::Part(7, 10)),
+            ("bytes=-99", ByteRange::Part(0, 10)),
+            ("bytes=10-", ByteRange::Unsatisfiable),
+            ("bytes=-0", ByteRange::Unsatisfiable),
+            ("bytes=10-12", ByteRange::Unsatisfiable),
+            ("bytes=3-2", ByteRange::Whole),
+            ("bytes=0-1,4-5", ByteRange::Whole),
+            ("lines=0-1", ByteRange::Whole),
+            ("bytes=-", ByteRange::Whole),
         ] {
             let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static(range))]);
-            assert_eq!(part(&headers, 10), wanted, "{range}");
+            assert_eq!(byte_range(&headers, 10), wanted, "{range}");
         }
         let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=2-4"))]);
         let response = answer(("audio/wav", "a"), (0..10).collect(), &headers);

@@ -47,7 +47,7 @@ pub(crate) async fn add_names(
 const IN_ROWS: u32 = 200;
 
 /// The scores of the steps of a trace by their ids, a chip for each name; none where there are too many.
-pub(crate) async fn chips_by_step(
+pub(crate) async fn chips_by_observation(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
@@ -69,7 +69,7 @@ pub(crate) async fn chips_by_step(
 }
 
 /// In the order of the steps, each with a link to its step. Scores about steps that have not come stand behind them.
-pub(crate) async fn of(
+pub(crate) async fn observation_scores(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
@@ -82,7 +82,7 @@ pub(crate) async fn of(
     if found.is_empty() {
         return Ok(ObservationScores::default());
     }
-    let outline = read::outline(app, &viewer.project, trace).await?;
+    let outline = read::trace_outline(app, &viewer.project, trace).await?;
     let (_, outline) = outline.ok_or_else(|| Problem::not_found("trace"))?;
     let path = format!("{}/scores", viewer.base());
     let all = with_query(&path, &[("trace", trace.to_string())]);

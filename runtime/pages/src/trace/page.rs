@@ -17,28 +17,28 @@ use perpend_views::{
 use serde::Deserialize;
 
 use crate::read;
-use crate::read::unknown;
+use crate::read::unknown_trace;
 use crate::reference;
 use crate::request;
 use crate::request::preferences;
 use crate::request::reply::{laid_out, page};
 use crate::request::viewer::Viewer;
-use crate::scores::views::{scores_of, views_of};
+use crate::scores::views::{score_views, scores_about};
 use crate::state::App;
 use crate::trace;
 use crate::trace::explain;
 use crate::trace::head;
-use crate::trace::params::{Look, Looked};
+use crate::trace::params::{TraceParams, TraceWindow};
 use crate::trace::views;
 use crate::traces;
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
-pub(crate) struct OfTrace {
+pub(crate) struct TracePath {
     trace: String,
 }
 
-impl OfTrace {
+impl TracePath {
     /// The trace with this id.
     pub(crate) fn named(id: &str) -> Self {
         Self { trace: id.to_owned() }
@@ -46,21 +46,21 @@ impl OfTrace {
 
     /// An id that no trace can have is one that none has.
     pub(crate) fn id(&self) -> Result<TraceId, Problem> {
-        TraceId::new(decode_segment(&self.trace)).map_err(|_| unknown())
+        TraceId::new(decode_segment(&self.trace)).map_err(|_| unknown_trace())
     }
 }
 
 /// Its outline, with the revision of the trace that it shows at least.
 async fn outline(app: &App, viewer: &Viewer, id: &TraceId) -> Result<(i64, Arc<Outline>), Problem> {
-    let found = read::outline(app, &viewer.project, id).await?;
-    found.ok_or_else(unknown)
+    let found = read::trace_outline(app, &viewer.project, id).await?;
+    found.ok_or_else(unknown_trace)
 }
 
 /// `GET P/traces/{trace}`: the address that the API hands out as `htmlPath`.
-pub(crate) async fn show(
+pub(crate) async fn trace_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfTrace>,
+    Path(of): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let shown = whole(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default());
@@ -68,7 +68,7 @@ pub(crate) async fn show(
 }
 
 /// The page as an answer to a form on it that was not accepted.
-pub(crate) async fn tried(
+pub(crate) async fn rejected_form_page(
     app: &App,
     viewer: &Viewer,
     id: TraceId,
@@ -89,51 +89,52 @@ async fn whole(
     query: Option<&str>,
     tried: RejectedForm,
 ) -> Result<Response, Problem> {
-    let mut look = Look::new(query);
+    let mut params = TraceParams::new(query);
     // Before all else: what changes in between is followed up.
-    let Some((revision, outline)) = read::outline(app, &viewer.project, &id).await? else {
+    let Some((revision, outline)) = read::trace_outline(app, &viewer.project, &id).await? else {
         return trace::scores_only::trace(app, viewer, id).await;
     };
-    look.pass_over_unknown(&outline);
-    look.fit_zoom(&outline);
-    if let Some(within) = look.looking.within.take() {
-        let beside = traces::neighbors::neighbours(app, viewer, &within.list, &id);
-        look.looking.within = Some(beside.await?);
+    params.pass_over_unknown(&outline);
+    params.fit_zoom(&outline);
+    if let Some(within) = params.looking.within.take() {
+        let beside = traces::neighbors::neighbors(app, viewer, &within.list, &id);
+        params.looking.within = Some(beside.await?);
     }
     let head = HeadInput {
-        faults: std::mem::take(&mut look.faults),
+        faults: std::mem::take(&mut params.faults),
         tried,
-        version: head::version(app, viewer, &id, revision).await?,
-        ..head::of(app, viewer, &id, &outline).await?
+        version: head::state_version(app, viewer, &id, revision).await?,
+        ..head::head_input(app, viewer, &id, &outline).await?
     };
-    match look.looking.aspect {
+    match params.looking.aspect {
         TraceView::Tree | TraceView::Time => {}
-        TraceView::Thread => return views::thread(app, viewer, &outline, (id, head), look).await,
-        TraceView::Log => return views::log(app, viewer, &outline, (id, head), look).await,
+        TraceView::Thread => return views::thread(app, viewer, &outline, (id, head), params).await,
+        TraceView::Log => return views::log(app, viewer, &outline, (id, head), params).await,
     }
-    let step = match &look.observation {
-        Some(step) => read::step(app, &viewer.project, &id, step).await?,
+    let step = match &params.observation {
+        Some(step) => read::observation_with_content(app, &viewer.project, &id, step).await?,
         None => None,
     };
     let trace = match &step {
-        Some(_) => read::narrow(app, &viewer.project, &id).await?,
-        None => read::whole(app, &viewer.project, &id).await?,
+        Some(_) => read::trace_without_content(app, &viewer.project, &id).await?,
+        None => read::trace_with_content(app, &viewer.project, &id).await?,
     };
-    let trace = trace.ok_or_else(unknown)?;
+    let trace = trace.ok_or_else(unknown_trace)?;
     let selected = step.as_ref().and_then(|step| outline.find(step.id.as_str()));
-    let rules = look.rules;
-    let looked = look.window(&outline, selected, false);
-    let row_scores = row_scores(app, viewer, &id, &looked).await?;
+    let rules = params.rules;
+    let window = params.window(&outline, selected, false);
+    let row_scores = row_scores(app, viewer, &id, &window).await?;
     let target = Target::within(id.clone(), step.as_ref().map(|step| step.id.clone()));
     let mut detail = detail_of(app, viewer, &target, rules).await?;
     if step.is_none() {
-        let address = |step: &str| looked.address(step);
-        detail.of_steps = Some(trace::observation_scores::of(app, viewer, &id, address).await?);
+        let address = |step: &str| window.address(step);
+        detail.of_steps =
+            Some(trace::observation_scores::observation_scores(app, viewer, &id, address).await?);
     }
     detail.own_us = selected.and_then(|row| outline.own_us(row));
     let observation = step.as_ref().map(|step| step.id.as_str());
-    let kept = RowState::new(observation, &looked.folds);
-    in_forms(&mut detail, viewer, &kept, &looked.looking);
+    let kept = RowState::new(observation, &window.folds);
+    in_forms(&mut detail, viewer, &kept, &window.looking);
     let make = move || {
         let pane = match &step {
             Some(step) => DetailPage::of_observation(step, detail),
@@ -149,26 +150,26 @@ async fn whole(
         trace,
         trace_selected,
         detail,
-        rows: rows_of(&looked, &row_scores, true, revision),
+        rows: rows_of(&window, &row_scores, true, revision),
         head,
     });
     let mut response = page(StatusCode::OK, &view)?;
-    keep_forms(&mut response, viewer, &looked.looking);
+    keep_forms(&mut response, viewer, &window.looking);
     Ok(response)
 }
 
 /// `GET P/_/traces/{trace}/detail`: the pane alone, for the script that swaps it.
-pub(crate) async fn detail(
+pub(crate) async fn detail_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfTrace>,
+    Path(of): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let mut look = Look::new(query.as_deref());
-    let kept = look.kept();
-    let target = Target::within(id.clone(), look.observation.take());
-    let mut input = detail_of(&app, &viewer, &target, look.rules).await?;
+    let mut params = TraceParams::new(query.as_deref());
+    let kept = params.kept();
+    let target = Target::within(id.clone(), params.observation.take());
+    let mut input = detail_of(&app, &viewer, &target, params.rules).await?;
     match target.observation() {
         Some(step) => {
             let (_, outline) = outline(&app, &viewer, &id).await?;
@@ -176,78 +177,80 @@ pub(crate) async fn detail(
             input.own_us = row.and_then(|row| outline.own_us(row));
         }
         None => {
-            let address = |step: &str| look.address(step);
-            input.of_steps =
-                Some(trace::observation_scores::of(&app, &viewer, &id, address).await?);
+            let address = |step: &str| params.address(step);
+            input.of_steps = Some(
+                trace::observation_scores::observation_scores(&app, &viewer, &id, address).await?,
+            );
         }
     }
-    in_forms(&mut input, &viewer, &kept, &look.looking);
+    in_forms(&mut input, &viewer, &kept, &params.looking);
     let view = match target.observation() {
         Some(observation) => {
-            let step = read::step(&app, &viewer.project, &id, observation).await?;
-            let step = step.ok_or_else(unknown)?;
+            let step =
+                read::observation_with_content(&app, &viewer.project, &id, observation).await?;
+            let step = step.ok_or_else(unknown_trace)?;
             laid_out(move || DetailPage::of_observation(&step, input)).await?
         }
         None => {
-            let whole = read::whole(&app, &viewer.project, &id).await?;
-            let whole = whole.ok_or_else(unknown)?;
+            let whole = read::trace_with_content(&app, &viewer.project, &id).await?;
+            let whole = whole.ok_or_else(unknown_trace)?;
             laid_out(move || DetailPage::of_trace(&whole, input)).await?
         }
     };
     let mut response = page(StatusCode::OK, &view)?;
-    keep_forms(&mut response, &viewer, &look.looking);
+    keep_forms(&mut response, &viewer, &params.looking);
     Ok(response)
 }
 
 /// `GET P/_/traces/{trace}/rows`: a window of rows. A page whose rows are of another revision gets a window around its
 /// anchor instead: the place it asks for may be another one now.
-pub(crate) async fn rows(
+pub(crate) async fn rows_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfTrace>,
+    Path(of): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let mut look = Look::new(query.as_deref());
+    let mut params = TraceParams::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
-    look.fit_zoom(&outline);
-    let selected = look.observation.as_ref();
+    params.fit_zoom(&outline);
+    let selected = params.observation.as_ref();
     let selected = selected.and_then(|step| outline.find(step.as_str()));
-    let is_other = look.revision.is_some_and(|known| known != revision);
-    let with_map = is_other || look.toggles();
-    let looked = look.window(&outline, selected, is_other);
-    let row_scores = row_scores(&app, &viewer, &id, &looked).await?;
-    let view = RowsPage::new(&rows_of(&looked, &row_scores, with_map, revision));
+    let is_other = params.revision.is_some_and(|known| known != revision);
+    let with_map = is_other || params.toggles();
+    let window = params.window(&outline, selected, is_other);
+    let row_scores = row_scores(&app, &viewer, &id, &window).await?;
+    let view = RowsPage::new(&rows_of(&window, &row_scores, with_map, revision));
     page(StatusCode::OK, &view)
 }
 
 /// `GET P/_/traces/{trace}/seek`: the window around a step, or around the next error after, or before, one; nothing (204)
 /// when there is none.
-pub(crate) async fn seek(
+pub(crate) async fn seek_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfTrace>,
+    Path(of): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let mut look = Look::new(query.as_deref());
+    let mut params = TraceParams::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
-    look.fit_zoom(&outline);
-    let from = look.from.as_deref().and_then(|step| outline.find(step));
-    let found = match look.what.as_deref() {
-        Some("error") => outline.next_error(from, look.is_backwards),
+    params.fit_zoom(&outline);
+    let from = params.from.as_deref().and_then(|step| outline.find(step));
+    let found = match params.what.as_deref() {
+        Some("error") => outline.next_error(from, params.is_backwards),
         Some("step") => from,
         _ => return Err(Problem::not_found("search")),
     };
     let Some(found) = found else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let looked = look.reveal(&outline, found);
-    if !looked.shows_selected() {
+    let window = params.reveal(&outline, found);
+    if !window.shows_selected() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let row_scores = row_scores(&app, &viewer, &id, &looked).await?;
-    let view = RowsPage::new(&rows_of(&looked, &row_scores, true, revision));
+    let row_scores = row_scores(&app, &viewer, &id, &window).await?;
+    let view = RowsPage::new(&rows_of(&window, &row_scores, true, revision));
     page(StatusCode::OK, &view)
 }
 
@@ -263,7 +266,7 @@ fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &ViewParams) {
     if forms != viewer.forms {
         let query = forms.query();
         let value = query.trim_start_matches('&');
-        preferences::keep(response, request::origin::FORMS_COOKIE, value);
+        preferences::set_cookie(response, request::origin::FORMS_COOKIE, value);
     }
 }
 
@@ -279,37 +282,37 @@ async fn row_scores(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
-    looked: &Looked<'_>,
+    window: &TraceWindow<'_>,
 ) -> Result<RowScores, Problem> {
     let telemetry = &app.store.telemetry;
-    let ids = looked.ids();
+    let ids = window.ids();
     let n = telemetry.score_counts(&viewer.project, trace, &ids).await?;
     let has_steps = n.keys().any(Option::is_some);
     let chips = match has_steps {
-        true => trace::observation_scores::chips_by_step(app, viewer, trace).await?,
+        true => trace::observation_scores::chips_by_observation(app, viewer, trace).await?,
         false => HashMap::new(),
     };
     Ok(RowScores { n, chips })
 }
 
 const fn rows_of<'a>(
-    looked: &'a Looked<'a>,
+    window: &'a TraceWindow<'a>,
     scores: &'a RowScores,
     with_map: bool,
     revision: i64,
 ) -> RowsInput<'a> {
     RowsInput {
-        view: &looked.view,
-        folds: &looked.folds,
-        at: looked.at,
-        n: looked.n,
-        anchor: looked.anchor,
+        view: &window.view,
+        folds: &window.folds,
+        at: window.at,
+        n: window.n,
+        anchor: window.anchor,
         revision,
-        selected: looked.selected,
+        selected: window.selected,
         n_scores: &scores.n,
         chips: &scores.chips,
         with_map,
-        looking: &looked.looking,
+        looking: &window.looking,
     }
 }
 
@@ -322,7 +325,7 @@ pub(crate) async fn detail_of(
 ) -> Result<DetailInput, Problem> {
     let mut without_score = 0;
     let (about, verdicts) = loop {
-        let about = scores_of(app, viewer, target).await?;
+        let about = scores_about(app, viewer, target).await?;
         let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
         let scored: HashSet<(RuleId, EvaluatorId)> =
             origins.map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone())).collect();
@@ -341,7 +344,7 @@ pub(crate) async fn detail_of(
     Ok(DetailInput {
         base: viewer.base(),
         kit: viewer.kit().clone(),
-        scores: views_of(app, viewer, &about).await?,
+        scores: score_views(app, viewer, &about).await?,
         verdicts: verdicts.all,
         rules: verdicts.asked,
         ..DetailInput::default()

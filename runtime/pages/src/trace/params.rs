@@ -16,14 +16,14 @@ use crate::traces;
 const MAX_TEXT: usize = 1_000;
 
 /// What is searched for, as it was typed.
-pub(crate) fn text(typed: &str) -> String {
+pub(crate) fn search_text(typed: &str) -> String {
     typed.trim().chars().take(MAX_TEXT).collect()
 }
 
 /// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
 /// where they cannot be read.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct TraceParams {
     /// The selected step; the trace itself when absent.
     pub(crate) observation: Option<ObservationId>,
     folds: Folds,
@@ -51,79 +51,79 @@ pub(crate) struct Look {
     pub(crate) faults: Vec<String>,
 }
 
-impl Look {
+impl TraceParams {
     /// Reads the query of an address.
     pub(crate) fn new(query: Option<&str>) -> Self {
         fn number<T: FromStr>(raw: &str) -> Option<T> {
             raw.parse().ok()
         }
-        let mut look = Self::default();
+        let mut params = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let text = value.as_ref();
             match name.as_ref() {
                 "observation" => {
-                    look.observation = ObservationId::new(text).ok();
+                    params.observation = ObservationId::new(text).ok();
                     // An id that no observation can have is one that none has.
-                    if look.observation.is_none() && !text.is_empty() {
-                        look.unknown_step(text);
+                    if params.observation.is_none() && !text.is_empty() {
+                        params.unknown_step(text);
                     }
                 }
-                "fold" => look.folds.set(Mark::Row(text.to_owned()), false),
-                "fold-run" => look.folds.set(Mark::Run(text.to_owned()), false),
-                "open" => look.folds.set(Mark::Row(text.to_owned()), true),
-                "open-run" => look.folds.set(Mark::Run(text.to_owned()), true),
-                "group" => look.folds.is_ungrouped = text == "0",
-                "toggle" => look.toggle = Some(Mark::Row(text.to_owned())),
-                "toggle-run" => look.toggle = Some(Mark::Run(text.to_owned())),
-                "at" => look.at = number(text),
-                "n" => look.n = number(text),
-                "revision" => look.revision = number(text),
-                "anchor" => look.anchor = Some(text.to_owned()),
-                "from" => look.from = Some(text.to_owned()),
-                "what" => look.what = Some(text.to_owned()),
-                "back" => look.is_backwards = true,
+                "fold" => params.folds.set(Mark::Row(text.to_owned()), false),
+                "fold-run" => params.folds.set(Mark::Run(text.to_owned()), false),
+                "open" => params.folds.set(Mark::Row(text.to_owned()), true),
+                "open-run" => params.folds.set(Mark::Run(text.to_owned()), true),
+                "group" => params.folds.is_ungrouped = text == "0",
+                "toggle" => params.toggle = Some(Mark::Row(text.to_owned())),
+                "toggle-run" => params.toggle = Some(Mark::Run(text.to_owned())),
+                "at" => params.at = number(text),
+                "n" => params.n = number(text),
+                "revision" => params.revision = number(text),
+                "anchor" => params.anchor = Some(text.to_owned()),
+                "from" => params.from = Some(text.to_owned()),
+                "what" => params.what = Some(text.to_owned()),
+                "back" => params.is_backwards = true,
                 "v" => match TraceView::named(text) {
-                    Some(aspect) => look.looking.aspect = aspect,
-                    None => look.fault("v", "tree, time, thread or log"),
+                    Some(aspect) => params.looking.aspect = aspect,
+                    None => params.fault("v", "tree, time, thread or log"),
                 },
                 "min" => match text.parse() {
                     Ok(Level::Debug) => {}
-                    Ok(level) => look.looking.min = Some(level),
-                    Err(_) => look.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
+                    Ok(level) => params.looking.min = Some(level),
+                    Err(_) => params.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
                 },
                 "rules" => match number(text) {
-                    Some(from) => look.rules = from,
-                    None => look.fault("rules", "a number"),
+                    Some(from) => params.rules = from,
+                    None => params.fault("rules", "a number"),
                 },
                 // A form sends one for each box, a link all in one.
-                "kinds" => look.kinds(text),
-                "cols" => look.columns(text),
+                "kinds" => params.kinds(text),
+                "cols" => params.columns(text),
                 "in" => {
-                    let list = traces::neighbors::list(text);
-                    look.looking.within =
+                    let list = traces::neighbors::parse_list(text);
+                    params.looking.within =
                         list.map(|list| Neighbours { list, ..Neighbours::default() });
                 }
                 "find" => {
-                    let text = self::text(text);
-                    look.looking.find = (!text.is_empty()).then_some(text);
+                    let text = self::search_text(text);
+                    params.looking.find = (!text.is_empty()).then_some(text);
                 }
-                "t0" => look.typed[0] = text.trim().to_owned(),
-                "t1" => look.typed[1] = text.trim().to_owned(),
-                name => match look.looking.forms.take(name, text) {
+                "t0" => params.typed[0] = text.trim().to_owned(),
+                "t1" => params.typed[1] = text.trim().to_owned(),
+                name => match params.looking.forms.take(name, text) {
                     Some(true) => {}
-                    Some(false) => look.fault(name, Form::NAMES),
-                    None => look.looking.others.take(name, text),
+                    Some(false) => params.fault(name, Form::NAMES),
+                    None => params.looking.others.take(name, text),
                 },
             }
         }
-        look.zoom();
-        look.looking.kinds.sort_unstable();
-        look.looking.kinds.dedup();
-        look.looking.columns.sort_unstable();
-        look.looking.columns.dedup();
-        look.folds.min = look.looking.min;
-        look.folds.kinds.clone_from(&look.looking.kinds);
-        look
+        params.zoom();
+        params.looking.kinds.sort_unstable();
+        params.looking.kinds.dedup();
+        params.looking.columns.sort_unstable();
+        params.looking.columns.dedup();
+        params.folds.min = params.looking.min;
+        params.folds.kinds.clone_from(&params.looking.kinds);
+        params
     }
 
     fn fault(&mut self, name: &str, may_be: &str) {
@@ -242,26 +242,27 @@ impl Look {
         outline: &'o Outline,
         selected: Option<usize>,
         is_moved: bool,
-    ) -> Looked<'o> {
+    ) -> TraceWindow<'o> {
         let folds = match self.toggle {
             Some(mark) => outline.toggled(self.folds, selected, mark),
             None => self.folds,
         };
         let is_moved = is_moved || folds.forgot_open || folds.forgot_closed;
-        let mut looked = Looked::new(outline, (folds, self.looking), selected, self.at, self.n);
+        let mut window =
+            TraceWindow::new(outline, (folds, self.looking), selected, self.at, self.n);
         let anchor = self.anchor.and_then(|step| outline.find(&step));
-        looked.anchor = anchor.and_then(|row| looked.view.index_of(row));
-        if let Some(index) = looked.anchor.filter(|_| is_moved) {
-            looked.n = ROW_WINDOW;
-            looked.at = first_around(&looked.view, index, ROW_WINDOW);
+        window.anchor = anchor.and_then(|row| window.view.index_of(row));
+        if let Some(index) = window.anchor.filter(|_| is_moved) {
+            window.n = ROW_WINDOW;
+            window.at = first_around(&window.view, index, ROW_WINDOW);
         }
-        looked
+        window
     }
 
     /// The window around a row, which what was closed by hand does not hide.
-    pub(crate) fn reveal(self, outline: &Outline, row: usize) -> Looked<'_> {
+    pub(crate) fn reveal(self, outline: &Outline, row: usize) -> TraceWindow<'_> {
         let folds = outline.revealed(self.folds, row);
-        Looked::new(outline, (folds, self.looking), Some(row), None, self.n)
+        TraceWindow::new(outline, (folds, self.looking), Some(row), None, self.n)
     }
 }
 
@@ -273,7 +274,7 @@ fn first_around(view: &View<'_>, index: usize, n: usize) -> usize {
 
 /// A window of an outline.
 #[derive(Debug)]
-pub(crate) struct Looked<'o> {
+pub(crate) struct TraceWindow<'o> {
     pub(crate) view: View<'o>,
     pub(crate) folds: Folds,
     pub(crate) looking: ViewParams,
@@ -284,7 +285,7 @@ pub(crate) struct Looked<'o> {
     pub(crate) anchor: Option<usize>,
 }
 
-impl<'o> Looked<'o> {
+impl<'o> TraceWindow<'o> {
     fn new(
         outline: &'o Outline,
         (folds, looking): (Folds, ViewParams),
@@ -339,14 +340,14 @@ mod tests {
     #[test]
     fn folds_are_read_as_they_are_written_and_the_rest_is_passed_over() {
         let query = "observation=a%20b&fold=x&open=y&open-run=x&fold=z%26&group=0&at=no&n=7&v=tree&toggle=q";
-        let look = Look::new(Some(query));
-        assert_eq!(look.observation.as_ref().map(ObservationId::as_str), Some("a b"));
+        let params = TraceParams::new(Some(query));
+        assert_eq!(params.observation.as_ref().map(ObservationId::as_str), Some("a b"));
         let row = |id: &str| Mark::Row(id.to_owned());
-        assert_eq!(look.folds.closed, [row("x"), row("z&")]);
-        assert_eq!(look.folds.open, [row("y"), Mark::Run("x".to_owned())]);
-        assert!(look.folds.is_ungrouped && look.toggles());
-        assert_eq!((look.at, look.n, look.toggle), (None, Some(7), Some(row("q"))));
-        assert!(Look::new(Some("observation=")).observation.is_none());
+        assert_eq!(params.folds.closed, [row("x"), row("z&")]);
+        assert_eq!(params.folds.open, [row("y"), Mark::Run("x".to_owned())]);
+        assert!(params.folds.is_ungrouped && params.toggles());
+        assert_eq!((params.at, params.n, params.toggle), (None, Some(7), Some(row("q"))));
+        assert!(TraceParams::new(Some("observation=")).observation.is_none());
     }
 
     #[test]
@@ -366,11 +367,11 @@ mod tests {
         };
         let outline = Outline::new((0..1_000).map(bone).collect());
         let place = |query: &str, is_moved: bool| {
-            let looked = Look::new(Some(query)).window(&outline, None, is_moved);
-            (looked.at, looked.n, looked.anchor)
+            let window = TraceParams::new(Some(query)).window(&outline, None, is_moved);
+            (window.at, window.n, window.anchor)
         };
         let query = "at=500&n=10&revision=7&anchor=o0700";
-        assert_eq!(Look::new(Some(query)).revision, Some(7));
+        assert_eq!(TraceParams::new(Some(query)).revision, Some(7));
         assert_eq!(place(query, false), (500, 10, Some(700)));
         assert_eq!(place(query, true), (600, ROW_WINDOW, Some(700)));
         assert_eq!(place("at=500&n=10&anchor=gone", true), (500, 10, None));
@@ -399,9 +400,9 @@ mod tests {
         };
         let outline = Outline::new(vec![bone]);
         let fitted = |query: &str| {
-            let mut look = Look::new(Some(query));
-            look.fit_zoom(&outline);
-            (look.looking.zoom, look.faults.len())
+            let mut params = TraceParams::new(Some(query));
+            params.fit_zoom(&outline);
+            (params.looking.zoom, params.faults.len())
         };
         assert_eq!(fitted("t0=100&t1=200.5"), (Some((100.0, 200.5)), 0));
         assert_eq!(fitted("t0=0.1+s&t1=200.5ms"), (Some((100.0, 200.5)), 0));
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn an_end_of_the_time_that_cannot_be_shown_stays_as_typed_with_its_problem() {
-        let typed = |query: &str| Look::new(Some(query)).looking.typed;
+        let typed = |query: &str| TraceParams::new(Some(query)).looking.typed;
         let problems = |query: &str| typed(query).unwrap().problems.map(|said| said.is_some());
         assert_eq!(typed("t0=1+min+10+s&t1=2+min"), None);
         assert_eq!(problems("t0=foo&t1=60"), [true, false]);
@@ -428,28 +429,28 @@ mod tests {
 
     #[test]
     fn columns_of_rows_come_in_one_parameter_or_in_several_and_others_are_told() {
-        let of = |query: &str| Look::new(Some(query));
+        let of = |query: &str| TraceParams::new(Some(query));
         let both = [RowColumn::SelfTime, RowColumn::Cost];
         for query in ["cols=cost,self", "cols=self&cols=cost&cols=cost"] {
-            let look = of(query);
-            assert_eq!(look.looking.columns, both);
-            assert!(look.faults.is_empty());
+            let params = of(query);
+            assert_eq!(params.looking.columns, both);
+            assert!(params.faults.is_empty());
         }
-        let look = of("cols=self,spoon");
-        assert!(look.looking.columns.is_empty() && look.faults[0].contains("duration, self"));
+        let params = of("cols=self,spoon");
+        assert!(params.looking.columns.is_empty() && params.faults[0].contains("duration, self"));
     }
 
     #[test]
     fn kinds_come_in_one_parameter_or_in_several_and_are_told_when_they_are_none() {
-        let of = |query: &str| Look::new(Some(query));
+        let of = |query: &str| TraceParams::new(Some(query));
         let both = [ObservationKind::Generation, ObservationKind::Tool];
-        let look = of("kinds=TOOL&kinds=generation&kinds=TOOL");
-        assert_eq!(look.looking.kinds, both);
-        assert_eq!(look.folds.kinds, both);
-        let look = of("kinds=GENERATION,TOOL");
-        assert_eq!(look.looking.kinds, both);
-        assert!(look.faults.is_empty());
-        let look = of("kinds=GENERATION,SPOON");
-        assert!(look.looking.kinds.is_empty() && look.faults[0].contains("SPAN, GENERATION"));
+        let params = of("kinds=TOOL&kinds=generation&kinds=TOOL");
+        assert_eq!(params.looking.kinds, both);
+        assert_eq!(params.folds.kinds, both);
+        let params = of("kinds=GENERATION,TOOL");
+        assert_eq!(params.looking.kinds, both);
+        assert!(params.faults.is_empty());
+        let params = of("kinds=GENERATION,SPOON");
+        assert!(params.looking.kinds.is_empty() && params.faults[0].contains("SPAN, GENERATION"));
     }
 }

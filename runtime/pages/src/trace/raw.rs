@@ -25,14 +25,14 @@ pub(crate) fn unknown() -> Problem {
 /// What of a value is meant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct OfValue {
+pub(crate) struct RawParams {
     /// The node in it, as a normalized path.
     path: Option<String>,
     /// It is to be kept as a file.
     download: Option<String>,
 }
 
-impl OfValue {
+impl RawParams {
     /// The node of a value that is meant.
     pub(crate) fn node(&self, value: Payload) -> Result<Payload, Problem> {
         let path = path_of(self.path.as_deref())?;
@@ -54,21 +54,21 @@ pub(crate) fn path_of(path: Option<&str>) -> Result<NodePath, Problem> {
 }
 
 /// `GET P/traces/{trace}/raw/{part}`
-pub(crate) async fn of_trace(
+pub(crate) async fn trace_value(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, part)): Path<(String, String, String)>,
-    Query(of): Query<OfValue>,
+    Query(of): Query<RawParams>,
 ) -> Result<Response, Problem> {
     text(content_of_trace(&app, &viewer, &trace).await?, &part, of)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}`
-pub(crate) async fn of_observation(
+pub(crate) async fn observation_value(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, observation, part)): Path<(String, String, String, String)>,
-    Query(of): Query<OfValue>,
+    Query(of): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = content_of_observation(&app, &viewer, &trace, &observation).await?;
     text(content, &part, of)
@@ -80,7 +80,8 @@ pub(crate) async fn content_of_trace(
     trace: &str,
 ) -> Result<Content, Problem> {
     let id = TraceId::new(decode_segment(trace)).map_err(|_| unknown())?;
-    let trace = crate::read::whole(app, &viewer.project, &id).await?.ok_or_else(unknown)?;
+    let trace =
+        crate::read::trace_with_content(app, &viewer.project, &id).await?.ok_or_else(unknown)?;
     Ok(of_whole(trace))
 }
 
@@ -102,11 +103,11 @@ pub(crate) async fn content_of_observation(
 ) -> Result<Content, Problem> {
     let trace = TraceId::new(decode_segment(trace)).map_err(|_| unknown())?;
     let id = ObservationId::new(decode_segment(observation)).map_err(|_| unknown())?;
-    let found = crate::read::step(app, &viewer.project, &trace, &id).await?;
+    let found = crate::read::observation_with_content(app, &viewer.project, &trace, &id).await?;
     Ok(found.ok_or_else(unknown)?.content)
 }
 
-fn text(content: Content, part: &str, of: OfValue) -> Result<Response, Problem> {
+fn text(content: Content, part: &str, of: RawParams) -> Result<Response, Problem> {
     let value = value(content, part).ok_or_else(unknown)?;
     let value = of.node(value)?;
     let kind = match &value {

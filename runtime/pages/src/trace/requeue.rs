@@ -7,23 +7,23 @@ use perpend_domain::ids::ExecutionId;
 use perpend_http_kit::problem::{Code, Problem};
 use serde::Deserialize;
 
-use crate::request::forms::Sent;
-use crate::request::submissions::Done;
+use crate::request::forms::SubmittedForm;
+use crate::request::submissions::SubmissionOutcome;
 use crate::state::App;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct OfExecution {
+pub(crate) struct ExecutionPath {
     execution: String,
 }
 
-pub(crate) async fn submit(
+pub(crate) async fn requeue_execution(
     State(app): State<App>,
-    Path(of): Path<OfExecution>,
-    sent: Sent,
+    Path(of): Path<ExecutionPath>,
+    form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("execution");
     let id = ExecutionId::new(&of.execution).map_err(|_| missing())?;
-    let (ledger, project) = (&app.store.ledger, &sent.viewer.project);
+    let (ledger, project) = (&app.store.ledger, &form.viewer.project);
     let act = async {
         let now = app.web.clock.now();
         match ledger.requeue_execution(project, &id, now).await.map_err(Problem::from) {
@@ -33,11 +33,11 @@ pub(crate) async fn submit(
                 let state = execution.state.as_str();
                 let words =
                     format!("Only a failed execution can be requeued; this one is {state}.");
-                return Ok(Done::new(words));
+                return Ok(SubmissionOutcome::new(words));
             }
             Err(problem) => return Err(problem),
         }
-        Ok(Done::new("Requeued. It waits for a worker; this cannot be undone."))
+        Ok(SubmissionOutcome::new("Requeued. It waits for a worker; this cannot be undone."))
     };
-    sent.once(&app, act).await
+    form.run_once(&app, act).await
 }

@@ -27,7 +27,7 @@ pub(crate) async fn session(app: &App, viewer: &Viewer, id: &str) -> Result<Resp
 /// The page of a trace without a step; without a score it is none.
 pub(crate) async fn trace(app: &App, viewer: &Viewer, id: TraceId) -> Result<Response, Problem> {
     let found = show(app, viewer, &Target::Trace(id)).await?;
-    found.ok_or_else(read::unknown)
+    found.ok_or_else(read::unknown_trace)
 }
 
 /// Whether a session has scores of its own.
@@ -35,13 +35,13 @@ pub(crate) async fn has_session(app: &App, viewer: &Viewer, id: &str) -> Result<
     let Ok(id) = SessionId::new(id) else {
         return Ok(false);
     };
-    let about = scores::views::scores_of(app, viewer, &Target::Session(id)).await?;
+    let about = scores::views::scores_about(app, viewer, &Target::Session(id)).await?;
     Ok(!about.is_empty())
 }
 
 async fn show(app: &App, viewer: &Viewer, target: &Target) -> Result<Option<Response>, Problem> {
     let telemetry = &app.store.telemetry;
-    let about = scores::views::scores_of(app, viewer, target).await?;
+    let about = scores::views::scores_about(app, viewer, target).await?;
     let of_steps = match target.trace() {
         Some(id) => telemetry.scores_of_steps(&viewer.project, id, 1).await?,
         None => Vec::new(),
@@ -66,7 +66,7 @@ async fn show(app: &App, viewer: &Viewer, target: &Target) -> Result<Option<Resp
         shell: viewer.shell(section).with_api(request),
         id: Text::from(id),
         is_session: section == Section::Sessions,
-        scores: scores::views::views_of(app, viewer, &about).await?,
+        scores: scores::views::score_views(app, viewer, &about).await?,
         verdicts: Vec::new(),
         of_steps: (!of_steps.is_empty()).then_some(all),
     };

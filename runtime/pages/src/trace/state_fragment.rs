@@ -7,25 +7,25 @@ use axum::response::Response;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{StateFragment, TraceState};
 
-use crate::read::unknown;
+use crate::read::unknown_trace;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::head;
-use crate::trace::page::OfTrace;
+use crate::trace::page::TracePath;
 
-pub(crate) async fn show(
+pub(crate) async fn state_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<OfTrace>,
+    Path(of): Path<TracePath>,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
     let telemetry = &app.store.telemetry;
     let version = telemetry.trace_version(&viewer.project, &id).await?;
-    let version = version.ok_or_else(unknown)?;
-    let state = head::state(&app, &viewer, &id).await?;
+    let version = version.ok_or_else(unknown_trace)?;
+    let state = head::trace_state(&app, &viewer, &id).await?;
     let view = StateFragment {
-        version: head::version(&app, &viewer, &id, version.revision).await?,
+        version: head::state_version(&app, &viewer, &id, version.revision).await?,
         is_live: state.as_ref().is_some_and(TraceState::is_live),
     };
     page(StatusCode::OK, &view)

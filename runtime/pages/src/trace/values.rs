@@ -27,7 +27,7 @@ const MAX_TEXT: usize = 200;
 /// Which value, which node of it, and what of that.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Which {
+pub(crate) struct ValuePageParams {
     trace: String,
     observation: Option<String>,
     part: String,
@@ -41,12 +41,12 @@ pub(crate) struct Which {
 }
 
 /// The page. What of its address cannot be read is named, and the rest holds.
-pub(crate) async fn show(
+pub(crate) async fn value_page(
     State(app): State<App>,
     viewer: Viewer,
-    Query(which): Query<Which>,
+    Query(params): Query<ValuePageParams>,
 ) -> Result<Response, Problem> {
-    let (view, faults) = view(&app, &viewer, which).await?;
+    let (view, faults) = view(&app, &viewer, params).await?;
     let status = match faults.is_empty() {
         true => StatusCode::OK,
         false => StatusCode::BAD_REQUEST,
@@ -61,12 +61,12 @@ pub(crate) async fn show(
 }
 
 /// `GET P/_/value`: the content of that page without the page around it, which the script inserts.
-pub(crate) async fn fragment(
+pub(crate) async fn value_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Query(which): Query<Which>,
+    Query(params): Query<ValuePageParams>,
 ) -> Result<Response, Problem> {
-    let (view, faults) = view(&app, &viewer, which).await?;
+    let (view, faults) = view(&app, &viewer, params).await?;
     match faults.into_iter().next() {
         Some(fault) => Err(fault),
         None => page(StatusCode::OK, &view),
@@ -99,7 +99,7 @@ fn held<T>(read: Result<Option<T>, Problem>, faults: &mut Vec<Problem>) -> Optio
     })
 }
 
-impl Which {
+impl ValuePageParams {
     /// The node, what is asked of it, and what of both cannot be read.
     fn read(&self) -> (NodePath, ValueParams, Vec<Problem>) {
         let mut faults = Vec::new();
@@ -122,26 +122,26 @@ impl Which {
 async fn view(
     app: &App,
     viewer: &Viewer,
-    which: Which,
+    params: ValuePageParams,
 ) -> Result<(ValueView, Vec<Problem>), Problem> {
-    let (path, asked, faults) = which.read();
-    let find = which.find.as_deref().map(str::trim);
+    let (path, asked, faults) = params.read();
+    let find = params.find.as_deref().map(str::trim);
     let find = find.filter(|text| !text.is_empty());
     let find = find.map(|text| text.chars().take(MAX_TEXT).collect());
-    let trace = TraceId::new(&which.trace).map_err(|_| raw::unknown())?;
-    let observation = which.observation.filter(|id| !id.is_empty());
+    let trace = TraceId::new(&params.trace).map_err(|_| raw::unknown())?;
+    let observation = params.observation.filter(|id| !id.is_empty());
     let (content, observation, name) = match observation {
         Some(id) => {
             let id = ObservationId::new(&id).map_err(|_| raw::unknown())?;
-            let step = read::step(app, &viewer.project, &trace, &id).await?;
+            let step = read::observation_with_content(app, &viewer.project, &trace, &id).await?;
             let step = step.ok_or_else(raw::unknown)?;
             let of = (id.to_string(), Text::from(step.name.as_str()));
-            let whole = read::narrow(app, &viewer.project, &trace).await?;
+            let whole = read::trace_without_content(app, &viewer.project, &trace).await?;
             let name = whole.and_then(|whole| whole.name).map(Text::from);
             (step.content, Some(of), name)
         }
         None => {
-            let whole = read::whole(app, &viewer.project, &trace).await?;
+            let whole = read::trace_with_content(app, &viewer.project, &trace).await?;
             let whole = whole.ok_or_else(raw::unknown)?;
             let name = whole.name.as_deref().map(Text::from);
             (raw::of_whole(whole), None, name)
@@ -151,8 +151,8 @@ async fn view(
         base: viewer.base(),
         trace: (trace.to_string(), name),
         observation,
-        payload: raw::value(content, &which.part).ok_or_else(raw::unknown)?,
-        part: which.part,
+        payload: raw::value(content, &params.part).ok_or_else(raw::unknown)?,
+        part: params.part,
         path,
         asked,
         find,

@@ -15,12 +15,12 @@ use perpend_views::{
     ThreadInput, ThreadPage,
 };
 
-use crate::read::{self, unknown};
+use crate::read::{self, unknown_trace};
 use crate::reference;
 use crate::request::reply::{laid_out, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::params::Look;
+use crate::trace::params::TraceParams;
 use crate::traces::lines::beginning;
 
 /// Generations before a window that are read to know what was said before it, and steps among which they are looked for.
@@ -45,15 +45,15 @@ pub(crate) async fn thread(
     viewer: &Viewer,
     outline: &Outline,
     (id, head): (TraceId, HeadInput),
-    look: Look,
+    params: TraceParams,
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
     let is_generation = |row: usize| rows[row].kind == ObservationKind::Generation;
     let is_call = |row: usize| is_generation(row) || rows[row].kind == ObservationKind::Tool;
     let is_told = |row: usize| is_call(row) || rows[row].level == Level::Error;
-    let all = by_start(outline, |row| is_told(row) && look.asks_for(&rows[row]));
+    let all = by_start(outline, |row| is_told(row) && params.asks_for(&rows[row]));
     let n_hidden = (0..rows.len()).filter(|row| is_told(*row)).count() - all.len();
-    let at = first(&look, outline, &all);
+    let at = first(&params, outline, &all);
     let earlier = all.get(..at).unwrap_or_default().iter().rev().take(AMONG);
     let generations = earlier.enumerate().filter(|(_, row)| is_generation(**row));
     let n_earlier = generations.map(|(n, _)| n + 1).nth(BEFORE - 1);
@@ -90,10 +90,12 @@ pub(crate) async fn thread(
         at,
         n_calls: all.len(),
         n_hidden,
-        kept: look.kept(),
-        looking: look.looking,
+        kept: params.kept(),
+        looking: params.looking,
         head,
-        trace: read::narrow(app, &viewer.project, &id).await?.ok_or_else(unknown)?,
+        trace: read::trace_without_content(app, &viewer.project, &id)
+            .await?
+            .ok_or_else(unknown_trace)?,
     };
     let view = laid_out(move || ThreadPage::new(input)).await?;
     page(StatusCode::OK, &view)
@@ -157,11 +159,11 @@ pub(crate) async fn log(
     viewer: &Viewer,
     outline: &Outline,
     (id, head): (TraceId, HeadInput),
-    look: Look,
+    params: TraceParams,
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
-    let all = by_start(outline, |row| look.asks_for(&rows[row]));
-    let at = first(&look, outline, &all);
+    let all = by_start(outline, |row| params.asks_for(&rows[row]));
+    let at = first(&params, outline, &all);
     let window = all.get(at..all.len().min(at + LOG_PAGE_SIZE)).unwrap_or_default();
     let steps = steps(app, viewer, (outline, &id), window, |_, mut step| {
         let content = std::mem::take(&mut step.content);
@@ -177,20 +179,22 @@ pub(crate) async fn log(
         at,
         n_steps: all.len(),
         n_hidden: rows.len() - all.len(),
-        kept: look.kept(),
-        looking: look.looking,
+        kept: params.kept(),
+        looking: params.looking,
         head,
-        trace: read::narrow(app, &viewer.project, &id).await?.ok_or_else(unknown)?,
+        trace: read::trace_without_content(app, &viewer.project, &id)
+            .await?
+            .ok_or_else(unknown_trace)?,
     });
     page(StatusCode::OK, &view)
 }
 
 /// The place of the first of these rows that is shown. In a search it is that of the selected step: a hit is led to so.
-fn first(look: &Look, outline: &Outline, all: &[usize]) -> usize {
-    let step = look.looking.find.as_ref().and(look.observation.as_ref());
+fn first(params: &TraceParams, outline: &Outline, all: &[usize]) -> usize {
+    let step = params.looking.find.as_ref().and(params.observation.as_ref());
     let row = step.and_then(|step| outline.find(step.as_str()));
     let place = row.and_then(|row| all.iter().position(|one| *one == row));
-    let at = look.at.or(place).unwrap_or_default();
+    let at = params.at.or(place).unwrap_or_default();
     at.min(all.len().saturating_sub(1))
 }
 

@@ -15,7 +15,7 @@ use crate::read;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::params::Asked;
+use crate::traces::params::TraceListParams;
 
 /// What has to be said of the bars, where the list below them has other traces.
 fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
@@ -32,10 +32,14 @@ fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
 }
 
 /// The bars above a list. Each leads to the same list in its time.
-pub(crate) async fn of(app: &App, viewer: &Viewer, query: &TracesQuery) -> Result<Trend, Problem> {
+pub(crate) async fn traces_over_time(
+    app: &App,
+    viewer: &Viewer,
+    query: &TracesQuery,
+) -> Result<Trend, Problem> {
     let now = app.web.clock.now();
-    let Some(range) = overview::range::of(viewer, now) else {
-        let fault = match overview::range::is_beyond(viewer, now) {
+    let Some(range) = overview::range::range(viewer, now) else {
+        let fault = match overview::range::is_too_far_ahead(viewer, now) {
             true => "Bars are shown of no time that begins more than a year ahead.",
             false => "The time ends before it begins, so there are no bars.",
         };
@@ -84,12 +88,12 @@ pub(crate) async fn chart(
 }
 
 /// `GET P/_/traces/bars`: the bars alone. The query is that of the list.
-pub(crate) async fn show(
+pub(crate) async fn bars_fragment(
     State(app): State<App>,
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let asked = Asked::new(raw.as_deref());
-    let trend = of(&app, &viewer, &asked.query).await?;
+    let params = TraceListParams::new(raw.as_deref());
+    let trend = traces_over_time(&app, &viewer, &params.query).await?;
     page(StatusCode::OK, &TrendPage { trend })
 }

@@ -21,7 +21,7 @@ use crate::read;
 use crate::request::reply::{laid_out, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::page::{self, OfTrace};
+use crate::trace::page::{self, TracePath};
 use crate::traces;
 use crate::traces::lines;
 
@@ -30,7 +30,7 @@ const NAME: &str = "compare";
 
 /// What an address asks for.
 #[derive(Debug, Default)]
-struct Asked {
+struct CompareParams {
     query: CompareQuery,
     /// Traces that were chosen in a list.
     chosen: Vec<String>,
@@ -39,13 +39,13 @@ struct Asked {
     notices: Vec<Text>,
 }
 
-impl Asked {
+impl CompareParams {
     fn new(raw: Option<&str>) -> Self {
-        let mut asked = Self::default();
-        let query = &mut asked.query;
+        let mut params = Self::default();
+        let query = &mut params.query;
         let mut fault = |name: &str, may_be: &str| {
             let fault = format!("{name}: this is not understood; it may be {may_be}.");
-            asked.notices.push(Text::from(fault));
+            params.notices.push(Text::from(fault));
         };
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let text = value.trim();
@@ -55,7 +55,7 @@ impl Asked {
                 // The rows of lists have ids as parts of addresses: what cannot be seen of one is in no document.
                 "trace" => {
                     let id = percent_decode_str(text).decode_utf8_lossy();
-                    asked.chosen.push(id.into_owned());
+                    params.chosen.push(id.into_owned());
                 }
                 "pair" => match ComparedObservation::parse(&value) {
                     Some(pair) => query.pair = Some(pair),
@@ -76,31 +76,32 @@ impl Asked {
                     Ok(at) => query.at = at,
                     Err(_) => fault("at", "the number of a row"),
                 },
-                "in" => query.list = traces::neighbors::list(&value),
+                "in" => query.list = traces::neighbors::parse_list(&value),
                 _ => {}
             }
-            asked.is_of_page |= matches!(name.as_ref(), "a" | "b" | "choose");
+            params.is_of_page |= matches!(name.as_ref(), "a" | "b" | "choose");
         }
-        asked
+        params
     }
 }
 
-pub(crate) async fn show(
+pub(crate) async fn compare_page(
     State(app): State<App>,
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let Asked { mut query, chosen, is_of_page, notices } = Asked::new(raw.as_deref());
+    let CompareParams { mut query, chosen, is_of_page, notices } =
+        CompareParams::new(raw.as_deref());
     if !is_of_page {
         // A trace may be called like this page: then its address, which asks for no comparison, is its own.
         let id = TraceId::new(NAME).ok();
         let is_trace = match &id {
-            Some(id) => read::narrow(&app, &viewer.project, id).await?.is_some(),
+            Some(id) => read::trace_without_content(&app, &viewer.project, id).await?.is_some(),
             None => false,
         };
         if is_trace {
-            let of = Path(OfTrace::named(NAME));
-            return page::show(State(app), viewer, of, RawQuery(raw)).await;
+            let of = Path(TracePath::named(NAME));
+            return page::trace_page(State(app), viewer, of, RawQuery(raw)).await;
         }
     }
     if let [a, b] = chosen.as_slice() {
@@ -180,14 +181,14 @@ async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSid
     let Ok(id) = TraceId::new(raw) else {
         return Ok(None);
     };
-    let Some((_, outline)) = read::outline(app, &viewer.project, &id).await? else {
+    let Some((_, outline)) = read::trace_outline(app, &viewer.project, &id).await? else {
         return Ok(None);
     };
-    let Some(trace) = read::whole(app, &viewer.project, &id).await? else {
+    let Some(trace) = read::trace_with_content(app, &viewer.project, &id).await? else {
         return Ok(None);
     };
     Ok(Some(CompareSide {
-        fingerprints: traces::digests::of(app, &viewer.project, &id).await?,
+        fingerprints: traces::digests::trace_digests(app, &viewer.project, &id).await?,
         scores: HashMap::new(),
         trace,
         outline,
@@ -202,7 +203,9 @@ async fn step(
     id: Option<ObservationId>,
 ) -> Result<Option<Observation>, Problem> {
     match (TraceId::new(trace), id) {
-        (Ok(trace), Some(id)) => read::step(app, &viewer.project, &trace, &id).await,
+        (Ok(trace), Some(id)) => {
+            read::observation_with_content(app, &viewer.project, &trace, &id).await
+        }
         _ => Ok(None),
     }
 }
@@ -250,19 +253,21 @@ mod tests {
 
     #[test]
     fn rows_of_a_list_are_chosen_and_the_address_of_a_trace_of_this_name_is_told_apart() {
-        let asked = Asked::new(Some("choose=1&trace=x&trace=a%2520b&in=%2Ftraces%3Fq%3Da"));
-        assert_eq!(asked.chosen, ["x", "a b"]);
-        assert_eq!(asked.query.list.as_deref(), Some("/traces?q=a"));
-        assert!(asked.is_of_page && !Asked::new(Some("observation=o&v=time")).is_of_page);
+        let params =
+            CompareParams::new(Some("choose=1&trace=x&trace=a%2520b&in=%2Ftraces%3Fq%3Da"));
+        assert_eq!(params.chosen, ["x", "a b"]);
+        assert_eq!(params.query.list.as_deref(), Some("/traces?q=a"));
+        assert!(params.is_of_page && !CompareParams::new(Some("observation=o&v=time")).is_of_page);
     }
 
     #[test]
     fn each_parameter_that_cannot_be_read_is_named() {
-        let asked = Asked::new(Some("a=x&b=y&pair=z&diff=odd&space=odd&at=odd&in=javascript%3A"));
-        let said: Vec<&str> = asked.notices.iter().map(Text::raw).collect();
+        let params =
+            CompareParams::new(Some("a=x&b=y&pair=z&diff=odd&space=odd&at=odd&in=javascript%3A"));
+        let said: Vec<&str> = params.notices.iter().map(Text::raw).collect();
         for (said, name) in said.iter().zip(["pair: ", "diff: ", "space: ", "at: "]) {
             assert!(said.starts_with(name), "{said}");
         }
-        assert_eq!((said.len(), asked.query.list), (4, None));
+        assert_eq!((said.len(), params.query.list), (4, None));
     }
 }

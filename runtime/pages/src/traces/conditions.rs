@@ -29,7 +29,7 @@ impl Conditions {
         };
         let hides_own = !parsed.filter.conditions.iter().chain(&others).any(asks);
         if hides_own {
-            others.push(read::without_own(TRACES));
+            others.push(read::exclude_internal(TRACES));
         }
         Self { parsed, others, hides_own }
     }

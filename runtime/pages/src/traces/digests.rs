@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_STEPS: usize = 10_000;
 
 /// Of the steps of a trace, without those behind the limits. Contents are read part by part, once for each version of the trace.
-pub(crate) async fn of(
+pub(crate) async fn trace_digests(
     app: &App,
     project: &ProjectId,
     trace: &TraceId,

@@ -11,23 +11,23 @@ use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::conditions::Conditions;
-use crate::traces::params::Asked;
+use crate::traces::params::TraceListParams;
 
 /// So many traces are looked at.
 const NEWEST: u32 = 10_000;
 
 /// The values in the time range of a filter: only the time range applies, so that other values stay visible.
-pub(crate) async fn of(
+pub(crate) async fn facets(
     app: &App,
     viewer: &Viewer,
     query: &TracesQuery,
 ) -> Result<FacetsView, Problem> {
-    let asked = Conditions::new(query, app.web.clock.now());
+    let listed = Conditions::new(query, app.web.clock.now());
     let is_range =
         |condition: &Condition| condition.column.is_some_and(|own| own.id == "timestamp");
-    let mut conditions = asked.parsed.filter.conditions;
+    let mut conditions = listed.parsed.filter.conditions;
     conditions.retain(is_range);
-    conditions.extend(asked.others);
+    conditions.extend(listed.others);
     let telemetry = &app.store.telemetry;
     let filter = Filter { conditions };
     let found = telemetry.trace_facets(&viewer.project, &filter, NEWEST);
@@ -35,12 +35,12 @@ pub(crate) async fn of(
 }
 
 /// `GET P/_/traces/facets`: the panel alone. The query is that of the list.
-pub(crate) async fn show(
+pub(crate) async fn facets_fragment(
     State(app): State<App>,
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let asked = Asked::new(raw.as_deref());
-    let facets = of(&app, &viewer, &asked.query).await?;
+    let params = TraceListParams::new(raw.as_deref());
+    let facets = facets(&app, &viewer, &params.query).await?;
     page(StatusCode::OK, &FacetsPage { facets })
 }

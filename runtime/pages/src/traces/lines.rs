@@ -15,12 +15,12 @@ use perpend_views::{Columns, Preview, Text, TraceLine, aggregate, score_chips};
 use crate::state::App;
 
 /// A line for each of these traces, in their order.
-pub(crate) async fn of(
+pub(crate) async fn trace_lines(
     app: &App,
     project: &ProjectId,
     traces: &[Trace],
 ) -> Result<Vec<TraceLine>, Problem> {
-    with(app, project, traces, Wanted::default()).await
+    trace_lines_with(app, project, traces, LineOptions::default()).await
 }
 
 /// Bytes of an input or an output that a line is made from: it shows the beginning.
@@ -31,7 +31,7 @@ pub(crate) const MAX_SCORES: u32 = 200;
 
 /// What lines show beside what all of them do.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct LineOptions<'a> {
     /// Columns.
     pub(crate) columns: Option<&'a Columns>,
     /// Texts that are looked for.
@@ -39,11 +39,11 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The same with what is wanted.
-pub(crate) async fn with(
+pub(crate) async fn trace_lines_with(
     app: &App,
     project: &ProjectId,
     traces: &[Trace],
-    wanted: Wanted<'_>,
+    options: LineOptions<'_>,
 ) -> Result<Vec<TraceLine>, Problem> {
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
     let telemetry = &app.store.telemetry;
@@ -56,14 +56,14 @@ pub(crate) async fn with(
     }
     let line = |trace: &Trace| {
         let scores = by_trace.remove(&trace.id).unwrap_or_default();
-        line(trace, &scores, wanted)
+        line(trace, &scores, options)
     };
     Ok(traces.iter().map(line).collect())
 }
 
 /// The line of a trace whose scores are shown elsewhere.
-pub(crate) fn bare(trace: &Trace) -> TraceLine {
-    line(trace, &[], Wanted::default())
+pub(crate) fn line_without_scores(trace: &Trace) -> TraceLine {
+    line(trace, &[], LineOptions::default())
 }
 
 /// What the scores about the trace itself say, by those of their names that have a column.
@@ -101,8 +101,8 @@ fn trace_of(score: &Score) -> Option<&TraceId> {
     }
 }
 
-fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
-    let preview = |value: Option<&Payload>| Preview::of_payload(value?, wanted.sought);
+fn line(trace: &Trace, scores: &[&Score], options: LineOptions<'_>) -> TraceLine {
+    let preview = |value: Option<&Payload>| Preview::of_payload(value?, options.sought);
     let text = |value: &Option<String>| value.as_deref().map(Text::from);
     let [_, _, n_warnings, n_errors] = trace.n_by_level;
     TraceLine {
@@ -128,8 +128,8 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
         release: text(&trace.release),
         version: text(&trace.version),
         parts: [Side::Input, Side::Output].map(|side| tokens(trace, side)),
-        metadata: wanted.columns.map(|columns| members(trace, columns)).unwrap_or_default(),
-        by_name: wanted.columns.map(|columns| by_name(scores, columns)).unwrap_or_default(),
+        metadata: options.columns.map(|columns| members(trace, columns)).unwrap_or_default(),
+        by_name: options.columns.map(|columns| by_name(scores, columns)).unwrap_or_default(),
     }
 }
 

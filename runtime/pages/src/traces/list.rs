@@ -25,7 +25,7 @@ use crate::traces::bars;
 use crate::traces::conditions::Conditions;
 use crate::traces::facets;
 use crate::traces::lines;
-use crate::traces::params::Asked;
+use crate::traces::params::TraceListParams;
 use crate::traces::peek;
 use crate::traces::terms::terms;
 
@@ -36,14 +36,14 @@ const ALONE: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
 /// Traces that are counted where there is a filter.
 const MAX_COUNTED: u64 = 10_000;
 
-pub(crate) async fn show(
+pub(crate) async fn list_page(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let asked = Asked::new(raw.as_deref());
-    let view = whole(&app, &viewer, &headers, asked, RejectedForm::default());
+    let params = TraceListParams::new(raw.as_deref());
+    let view = whole(&app, &viewer, &headers, params, RejectedForm::default());
     page(StatusCode::OK, &view.await?)
 }
 
@@ -54,19 +54,19 @@ pub(crate) fn is_at(viewer: &Viewer, address: &str) -> bool {
 }
 
 /// The list at `back` as an answer to a form of a trace beside it that was not accepted.
-pub(crate) async fn tried(
+pub(crate) async fn rejected_form_page(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
     back: &str,
     tried: RejectedForm,
 ) -> Result<Response, Problem> {
-    let asked = Asked {
+    let params = TraceListParams {
         peek: Some(trace.as_str().to_owned()),
-        ..Asked::new(back.split_once('?').map(|(_, query)| query))
+        ..TraceListParams::new(back.split_once('?').map(|(_, query)| query))
     };
     let viewer = viewer.at(back);
-    let view = whole(app, &viewer, &HeaderMap::new(), asked, tried).await?;
+    let view = whole(app, &viewer, &HeaderMap::new(), params, tried).await?;
     page(StatusCode::UNPROCESSABLE_ENTITY, &view)
 }
 
@@ -74,10 +74,10 @@ async fn whole(
     app: &App,
     viewer: &Viewer,
     headers: &HeaderMap,
-    asked: Asked,
+    params: TraceListParams,
     tried: RejectedForm,
 ) -> Result<TracesPage, Problem> {
-    let Asked {
+    let TraceListParams {
         query,
         page: which,
         from,
@@ -87,8 +87,8 @@ async fn whole(
         counts_all,
         searched,
         notices,
-    } = asked;
-    let conditions = Conditions::new(&query, read::minute(app.web.clock.now()));
+    } = params;
+    let conditions = Conditions::new(&query, read::start_of_minute(app.web.clock.now()));
     let parsed = &conditions.parsed;
     let notices = notices.into_iter().chain(viewer.faults.clone());
     let mut view = TracesPage {
@@ -128,18 +128,19 @@ async fn whole(
         view.elsewhere = elsewhere(app, viewer, &view.query).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
-    if is_bare && read::newest(app, &viewer.project, Filter::default(), 1).await?.is_empty() {
-        view.setup = Some(setup::of(app, &viewer.project, headers).await?);
+    if is_bare && read::newest_traces(app, &viewer.project, Filter::default(), 1).await?.is_empty()
+    {
+        view.setup = Some(setup::setup_guide(app, &viewer.project, headers).await?);
     }
     if has_facets {
-        view.facets = Some(facets::of(app, viewer, &view.query).await?);
+        view.facets = Some(facets::facets(app, viewer, &view.query).await?);
     }
     if has_bars {
-        view.bars = Some(bars::of(app, viewer, &view.query).await?);
+        view.bars = Some(bars::traces_over_time(app, viewer, &view.query).await?);
     }
     if let Some(id) = peek {
         let close = view.query.address(view.shell.base(), &view.page);
-        view.peek = Some(peek::of(app, viewer, (id.as_str(), tried), close).await?);
+        view.peek = Some(peek::peek(app, viewer, (id.as_str(), tried), close).await?);
     }
     Ok(view)
 }
@@ -158,7 +159,7 @@ async fn elsewhere(
     let end = async |ascending| {
         let query =
             TraceQuery { filter: filter.clone(), ascending, limit: 1, ..TraceQuery::default() };
-        let found = read::first(app, &viewer.project, query).await?;
+        let found = read::first_traces(app, &viewer.project, query).await?;
         Ok::<_, Problem>(found.first().map(|trace| trace.timestamp))
     };
     Ok(end(true).await?.zip(end(false).await?))
@@ -169,7 +170,7 @@ async fn elsewhere(
 async fn count_alone(
     app: &App,
     viewer: &Viewer,
-    asked: &Conditions,
+    conditions: &Conditions,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
     let now = app.web.clock.now();
@@ -179,7 +180,7 @@ async fn count_alone(
         let counted = telemetry.count_traces(&viewer.project, &filter, ALONE);
         Ok::<_, Problem>(counted.await?)
     };
-    let terms = view.terms.iter_mut().zip(&asked.parsed.terms);
+    let terms = view.terms.iter_mut().zip(&conditions.parsed.terms);
     for (chip, term) in terms.take(MAX_ALONE) {
         if term.outcome.is_ok() {
             chip.alone = Some(count(TracesQuery::of(term.text.as_str())).await?);
@@ -197,11 +198,14 @@ async fn count_alone(
 }
 
 /// The filter as the API takes it.
-fn json(asked: &Conditions) -> String {
-    let filter = asked.filter();
-    let conditions = filter.conditions.iter();
-    let conditions: Vec<String> =
-        conditions.filter_map(Condition::to_json).map(|condition| condition.to_string()).collect();
+fn json(conditions: &Conditions) -> String {
+    let filter = conditions.filter();
+    let conditions: Vec<String> = filter
+        .conditions
+        .iter()
+        .filter_map(Condition::to_json)
+        .map(|condition| condition.to_string())
+        .collect();
     match conditions.is_empty() {
         true => String::new(),
         false => format!("[{}]", conditions.join(",")),
@@ -259,7 +263,7 @@ async fn fill(
         ListPage::Number(number) => number,
         _ => 1,
     };
-    let asked = TraceQuery {
+    let trace_query = TraceQuery {
         filter,
         order: view.query.sort.order.clone(),
         ascending: view.query.sort.ascending,
@@ -270,7 +274,7 @@ async fn fill(
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let tested = telemetry.traces_from(&viewer.project, &asked, from.as_ref(), bounds);
+    let tested = telemetry.traces_from(&viewer.project, &trace_query, from.as_ref(), bounds);
     let TestedTraces { traces, total, n_tested, n_left, places } = tested.await?;
     let n = traces.len() as u64;
     let before = match (&from, view.searched) {
@@ -306,11 +310,11 @@ async fn fill(
         ways,
     };
     let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
-    let wanted = lines::Wanted {
+    let options = lines::LineOptions {
         columns: Some(&view.query.columns),
         sought: &sought.iter().map(String::as_str).collect::<Vec<_>>(),
     };
-    view.lines = lines::with(app, &viewer.project, &traces, wanted).await?;
+    view.lines = lines::trace_lines_with(app, &viewer.project, &traces, options).await?;
     view.may_mark = viewer.may(TraceMark);
     for line in &mut view.lines {
         line.is_markable = view.may_mark;

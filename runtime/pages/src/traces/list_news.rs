@@ -18,7 +18,7 @@ use crate::traces::news::{AT_MOST, TRACES, answered, received};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct ListNewsParams {
     received: String,
     of: String,
     q: String,
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
 
 /// What is listed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Of {
+pub(crate) enum NewsList {
     Groups(GroupKey),
     Scores,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Of {
 async fn counted(
     app: &App,
     viewer: &Viewer,
-    (of, asked): (Of, &Asked),
+    (of, params): (NewsList, &ListNewsParams),
     received: Timestamp,
 ) -> Result<(u64, bool), Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
@@ -49,8 +49,8 @@ async fn counted(
     let since = (received, AT_MOST);
     let environments = viewer.focus.environments.clone();
     Ok(match of {
-        Of::Groups(by) => {
-            let only = Some(asked.of.as_str()).filter(|id| !id.is_empty());
+        NewsList::Groups(by) => {
+            let only = Some(params.of.as_str()).filter(|id| !id.is_empty());
             let query = match (by, only) {
                 // The page of a session shows all of it.
                 (GroupKey::Session, Some(_)) => GroupQuery::new(by, 1),
@@ -58,9 +58,9 @@ async fn counted(
             };
             telemetry.groups_since(project, &query, only, since).await?
         }
-        Of::Scores => {
+        NewsList::Scores => {
             let mut query = ScoreQuery { from, to, environments, ..ScoreQuery::default() };
-            if asked.own == "0" {
+            if params.own == "0" {
                 query.other_than_environments = OWN.map(str::to_owned).to_vec();
             }
             telemetry.scores_since(project, &query, since).await?
@@ -69,21 +69,21 @@ async fn counted(
 }
 
 /// The list, or the page of one session or user, that is asked about.
-fn list(viewer: &Viewer, of: Of, asked: Asked) -> String {
+fn list(viewer: &Viewer, of: NewsList, params: ListNewsParams) -> String {
     let base = viewer.base();
     let path = match of {
-        Of::Groups(by) if !asked.of.is_empty() => href(&base, by, &asked.of),
-        Of::Groups(by) => list_href(&base, by),
-        Of::Scores => format!("{base}/scores"),
+        NewsList::Groups(by) if !params.of.is_empty() => href(&base, by, &params.of),
+        NewsList::Groups(by) => list_href(&base, by),
+        NewsList::Scores => format!("{base}/scores"),
     };
     let own = [
-        ("q", asked.q),
-        ("n", asked.n),
-        ("name", asked.name),
-        ("fingerprint", asked.fingerprint),
-        ("trace", asked.trace),
-        ("own", asked.own),
-        ("superseded", asked.superseded),
+        ("q", params.q),
+        ("n", params.n),
+        ("name", params.name),
+        ("fingerprint", params.fingerprint),
+        ("trace", params.trace),
+        ("own", params.own),
+        ("superseded", params.superseded),
     ];
     let own = own.into_iter().filter(|(_, value)| !value.is_empty());
     let own = own.map(|(name, value)| (name.into(), value));
@@ -91,32 +91,32 @@ fn list(viewer: &Viewer, of: Of, asked: Asked) -> String {
     with_query(&path, &pairs)
 }
 
-pub(crate) async fn show(
+pub(crate) async fn list_news_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Query(asked): Query<Asked>,
-    of: Of,
+    Query(params): Query<ListNewsParams>,
+    of: NewsList,
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
-    let (n, is_cut) = match received(&asked.received, now)? {
+    let (n, is_cut) = match received(&params.received, now)? {
         None => (0, false),
-        Some(received) => counted(&app, &viewer, (of, &asked), received).await?,
+        Some(received) => counted(&app, &viewer, (of, &params), received).await?,
     };
-    let is_narrowed = [&asked.q, &asked.name, &asked.fingerprint, &asked.trace];
+    let is_narrowed = [&params.q, &params.name, &params.fingerprint, &params.trace];
     let view = NewsFragment {
         n,
         is_cut,
         said: match of {
-            Of::Groups(_) if !asked.of.is_empty() => TRACES,
-            Of::Groups(GroupKey::Session) => {
+            NewsList::Groups(_) if !params.of.is_empty() => TRACES,
+            NewsList::Groups(GroupKey::Session) => {
                 ["session with new traces", "sessions with new traces"]
             }
-            Of::Groups(GroupKey::User) => ["user with new traces", "users with new traces"],
-            Of::Scores => ["new score", "new scores"],
+            NewsList::Groups(GroupKey::User) => ["user with new traces", "users with new traces"],
+            NewsList::Scores => ["new score", "new scores"],
         },
         is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),
         is_sorted: false,
-        list: list(&viewer, of, asked),
+        list: list(&viewer, of, params),
     };
     answered(&view, now)
 }

@@ -11,16 +11,16 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{RejectedForm, Text, Undo, encode, segment};
 
 use crate::read;
-use crate::request::forms::Sent;
-use crate::request::submissions::Done;
+use crate::request::forms::SubmittedForm;
+use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::page::{OfTrace, tried};
+use crate::trace::page::{self, TracePath};
 use crate::traces::list;
 
 /// A field whose value is escaped: browsers write line breaks of forms in their own way.
-fn decoded(sent: &Sent, field: &str) -> Option<String> {
-    let raw = sent.fields.text(field)?;
+fn decoded(form: &SubmittedForm, field: &str) -> Option<String> {
+    let raw = form.fields.text(field)?;
     Some(percent_decode_str(raw).decode_utf8_lossy().into_owned())
 }
 
@@ -36,25 +36,28 @@ async fn mark(
     let marked = telemetry.mark_trace(&viewer.project, trace, marks, change);
     match marked.await.map_err(Problem::from) {
         Ok(()) => app.scheduler.wake(),
-        Err(problem) if problem.code() == Code::NotFound => return Err(read::unknown()),
+        Err(problem) if problem.code() == Code::NotFound => return Err(read::unknown_trace()),
         Err(problem) => return Err(problem),
     }
     Ok(())
 }
 
 /// `POST P/bookmarks`: `set` or `clear` names the trace.
-pub(crate) async fn bookmark(State(app): State<App>, sent: Sent) -> Result<Response, Problem> {
-    let (is_set, id) = match (decoded(&sent, "set"), decoded(&sent, "clear")) {
+pub(crate) async fn bookmark(
+    State(app): State<App>,
+    form: SubmittedForm,
+) -> Result<Response, Problem> {
+    let (is_set, id) = match (decoded(&form, "set"), decoded(&form, "clear")) {
         (Some(id), None) => (true, id),
         (None, Some(id)) => (false, id),
         _ => return Err(Problem::body("set", "either set or clear names a trace")),
     };
-    let trace = TraceId::new(&id).map_err(|_| read::unknown())?;
-    let viewer = &sent.viewer;
+    let trace = TraceId::new(&id).map_err(|_| read::unknown_trace())?;
+    let viewer = &form.viewer;
     let act = async {
-        let known = read::narrow(&app, &viewer.project, &trace).await?;
-        if known.ok_or_else(read::unknown)?.bookmarked == is_set {
-            return Ok(Done::new(match is_set {
+        let known = read::trace_without_content(&app, &viewer.project, &trace).await?;
+        if known.ok_or_else(read::unknown_trace)?.bookmarked == is_set {
+            return Ok(SubmissionOutcome::new(match is_set {
                 true => "The trace is already bookmarked.",
                 false => "The trace is not bookmarked.",
             }));
@@ -64,7 +67,7 @@ pub(crate) async fn bookmark(State(app): State<App>, sent: Sent) -> Result<Respo
             true => ("Bookmark set.", "clear"),
             false => ("Bookmark removed.", "set"),
         };
-        Ok(Done {
+        Ok(SubmissionOutcome {
             words: words.to_owned(),
             undo: Some(Undo {
                 action: format!("{}/bookmarks", viewer.base()),
@@ -72,27 +75,27 @@ pub(crate) async fn bookmark(State(app): State<App>, sent: Sent) -> Result<Respo
             }),
         })
     };
-    Box::pin(sent.once(&app, act)).await
+    Box::pin(form.run_once(&app, act)).await
 }
 
 /// `POST P/traces/{trace}`: `add` is a tag as it is typed; `remove`, and `again` for one that was removed, are escaped.
 pub(crate) async fn tag(
     State(app): State<App>,
-    Path(of): Path<OfTrace>,
-    sent: Sent,
+    Path(of): Path<TracePath>,
+    form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let trace = of.id()?;
-    let viewer = &sent.viewer;
-    let typed = sent.fields.raw("add").unwrap_or_default().trim();
-    let (removed, again) = (decoded(&sent, "remove"), decoded(&sent, "again"));
+    let viewer = &form.viewer;
+    let typed = form.fields.raw("add").unwrap_or_default().trim();
+    let (removed, again) = (decoded(&form, "remove"), decoded(&form, "again"));
     let is_again = again.is_some();
     let (is_added, tag) = match (removed, again) {
         (Some(tag), _) => (false, tag),
         (None, Some(tag)) => (true, tag),
         (None, None) => (true, typed.to_owned()),
     };
-    let known = read::narrow(&app, &viewer.project, &trace).await?;
-    let known = known.ok_or_else(read::unknown)?.tags;
+    let known = read::trace_without_content(&app, &viewer.project, &trace).await?;
+    let known = known.ok_or_else(read::unknown_trace)?.tags;
     let has_it = known.contains(&tag);
     let fault = match is_added {
         true if !has_it && MAX_TAGS <= known.len() => {
@@ -105,24 +108,24 @@ pub(crate) async fn tag(
     if let Some(fault) = fault {
         let refused =
             RejectedForm { typed: vec![("add", tag)], problems: vec![("add", Text::from(fault))] };
-        let back = sent.back();
+        let back = form.return_path();
         return match list::is_at(viewer, &back) {
-            true => Box::pin(list::tried(&app, viewer, &trace, &back, refused)).await,
-            false => tried(&app, viewer, trace, &back, refused).await,
+            true => Box::pin(list::rejected_form_page(&app, viewer, &trace, &back, refused)).await,
+            false => page::rejected_form_page(&app, viewer, trace, &back, refused).await,
         };
     }
     let act = async {
         if has_it == is_added {
             let state = if is_added { "already has" } else { "does not have" };
             let tag: String = tag.chars().take(MAX_TAG_CHARS).collect();
-            return Ok(Done::new(format!("The trace {state} the tag {tag}.")));
+            return Ok(SubmissionOutcome::new(format!("The trace {state} the tag {tag}.")));
         }
         mark(&app, viewer, &trace, &TraceMarks::tag(&tag, is_added)).await?;
         let (word, back) = match is_added {
             true => ("added", "remove"),
             false => ("removed", "again"),
         };
-        Ok(Done {
+        Ok(SubmissionOutcome {
             words: format!("Tag {tag} {word}."),
             undo: Some(Undo {
                 action: format!("{}/traces/{}", viewer.base(), segment(trace.as_str())),
@@ -130,5 +133,5 @@ pub(crate) async fn tag(
             }),
         })
     };
-    Box::pin(sent.once(&app, act)).await
+    Box::pin(form.run_once(&app, act)).await
 }

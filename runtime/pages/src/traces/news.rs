@@ -16,7 +16,7 @@ use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::params::Asked as OfList;
+use crate::traces::params::TraceListParams;
 
 /// What came is counted so far.
 pub(crate) const AT_MOST: u32 = 1_000;
@@ -26,7 +26,7 @@ pub(crate) const TRACES: [&str; 2] = ["new trace", "new traces"];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct NewsParams {
     since: String,
     received: String,
 }
@@ -56,16 +56,16 @@ pub(crate) fn answered(view: &NewsFragment, now: Timestamp) -> Result<Response, 
     Ok(answer)
 }
 
-pub(crate) async fn show(
+pub(crate) async fn news_fragment(
     State(app): State<App>,
     viewer: Viewer,
     RawQuery(raw): RawQuery,
-    Query(asked): Query<Asked>,
+    Query(params): Query<NewsParams>,
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
     let since = Since {
-        started: instant("since", &asked.since)?,
-        received: received(&asked.received, now)?,
+        started: instant("since", &params.since)?,
+        received: received(&params.received, now)?,
         within: viewer.focus.range(now),
         among: match viewer.focus.environments.as_slice() {
             [] => Among::Without(&read::OWN),
@@ -75,7 +75,7 @@ pub(crate) async fn show(
     let telemetry = &app.store.telemetry;
     let counted = telemetry.traces_since(&viewer.project, since, AT_MOST);
     let (n, is_cut) = counted.await?;
-    let list = OfList::new(raw.as_deref()).query;
+    let list = TraceListParams::new(raw.as_deref()).query;
     let by_time = TracesQuery { sort: Sort::default(), ..list.clone() };
     let view = NewsFragment {
         n,

@@ -14,7 +14,7 @@ const SAID: usize = 100;
 
 /// What an address asks of the list of traces, and what of it cannot be had.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TraceListParams {
     pub(crate) query: TracesQuery,
     pub(crate) page: ListPage,
     /// The cursor that the page is behind or before.
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
     pub(crate) notices: Vec<Text>,
 }
 
-impl Asked {
+impl TraceListParams {
     /// Reads the query of an address. What it asks for and cannot have is said, and the rest holds.
     pub(crate) fn new(raw: Option<&str>) -> Self {
         let (mut q, mut sort, mut page, mut n) = Default::default();
@@ -215,39 +215,43 @@ mod tests {
 
     #[test]
     fn boxes_and_what_is_typed_beside_them_are_columns_together() {
-        let asked =
-            Asked::new(Some("cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount"));
-        let columns = asked.query.columns.in_address();
+        let params = TraceListParams::new(Some(
+            "cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount",
+        ));
+        let columns = params.query.columns.in_address();
         assert_eq!(columns, "trace,id,metadata.a,score.b");
-        assert_eq!((asked.query.n, asked.page, asked.notices.len()), (25, ListPage::Number(1), 0));
+        assert_eq!(
+            (params.query.n, params.page, params.notices.len()),
+            (25, ListPage::Number(1), 0)
+        );
     }
 
     #[test]
     fn a_filter_that_is_too_long_is_left_out_and_named() {
-        let long = Asked::new(Some(&format!("q={}", "a".repeat(MAX_BYTES + 1))));
+        let long = TraceListParams::new(Some(&format!("q={}", "a".repeat(MAX_BYTES + 1))));
         assert_eq!(long.query.q, "");
         assert!(long.notices[0].raw().starts_with("q: "), "{:?}", long.notices);
-        let fits = Asked::new(Some(&format!("q={}", "a".repeat(MAX_BYTES))));
+        let fits = TraceListParams::new(Some(&format!("q={}", "a".repeat(MAX_BYTES))));
         assert_eq!((fits.query.q.len(), fits.notices.len()), (MAX_BYTES, 0));
     }
 
     #[test]
     fn each_parameter_that_cannot_be_read_is_named_and_the_others_hold() {
-        let asked = Asked::new(Some("q=+a+&cols=luck,id&n=7&sort=x&page=0&peculiar=1"));
-        let said: Vec<&str> = asked.notices.iter().map(Text::raw).collect();
+        let params = TraceListParams::new(Some("q=+a+&cols=luck,id&n=7&sort=x&page=0&peculiar=1"));
+        let said: Vec<&str> = params.notices.iter().map(Text::raw).collect();
         for (said, name) in said.iter().zip(["sort: ", "cols: ", "n: ", "page: "]) {
             assert!(said.starts_with(name), "{said}");
         }
         assert_eq!(said.len(), 4);
-        assert_eq!((asked.query.q.as_str(), &asked.page), ("a", &ListPage::Number(1)));
-        let next = asked.query.address("/p", &ListPage::Last);
+        assert_eq!((params.query.q.as_str(), &params.page), ("a", &ListPage::Number(1)));
+        let next = params.query.address("/p", &ListPage::Last);
         assert!(next.ends_with("&peculiar=1&before=end"), "{next}");
-        assert_eq!(asked.query.columns.in_address(), "trace,id");
+        assert_eq!(params.query.columns.in_address(), "trace,id");
     }
 
     #[test]
     fn how_far_a_search_came_is_that_of_the_page_behind_it() {
-        let searched = |query| Asked::new(Some(query)).searched;
+        let searched = |query| TraceListParams::new(Some(query)).searched;
         let so_far = SearchProgress { n_tested: 20_000, n_found: 5 };
         assert_eq!(searched("after=_5_a&looked=20000&found=5"), Some(so_far));
         assert_eq!(so_far.more(), "&looked=20000&found=5");
@@ -263,11 +267,11 @@ mod tests {
 
     #[test]
     fn a_cursor_holds_in_its_own_order_and_is_named_in_another() {
-        let asked = Asked::new(Some("after=_5_a&page=3"));
-        assert_eq!(asked.page, ListPage::After("_5_a".to_owned()));
-        assert!(asked.notices.is_empty());
-        let asked = Asked::new(Some("before=_5_a&sort=-latency"));
-        assert_eq!((asked.page, asked.from), (ListPage::Number(1), None));
-        assert!(asked.notices[0].raw().starts_with("before: "));
+        let params = TraceListParams::new(Some("after=_5_a&page=3"));
+        assert_eq!(params.page, ListPage::After("_5_a".to_owned()));
+        assert!(params.notices.is_empty());
+        let params = TraceListParams::new(Some("before=_5_a&sort=-latency"));
+        assert_eq!((params.page, params.from), (ListPage::Number(1), None));
+        assert!(params.notices[0].raw().starts_with("before: "));
     }
 }

@@ -10,17 +10,17 @@ use perpend_views::{CellPage, Peek, PeekInput, PeekPage, RejectedForm, ScoreView
 use serde::Deserialize;
 
 use crate::read;
-use crate::read::unknown;
+use crate::read::unknown_trace;
 use crate::request::reply::{laid_out, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::page::OfTrace;
+use crate::trace::page::TracePath;
 use crate::traces::lines;
-use crate::traces::params::Asked;
+use crate::traces::params::TraceListParams;
 
 /// A trace beside the list at `close`, with a form of its tags that was not accepted, if any; an id that no trace can have is
 /// one that none has.
-pub(crate) async fn of(
+pub(crate) async fn peek(
     app: &App,
     viewer: &Viewer,
     (raw, tried): (&str, RejectedForm),
@@ -28,7 +28,7 @@ pub(crate) async fn of(
 ) -> Result<Peek, Problem> {
     let base = viewer.base();
     let trace = match TraceId::new(raw) {
-        Ok(id) => read::whole(app, &viewer.project, &id).await?,
+        Ok(id) => read::trace_with_content(app, &viewer.project, &id).await?,
         Err(_) => None,
     };
     let Some(trace) = trace else {
@@ -47,7 +47,7 @@ pub(crate) async fn of(
     Ok(Peek::new(PeekInput {
         base,
         close,
-        line: lines::bare(&trace),
+        line: lines::line_without_scores(&trace),
         trace: &trace,
         scores: scores.collect(),
         n_of_steps,
@@ -58,42 +58,42 @@ pub(crate) async fn of(
 }
 
 /// `GET P/_/traces/{trace}/peek`: the peek alone. The query is that of the list, where closing it leads to.
-pub(crate) async fn show(
+pub(crate) async fn peek_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of_trace): Path<OfTrace>,
+    Path(of_trace): Path<TracePath>,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let asked = Asked::new(raw.as_deref());
-    let close = asked.query.address(&viewer.base(), &asked.page);
+    let params = TraceListParams::new(raw.as_deref());
+    let close = params.query.address(&viewer.base(), &params.page);
     let id = of_trace.id()?;
-    let peek = of(&app, &viewer, (id.as_str(), RejectedForm::default()), close).await?;
+    let peek = peek(&app, &viewer, (id.as_str(), RejectedForm::default()), close).await?;
     if peek.is_unknown() {
-        return Err(unknown());
+        return Err(unknown_trace());
     }
     page(StatusCode::OK, &PeekPage { peek })
 }
 
 /// Of which trace, and whether its input or its output.
 #[derive(Debug, Deserialize)]
-pub(crate) struct OfCell {
+pub(crate) struct CellPath {
     trace: String,
     part: String,
 }
 
 /// `GET P/_/traces/{trace}/cell/{part}`: as much of the value as the peek shows of it.
-pub(crate) async fn cell(
+pub(crate) async fn cell_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfCell { trace, part }): Path<OfCell>,
+    Path(CellPath { trace, part }): Path<CellPath>,
 ) -> Result<Response, Problem> {
-    let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let found = read::whole(&app, &viewer.project, &id).await?;
-    let found = found.ok_or_else(unknown)?;
+    let id = TraceId::new(&trace).map_err(|_| unknown_trace())?;
+    let found = read::trace_with_content(&app, &viewer.project, &id).await?;
+    let found = found.ok_or_else(unknown_trace)?;
     let value = match part.as_str() {
         "input" => found.input,
         "output" => found.output,
-        _ => return Err(unknown()),
+        _ => return Err(unknown_trace()),
     };
     let base = viewer.base();
     let cell = laid_out(move || CellPage::new(value.as_ref(), &base, &trace, &part)).await?;

@@ -33,10 +33,10 @@ async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem
     if let Some(values) = known.get(project, now) {
         return Ok(values);
     }
-    let shown = Filter { conditions: vec![read::without_own(TRACES)] };
+    let shown = Filter { conditions: vec![read::exclude_internal(TRACES)] };
     let telemetry = &app.store.telemetry;
     let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
-    known.keep(project, now, Arc::clone(&values));
+    known.insert(project, now, Arc::clone(&values));
     Ok(values)
 }
 
@@ -72,7 +72,7 @@ async fn known_of(
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct SuggestParams {
     /// The text as far as the place where it is written.
     q: String,
 }
@@ -100,17 +100,17 @@ async fn ids(
 }
 
 /// How the filter of a list may go on.
-pub(crate) async fn show(
+pub(crate) async fn suggest_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Query(asked): Query<Asked>,
+    Query(params): Query<SuggestParams>,
     list: &'static FilterableList,
 ) -> Result<Response, Problem> {
-    let suggestions = match asked.q.len() <= perpend_domain::query::MAX_BYTES {
+    let suggestions = match params.q.len() <= perpend_domain::query::MAX_BYTES {
         true => {
-            let known = known_of(&app, &viewer, list, &asked.q).await?;
-            let ids = ids(&app, &viewer, list, &asked.q).await?;
-            further(&asked.q, list, &known, &ids)
+            let known = known_of(&app, &viewer, list, &params.q).await?;
+            let ids = ids(&app, &viewer, list, &params.q).await?;
+            further(&params.q, list, &known, &ids)
         }
         false => Vec::new(),
     };
@@ -132,7 +132,7 @@ fn further(
             let is_first = *is_first && start.is_empty();
             let own = tests((column, key.as_deref()), is_first, list, known);
             let others = ids.iter().filter(|id| own.iter().all(|one| one.title != **id));
-            let others = others.map(|id| Choice {
+            let others = others.map(|id| Completion {
                 title: id.clone(),
                 note: String::new(),
                 written: format!("{} ", printed(id)),
@@ -141,18 +141,18 @@ fn further(
         }
     };
     let start = start.to_lowercase();
-    let place = |option: &Choice| option.title.to_lowercase().find(&start);
+    let place = |option: &Completion| option.title.to_lowercase().find(&start);
     options.retain(|option| place(option).is_some() && option.written != text[at.clone()]);
     // What begins so stands before what has it somewhere; the rest stays in its order.
     options.sort_by_key(|option| place(option) != Some(0));
-    let fits = |option: &Choice| match &part {
+    let fits = |option: &Completion| match &part {
         Part::Column | Part::Key(_) => true,
         Part::Value { column, .. } => {
             let written = format!("{}{}", &text[term..at.start], option.written);
             may_stand(&written, list.columns, perpend_domain::query::column(list.columns, column))
         }
     };
-    let suggestion = |option: Choice| Suggestion {
+    let suggestion = |option: Completion| Suggestion {
         whole: format!("{}{}", &text[..at.start], option.written),
         title: Text::from(option.title),
         note: Text::from(option.note),
@@ -175,7 +175,7 @@ fn may_stand(written: &str, columns: &'static [Column], column: Option<&Column>)
     }
 }
 
-struct Choice {
+struct Completion {
     title: String,
     note: String,
     written: String,
@@ -198,20 +198,20 @@ fn has_scores(columns: &[Column]) -> bool {
     columns.iter().any(|column| SCORE_COLUMNS.contains(&column.id))
 }
 
-fn columns(all: &'static [Column]) -> Vec<Choice> {
+fn columns(all: &'static [Column]) -> Vec<Completion> {
     let is_other = |column: &&Column| !SCORE_COLUMNS.contains(&column.id);
     let own = all.iter().filter(is_other).map(|column| {
         let (sign, note) = match column.kind.has_members() {
             true => ('.', "its members, by key"),
             false => (':', holds(column, all)),
         };
-        Choice {
+        Completion {
             title: column.id.to_owned(),
             note: note.to_owned(),
             written: format!("{}{sign}", column.id),
         }
     });
-    let score = has_scores(all).then(|| Choice {
+    let score = has_scores(all).then(|| Completion {
         title: SCORE.to_owned(),
         note: "a score, by name".to_owned(),
         written: format!("{SCORE}."),
@@ -219,12 +219,12 @@ fn columns(all: &'static [Column]) -> Vec<Choice> {
     score.into_iter().chain(own).collect()
 }
 
-fn keys(column: &str, list: &FilterableList, known: &Facets) -> Vec<Choice> {
+fn keys(column: &str, list: &FilterableList, known: &Facets) -> Vec<Completion> {
     if column != SCORE || !has_scores(list.columns) {
         return Vec::new();
     }
     let names = values_of(known, FacetColumn::Score);
-    let choice = |(name, n): (&str, u64)| Choice {
+    let choice = |(name, n): (&str, u64)| Completion {
         title: name.to_owned(),
         note: counted(n, known),
         written: format!("{}:", printed(name)),
@@ -238,7 +238,7 @@ fn tests(
     is_first: bool,
     list: &'static FilterableList,
     known: &Facets,
-) -> Vec<Choice> {
+) -> Vec<Completion> {
     let found = perpend_domain::query::column(list.columns, column);
     let signs: &[&str] = match (found, key) {
         (Some(column), _) => operators(column.kind),
@@ -246,10 +246,10 @@ fn tests(
         _ => return Vec::new(),
     };
     let facet = found.and_then(|column| facet_of(list, column));
-    let mut choices: Vec<Choice> = facet
+    let mut choices: Vec<Completion> = facet
         .into_iter()
         .flat_map(|facet| values_of(known, facet))
-        .map(|(value, n)| Choice {
+        .map(|(value, n)| Completion {
             title: value.to_owned(),
             note: counted(n, known),
             written: format!("{} ", printed(value)),
@@ -258,7 +258,7 @@ fn tests(
     // Those that there can be, though no trace has them now.
     for value in found.map_or(&[][..], |column| column.values) {
         if choices.iter().all(|choice| choice.title != *value) {
-            choices.push(Choice {
+            choices.push(Completion {
                 title: (*value).to_owned(),
                 note: String::new(),
                 written: format!("{value} "),
@@ -269,7 +269,7 @@ fn tests(
     for sign in signs {
         if is_word(sign) || (is_first && *sign != "..") {
             let space = if is_word(sign) { " " } else { "" };
-            choices.push(Choice {
+            choices.push(Completion {
                 title: (*sign).to_owned(),
                 note: said(sign).to_owned(),
                 written: format!("{sign}{space}"),
