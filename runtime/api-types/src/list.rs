@@ -1,6 +1,6 @@
 //! Frames of lists, and answers that say no more than that something was done.
 
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ impl PageMeta {
 
 impl<T> Listed<T> {
     /// A page, each row as `view` shows it.
-    pub fn new<R>(paging: Paging, found: &Numbered<R>, view: impl FnMut(&R) -> T) -> Self {
+    pub fn new<R>(paging: Paging, found: &NumberedPage<R>, view: impl FnMut(&R) -> T) -> Self {
         Self {
             data: found.items.iter().map(view).collect(),
             meta: PageMeta::new(paging, found.n_total),

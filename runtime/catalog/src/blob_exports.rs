@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Catalog, Error};
 use perpend_db::{Arg, checked, from_json, in_transaction, query, to_json};
-use perpend_domain::list::Changed;
+use perpend_domain::list::ChangeCursor;
 
 const WHAT: &str = "export";
 
@@ -160,7 +160,7 @@ pub struct ExportPlace {
     /// Files of the table that are done.
     pub n_files: u32,
     /// The last row that is done.
-    pub after: Option<Changed>,
+    pub after: Option<ChangeCursor>,
 }
 
 /// Where a project has its data written to.

@@ -5,7 +5,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 /// A comment. Never changed once written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Catalog {
         project: &ProjectId,
         query: &CommentQuery,
         paging: Paging,
-    ) -> Result<Numbered<Comment>, Error> {
+    ) -> Result<NumberedPage<Comment>, Error> {
         let mut from = "FROM comments WHERE project_id = $1".to_owned();
         let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
         let conditions = [
@@ -173,7 +173,7 @@ mod tests {
             let ids: Vec<_> = found.items.iter().map(|c| c.id.as_str()).collect();
             assert_eq!((ids.as_slice(), found.n_total), (&["c3", "c1"][..], 2));
             let none = store.catalog.comments(&theirs, &query, Paging::default()).await.unwrap();
-            assert_eq!(none, Numbered::empty());
+            assert_eq!(none, NumberedPage::empty());
             assert_eq!(store.catalog.comment(&theirs, "c1").await.unwrap(), None);
         })
         .await;

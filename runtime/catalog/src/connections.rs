@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{Catalog, Error, default_models};
 use perpend_db::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 /// How a provider is reached.
 #[derive(Clone, Debug, PartialEq)]
@@ -225,7 +225,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         paging: Paging,
-    ) -> Result<Numbered<Connection>, Error> {
+    ) -> Result<NumberedPage<Connection>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
         let listed = Listed {
             select: COLUMNS,
@@ -330,7 +330,7 @@ mod tests {
             assert!(store.catalog.delete_connection(&theirs, "1", at).await.is_err());
             store.catalog.delete_connection(&ours, "1", at).await.unwrap();
             let left = store.catalog.connections(&ours, Paging::default()).await.unwrap();
-            assert_eq!(left, Numbered::empty());
+            assert_eq!(left, NumberedPage::empty());
         })
         .await;
     }

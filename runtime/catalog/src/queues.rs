@@ -5,7 +5,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, from_json, to_json};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 /// A work list for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         paging: Paging,
-    ) -> Result<Numbered<Queue>, Error> {
+    ) -> Result<NumberedPage<Queue>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
         let listed = Listed {
             select: QUEUE,
@@ -231,7 +231,7 @@ impl Catalog {
         queue: &str,
         is_completed: Option<bool>,
         paging: Paging,
-    ) -> Result<Numbered<QueueItem>, Error> {
+    ) -> Result<NumberedPage<QueueItem>, Error> {
         let from = match is_completed {
             None => "FROM annotation_queue_items WHERE project_id = $1 AND queue_id = $2",
             Some(true) => {

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, checked, from_json, to_json, value_list};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
     description, created_at, updated_at";
@@ -164,7 +164,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         paging: Paging,
-    ) -> Result<Numbered<ScoreConfig>, Error> {
+    ) -> Result<NumberedPage<ScoreConfig>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
         let listed = Listed {
             select: COLUMNS,

@@ -18,7 +18,7 @@ use perpend_domain::time::Timestamp;
 use super::keys::LOCK_ORGANIZATION;
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
-use perpend_domain::list::Numbered;
+use perpend_domain::list::NumberedPage;
 
 /// People that an organization has ever known at most: the list of its members is shown whole.
 pub const MAX_USERS: u32 = 10_000;
@@ -269,13 +269,13 @@ impl Catalog {
         organization: &OrganizationId,
         offset: u32,
         limit: u32,
-    ) -> Result<Numbered<User>, Error> {
+    ) -> Result<NumberedPage<User>, Error> {
         let organization: Arg<'_> = organization.as_str().into();
         let n_total = self.count_users(COUNT, std::slice::from_ref(&organization)).await?;
         let args = [organization, i64::from(limit).into(), i64::from(offset).into()];
         let rows: Vec<UserRow> = self.pool.select(PAGE, &args).await?;
         let items = rows.into_iter().map(TryInto::try_into);
-        Ok(Numbered { items: items.collect::<Result<_, _>>()?, n_total })
+        Ok(NumberedPage { items: items.collect::<Result<_, _>>()?, n_total })
     }
 
     /// Makes a person known, or lets one come back who had left; as they are then.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::{Cursor, Numbered, Paging};
+use perpend_domain::list::{Cursor, NumberedPage, Paging};
 
 use crate::{Arg, Error, Pool, Record, in_transaction, query};
 
@@ -39,7 +39,7 @@ impl Pool {
         &self,
         listed: &Listed<'_>,
         paging: Paging,
-    ) -> Result<Numbered<T>, Error>
+    ) -> Result<NumberedPage<T>, Error>
     where
         R: Record,
         T: TryFrom<R, Error = Error>,
@@ -55,7 +55,7 @@ impl Pool {
             paging.offset()
         );
         let rows: Vec<R> = self.select(&sql, listed.args).await?;
-        Ok(Numbered {
+        Ok(NumberedPage {
             items: rows.into_iter().map(T::try_from).collect::<Result<_, _>>()?,
             n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
         })

@@ -29,14 +29,14 @@ impl Paging {
 
 /// A numbered page.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Numbered<T> {
+pub struct NumberedPage<T> {
     /// In the order of the list.
     pub items: Vec<T>,
     /// On all pages.
     pub n_total: u64,
 }
 
-impl<T> Numbered<T> {
+impl<T> NumberedPage<T> {
     /// A page of a list that is empty.
     #[must_use]
     pub const fn empty() -> Self {
@@ -83,7 +83,7 @@ impl<T> Page<T> {
 
 /// The place of a row among those that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct ChangeCursor {
     /// When.
     #[serde(serialize_with = "to_the_microsecond")]
     pub at: Timestamp,
@@ -98,7 +98,7 @@ fn to_the_microsecond<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S:
 
 /// A time, and a place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ChangeWindow {
     /// Inclusive; from the beginning where it is absent.
     pub from: Option<Timestamp>,
     /// Exclusive.

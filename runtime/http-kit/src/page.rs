@@ -2,7 +2,7 @@
 
 use axum::Json;
 use perpend_api_types::list::Listed;
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 use serde_json::{Value, json};
 
 use crate::extract::{Param, Params, param};
@@ -29,7 +29,7 @@ pub fn paging(params: &Params) -> Result<Paging, Problem> {
 /// `data` and `meta`, each row as `view` shows it.
 pub fn answer<T>(
     paging: Paging,
-    found: &Numbered<T>,
+    found: &NumberedPage<T>,
     view: impl FnMut(&T) -> Value,
 ) -> Json<Value> {
     Json(json!(Listed::new(paging, found, view)))

@@ -2,7 +2,7 @@
 //! one that changes meanwhile leaves the window and is in a later one.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::{Changed, Window};
+use perpend_domain::list::{ChangeCursor, ChangeWindow};
 use perpend_domain::time::Timestamp;
 
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
@@ -19,8 +19,8 @@ fn push_page(
     sql: &mut Sql,
     tenant: i64,
     [time, of, key]: [&str; 3],
-    window: &Window,
-    after: Option<&Changed>,
+    window: &ChangeWindow,
+    after: Option<&ChangeCursor>,
     limit: u32,
 ) -> Result<(), Error> {
     let tenant = sql.bind(tenant.into());
@@ -32,7 +32,7 @@ fn push_page(
     }
     let to = sql.bind(window.to.as_micros().into());
     sql.push(&format!(" AND {time} < {to}"));
-    if let Some(Changed { at, key: last }) = after {
+    if let Some(ChangeCursor { at, key: last }) = after {
         let last: i64 = last.parse().map_err(|_| Error::Inconsistent {
             what: "export",
             detail: format!("{last:?} is no row"),
@@ -53,10 +53,10 @@ impl Telemetry {
     pub async fn changed_traces(
         &self,
         project: &ProjectId,
-        window: &Window,
-        after: Option<&Changed>,
+        window: &ChangeWindow,
+        after: Option<&ChangeCursor>,
         limit: u32,
-    ) -> Result<(Vec<(Changed, StoredTrace)>, bool), Error> {
+    ) -> Result<(Vec<(ChangeCursor, StoredTrace)>, bool), Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok((Vec::new(), false));
         };
@@ -76,7 +76,7 @@ impl Telemetry {
         found.truncate(n_full);
         let with_place = |(number, stored): (i64, StoredTrace)| {
             let (at, key) = (stored.updated_at, number.to_string());
-            (Changed { at, key }, stored)
+            (ChangeCursor { at, key }, stored)
         };
         Ok((found.into_iter().map(with_place).collect(), is_cut))
     }
@@ -89,10 +89,10 @@ impl Telemetry {
     pub async fn changed_observations(
         &self,
         project: &ProjectId,
-        window: &Window,
-        after: Option<&Changed>,
+        window: &ChangeWindow,
+        after: Option<&ChangeCursor>,
         (limit, with_content): (u32, bool),
-    ) -> Result<(Vec<(Changed, StoredObservation)>, bool), Error> {
+    ) -> Result<(Vec<(ChangeCursor, StoredObservation)>, bool), Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok((Vec::new(), false));
         };
@@ -103,11 +103,11 @@ impl Telemetry {
         let query = query(sql.text).bind_all(&sql.args);
         let (rows, is_cut): (Vec<ObservationRow>, bool) =
             query.fetch_up_to(&self.pool, PART_BYTES).await?;
-        let places = rows.iter().map(|row| Changed {
+        let places = rows.iter().map(|row| ChangeCursor {
             at: Timestamp::from_micros(row.updated_at),
             key: row.seq.to_string(),
         });
-        let places: Vec<Changed> = places.collect();
+        let places: Vec<ChangeCursor> = places.collect();
         let stored = match with_content {
             true => self.stored_up_to(&rows, PART_BYTES).await?,
             false => self.stored(&rows, false).await?,

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
 use perpend_db::Sql;
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 perpend_db::record! {
     struct SessionRow {
@@ -37,9 +37,9 @@ impl Telemetry {
         project: &ProjectId,
         query: &SessionQuery,
         paging: Paging,
-    ) -> Result<Numbered<SessionSummary>, Error> {
+    ) -> Result<NumberedPage<SessionSummary>, Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
-            return Ok(Numbered::empty());
+            return Ok(NumberedPage::empty());
         };
         let mut sql = Sql::default();
         let number = sql.bind(tenant.into());
@@ -85,6 +85,6 @@ impl Telemetry {
                 self.count(&count, &sql.args).await?
             }
         };
-        Ok(Numbered { items: rows.into_iter().map(SessionSummary::from).collect(), n_total })
+        Ok(NumberedPage { items: rows.into_iter().map(SessionSummary::from).collect(), n_total })
     }
 }

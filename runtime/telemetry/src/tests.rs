@@ -24,7 +24,7 @@ mod searches;
 mod tool_steps;
 mod writers;
 
-use perpend_domain::list::Numbered;
+use perpend_domain::list::NumberedPage;
 use perpend_domain::telemetry::{
     ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
 };
@@ -426,7 +426,7 @@ async fn order_splitting_and_repetition_do_not_matter() {
             };
             let traces = [&one, &many].map(|p| store.telemetry.traces(p, &query));
             let [a, b] = futures_util::future::join_all(traces).await.try_into().unwrap();
-            let facts = |page: Result<Numbered<StoredTrace>, Error>| -> Vec<_> {
+            let facts = |page: Result<NumberedPage<StoredTrace>, Error>| -> Vec<_> {
                 let items = page.unwrap().items.into_iter();
                 items.map(|t| (t.trace, t.observation_ids, t.activity.n_open)).collect()
             };

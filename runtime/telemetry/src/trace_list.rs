@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use perpend_domain::filter::Condition;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::Numbered;
+use perpend_domain::list::NumberedPage;
 use perpend_domain::score::Score;
 use perpend_domain::text_search::Counted;
 
@@ -145,10 +145,13 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &TraceQuery,
-    ) -> Result<Numbered<StoredTrace>, Error> {
+    ) -> Result<NumberedPage<StoredTrace>, Error> {
         let tested = self.traces_tested(project, query, max_tested(query)).await?;
         match tested.n_left {
-            0 => Ok(Numbered { items: tested.traces, n_total: tested.total.unwrap_or_default().n }),
+            0 => Ok(NumberedPage {
+                items: tested.traces,
+                n_total: tested.total.unwrap_or_default().n,
+            }),
             _ => Err(Error::Conflict(SEARCH_TOO_WIDE)),
         }
     }

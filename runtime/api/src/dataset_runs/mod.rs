@@ -8,7 +8,7 @@ use perpend_catalog::datasets::ItemVersion;
 use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::telemetry::{NewLink, Period};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
@@ -229,7 +229,7 @@ async fn runs_of(
     project: &ProjectId,
     dataset: &Dataset,
     paging: Paging,
-) -> Result<Numbered<DatasetRun>, Problem> {
+) -> Result<NumberedPage<DatasetRun>, Problem> {
     let linked =
         app.store.telemetry.run_activity(project, Some(&dataset.id), Period::default()).await?;
     let known: HashSet<&str> = linked.iter().map(|(id, _, _)| id.as_str()).collect();
@@ -246,7 +246,7 @@ async fn runs_of(
     for run in app.store.telemetry.dataset_runs_by_id(project, &shown).await? {
         recorded.insert(run.id.clone(), run);
     }
-    Ok(Numbered {
+    Ok(NumberedPage {
         n_total: heads.len() as u64,
         items: shown.iter().filter_map(|id| recorded.remove(*id)).collect(),
     })

@@ -2,7 +2,7 @@
 
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
@@ -42,9 +42,9 @@ pub(super) async fn all_rules(app: &App, project: &ProjectId) -> Result<Vec<Rule
 }
 
 /// One page of a list that was read whole.
-pub(super) fn cut<T>(all: Vec<T>, paging: Paging) -> Numbered<T> {
+pub(super) fn cut<T>(all: Vec<T>, paging: Paging) -> NumberedPage<T> {
     let n_total = all.len() as u64;
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
     let items = all.into_iter().skip(skip).take(paging.limit as usize);
-    Numbered { items: items.collect(), n_total }
+    NumberedPage { items: items.collect(), n_total }
 }

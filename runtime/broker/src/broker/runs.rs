@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perpend_domain::dataset::{DatasetItem, DatasetRun, DatasetRunItem};
 use perpend_domain::ids::{ObservationId, TraceId};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::TraceRef;
@@ -56,7 +56,11 @@ impl Reader<'_> {
         })
     }
 
-    async fn entries(&self, run: &DatasetRun, paging: Paging) -> Answer<Numbered<DatasetRunItem>> {
+    async fn entries(
+        &self,
+        run: &DatasetRun,
+        paging: Paging,
+    ) -> Answer<NumberedPage<DatasetRunItem>> {
         let telemetry = &self.store.telemetry;
         let found = telemetry.run_entries(self.project, run, Some(paging)).await;
         found.map_err(|error| failed(&error))

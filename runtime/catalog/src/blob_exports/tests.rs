@@ -91,7 +91,7 @@ async fn an_export_is_claimed_by_one_and_goes_on_where_it_was_cut_off() {
         let place = ExportPlace {
             n_tables: 1,
             n_files: 2,
-            after: Some(Changed {
+            after: Some(ChangeCursor {
                 at: Timestamp::from_micros(at(-5).as_micros() + 321),
                 key: "9".to_owned(),
             }),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Content, Dashboard, Placement, Tile};
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, Tx, from_json, in_transaction, query, to_json, value_list};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 /// A change of a dashboard; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -287,7 +287,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         paging: Paging,
-    ) -> Result<Numbered<Dashboard>, Error> {
+    ) -> Result<NumberedPage<Dashboard>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
         let listed = Listed {
             select: COLUMNS,

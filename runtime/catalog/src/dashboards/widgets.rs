@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 use super::Widget;
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, from_json, to_json};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
 const INSERT: &str = "
@@ -125,7 +125,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         paging: Paging,
-    ) -> Result<Numbered<Widget>, Error> {
+    ) -> Result<NumberedPage<Widget>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
         let listed = Listed {
             select: COLUMNS,

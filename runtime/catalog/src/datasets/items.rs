@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 use super::row::ItemRow;
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, Tx, query, to_json, value_list};
-use perpend_domain::list::{Cursor, Numbered, Paging};
+use perpend_domain::list::{Cursor, NumberedPage, Paging};
 
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +121,7 @@ impl Catalog {
         project: &ProjectId,
         id: &str,
         paging: Paging,
-    ) -> Result<Numbered<ItemVersion>, Error> {
+    ) -> Result<NumberedPage<ItemVersion>, Error> {
         let from = format!("{FROM} AND i.id = $2");
         let listed = Listed {
             select: COLUMNS,
@@ -141,13 +141,13 @@ impl Catalog {
         project: &ProjectId,
         query: &ItemQuery,
         paging: Paging,
-    ) -> Result<Numbered<ItemVersion>, Error> {
+    ) -> Result<NumberedPage<ItemVersion>, Error> {
         let n_total = self.count_dataset_items(project, query).await?;
         let (chosen, args) = chosen(project, query);
         let sql = page(&chosen, paging.limit, paging.offset());
         let rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
-        Ok(Numbered { items: items.collect::<Result<_, _>>()?, n_total })
+        Ok(NumberedPage { items: items.collect::<Result<_, _>>()?, n_total })
     }
 
     /// How many active items there are.

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, Tx, in_transaction, query, to_json};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 pub use items::{ItemQuery, ItemVersion, put_item};
 use row::{DatasetRow, VersionRow};
@@ -159,7 +159,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         paging: Paging,
-    ) -> Result<Numbered<StoredDataset>, Error> {
+    ) -> Result<NumberedPage<StoredDataset>, Error> {
         let listed = Listed {
             select: COLUMNS,
             from: "FROM datasets WHERE project_id = $1",
@@ -279,7 +279,7 @@ impl Catalog {
         project: &ProjectId,
         dataset_id: &str,
         paging: Paging,
-    ) -> Result<Numbered<DatasetVersion>, Error> {
+    ) -> Result<NumberedPage<DatasetVersion>, Error> {
         let listed = Listed {
             select: "valid_from, description, metadata, input_schema, expected_output_schema",
             from: "FROM dataset_versions WHERE project_id = $1 AND dataset_id = $2",

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::row::labels;
 use crate::{Catalog, Error};
 use perpend_db::{Arg, Scratch, Sql, checked, from_json, value_list};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 /// Which prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]
@@ -231,7 +231,7 @@ impl Catalog {
         project: &ProjectId,
         query: &PromptQuery,
         paging: Paging,
-    ) -> Result<Numbered<PromptSummary>, Error> {
+    ) -> Result<NumberedPage<PromptSummary>, Error> {
         if query.tag.is_some() || !query.filter.conditions.is_empty() {
             return self.filtered_prompts(project, query, paging).await;
         }
@@ -249,7 +249,7 @@ impl Catalog {
         let mut versions = self.versions(project, &names, NEWEST_CONFIG).await?;
         let found = names.iter().filter_map(|name| versions.remove(name));
         let items = found.filter_map(|versions| summary(&versions, query.label.as_ref()));
-        Ok(Numbered {
+        Ok(NumberedPage {
             items: items.collect::<Result<_, _>>()?,
             n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
         })
@@ -260,9 +260,9 @@ impl Catalog {
         project: &ProjectId,
         query: &PromptQuery,
         paging: Paging,
-    ) -> Result<Numbered<PromptSummary>, Error> {
+    ) -> Result<NumberedPage<PromptSummary>, Error> {
         let shown = paging.offset()..paging.offset() + u64::from(paging.limit);
-        let mut page = Numbered::empty();
+        let mut page = NumberedPage::empty();
         let mut after: Option<(i64, String)> = None;
         loop {
             let mut scratch = Scratch::begin();

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{Catalog, Error};
 use perpend_db::{Arg, from_json, value_list};
-use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::list::{NumberedPage, Paging};
 
 pub use write::NewSkill;
 
@@ -277,7 +277,7 @@ impl Catalog {
         project: &ProjectId,
         query: &SkillQuery,
         paging: Paging,
-    ) -> Result<Numbered<SkillSummary>, Error> {
+    ) -> Result<NumberedPage<SkillSummary>, Error> {
         let rows: Vec<SummaryRow> = self.pool.select(LIST, &[project.as_str().into()]).await?;
         let all = rows.into_iter().map(SkillSummary::try_from);
         let mut all = all.collect::<Result<Vec<_>, Error>>()?;
@@ -285,7 +285,7 @@ impl Catalog {
         let n_total = all.len() as u64;
         let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
         let items = all.into_iter().skip(skip).take(paging.limit as usize);
-        Ok(Numbered { items: items.collect(), n_total })
+        Ok(NumberedPage { items: items.collect(), n_total })
     }
 
     /// The texts with these hashes that the project has, as pairs of hash and text.

@@ -110,7 +110,7 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
         }
         let all = SkillQuery::default();
         let list = store.catalog.skills(&ours, &all, Paging::default()).await;
-        assert_eq!(list.unwrap(), Numbered::empty());
+        assert_eq!(list.unwrap(), NumberedPage::empty());
     })
     .await;
 }

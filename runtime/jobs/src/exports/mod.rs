@@ -25,7 +25,7 @@ use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use perpend_catalog::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
 use perpend_catalog::sealed::SealedAt;
-use perpend_domain::list::{Changed, Window};
+use perpend_domain::list::{ChangeCursor, ChangeWindow};
 use perpend_domain::time::Timestamp;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
@@ -201,7 +201,7 @@ async fn write(
         settings,
         lease,
         bucket: bucket::open(settings, &secret, &app.outbound, Retries::Some)?,
-        window: Window { from, to },
+        window: ChangeWindow { from, to },
         place: export.state.place.clone(),
         renewed_at: now,
         n_rows: 0,
@@ -232,7 +232,7 @@ struct Writing<'a> {
     settings: &'a ExportSettings,
     lease: &'a ExportLease,
     bucket: Arc<dyn ObjectStore>,
-    window: Window,
+    window: ChangeWindow,
     /// The next file; as stored.
     place: ExportPlace,
     renewed_at: Timestamp,
@@ -367,7 +367,7 @@ enum End {
     /// The table has no more rows.
     OfTable,
     /// After this row, because it was full.
-    OfFile(Option<Changed>),
+    OfFile(Option<ChangeCursor>),
 }
 
 fn append(mut file: File, rows: &[Vec<serde_json::Value>]) -> std::io::Result<(File, Vec<u8>)> {

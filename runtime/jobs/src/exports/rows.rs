@@ -6,7 +6,7 @@ use perpend_api_types::trace::{Shown, Trace};
 use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
 use perpend_catalog::{Categories, LookedUp};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::{Changed, Window};
+use perpend_domain::list::{ChangeCursor, ChangeWindow};
 use serde_json::{Value, json};
 
 use super::state::App;
@@ -135,7 +135,7 @@ pub(super) struct Rows {
     /// A value for each column.
     pub(super) values: Vec<Vec<Value>>,
     /// The place of the last.
-    pub(super) last: Option<Changed>,
+    pub(super) last: Option<ChangeCursor>,
     /// As many as asked for: there may be more.
     pub(super) is_full: bool,
 }
@@ -144,8 +144,8 @@ pub(super) struct Rows {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub(super) project: &'a ProjectId,
-    pub(super) window: &'a Window,
-    pub(super) after: Option<&'a Changed>,
+    pub(super) window: &'a ChangeWindow,
+    pub(super) after: Option<&'a ChangeCursor>,
     pub(super) limit: u32,
 }
 
@@ -270,7 +270,7 @@ impl Table {
 struct Read {
     views: Vec<Value>,
     /// The place of the last row.
-    last: Option<Changed>,
+    last: Option<ChangeCursor>,
     /// There may be more.
     is_full: bool,
 }

@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use super::row::{LinkRow, RunRow};
 use crate::{Error, Telemetry};
 use perpend_db::Sql;
-use perpend_domain::list::{Cursor, Numbered, Paging};
+use perpend_domain::list::{Cursor, NumberedPage, Paging};
 
 /// Runs named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -237,7 +237,7 @@ impl Telemetry {
         project: &ProjectId,
         run: &DatasetRun,
         paging: Option<Paging>,
-    ) -> Result<Numbered<DatasetRunItem>, Error> {
+    ) -> Result<NumberedPage<DatasetRunItem>, Error> {
         let tenant = self.tenant(project).await?.unwrap_or_default();
         let mut sql = about(project, tenant);
         let id = sql.bind_text(&run.id);
@@ -268,6 +268,6 @@ impl Telemetry {
         let rows: Vec<EntryRow> = self.pool.select(&all, &sql.args).await?;
         let items = rows.into_iter().map(|row| row.of(run));
         let items: Vec<DatasetRunItem> = items.collect::<Result<_, _>>()?;
-        Ok(Numbered { n_total: n_total.unwrap_or(items.len() as u64), items })
+        Ok(NumberedPage { n_total: n_total.unwrap_or(items.len() as u64), items })
     }
 }

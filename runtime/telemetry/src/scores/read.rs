@@ -12,7 +12,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
 use perpend_db::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
-use perpend_domain::list::{Changed, Cursor, Numbered, Page, Paging, Window};
+use perpend_domain::list::{ChangeCursor, ChangeWindow, Cursor, NumberedPage, Page, Paging};
 use perpend_domain::text_search::FindCursor;
 
 perpend_db::record! {
@@ -265,10 +265,10 @@ impl Telemetry {
     pub async fn changed_scores(
         &self,
         project: &ProjectId,
-        window: &Window,
-        after: Option<&Changed>,
+        window: &ChangeWindow,
+        after: Option<&ChangeCursor>,
         limit: u32,
-    ) -> Result<(Vec<(Changed, Score)>, bool), Error> {
+    ) -> Result<(Vec<(ChangeCursor, Score)>, bool), Error> {
         let mut statement = Statement::select(COLUMNS, project);
         if let Some(from) = after.map(|place| place.at).or(window.from) {
             statement.push(" AND s.updated_at >= ");
@@ -288,7 +288,7 @@ impl Telemetry {
         let (scores, is_cut) = self.fetch_part(statement).await?;
         let with_place = |score: Score| {
             let (at, key) = (score.updated_at, score.written.id.to_string());
-            (Changed { at, key }, score)
+            (ChangeCursor { at, key }, score)
         };
         Ok((scores.into_iter().map(with_place).collect(), is_cut))
     }
@@ -303,7 +303,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &ScoreQuery,
         paging: Paging,
-    ) -> Result<Numbered<Score>, Error> {
+    ) -> Result<NumberedPage<Score>, Error> {
         let mut count = Statement::select("COUNT(*)", project);
         count.filter(&self.pool, query);
         let Statement { sql, args, .. } = count;
@@ -313,7 +313,7 @@ impl Telemetry {
         statement.integer(i64::from(paging.limit));
         statement.push(" OFFSET ");
         statement.integer(i64::try_from(paging.offset()).unwrap_or(i64::MAX));
-        Ok(Numbered {
+        Ok(NumberedPage {
             items: self.fetch_scores(statement).await?,
             n_total: n_total.max(0).cast_unsigned(),
         })

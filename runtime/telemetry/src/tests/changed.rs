@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::testing::Store;
-use perpend_domain::list::{Changed, Window};
+use perpend_domain::list::{ChangeCursor, ChangeWindow};
 
 async fn send(store: &Store, observations: Vec<Observation>, millis: i64) {
     let batch = Batch { observations, ..Batch::default() };
     store.telemetry.write_batch(&project("a"), batch, at(millis)).await.unwrap();
 }
 
-const fn until(to: Timestamp) -> Window {
-    Window { from: None, to }
+const fn until(to: Timestamp) -> ChangeWindow {
+    ChangeWindow { from: None, to }
 }
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
         send(&store, spans(0..7), 10).await;
         send(&store, spans(7..9), 20).await;
         let mut ids = Vec::new();
-        let mut after: Option<Changed> = None;
+        let mut after: Option<ChangeCursor> = None;
         loop {
             let page = (2, true);
             let window = until(at(20));
@@ -43,13 +43,13 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
         assert_eq!(read, expected);
         assert!(ids.iter().all(|one| one.content.input.is_some()));
 
-        let later = Window { from: Some(at(20)), to: at(31) };
+        let later = ChangeWindow { from: Some(at(20)), to: at(31) };
         let read = store.telemetry.changed_observations(&ours, &later, None, (9, false));
         let (read, _) = read.await.unwrap();
         let read: Vec<_> = read.iter().map(|(_, s)| s.observation.id.clone()).collect();
         assert_eq!(read, [span_id(7), span_id(8), span_id(6)]);
 
-        let traces = async |window: &Window, after: Option<&Changed>| {
+        let traces = async |window: &ChangeWindow, after: Option<&ChangeCursor>| {
             store.telemetry.changed_traces(&ours, window, after, 1).await.unwrap().0
         };
         let first = traces(&until(at(20)), None).await;
@@ -74,7 +74,7 @@ async fn scores_are_read_by_their_last_change() {
         store.telemetry.put_scores(&ours, &two, at(10)).await.unwrap();
         store.telemetry.put_scores(&ours, &[score("a", 1.0)], at(20)).await.unwrap();
         let window = until(at(21));
-        let read = async |after: Option<&Changed>| {
+        let read = async |after: Option<&ChangeCursor>| {
             let read = store.telemetry.changed_scores(&ours, &window, after, 1);
             read.await.unwrap().0.pop().unwrap()
         };
