@@ -18,7 +18,7 @@ pub enum Scope {
 
 /// Where a permission holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PermissionLevel {
     /// In the project that the key belongs to.
     Project,
     /// In the organization that the key belongs to, and on its projects as such.
@@ -45,7 +45,7 @@ macro_rules! permissions {
 
             /// Where it holds.
             #[must_use]
-            pub const fn place(self) -> Place { match self { $(Self::$variant => Place::$place,)* } }
+            pub const fn place(self) -> PermissionLevel { match self { $(Self::$variant => PermissionLevel::$place,)* } }
 
             const fn scopes(self) -> &'static [Scope] { match self { $(Self::$variant => &[$(Scope::$scope),*],)* } }
         }
@@ -148,7 +148,11 @@ mod tests {
         for one in Permission::ALL {
             for scope in Scope::ALL.iter().filter(|scope| scope.holds(*one)) {
                 let is_of_organization = *scope == Scope::Organization;
-                assert_eq!(one.place() == Place::Organization, is_of_organization, "{one}");
+                assert_eq!(
+                    one.place() == PermissionLevel::Organization,
+                    is_of_organization,
+                    "{one}"
+                );
             }
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context as _;
 use axum::http::Method;
 use perpend_catalog::{NewApiKey, Rights, SecretHash};
-use perpend_domain::access::{Permission, Place, Scope};
+use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use perpend_domain::ids::PublicKey;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp, Trace, trace_id};
 use perpend_server::client::{Answer, Client};
@@ -42,7 +42,7 @@ enum Shows {
 impl Operation {
     fn is_of_organization(&self) -> bool {
         let mut all = self.permissions.iter();
-        all.any(|one| one.place() == Place::Organization)
+        all.any(|one| one.place() == PermissionLevel::Organization)
     }
 
     /// SCIM and OTLP have no place for it.

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use perpend_catalog::KeyOwner;
-use perpend_domain::access::{Permission, Place, Scope};
+use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use perpend_domain::ids::ProjectId;
 
 use super::act::{Act, Allowed, decide};
@@ -51,7 +51,7 @@ impl Needs {
 
     /// Whether it is about an organization: keys, people and projects.
     pub fn is_of_organization(self) -> bool {
-        matches!(self, Self::One(one) if one.place() == Place::Organization)
+        matches!(self, Self::One(one) if one.place() == PermissionLevel::Organization)
     }
 
     /// Whether a key of this scope does.

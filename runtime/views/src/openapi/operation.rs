@@ -1,6 +1,6 @@
 //! One operation of the API: what it takes, what it responses, and how to call it.
 
-use perpend_domain::access::{Permission, Place, Scope};
+use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use serde_json::Value;
 
 use crate::markup::Text;
@@ -205,7 +205,7 @@ impl Operation {
         let json = &described["responses"]["200"]["content"]["application/json"];
         let mut all = Permission::ALL.iter();
         let is_of_organization =
-            all.any(|one| one.place() == Place::Organization && one.name() == needs);
+            all.any(|one| one.place() == PermissionLevel::Organization && one.name() == needs);
         Self {
             is_callable: method == "get" && json.is_object() && !is_of_organization,
             id: text(&described["operationId"]),
