@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::budget::Budget;
-use perpend_domain::chain::{self, Link};
+use perpend_domain::chain::{self, ChainRule};
 use perpend_domain::evaluation::{
     Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
@@ -140,7 +140,7 @@ perpend_db::record! {
     }
 }
 
-impl TryFrom<LinkRow> for Link {
+impl TryFrom<LinkRow> for ChainRule {
     type Error = Error;
 
     fn try_from(row: LinkRow) -> Result<Self, Error> {
@@ -361,7 +361,7 @@ fn texts(ids: &[RuleId]) -> Vec<&str> {
 }
 
 /// The order of the rules of a project.
-async fn read_links(source: Source<'_>, project: &ProjectId) -> Result<Vec<Link>, Error> {
+async fn read_links(source: Source<'_>, project: &ProjectId) -> Result<Vec<ChainRule>, Error> {
     let rows: Vec<LinkRow> = query(LINKS).bind(project.as_str()).fetch_all(source).await?;
     rows.into_iter().map(TryInto::try_into).collect()
 }
@@ -518,7 +518,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn rule_links(&self, project: &ProjectId) -> Result<Vec<Link>, Error> {
+    pub async fn rule_links(&self, project: &ProjectId) -> Result<Vec<ChainRule>, Error> {
         read_links((&self.pool).into(), project).await
     }
 

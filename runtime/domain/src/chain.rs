@@ -14,7 +14,7 @@ pub const AUDIT: f64 = 0.02;
 
 /// A rule, as far as it matters for the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct ChainRule {
     /// The rule.
     pub id: RuleId,
     /// Its name, for people.
@@ -25,7 +25,7 @@ pub struct Link {
     pub after: Vec<RuleId>,
 }
 
-impl From<&Rule> for Link {
+impl From<&Rule> for ChainRule {
     fn from(rule: &Rule) -> Self {
         Self {
             id: rule.id.clone(),
@@ -89,11 +89,11 @@ impl ChainFault {
 ///
 /// # Errors
 /// The first fault.
-pub fn check(rule: &Link, all: &[Link]) -> Result<(), ChainFault> {
+pub fn check(rule: &ChainRule, all: &[ChainRule]) -> Result<(), ChainFault> {
     if MAX_AFTER < rule.after.len() {
         return Err(ChainFault::TooMany);
     }
-    let rows = Rows::of(all);
+    let rows = RuleChains::of(all);
     for (at, id) in rule.after.iter().enumerate() {
         if *id == rule.id {
             return Err(ChainFault::Itself(at));
@@ -123,16 +123,16 @@ pub fn check(rule: &Link, all: &[Link]) -> Result<(), ChainFault> {
 
 /// Rules by what they wait for. Every walk is bounded: rules that were saved wait in short rows.
 #[derive(Debug)]
-pub struct Rows<'l> {
-    by_id: HashMap<&'l RuleId, &'l Link>,
-    behind: HashMap<&'l RuleId, Vec<&'l Link>>,
+pub struct RuleChains<'l> {
+    by_id: HashMap<&'l RuleId, &'l ChainRule>,
+    behind: HashMap<&'l RuleId, Vec<&'l ChainRule>>,
 }
 
-impl<'l> Rows<'l> {
+impl<'l> RuleChains<'l> {
     /// Of these rules.
     #[must_use]
-    pub fn of(all: &'l [Link]) -> Self {
-        let mut behind: HashMap<&RuleId, Vec<&Link>> = HashMap::new();
+    pub fn of(all: &'l [ChainRule]) -> Self {
+        let mut behind: HashMap<&RuleId, Vec<&ChainRule>> = HashMap::new();
         for link in all {
             for id in &link.after {
                 behind.entry(id).or_default().push(link);
@@ -143,15 +143,15 @@ impl<'l> Rows<'l> {
 
     /// How many of them this one waits for in a row, at most [`MAX_DEPTH`].
     #[must_use]
-    pub fn depth(&self, rule: &Link) -> usize {
+    pub fn depth(&self, rule: &ChainRule) -> usize {
         self.n_before(&rule.after, MAX_DEPTH)
     }
 
-    fn behind(&self, id: &RuleId) -> impl Iterator<Item = &'l Link> {
+    fn behind(&self, id: &RuleId) -> impl Iterator<Item = &'l ChainRule> {
         self.behind.get(id).into_iter().flatten().copied()
     }
 
-    fn waits_for(&self, rule: &Link, id: &RuleId, n_steps: usize) -> bool {
+    fn waits_for(&self, rule: &ChainRule, id: &RuleId, n_steps: usize) -> bool {
         let mut before = rule.after.iter().filter_map(|each| self.by_id.get(each));
         rule.after.contains(id)
             || 0 < n_steps && before.any(|each| self.waits_for(each, id, n_steps - 1))
@@ -179,8 +179,8 @@ impl<'l> Rows<'l> {
 mod tests {
     use super::*;
 
-    fn link(id: &str, target: TargetKind, after: &[&str]) -> Link {
-        Link {
+    fn link(id: &str, target: TargetKind, after: &[&str]) -> ChainRule {
+        ChainRule {
             id: RuleId::new(id).unwrap(),
             name: id.to_owned(),
             target,
@@ -229,7 +229,7 @@ mod tests {
         ];
         for (n, each) in row.iter().enumerate() {
             assert_eq!(check(each, &row), Ok(()), "{n}");
-            assert_eq!(Rows::of(&row).depth(each), n);
+            assert_eq!(RuleChains::of(&row).depth(each), n);
         }
         assert_eq!(
             check(&link("a", kind, &["d"]), &row),

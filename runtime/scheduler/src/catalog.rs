@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_db::Error;
-use perpend_domain::chain::{Link, Rows};
+use perpend_domain::chain::{ChainRule, RuleChains};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Lane, Mapping, Pause, Rule, ScoreNaming, TargetKind,
 };
@@ -322,8 +322,8 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
     }
     let mut awaited = HashSet::new();
     for rules in rules.values_mut() {
-        let links: Vec<Link> = rules.iter().map(|rule| Link::from(&rule.rule)).collect();
-        let rows = Rows::of(&links);
+        let links: Vec<ChainRule> = rules.iter().map(|rule| ChainRule::from(&rule.rule)).collect();
+        let rows = RuleChains::of(&links);
         let depths = links.iter().map(|link| (&link.id, rows.depth(link)));
         let depths: HashMap<&RuleId, usize> = depths.collect();
         rules.sort_by_key(|rule| depths.get(&rule.rule.id).copied());
