@@ -2,7 +2,7 @@
 
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::ObservationKind;
-use perpend_domain::text_search::{FoundIn, Hit, Place};
+use perpend_domain::text_search::{FieldMatch, SearchField, SearchHit};
 use perpend_domain::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -47,7 +47,7 @@ pub struct FoundHit {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FoundPlace {
-    part: FoundIn,
+    part: SearchField,
     /// At most 80 characters.
     before: String,
     /// The text as it is written there.
@@ -58,8 +58,8 @@ pub struct FoundPlace {
     count: u64,
 }
 
-impl From<Hit> for FoundHit {
-    fn from(hit: Hit) -> Self {
+impl From<SearchHit> for FoundHit {
+    fn from(hit: SearchHit) -> Self {
         let places = hit.places.into_iter().map(FoundPlace::from).collect();
         match hit.step {
             Some(step) => Self {
@@ -76,8 +76,8 @@ impl From<Hit> for FoundHit {
     }
 }
 
-impl From<Place> for FoundPlace {
-    fn from(place: Place) -> Self {
+impl From<FieldMatch> for FoundPlace {
+    fn from(place: FieldMatch) -> Self {
         Self {
             part: place.part,
             before: place.excerpt.before,

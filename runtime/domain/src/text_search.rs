@@ -9,5 +9,8 @@ mod facets;
 mod schema;
 mod search;
 
-pub use facets::{Counted, Facet, FacetColumn, Facets};
-pub use search::{Excerpt, FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought, first};
+pub use facets::{BoundedCount, Facet, FacetColumn, Facets};
+pub use search::{
+    Excerpt, FieldMatch, HitObservation, SearchCursor, SearchField, SearchHit, TextPattern,
+    TraceSearchPage, first,
+};

@@ -16,7 +16,7 @@ use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, Score
 use perpend_domain::query::word;
 use perpend_domain::score::Subject;
 use perpend_domain::telemetry::GroupKey;
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     SearchContentsFragment, SearchFragment, SearchHit, SearchHitGroup, SearchPage, SearchResults,
@@ -273,10 +273,10 @@ impl<'a> Search<'a> {
         let found = found.await?;
         let may_say = 0 < found.n || found.is_more;
         let said = match found {
-            Counted { n: 0, is_more: true } => "Traces that say".to_owned(),
-            Counted { n: 0, .. } => "No trace says".to_owned(),
-            Counted { n: 1, is_more: false } => "1 trace says".to_owned(),
-            Counted { n, is_more } => {
+            BoundedCount { n: 0, is_more: true } => "Traces that say".to_owned(),
+            BoundedCount { n: 0, .. } => "No trace says".to_owned(),
+            BoundedCount { n: 1, is_more: false } => "1 trace says".to_owned(),
+            BoundedCount { n, is_more } => {
                 format!("{}{} traces say", count(n), if is_more { "+" } else { "" })
             }
         };

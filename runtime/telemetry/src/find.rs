@@ -9,7 +9,9 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::record_id;
 use perpend_domain::telemetry::StoredObservation;
-use perpend_domain::text_search::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
+use perpend_domain::text_search::{
+    FieldMatch, HitObservation, SearchCursor, SearchField, SearchHit, TextPattern, TraceSearchPage,
+};
 
 use perpend_db::Scratch;
 
@@ -19,8 +21,8 @@ use crate::{Error, Telemetry};
 /// What is searched for in a trace, and how far one request searches.
 #[derive(Clone, Debug)]
 pub struct FindQuery {
-    pub(crate) sought: Sought,
-    pub(crate) after: Option<FindCursor>,
+    pub(crate) sought: TextPattern,
+    pub(crate) after: Option<SearchCursor>,
     /// The search stops behind so many hits: at least 2, because the first one may be the trace itself.
     pub(crate) limit: usize,
     /// The search stops behind the first part that ends later.
@@ -30,14 +32,14 @@ pub struct FindQuery {
 impl FindQuery {
     /// Searches for at most 2 seconds and 100 hits: in the steps behind a place, or in the whole trace.
     #[must_use]
-    pub const fn new(sought: Sought, after: Option<FindCursor>) -> Self {
+    pub const fn new(sought: TextPattern, after: Option<SearchCursor>) -> Self {
         Self { sought, after, limit: 100, time: Duration::from_secs(2) }
     }
 }
 
 /// Comments that contain the text: the newest one and the occurrences in all of them, by step; those about the trace and about
 /// steps that have not arrived together.
-type Comments = HashMap<Option<String>, Place>;
+type Comments = HashMap<Option<String>, FieldMatch>;
 
 impl Telemetry {
     /// Searches the steps of a trace by start and id: in their ids, names, status messages, inputs, outputs, metadata and
@@ -51,7 +53,7 @@ impl Telemetry {
         project: &ProjectId,
         trace: &TraceId,
         query: &FindQuery,
-    ) -> Result<Option<FoundPart>, Error> {
+    ) -> Result<Option<TraceSearchPage>, Error> {
         let until = Instant::now() + query.time;
         let after = query.after.as_ref();
         let Some((mut reader, n_steps)) = self.read_steps(project, trace, after).await? else {
@@ -81,7 +83,7 @@ impl Telemetry {
                 places.extend(comments.remove(&Some(step.id.to_string())));
                 if !places.is_empty() {
                     let step = Some(step);
-                    hits.push(Hit { step, places });
+                    hits.push(SearchHit { step, places });
                 }
             }
             if next.is_some() && until <= Instant::now() {
@@ -89,7 +91,7 @@ impl Telemetry {
             }
         }
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        Ok(Some(FoundPart {
+        Ok(Some(TraceSearchPage {
             hits,
             n_searched: count(n_steps.saturating_sub(n_left)),
             n_steps: count(n_steps),
@@ -101,12 +103,12 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         of: (&TraceId, i64),
-        after: Option<&FindCursor>,
-        sought: &Sought,
+        after: Option<&SearchCursor>,
+        sought: &TextPattern,
     ) -> Result<Comments, Error> {
         let mut comments = Comments::new();
         let take = |observation, comment: &str| {
-            let Some(place) = sought.place(FoundIn::Comment, comment) else {
+            let Some(place) = sought.place(SearchField::Comment, comment) else {
                 return;
             };
             match comments.entry(observation) {
@@ -125,11 +127,11 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-        sought: &Sought,
-        comment: Option<Place>,
-    ) -> Result<Option<Hit>, Error> {
-        let mut places: Vec<Place> = Vec::new();
-        places.extend(sought.place(FoundIn::Id, trace.as_str()));
+        sought: &TextPattern,
+        comment: Option<FieldMatch>,
+    ) -> Result<Option<SearchHit>, Error> {
+        let mut places: Vec<FieldMatch> = Vec::new();
+        places.extend(sought.place(SearchField::Id, trace.as_str()));
         if let Some(id) = record_id(trace)
             && let Some(record) = self.observation_of(project, trace, &id).await?
             && let Some(facts) = record.observation.trace
@@ -137,20 +139,21 @@ impl Telemetry {
             places.extend(sought.places_of_trace(&facts));
         }
         places.extend(comment);
-        Ok((!places.is_empty()).then_some(Hit { step: None, places }))
+        Ok((!places.is_empty()).then_some(SearchHit { step: None, places }))
     }
 }
 
 /// Each step of a part with its places, away from the threads that answer requests: contents may be large.
 async fn searched(
     part: Vec<StoredObservation>,
-    sought: Arc<Sought>,
-) -> Result<Vec<(HitStep, Vec<Place>)>, Error> {
+    sought: Arc<TextPattern>,
+) -> Result<Vec<(HitObservation, Vec<FieldMatch>)>, Error> {
     let search = move || {
         let steps = part.into_iter().map(|stored| stored.observation);
         let with_places = |step: Observation| {
             let places = sought.places(&step);
-            let step = HitStep { id: step.id, kind: step.kind, name: step.name, start: step.start };
+            let step =
+                HitObservation { id: step.id, kind: step.kind, name: step.name, start: step.start };
             (step, places)
         };
         steps.map(with_places).collect()

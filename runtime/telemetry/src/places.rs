@@ -3,7 +3,7 @@
 use std::fmt;
 
 use perpend_domain::telemetry::StoredTrace;
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceOrder;
 
@@ -13,7 +13,7 @@ pub struct TestedTraces {
     /// Those of the page.
     pub traces: Vec<StoredTrace>,
     /// How many fit, among the tested ones; absent where the list was read only as far as the page.
-    pub total: Option<Counted>,
+    pub total: Option<BoundedCount>,
     /// How many were tested, where not all of them were.
     pub n_tested: u64,
     /// How many were not tested: the last in the order of the reading.

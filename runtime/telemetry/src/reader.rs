@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use perpend_domain::ids::{ProjectId, TraceId};
-use perpend_domain::text_search::FindCursor;
+use perpend_domain::text_search::SearchCursor;
 
 use super::block;
 use super::contents::StoredAt;
@@ -90,7 +90,7 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-        after: Option<&FindCursor>,
+        after: Option<&SearchCursor>,
     ) -> Result<Option<(TraceReader, usize)>, Error> {
         let Some(of) = self.read_row(project, trace).await? else {
             return Ok(None);

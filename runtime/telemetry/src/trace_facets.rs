@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use perpend_db::Sql;
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::text_search::{Counted, Facet, FacetColumn, Facets};
+use perpend_domain::text_search::{BoundedCount, Facet, FacetColumn, Facets};
 use perpend_domain::trace_list::TraceQuery;
 
 use super::row::STEP_MARKS;
@@ -126,9 +126,9 @@ impl Telemetry {
         project: &ProjectId,
         filter: &Filter,
         (max, max_tested): (Option<u64>, u64),
-    ) -> Result<Counted, Error> {
+    ) -> Result<BoundedCount, Error> {
         let query = TraceQuery { filter: filter.clone(), limit: 1, ..TraceQuery::default() };
-        let nothing = Counted::default();
+        let nothing = BoundedCount::default();
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(nothing);
         };

@@ -10,7 +10,7 @@ use perpend_domain::filter::Condition;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::NumberedPage;
 use perpend_domain::score::Score;
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 
 use super::block;
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
@@ -80,7 +80,7 @@ struct Found {
     /// Their numbers, in order.
     numbers: Vec<i64>,
     /// Those that match; absent where the list was read only as far as the page.
-    total: Option<Counted>,
+    total: Option<BoundedCount>,
     n_tested: u64,
     n_left: u64,
     /// The last one that was tested, where the reading stopped before the page was full, and whether it was read backwards.
@@ -350,7 +350,9 @@ impl Telemetry {
         let end = u64::from(query.page.max(1)) * u64::from(query.limit);
         let max = max.filter(|max| end <= *max);
         let total = match shape.summed() {
-            Some(sql) => Counted { n: self.count(&sql.text, &sql.args).await?, is_more: false },
+            Some(sql) => {
+                BoundedCount { n: self.count(&sql.text, &sql.args).await?, is_more: false }
+            }
             None => self.counted(&shape.rows(), max).await?,
         };
         let is_few = !total.is_more && total.n <= FEW;
@@ -503,7 +505,8 @@ impl Telemetry {
         let last = scanned.last.filter(|_| 0 < scanned.n_left);
         let Some(from) = from else {
             if wanted.is_none_or(|wanted| passing.len() < wanted) {
-                found.total = Some(Counted { n: passing.len() as u64, is_more: 0 < found.n_left });
+                found.total =
+                    Some(BoundedCount { n: passing.len() as u64, is_more: 0 < found.n_left });
             }
             found.has_before = 0 < skip;
             found.has_behind = skip + limit < passing.len();

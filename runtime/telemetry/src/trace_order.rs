@@ -5,7 +5,7 @@
 
 use perpend_db::{Arg, Sql, query_scalar};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 
@@ -312,14 +312,14 @@ impl Telemetry {
         list: &Ordered,
         (cursor, backwards): (Option<&TraceCursor>, bool),
         max: Option<u64>,
-    ) -> Result<Counted, Error> {
+    ) -> Result<BoundedCount, Error> {
         let at = cursor.map(|cursor| list.run_of(cursor));
         let runs = match (at, backwards) {
             (None, _) => 0..list.runs.len(),
             (Some(at), true) => 0..at + 1,
             (Some(at), false) => at..list.runs.len(),
         };
-        let mut all = Counted::default();
+        let mut all = BoundedCount::default();
         for nth in runs {
             let mut rows = list.rows(&list.runs[nth]);
             if let Some(cursor) = cursor.filter(|_| Some(nth) == at) {
@@ -333,7 +333,11 @@ impl Telemetry {
     }
 
     /// How many rows there are, counted as far as `max`. `rows`: `FROM ... WHERE ...`.
-    pub(super) async fn counted(&self, rows: &Sql, max: Option<u64>) -> Result<Counted, Error> {
+    pub(super) async fn counted(
+        &self,
+        rows: &Sql,
+        max: Option<u64>,
+    ) -> Result<BoundedCount, Error> {
         let from = &rows.text;
         let sql = match max {
             None => format!("SELECT COUNT(*){from}"),
@@ -341,7 +345,7 @@ impl Telemetry {
         };
         let n = self.count(&sql, &rows.args).await?;
         let most = max.unwrap_or(u64::MAX);
-        Ok(Counted { n: n.min(most), is_more: most < n })
+        Ok(BoundedCount { n: n.min(most), is_more: most < n })
     }
 
     /// The cursor of a trace in the order of a list; none in an order without cursors, and for a deleted trace.

@@ -6,7 +6,7 @@ use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::Observation;
 use perpend_domain::outline::{Folds, Mark, Outline};
 use perpend_domain::payload::Payload;
-use perpend_domain::text_search::{FoundPart, Hit, HitStep, Sought};
+use perpend_domain::text_search::{HitObservation, SearchHit, TextPattern, TraceSearchPage};
 use perpend_domain::time::Timestamp;
 use serde_json::json;
 
@@ -81,14 +81,14 @@ fn pictures_of_a_step_are_below_its_raw_value() {
 fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
     let mut step = hostile_observation();
     step.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
-    let places = Sought::new(HOSTILE).unwrap().places(&step);
-    let own = HitStep {
+    let places = TextPattern::new(HOSTILE).unwrap().places(&step);
+    let own = HitObservation {
         id: step.id.clone(),
         kind: step.kind,
         name: step.name.clone(),
         start: step.start,
     };
-    let hit = |step| Hit { step, places: places.clone() };
+    let hit = |step| SearchHit { step, places: places.clone() };
     let page = |n_before, part| {
         checked(&FindPage::new(FindInput {
             shell: shell(),
@@ -101,7 +101,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
     };
     let html = page(
         0,
-        FoundPart {
+        TraceSearchPage {
             hits: vec![hit(None), hit(Some(own.clone()))],
             n_searched: 30_000,
             n_steps: 50_000,
@@ -119,7 +119,12 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
     }
     let html = page(
         100,
-        FoundPart { hits: vec![hit(Some(own))], n_searched: 50_000, n_steps: 50_000, next: None },
+        TraceSearchPage {
+            hits: vec![hit(Some(own))],
+            n_searched: 50_000,
+            n_steps: 50_000,
+            next: None,
+        },
     );
     assert!(html.contains("101 found, 101 to 101 here"), "{html}");
     assert!(!html.contains("Go on") && !html.contains("steps searched"));

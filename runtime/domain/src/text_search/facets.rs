@@ -65,7 +65,7 @@ pub struct Facets {
 
 /// A number that was counted as far as a bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct BoundedCount {
     /// So many were counted.
     pub n: u64,
     /// There are, or may be, more.

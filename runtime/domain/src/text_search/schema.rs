@@ -4,9 +4,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::text_search::search::FoundIn;
+use crate::text_search::search::SearchField;
 
-impl PartialSchema for FoundIn {
+impl PartialSchema for SearchField {
     fn schema() -> RefOr<Schema> {
         let names = Self::ALL.iter().map(|value| value.as_str());
         let text = ObjectBuilder::new().schema_type(Type::String);
@@ -14,4 +14,4 @@ impl PartialSchema for FoundIn {
     }
 }
 
-impl ToSchema for FoundIn {}
+impl ToSchema for SearchField {}

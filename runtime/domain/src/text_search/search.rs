@@ -17,7 +17,7 @@ const EVENTS: &str = "events";
 /// Where in a step, or in its trace, a text was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum FoundIn {
+pub enum SearchField {
     /// Its id.
     Id,
     /// Its name.
@@ -36,7 +36,7 @@ pub enum FoundIn {
     Comment,
 }
 
-impl FoundIn {
+impl SearchField {
     /// Every value, in order.
     pub const ALL: &'static [Self] = &[
         Self::Id,
@@ -97,9 +97,9 @@ impl Excerpt {
 
 /// One part of a step that contains the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldMatch {
     /// Which part.
-    pub part: FoundIn,
+    pub part: SearchField,
     /// Its first occurrence there.
     pub excerpt: Excerpt,
     /// Occurrences in this part that do not overlap.
@@ -108,7 +108,7 @@ pub struct Place {
 
 /// The step of a hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HitStep {
+pub struct HitObservation {
     /// Its id.
     pub id: ObservationId,
     /// Its kind.
@@ -121,27 +121,27 @@ pub struct HitStep {
 
 /// A step, or the trace itself, that contains the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hit {
+pub struct SearchHit {
     /// None for the trace itself.
-    pub step: Option<HitStep>,
+    pub step: Option<HitObservation>,
     /// At least one; each part once.
-    pub places: Vec<Place>,
+    pub places: Vec<FieldMatch>,
 }
 
 /// The place in a search behind a step: its start and its id.
-pub type FindCursor = (Timestamp, ObservationId);
+pub type SearchCursor = (Timestamp, ObservationId);
 
 /// One part of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundPart {
+pub struct TraceSearchPage {
     /// The trace itself, then steps by start and id.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// Steps searched, those of earlier parts included.
     pub n_searched: u64,
     /// Steps of the trace.
     pub n_steps: u64,
     /// Where the search goes on; none when all steps were searched.
-    pub next: Option<FindCursor>,
+    pub next: Option<SearchCursor>,
 }
 
 /// A pattern for the search of Knuth, Morris and Pratt: time in step with the text, whatever it repeats.
@@ -213,12 +213,12 @@ impl Pattern {
 /// Where `text` first occurs in `whole`, in any case: a character may have another length in the other case.
 #[must_use]
 pub fn first(whole: &str, text: &str) -> Option<(usize, usize)> {
-    Sought::new(text)?.first(whole)
+    TextPattern::new(text)?.first(whole)
 }
 
 /// A text to search for: literally, in any case and script.
 #[derive(Clone, Debug)]
-pub struct Sought(Pattern);
+pub struct TextPattern(Pattern);
 
 /// The metadata of a step without its events.
 struct WithoutEvents<'a>(&'a Map<String, Value>);
@@ -229,7 +229,7 @@ impl Serialize for WithoutEvents<'_> {
     }
 }
 
-impl Sought {
+impl TextPattern {
     /// None for an empty text.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
@@ -249,7 +249,7 @@ impl Sought {
 
     /// Where the text occurs in a part of a step.
     #[must_use]
-    pub fn place(&self, part: FoundIn, whole: &str) -> Option<Place> {
+    pub fn place(&self, part: SearchField, whole: &str) -> Option<FieldMatch> {
         let (mut first, mut n) = (None, 0);
         self.0.each(whole, |place| {
             first = first.or(Some(place));
@@ -257,24 +257,24 @@ impl Sought {
             ControlFlow::Continue(())
         });
         let excerpt = Excerpt::of(whole, first?);
-        Some(Place { part, excerpt, n })
+        Some(FieldMatch { part, excerpt, n })
     }
 
     /// The parts of a step that contain the text.
     #[must_use]
-    pub fn places(&self, step: &Observation) -> Vec<Place> {
+    pub fn places(&self, step: &Observation) -> Vec<FieldMatch> {
         let content = &step.content;
         let status = step.status_message.as_deref();
         let own = [
-            self.place(FoundIn::Id, step.id.as_str()),
-            self.place(FoundIn::Name, &step.name),
-            status.and_then(|status| self.place(FoundIn::Status, status)),
-            self.in_payload(FoundIn::Input, content.input.as_ref()),
-            self.in_payload(FoundIn::Output, content.output.as_ref()),
+            self.place(SearchField::Id, step.id.as_str()),
+            self.place(SearchField::Name, &step.name),
+            status.and_then(|status| self.place(SearchField::Status, status)),
+            self.in_payload(SearchField::Input, content.input.as_ref()),
+            self.in_payload(SearchField::Output, content.output.as_ref()),
             self.in_metadata(&content.metadata),
             self.in_events(&content.metadata),
         ];
-        let mut places: Vec<Place> = own.into_iter().flatten().collect();
+        let mut places: Vec<FieldMatch> = own.into_iter().flatten().collect();
         // What a span says about its trace stands with what it says about itself.
         let of_trace = step.trace.iter().flat_map(|facts| self.places_of_trace(facts));
         for place in of_trace {
@@ -287,12 +287,12 @@ impl Sought {
 
     /// The parts of what is said about a trace that contain the text.
     #[must_use]
-    pub fn places_of_trace(&self, facts: &TraceFacts) -> Vec<Place> {
+    pub fn places_of_trace(&self, facts: &TraceFacts) -> Vec<FieldMatch> {
         let name = facts.name.as_deref();
         let places = [
-            name.and_then(|name| self.place(FoundIn::Name, name)),
-            self.in_payload(FoundIn::Input, facts.input.as_ref()),
-            self.in_payload(FoundIn::Output, facts.output.as_ref()),
+            name.and_then(|name| self.place(SearchField::Name, name)),
+            self.in_payload(SearchField::Input, facts.input.as_ref()),
+            self.in_payload(SearchField::Output, facts.output.as_ref()),
             self.in_metadata(&facts.metadata),
             self.in_events(&facts.metadata),
         ];
@@ -301,23 +301,23 @@ impl Sought {
 
     /// Where the text occurs in a value, as it is written or as it is read.
     #[must_use]
-    pub fn in_payload(&self, part: FoundIn, value: Option<&Payload>) -> Option<Place> {
+    pub fn in_payload(&self, part: SearchField, value: Option<&Payload>) -> Option<FieldMatch> {
         // As deep inside strings as it occurs, which is how it is read.
         let readings = value?.readings(usize::MAX);
         readings.filter_map(|whole| self.place(part, &whole)).last()
     }
 
-    fn in_metadata(&self, metadata: &Map<String, Value>) -> Option<Place> {
+    fn in_metadata(&self, metadata: &Map<String, Value>) -> Option<FieldMatch> {
         if metadata.keys().all(|key| key == EVENTS) {
             return None;
         }
         let json = serde_json::to_string(&WithoutEvents(metadata)).unwrap_or_default();
-        self.in_payload(FoundIn::Metadata, Some(&Payload::Json(json)))
+        self.in_payload(SearchField::Metadata, Some(&Payload::Json(json)))
     }
 
-    fn in_events(&self, metadata: &Map<String, Value>) -> Option<Place> {
+    fn in_events(&self, metadata: &Map<String, Value>) -> Option<FieldMatch> {
         let events = metadata.get(EVENTS)?.to_string();
-        self.in_payload(FoundIn::Events, Some(&Payload::Json(events)))
+        self.in_payload(SearchField::Events, Some(&Payload::Json(events)))
     }
 }
 
@@ -342,7 +342,7 @@ mod tests {
 
         #[test]
         fn as_many_are_counted_as_do_not_overlap(whole in "[abA]{0,60}", text in "[ab]{1,4}") {
-            let counted = Sought::new(&text).unwrap().place(FoundIn::Input, &whole);
+            let counted = TextPattern::new(&text).unwrap().place(SearchField::Input, &whole);
             let expected = whole.to_lowercase().matches(&text).count() as u64;
             proptest::prop_assert_eq!(counted.map_or(0, |place| place.n), expected);
         }
@@ -363,14 +363,14 @@ mod tests {
     fn a_text_is_found_in_any_case_with_what_is_around_it() {
         let long = "x".repeat(500);
         let whole = format!("{long} ÄPFEL und Birnen {long} äpfel");
-        let sought = Sought::new("äpfel").unwrap();
-        let place = sought.place(FoundIn::Input, &whole).unwrap();
+        let sought = TextPattern::new("äpfel").unwrap();
+        let place = sought.place(SearchField::Input, &whole).unwrap();
         assert_eq!((place.excerpt.found.as_str(), place.n), ("ÄPFEL", 2));
         assert_eq!(place.excerpt.before.chars().count(), AROUND);
         assert!(place.excerpt.behind.starts_with(" und Birnen "));
-        let other = Sought::new("Kirschen").unwrap();
-        assert_eq!(other.place(FoundIn::Input, &whole), None);
-        assert!(Sought::new("").is_none());
+        let other = TextPattern::new("Kirschen").unwrap();
+        assert_eq!(other.place(SearchField::Input, &whole), None);
+        assert!(TextPattern::new("").is_none());
     }
 
     #[test]
@@ -378,8 +378,8 @@ mod tests {
         let json = json!({"said": "he said \"no\",\nthen left"}).to_string();
         let json = Payload::Json(json);
         for text in ["said \"no\"", ",\nthen", "{\"said\":"] {
-            let sought = Sought::new(text).unwrap();
-            let place = sought.in_payload(FoundIn::Output, Some(&json));
+            let sought = TextPattern::new(text).unwrap();
+            let place = sought.in_payload(SearchField::Output, Some(&json));
             assert!(place.is_some(), "{text}");
         }
     }
@@ -395,27 +395,27 @@ mod tests {
         step.content.output = Some(Payload::Json("{\"w-out\":1}".to_owned()));
         let metadata = json!({"w-key": "w-value", "events": [{"name": "w-event"}]});
         step.content.metadata = metadata.as_object().unwrap().clone();
-        let places = |text: &str| -> Vec<(FoundIn, u64)> {
-            let places = Sought::new(text).unwrap().places(&step);
+        let places = |text: &str| -> Vec<(SearchField, u64)> {
+            let places = TextPattern::new(text).unwrap().places(&step);
             places.iter().map(|place| (place.part, place.n)).collect()
         };
         let all = [
-            (FoundIn::Id, 1),
-            (FoundIn::Name, 1),
-            (FoundIn::Status, 1),
-            (FoundIn::Input, 2),
-            (FoundIn::Output, 1),
-            (FoundIn::Metadata, 2),
-            (FoundIn::Events, 1),
+            (SearchField::Id, 1),
+            (SearchField::Name, 1),
+            (SearchField::Status, 1),
+            (SearchField::Input, 2),
+            (SearchField::Output, 1),
+            (SearchField::Metadata, 2),
+            (SearchField::Events, 1),
         ];
         assert_eq!(places("W-"), all);
-        assert_eq!(places("w-event"), [(FoundIn::Events, 1)]);
+        assert_eq!(places("w-event"), [(SearchField::Events, 1)]);
         assert!(places("events").is_empty());
     }
 
     #[test]
     fn a_place_is_written_by_its_name() {
-        for part in FoundIn::ALL {
+        for part in SearchField::ALL {
             assert_eq!(json!(part), json!(part.as_str()));
         }
     }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::Filter;
 use perpend_domain::query::{Parsed, parse};
 use perpend_domain::telemetry::{GroupKey, GroupQuery};
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::TestedGroups;
@@ -96,7 +96,7 @@ async fn position(
 ) -> Result<String, Problem> {
     let n = tested.page.items.len() as u64;
     let is_whole = !is_later(query) && !tested.page.has_more && tested.stopped.is_none();
-    let counted = |n| Counted { n, is_more: false };
+    let counted = |n| BoundedCount { n, is_more: false };
     let total = if is_whole {
         Some(counted(n))
     } else if is_filtered {
@@ -135,9 +135,9 @@ async fn count_alone(
     viewer: &Viewer,
     query: &GroupQuery,
     filter: &Filter,
-) -> Result<Counted, Problem> {
+) -> Result<BoundedCount, Problem> {
     let tested = fitting(app, viewer, query, filter).await?;
-    Ok(Counted {
+    Ok(BoundedCount {
         n: tested.page.items.len() as u64,
         is_more: tested.page.has_more || tested.stopped.is_some(),
     })

@@ -11,7 +11,7 @@ use perpend_domain::list::Cursor;
 use perpend_domain::query::{Parsed, parse};
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
@@ -256,11 +256,15 @@ impl ScoreReferences {
 }
 
 /// How many scores fit, counted no further than is read in a moment.
-async fn count_alone(app: &App, viewer: &Viewer, query: &ScoreQuery) -> Result<Counted, Problem> {
+async fn count_alone(
+    app: &App,
+    viewer: &Viewer,
+    query: &ScoreQuery,
+) -> Result<BoundedCount, Problem> {
     let telemetry = &app.store.telemetry;
     let part = telemetry.scores_from(&viewer.project, query, None, ALONE);
     let part = part.await?;
-    Ok(Counted {
+    Ok(BoundedCount {
         n: part.items.len() as u64,
         is_more: part.last.is_some() || part.stopped.is_some(),
     })
@@ -311,7 +315,7 @@ async fn position(
     };
     let total = if is_whole {
         let is_more = false;
-        Some(Counted { n, is_more })
+        Some(BoundedCount { n, is_more })
     } else if *query != in_focus {
         None
     } else {
@@ -321,7 +325,7 @@ async fn position(
         let (n, is_more) = found.await?;
         // Of more than are looked at, some may be at other times and in other environments.
         let is_told = !is_more || in_focus == ScoreQuery::default();
-        is_told.then_some(Counted { n, is_more })
+        is_told.then_some(BoundedCount { n, is_more })
     };
     Ok(Pager::of_page(!is_later, n, total).position())
 }

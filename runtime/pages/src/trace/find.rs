@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::ObservationId;
-use perpend_domain::text_search::{FindCursor, FoundPart, Sought};
+use perpend_domain::text_search::{SearchCursor, TextPattern, TraceSearchPage};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::FindQuery;
@@ -27,7 +27,7 @@ pub(crate) struct FindParams {
 }
 
 /// Reads where a search goes on: the number of hits so far and the last step that was searched.
-fn place(raw: &str) -> Option<(u64, FindCursor)> {
+fn place(raw: &str) -> Option<(u64, SearchCursor)> {
     let (n_hits, place) = raw.split_once('.')?;
     let n_hits: u32 = n_hits.parse().ok()?;
     let (start, id) = place.split_once('.')?;
@@ -52,13 +52,13 @@ pub(crate) async fn find_page(
     let notice = is_odd.then(|| Text::from(fault));
     let (n_before, after) = place.unzip();
     let n_before = n_before.unwrap_or_default();
-    let part = match Sought::new(&text) {
+    let part = match TextPattern::new(&text) {
         Some(sought) => {
             let query = FindQuery::new(sought, after);
             let found = telemetry.find_in_trace(&viewer.project, &id, &query).await?;
             found.ok_or_else(unknown_trace)?
         }
-        None => FoundPart::default(),
+        None => TraceSearchPage::default(),
     };
     let view = FindPage::new(FindInput {
         shell: viewer.shell(Section::Traces),

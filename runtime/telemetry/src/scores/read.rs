@@ -13,7 +13,7 @@ use perpend_domain::time::Timestamp;
 use crate::{Error, Telemetry};
 use perpend_db::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
 use perpend_domain::list::{ChangeCursor, ChangeWindow, Cursor, NumberedPage, Page, Paging};
-use perpend_domain::text_search::FindCursor;
+use perpend_domain::text_search::SearchCursor;
 
 perpend_db::record! {
     pub(super) struct ScoreRow {
@@ -476,7 +476,7 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         (trace, number): (&TraceId, i64),
-        after: Option<&FindCursor>,
+        after: Option<&SearchCursor>,
         mut take: impl FnMut(Option<String>, &str) + Send,
     ) -> Result<(), Error> {
         // The record of a trace is no step.

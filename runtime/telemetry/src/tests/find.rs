@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use perpend_domain::patch::record_id;
-use perpend_domain::text_search::{FoundIn, Hit, Sought};
+use perpend_domain::text_search::{SearchField, SearchHit, TextPattern};
 
 use super::*;
 use crate::FindQuery;
@@ -17,10 +17,11 @@ async fn found(
     project: &ProjectId,
     text: &str,
     (limit, time): (usize, Duration),
-) -> Vec<Hit> {
+) -> Vec<SearchHit> {
     let (mut hits, mut after, mut n_before) = (Vec::new(), None, 0);
     loop {
-        let query = FindQuery { limit, time, ..FindQuery::new(Sought::new(text).unwrap(), after) };
+        let query =
+            FindQuery { limit, time, ..FindQuery::new(TextPattern::new(text).unwrap(), after) };
         let trace = trace_id(1);
         let found = store.telemetry.find_in_trace(project, &trace, &query);
         let part = found.await.unwrap().unwrap();
@@ -35,33 +36,33 @@ async fn found(
     }
 }
 
-fn ids(hits: &[Hit]) -> Vec<Option<String>> {
-    let id = |hit: &Hit| hit.step.as_ref().map(|step| step.id.to_string());
+fn ids(hits: &[SearchHit]) -> Vec<Option<String>> {
+    let id = |hit: &SearchHit| hit.step.as_ref().map(|step| step.id.to_string());
     hits.iter().map(id).collect()
 }
 
 /// A step with the text in these parts, comments aside.
-fn with_text(n: u32, parts: &[FoundIn]) -> Observation {
+fn with_text(n: u32, parts: &[SearchField]) -> Observation {
     let mut own = span(1, n, None);
     own.start = at(i64::from(n % 40));
     for part in parts {
         match part {
-            FoundIn::Id => own.id = ObservationId::new(&format!("NADEL äö {n}")).unwrap(),
-            FoundIn::Name => own.name = "a nadel ÄÖ".to_owned(),
-            FoundIn::Status => own.status_message = Some("Nadel Äö".to_owned()),
-            FoundIn::Input => own.content.input = Some(Payload::Text("(NADEL ÄÖ)".to_owned())),
-            FoundIn::Output => {
+            SearchField::Id => own.id = ObservationId::new(&format!("NADEL äö {n}")).unwrap(),
+            SearchField::Name => own.name = "a nadel ÄÖ".to_owned(),
+            SearchField::Status => own.status_message = Some("Nadel Äö".to_owned()),
+            SearchField::Input => own.content.input = Some(Payload::Text("(NADEL ÄÖ)".to_owned())),
+            SearchField::Output => {
                 own.content.output = Some(Payload::Json("{\"nadel äö\":1}".to_owned()));
             }
-            FoundIn::Metadata => {
+            SearchField::Metadata => {
                 let deep = json!({"deep": ["Nadel äö"]});
                 own.content.metadata.insert("key".to_owned(), deep);
             }
-            FoundIn::Events => {
+            SearchField::Events => {
                 let events = json!([{"name": "nadel Äö"}]);
                 own.content.metadata.insert("events".to_owned(), events);
             }
-            FoundIn::Comment => {}
+            SearchField::Comment => {}
         }
     }
     own
@@ -79,13 +80,14 @@ async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
             let mut whole = Batch::default();
             let mut parts_of = HashMap::new();
             for (n, mask) in (1..).zip(&masks) {
-                let has = |part: &FoundIn| {
-                    let bit = FoundIn::ALL.iter().position(|own| own == part).unwrap();
+                let has = |part: &SearchField| {
+                    let bit = SearchField::ALL.iter().position(|own| own == part).unwrap();
                     *mask < 256 && mask & (1 << bit) != 0
                 };
-                let parts: Vec<FoundIn> = FoundIn::ALL.iter().copied().filter(has).collect();
+                let parts: Vec<SearchField> =
+                    SearchField::ALL.iter().copied().filter(has).collect();
                 let step = with_text(n, &parts);
-                if parts.contains(&FoundIn::Comment) {
+                if parts.contains(&SearchField::Comment) {
                     let about = Subject::Observation(trace_id(1), step.id.clone());
                     let mut comment = score(&format!("s{round}-{n}"), about, "tone", 1.0);
                     comment.comment = Some("the NADEL äö".to_owned());
@@ -104,14 +106,14 @@ async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
                 let parts = parts_of.get(id).filter(|parts| !parts.is_empty())?;
                 Some((Some(id.to_string()), parts.clone()))
             });
-            let expected: Vec<(Option<String>, Vec<FoundIn>)> = with_parts.collect();
+            let expected: Vec<(Option<String>, Vec<SearchField>)> = with_parts.collect();
             for bounds in [(10_000, LONG), (2, LONG), (10_000, Duration::ZERO), (7, Duration::ZERO)]
             {
                 let hits = found(&store, &p, "nadel äö", bounds).await;
-                let parts = |hit: &Hit| -> Vec<FoundIn> {
+                let parts = |hit: &SearchHit| -> Vec<SearchField> {
                     hit.places.iter().map(|place| place.part).collect()
                 };
-                let parts: Vec<Vec<FoundIn>> = hits.iter().map(parts).collect();
+                let parts: Vec<Vec<SearchField>> = hits.iter().map(parts).collect();
                 let hits: Vec<_> = ids(&hits).into_iter().zip(parts).collect();
                 assert_eq!(hits, expected, "{bounds:?}");
             }
@@ -148,7 +150,7 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         assert_eq!(ids(&hits), [None]);
         let places = hits[0].places.iter();
         let places = places.map(|place| (place.part, place.excerpt.before.as_str(), place.n));
-        let expected = [(FoundIn::Output, "a ", 1), (FoundIn::Comment, "no ", 3)];
+        let expected = [(SearchField::Output, "a ", 1), (SearchField::Comment, "no ", 3)];
         assert_eq!(places.collect::<Vec<_>>(), expected);
         // Nor do those about the record, which is no step, and about a step that has not arrived get lost.
         let elsewhere = [record_id(&trace_id(1)).unwrap(), span(1, 9, None).id];
@@ -160,9 +162,9 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         });
         let batch = Batch { scores: elsewhere.into(), ..Batch::default() };
         store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
-        let n_comments = |hit: &Hit| {
+        let n_comments = |hit: &SearchHit| {
             let mut places = hit.places.iter();
-            let comment = places.find(|place| place.part == FoundIn::Comment);
+            let comment = places.find(|place| place.part == SearchField::Comment);
             comment.map_or(0, |place| place.n)
         };
         for bounds in [(2, LONG), (100, Duration::ZERO)] {
@@ -180,7 +182,7 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         let query = FindQuery {
             limit: 2,
             time: LONG,
-            ..FindQuery::new(Sought::new("needle").unwrap(), None)
+            ..FindQuery::new(TextPattern::new("needle").unwrap(), None)
         };
         for (p, trace) in [(&p, trace_id(2)), (&project("p2"), trace_id(1))] {
             let found = store.telemetry.find_in_trace(p, &trace, &query).await;

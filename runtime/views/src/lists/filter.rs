@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::format::{count, many};
 use crate::markup::with_query;
 use crate::urls::{Column, FilterableList, Focus, Parameter};
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
 use crate::facts::utc_time;
@@ -65,7 +65,7 @@ pub struct FilterView {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyListCounts {
     /// How many rows the time, and the environments, leave without the other conditions.
-    pub around: [Option<Counted>; 2],
+    pub around: [Option<BoundedCount>; 2],
     /// When the first and the last row was that fits at other times.
     pub elsewhere: Option<(Timestamp, Timestamp)>,
 }
@@ -82,12 +82,12 @@ pub struct TermChip {
     /// The filter with what the term seems to mean.
     pub corrected: Option<String>,
     /// Where no row fits all terms: how many it alone leaves.
-    pub alone: Option<Counted>,
+    pub alone: Option<BoundedCount>,
 }
 
 /// How many rows a condition alone leaves; none where that was not counted.
-fn leaves(alone: Option<Counted>, row: &str) -> Option<String> {
-    let Counted { n, is_more } = alone?;
+fn leaves(alone: Option<BoundedCount>, row: &str) -> Option<String> {
+    let BoundedCount { n, is_more } = alone?;
     Some(match (n, is_more) {
         (0, false) => format!("no {row}"),
         (0, true) => format!("none of the newest {row}s"),

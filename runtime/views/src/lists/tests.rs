@@ -4,7 +4,7 @@ use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::{GroupKey, TraceGroup};
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
 use crate::pages_tests::{HOSTILE, checked, focus, hostile_line, score, shell, text, trace, typed};
@@ -74,7 +74,7 @@ fn hostile_text_is_inert_in_the_list() {
         pager: Pager {
             n_before: Some(0),
             n: 1,
-            total: Some(Counted { n: 1_000, is_more: true }),
+            total: Some(BoundedCount { n: 1_000, is_more: true }),
             exact: Some("/p?count=exact".to_owned()),
             ways: PageLinks { behind: next.map(|next| ("Next", next)), ..PageLinks::default() },
         },
@@ -262,7 +262,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         problem: None,
         without: String::new(),
         corrected: None,
-        alone: Some(Counted { n: 10_000, is_more: true }),
+        alone: Some(BoundedCount { n: 10_000, is_more: true }),
     };
     let filtered = checked(&TracesPage {
         terms: vec![chip],
@@ -278,7 +278,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         },
         ..TracesQuery::of("userId:x")
     };
-    let two = Counted { n: 2, is_more: false };
+    let two = BoundedCount { n: 2, is_more: false };
     let narrowed = checked(&TracesPage { setup: None, alone: [Some(two), None], ..page(focused) });
     let list = format!("{}/traces", shell().base());
     for said in [
@@ -372,7 +372,7 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
             pager: Pager {
                 n_before: Some(0),
                 n,
-                total: Some(Counted { n, is_more: true }),
+                total: Some(BoundedCount { n, is_more: true }),
                 ways: PageLinks { behind: Some(("Go on", on)), ..PageLinks::default() },
                 ..Pager::default()
             },

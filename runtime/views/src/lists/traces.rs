@@ -3,7 +3,7 @@
 use crate::markup::encode;
 use crate::urls::{Column, ListPage, MAX_LIST, ROWS, Sort, TRACE_LIST, TracesQuery};
 use askama::Template;
-use perpend_domain::text_search::Counted;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
 use crate::facts::utc_time;
@@ -38,7 +38,7 @@ pub struct TracesPage {
     /// What the filter was read as, term by term.
     pub terms: Vec<TermChip>,
     /// Where no trace fits: how many the time alone leaves, and how many the environments alone.
-    pub alone: [Option<Counted>; 2],
+    pub alone: [Option<BoundedCount>; 2],
     /// Which page this is.
     pub page: ListPage,
     /// The traces of this page.
@@ -227,7 +227,7 @@ pub struct Pager {
     /// Its lines.
     pub n: u64,
     /// Lines in all, as far as they were counted.
-    pub total: Option<Counted>,
+    pub total: Option<BoundedCount>,
     /// The page with all of them counted, where they are not.
     pub exact: Option<String>,
     /// The pages before and behind.
@@ -243,7 +243,7 @@ impl Pager {
 
     /// Of a list that knows no number before a page but the first one.
     #[must_use]
-    pub fn of_page(is_first: bool, n: u64, total: Option<Counted>) -> Self {
+    pub fn of_page(is_first: bool, n: u64, total: Option<BoundedCount>) -> Self {
         Self { n_before: is_first.then_some(0), n, total, ..Self::default() }
     }
 
@@ -255,7 +255,7 @@ impl Pager {
             None => count(self.n),
         };
         match self.total {
-            Some(Counted { n, is_more }) => {
+            Some(BoundedCount { n, is_more }) => {
                 format!("{range} of {}{}", count(n), if is_more { "+" } else { "" })
             }
             None => format!("{range} shown"),

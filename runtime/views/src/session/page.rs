@@ -8,7 +8,7 @@ use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
 use perpend_domain::telemetry::{GroupKey, ToolObservations};
-use perpend_domain::text_search::{FoundIn, Sought};
+use perpend_domain::text_search::{SearchField, TextPattern};
 use perpend_domain::trace::Trace;
 
 use crate::format::{count, duration, many};
@@ -87,11 +87,12 @@ impl TurnHits {
         turns: Vec<(u64, Trace)>,
         (has_more, n_left): (bool, u64),
     ) -> Self {
-        let sought = Sought::new(text);
+        let sought = TextPattern::new(text);
         let place = |trace: &Trace| {
             let sought = sought.as_ref()?;
-            let input = sought.in_payload(FoundIn::Input, trace.input.as_ref());
-            let found = input.or_else(|| sought.in_payload(FoundIn::Output, trace.output.as_ref()));
+            let input = sought.in_payload(SearchField::Input, trace.input.as_ref());
+            let found =
+                input.or_else(|| sought.in_payload(SearchField::Output, trace.output.as_ref()));
             found.map(part_excerpt)
         };
         let turns = turns.iter();

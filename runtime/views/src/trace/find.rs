@@ -3,7 +3,7 @@
 use crate::format::{count, kind_word, many};
 use crate::markup::{encode, segment};
 use askama::Template;
-use perpend_domain::text_search::{FindCursor, FoundPart, Hit, Place};
+use perpend_domain::text_search::{FieldMatch, SearchCursor, SearchHit, TraceSearchPage};
 
 use crate::facts::utc_time;
 use crate::trace::around::Around;
@@ -44,7 +44,7 @@ pub struct FindInput {
     /// Hits of earlier parts.
     pub n_before: u64,
     /// This part.
-    pub part: FoundPart,
+    pub part: TraceSearchPage,
 }
 
 /// A hit as it is shown.
@@ -65,7 +65,7 @@ struct Row {
 /// A part that contains a text, what is around its first occurrence, and how often it occurs there again.
 pub(crate) type PartExcerpt = (&'static str, Around, String);
 
-pub(crate) fn part_excerpt(place: Place) -> PartExcerpt {
+pub(crate) fn part_excerpt(place: FieldMatch) -> PartExcerpt {
     let more = match place.n {
         0 | 1 => String::new(),
         n => format!("and {} more", count(n - 1)),
@@ -74,7 +74,7 @@ pub(crate) fn part_excerpt(place: Place) -> PartExcerpt {
 }
 
 impl Row {
-    fn new(hit: Hit, trace: &str, text: &str) -> Self {
+    fn new(hit: SearchHit, trace: &str, text: &str) -> Self {
         let find = encode(text);
         let n = hit.places.iter().map(|place| place.n.max(1)).sum();
         let places = hit.places.into_iter().map(part_excerpt).collect();
@@ -149,6 +149,6 @@ impl FindPage {
 }
 
 /// A place in a search as the value of a parameter: hits up to there, and the last step.
-fn written(n_hits: u64, (start, id): &FindCursor) -> String {
+fn written(n_hits: u64, (start, id): &SearchCursor) -> String {
     format!("{n_hits}.{}.{id}", start.as_micros())
 }

@@ -8,7 +8,7 @@ use perpend_api_types::outline::{OutlineMeta, OutlineRow, OutlineWindow};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::outline::{Entry, Outline};
-use perpend_domain::text_search::{FindCursor, Sought};
+use perpend_domain::text_search::{SearchCursor, TextPattern};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -111,7 +111,7 @@ fn window(outline: &Outline, at: usize, n: usize) -> OutlineWindow {
 }
 
 /// The place named by the parameter `after`.
-fn place(params: &Params) -> Result<Option<FindCursor>, Problem> {
+fn place(params: &Params) -> Result<Option<SearchCursor>, Problem> {
     let Some(text) = params.text("after") else {
         return Ok(None);
     };
@@ -131,13 +131,13 @@ async fn find_in(
 ) -> Result<Answer<Found>, Problem> {
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let text = params.text("text").unwrap_or_default();
-    let sought = Sought::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
+    let sought = TextPattern::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
     let expected = || Problem::query("text", format!("1 to {MAX_TEXT} characters are expected"));
     let query = FindQuery::new(sought.ok_or_else(expected)?, place(&params)?);
     let telemetry = &app.store.telemetry;
     let part = telemetry.find_in_trace(&caller.project, &id, &query).await?;
     let part = part.ok_or_else(missing)?;
-    let written = |(start, id): FindCursor| cursor::encode(&json!([start.as_micros(), id]));
+    let written = |(start, id): SearchCursor| cursor::encode(&json!([start.as_micros(), id]));
     Ok(Answer(Found {
         data: part.hits.into_iter().map(FoundHit::from).collect(),
         meta: FoundMeta {

@@ -1,7 +1,7 @@
 //! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
 
 use perpend_domain::mapping::{NodePath, Step, opens};
-use perpend_domain::text_search::{Excerpt, Sought};
+use perpend_domain::text_search::{Excerpt, TextPattern};
 
 use super::fold::SHOWN_BYTES;
 use super::form::Form;
@@ -44,7 +44,7 @@ pub(crate) struct Place {
 impl Places {
     /// Where this text stands in a node, in any case.
     pub(super) fn of(node: &Node, path: &NodePath, at: &Addresses, text: &str) -> Self {
-        let Some(sought) = Sought::new(text) else {
+        let Some(sought) = TextPattern::new(text) else {
             return Self::default();
         };
         let mut search = Search { sought, at, places: Self::default() };
@@ -57,7 +57,7 @@ impl Places {
 }
 
 struct Search<'s> {
-    sought: Sought,
+    sought: TextPattern,
     at: &'s Addresses,
     places: Places,
 }
