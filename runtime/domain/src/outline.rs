@@ -1,6 +1,6 @@
 //! The observations of a trace as rows in reading order, and which of them are visible while some are folded.
 //!
-//! An [`Outline`] is made once per state of a trace and shared; a [`View`] of it is made per request. Both are walked
+//! An [`Outline`] is made once per state of a trace and shared; a [`OutlineView`] of it is made per request. Both are walked
 //! without recursion, so neither depth nor width of a trace is limited.
 //!
 //! Parents may be missing and may form cycles (anyone can send anything): an observation without a known parent and
@@ -26,22 +26,22 @@ use crate::observation::{Level, ObservationKind};
 use crate::telemetry::ObservationSummary;
 use crate::time::Timestamp;
 
-pub use align::{Pair, align};
+pub use align::{RowPair, align};
 pub use axis::{Axis, Bar, Tick};
 pub use critical::{CriticalPath, critical_path};
-pub use held::{Held, Outlines, Weighed};
-pub use map::Map;
+pub use held::{HeapSize, OutlineCache, TraceCache};
+pub use map::Minimap;
 pub use peaks::highest;
-pub use place::Oddity;
-pub use runs::Run;
-pub use view::{Bucket, Folds, Line, MAX_FOLDS, Mark, View};
+pub use place::ParentFault;
+pub use runs::RowGroup;
+pub use view::{FoldTarget, Folds, LineBucket, MAX_FOLDS, OutlineLine, OutlineView};
 
 /// Neighbours that look alike are grouped in traces with more rows than this.
 pub const GROUPED_ABOVE: usize = 2_000;
 
 /// One observation. Positions are those of [`Outline::rows`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct OutlineNode {
     id: Box<str>,
     name: u32,
     model: Option<u32>,
@@ -54,7 +54,7 @@ pub struct Entry {
     /// How many of those have the level `ERROR`.
     pub n_errors_below: u32,
     /// Set only on the top level.
-    pub oddity: Option<Oddity>,
+    pub parent_fault: Option<ParentFault>,
     /// Its kind.
     pub kind: ObservationKind,
     /// Its level.
@@ -73,7 +73,7 @@ pub struct Entry {
     pub is_unpriced: bool,
 }
 
-impl Entry {
+impl OutlineNode {
     /// Its own cost, without that of the rows below it.
     #[must_use]
     pub fn own_cost(&self) -> CostSum {
@@ -101,12 +101,12 @@ impl Entry {
 /// The observations of one trace, parents before children, siblings by start, then id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outline {
-    rows: Vec<Entry>,
+    rows: Vec<OutlineNode>,
     /// Names and models, each once.
     texts: Vec<Box<str>>,
     /// Positions in the order of ids.
     by_id: Vec<u32>,
-    runs: Vec<Run>,
+    runs: Vec<RowGroup>,
 }
 
 /// Texts with their places, while an outline is made.
@@ -135,7 +135,7 @@ fn position(at: usize) -> u32 {
 
 /// Finds the rows that should have a cost and have none, as the fold of a trace does: a row that only names a model
 /// wraps the calls below it, where there are any.
-fn mark_unpriced(rows: &mut [Entry]) {
+fn mark_unpriced(rows: &mut [OutlineNode]) {
     let mut has_model_below = vec![false; rows.len()];
     // Children come after their parents.
     for at in (0..rows.len()).rev() {
@@ -159,12 +159,12 @@ impl Outline {
         let mut texts = Texts::default();
         let mut observations: Vec<Option<ObservationSummary>> =
             observations.into_iter().map(Some).collect();
-        let mut rows: Vec<Entry> = Vec::with_capacity(placed.len());
+        let mut rows: Vec<OutlineNode> = Vec::with_capacity(placed.len());
         for place in &placed {
             let Some(observation) = observations[place.index].take() else {
                 continue;
             };
-            rows.push(Entry {
+            rows.push(OutlineNode {
                 id: observation.id.into_boxed_str(),
                 name: texts.place(observation.name),
                 model: observation.model.map(|model| texts.place(model)),
@@ -172,7 +172,7 @@ impl Outline {
                 depth: place.depth,
                 n_below: 0,
                 n_errors_below: 0,
-                oddity: place.oddity,
+                parent_fault: place.parent_fault,
                 kind: observation.kind,
                 level: observation.level,
                 start: observation.start,
@@ -209,25 +209,25 @@ impl Outline {
 
     /// All rows in reading order.
     #[must_use]
-    pub fn rows(&self) -> &[Entry] {
+    pub fn rows(&self) -> &[OutlineNode] {
         &self.rows
     }
 
     /// Groups of neighbours that look alike, by their first row.
     #[must_use]
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[RowGroup] {
         &self.runs
     }
 
     /// The name of a row; empty when the observation has none.
     #[must_use]
-    pub fn name(&self, row: &Entry) -> &str {
+    pub fn name(&self, row: &OutlineNode) -> &str {
         self.text(row.name)
     }
 
     /// The model that a row names.
     #[must_use]
-    pub fn model(&self, row: &Entry) -> Option<&str> {
+    pub fn model(&self, row: &OutlineNode) -> Option<&str> {
         row.model.map(|place| self.text(place))
     }
 
@@ -320,14 +320,14 @@ impl Outline {
     }
 }
 
-impl Weighed for Outline {
+impl HeapSize for Outline {
     fn n_bytes(&self) -> usize {
         /// What an allocator adds to a small text.
         const OVERHEAD: usize = 16;
         let texts = self.rows.iter().map(|row| row.id.len());
         let texts = texts.chain(self.texts.iter().map(|text| text.len() + size_of::<Box<str>>()));
-        self.rows.len() * (size_of::<Entry>() + size_of::<u32>())
-            + self.runs.len() * size_of::<Run>()
+        self.rows.len() * (size_of::<OutlineNode>() + size_of::<u32>())
+            + self.runs.len() * size_of::<RowGroup>()
             + texts.map(|n| n + OVERHEAD).sum::<usize>()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::outline::{Held, Outlines};
+use perpend_domain::outline::{OutlineCache, TraceCache};
 use perpend_domain::text_search::Facets;
 use perpend_http_kit::{Room, Web};
 use perpend_scheduler::Scheduler;
@@ -35,7 +35,7 @@ struct AppParts {
     submissions: Submissions,
     values: TtlCache<Arc<Facets>>,
     waits: TtlCache<AttentionCounts>,
-    prints: Held<ObservationFingerprints>,
+    prints: TraceCache<ObservationFingerprints>,
 }
 
 /// What an [`App`] is made of.
@@ -46,7 +46,7 @@ pub struct NewApp {
     /// The database.
     pub store: Store,
     /// Outlines of the traces that were looked at lately.
-    pub outlines: Arc<Outlines>,
+    pub outlines: Arc<OutlineCache>,
     /// Says why something has no score.
     pub scheduler: Scheduler,
     /// The project that the login link opens.
@@ -67,7 +67,7 @@ impl App {
             submissions: Submissions::default(),
             values: TtlCache::new(FACETS_TTL_MS),
             waits: TtlCache::new(WAITS_TTL_MS),
-            prints: Held::of_at_most(FINGERPRINT_BYTES),
+            prints: TraceCache::of_at_most(FINGERPRINT_BYTES),
         }))
     }
 
@@ -90,7 +90,7 @@ impl App {
     }
 
     /// What the contents of traces that were compared lately are told apart by.
-    pub(crate) fn prints(&self) -> &Held<ObservationFingerprints> {
+    pub(crate) fn prints(&self) -> &TraceCache<ObservationFingerprints> {
         &self.0.prints
     }
 

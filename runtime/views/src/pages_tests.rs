@@ -4,7 +4,7 @@ use crate::openapi::{ErrorCode, ErrorScope, OperationParameter, Reference};
 use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::Observation;
-use perpend_domain::outline::{Folds, Mark, Outline};
+use perpend_domain::outline::{FoldTarget, Folds, Outline};
 use perpend_domain::payload::Payload;
 use perpend_domain::text_search::{HitObservation, SearchHit, TextPattern, TraceSearchPage};
 use perpend_domain::time::Timestamp;
@@ -26,7 +26,7 @@ fn hostile_text_is_inert_on_a_trace() {
     ];
     let outline = outline(&steps);
     let mut folds = Folds::default();
-    folds.set(Mark::Row(HOSTILE.to_owned()), false);
+    folds.set(FoldTarget::Row(HOSTILE.to_owned()), false);
     let of_step = checked(&trace_page(
         &outline,
         Shown { folds, selected: Some(hostile_observation()), ..Shown::default() },

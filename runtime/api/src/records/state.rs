@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use perpend_catalog::Prices;
-use perpend_domain::outline::Outlines;
+use perpend_domain::outline::OutlineCache;
 use perpend_http_kit::{Room, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
@@ -24,7 +24,7 @@ pub struct NewApp {
     /// The database.
     pub store: Store,
     /// Outlines of the traces that were looked at lately.
-    pub outlines: Arc<Outlines>,
+    pub outlines: Arc<OutlineCache>,
     /// Woken by a batch of events.
     pub scheduler: Scheduler,
     /// Prices of models.

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::outline::{Entry, Outline};
+use crate::outline::{Outline, OutlineNode};
 
 /// A row of both outlines, or of one. Positions are those of [`Outline::rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct RowPair {
     /// The row of the first outline.
     pub a: Option<u32>,
     /// The row of the second one.
@@ -25,10 +25,10 @@ pub struct Pair {
 /// belongs to the first one of them on the other side, the second to the second, and so on. Swapped outlines give the same
 /// pairs, swapped. Takes time in the number of rows, without recursion.
 #[must_use]
-pub fn align(a: &Outline, b: &Outline) -> Vec<Pair> {
+pub fn align(a: &Outline, b: &Outline) -> Vec<RowPair> {
     let sides = Sides { a, b };
-    let mut pairs: Vec<Pair> = Vec::with_capacity(a.rows().len().max(b.rows().len()));
-    let mut stack: Vec<Pair> = Vec::new();
+    let mut pairs: Vec<RowPair> = Vec::with_capacity(a.rows().len().max(b.rows().len()));
+    let mut stack: Vec<RowPair> = Vec::new();
     sides.push_below(&mut stack, (0..a.rows().len(), 0..b.rows().len()), None, 0);
     while let Some(pair) = stack.pop() {
         let own = Some(position(pairs.len()));
@@ -70,7 +70,7 @@ struct Sides<'o> {
 /// What rows are told apart by.
 type Key<'o> = (&'static str, &'o str);
 
-fn key<'o>(outline: &'o Outline, row: &Entry) -> Key<'o> {
+fn key<'o>(outline: &'o Outline, row: &OutlineNode) -> Key<'o> {
     (row.kind.as_str(), outline.name(row))
 }
 
@@ -89,12 +89,12 @@ impl<'o> Sides<'o> {
     /// Puts the pairs of two ranges of siblings on the stack, the first one on top.
     fn push_below(
         &self,
-        stack: &mut Vec<Pair>,
+        stack: &mut Vec<RowPair>,
         (a, b): (Rows, Rows),
         parent: Option<u32>,
         depth: u32,
     ) {
-        let pair = |a: Option<usize>, b: Option<usize>, is_moved| Pair {
+        let pair = |a: Option<usize>, b: Option<usize>, is_moved| RowPair {
             a: a.map(position),
             b: b.map(position),
             depth,
@@ -109,7 +109,7 @@ impl<'o> Sides<'o> {
         let mut taken = vec![false; b.len()];
         partners.iter().flatten().for_each(|at| taken[*at] = true);
         let mut next = 0;
-        let mut push_new = |stack: &mut Vec<Pair>, until: usize| {
+        let mut push_new = |stack: &mut Vec<RowPair>, until: usize| {
             for at in next..until {
                 if !taken[at] {
                     stack.push(pair(None, Some(b[at]), false));

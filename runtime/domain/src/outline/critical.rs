@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::time::Timestamp;
 
-use crate::outline::{Entry, Outline};
+use crate::outline::{Outline, OutlineNode};
 
 /// Rows on the path by position, each with the microseconds of the path in which none of the rows below it was waited for.
 pub type CriticalPath = BTreeMap<usize, i64>;
@@ -49,7 +49,7 @@ pub fn critical_path(outline: &Outline) -> CriticalPath {
 }
 
 /// The rows directly below a row, or those of the top level.
-fn latest_first(rows: &[Entry], above: Option<usize>, open_end: Timestamp) -> Vec<usize> {
+fn latest_first(rows: &[OutlineNode], above: Option<usize>, open_end: Timestamp) -> Vec<usize> {
     let behind = above.map_or(rows.len(), |at| at + 1 + rows[at].n_below as usize);
     let mut next = above.map_or(0, |at| at + 1);
     let mut found = Vec::new();

@@ -15,17 +15,17 @@ const OUTLINES: usize = 64 << 20;
 type Key = (ProjectId, TraceId);
 
 /// Something whose memory is bounded.
-pub trait Weighed {
+pub trait HeapSize {
     /// How much memory it takes, about.
     fn n_bytes(&self) -> usize;
 }
 
 /// What is made of a trace, one for each, that of its newest version; the one used longest ago goes first.
 #[derive(Debug)]
-pub struct Held<T>(Mutex<Room<T>>);
+pub struct TraceCache<T>(Mutex<Room<T>>);
 
 /// Outlines of the traces that were looked at lately.
-pub type Outlines = Held<Outline>;
+pub type OutlineCache = TraceCache<Outline>;
 
 #[derive(Debug)]
 struct Room<T> {
@@ -66,7 +66,7 @@ impl<T> Room<T> {
     }
 }
 
-impl<T: Weighed> Held<T> {
+impl<T: HeapSize> TraceCache<T> {
     /// Room for this much memory.
     #[must_use]
     pub fn of_at_most(max_bytes: usize) -> Self {
@@ -97,13 +97,13 @@ impl<T: Weighed> Held<T> {
     }
 }
 
-impl Default for Outlines {
+impl Default for OutlineCache {
     fn default() -> Self {
         Self::of_at_most(OUTLINES)
     }
 }
 
-impl Outlines {
+impl OutlineCache {
     /// Makes the outline of these steps, and holds it.
     #[must_use]
     pub fn make(
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn outlines_are_held_by_version_and_within_their_memory() {
-        let any = Outlines::default();
+        let any = OutlineCache::default();
         let _made = any.keep(key("x"), version(1), outline(100));
         let each = any.with(|room| room.n_bytes);
         assert!(outline(100).n_bytes() < each);
-        let outlines = Outlines::of_at_most(2 * each + each / 2);
+        let outlines = OutlineCache::of_at_most(2 * each + each / 2);
         let keep = |trace, at, n| {
             let _made = outlines.keep(key(trace), version(at), outline(n));
         };

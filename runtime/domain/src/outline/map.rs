@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::outline::View;
+use crate::outline::OutlineView;
 
 /// Parts of a drawing.
 const PARTS: usize = 200;
@@ -11,7 +11,7 @@ const HEIGHT: u32 = 20;
 
 /// The whole as columns of equal width, each one unit wide and up to 20 high: SVG paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Map {
+pub struct Minimap {
     /// How deep the lines of each part go.
     pub depths: String,
     /// The parts in which something failed.
@@ -20,10 +20,10 @@ pub struct Map {
     pub n: usize,
 }
 
-impl Map {
+impl Minimap {
     /// Draws all lines of a view.
     #[must_use]
-    pub fn new(view: &View<'_>) -> Self {
+    pub fn new(view: &OutlineView<'_>) -> Self {
         let buckets = view.map(PARTS);
         let deepest = buckets.iter().map(|bucket| bucket.depth).max();
         let deepest = deepest.unwrap_or_default().max(1);

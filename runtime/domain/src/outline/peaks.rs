@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-use crate::outline::{Entry, Outline};
+use crate::outline::{Outline, OutlineNode};
 
 /// The first `n` of them, the highest first and equal ones in their order, without sorting them all.
 pub fn highest<'e, V: Copy>(
     n: usize,
-    all: impl Iterator<Item = (&'e Entry, V)>,
+    all: impl Iterator<Item = (&'e OutlineNode, V)>,
     order: impl Fn(&V, &V) -> Ordering,
-) -> Vec<(&'e Entry, V)> {
-    let mut found: Vec<(&Entry, V)> = Vec::with_capacity(n + 1);
+) -> Vec<(&'e OutlineNode, V)> {
+    let mut found: Vec<(&OutlineNode, V)> = Vec::with_capacity(n + 1);
     for (entry, value) in all {
         let at = found.partition_point(|(_, own)| order(own, &value).is_ge());
         if at < n {
@@ -24,7 +24,7 @@ pub fn highest<'e, V: Copy>(
 impl Outline {
     /// Which of the rows of its name an entry is, from 1, and how many there are; none where it is the only one.
     #[must_use]
-    pub fn place_among_alike(&self, entry: &Entry) -> Option<(usize, usize)> {
+    pub fn place_among_alike(&self, entry: &OutlineNode) -> Option<(usize, usize)> {
         let alike = self.rows.iter().filter(|own| own.is_named_as(entry));
         let before = alike.clone().take_while(|own| own.id != entry.id);
         let (at, n) = (before.count() + 1, alike.count());

@@ -5,7 +5,7 @@ use crate::telemetry::ObservationSummary;
 
 /// Why an observation that names a parent is on the top level all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Oddity {
+pub enum ParentFault {
     /// Its parent was not received.
     Orphan,
     /// Its parents lead back to itself.
@@ -22,7 +22,7 @@ pub(super) struct Placed {
     /// 0 on the top level.
     pub(super) depth: u32,
     /// Set only on the top level.
-    pub(super) oddity: Option<Oddity>,
+    pub(super) parent_fault: Option<ParentFault>,
 }
 
 /// Positions of observations, sorted by id. Each is kept with the beginning of its id, so that most comparisons need no
@@ -87,13 +87,13 @@ pub(super) fn place(observations: &[ObservationSummary], ids: &Ids) -> Vec<Place
     let mut stack: Vec<(usize, Option<u32>, u32)> =
         top.into_iter().rev().map(|at| (at, None, 0)).collect();
     while let Some((index, parent, depth)) = stack.pop() {
-        let oddity = match (&observations[index].parent_id, parents[index]) {
-            (Some(_), None) => Some(Oddity::Orphan),
-            _ if in_cycle[index] => Some(Oddity::Cycle),
+        let parent_fault = match (&observations[index].parent_id, parents[index]) {
+            (Some(_), None) => Some(ParentFault::Orphan),
+            _ if in_cycle[index] => Some(ParentFault::Cycle),
             _ => None,
         };
         let own = Some(position(placed.len()));
-        placed.push(Placed { index, parent, depth, oddity });
+        placed.push(Placed { index, parent, depth, parent_fault });
         let below = children[index].iter().rev();
         stack.extend(below.map(|child| (*child, own, depth + 1)));
     }

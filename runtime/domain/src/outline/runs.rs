@@ -2,7 +2,7 @@
 
 use crate::cost::CostSum;
 use crate::observation::Level;
-use crate::outline::{Entry, position};
+use crate::outline::{OutlineNode, position};
 use crate::time::Timestamp;
 
 /// The shortest run that becomes one row.
@@ -10,7 +10,7 @@ pub(super) const SHORTEST: usize = 20;
 
 /// Neighbours with the same parent, kind and name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct RowGroup {
     /// The position of its first member.
     pub first: u32,
     /// The position behind the last row below its last member.
@@ -34,7 +34,7 @@ pub struct Run {
 }
 
 /// All runs by their first row. One may lie below a member of another.
-pub(super) fn find(rows: &[Entry]) -> Vec<Run> {
+pub(super) fn find(rows: &[OutlineNode]) -> Vec<RowGroup> {
     let mut is_taken = vec![false; rows.len()];
     let mut runs = Vec::new();
     for first in 0..rows.len() {
@@ -58,13 +58,13 @@ pub(super) fn find(rows: &[Entry]) -> Vec<Run> {
     runs
 }
 
-fn are_alike(a: &Entry, b: &Entry) -> bool {
-    a.parent == b.parent && a.kind == b.kind && a.name == b.name && a.oddity == b.oddity
+fn are_alike(a: &OutlineNode, b: &OutlineNode) -> bool {
+    a.parent == b.parent && a.kind == b.kind && a.name == b.name && a.parent_fault == b.parent_fault
 }
 
-fn run(rows: &[Entry], members: &[usize], behind: usize) -> Run {
+fn run(rows: &[OutlineNode], members: &[usize], behind: usize) -> RowGroup {
     let all = || members.iter().map(|at| &rows[*at]);
-    let took = |row: &Entry| Some(row.end?.micros_since(row.start).max(0));
+    let took = |row: &OutlineNode| Some(row.end?.micros_since(row.start).max(0));
     let mut durations: Vec<i64> = all().filter_map(took).collect();
     durations.sort_unstable();
     // The nearest rank: a value that was measured.
@@ -73,7 +73,7 @@ fn run(rows: &[Entry], members: &[usize], behind: usize) -> Run {
         durations.get(rank.checked_sub(1)?).copied()
     };
     let n_errors = all().filter(|row| row.level == Level::Error).count();
-    Run {
+    RowGroup {
         first: position(members[0]),
         behind: position(behind),
         n: position(members.len()),
@@ -85,6 +85,6 @@ fn run(rows: &[Entry], members: &[usize], behind: usize) -> Run {
         median_us: share(50),
         p95_us: share(95),
         tokens: all().filter_map(|row| row.tokens).reduce(u64::saturating_add),
-        cost: all().map(Entry::own_cost).sum(),
+        cost: all().map(OutlineNode::own_cost).sum(),
     }
 }

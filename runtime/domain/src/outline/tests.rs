@@ -29,14 +29,14 @@ fn outline(edges: &[(&str, Option<&str>)]) -> Outline {
     Outline::new(observations.map(|((id, parent), at)| observation(id, *parent, at)).collect())
 }
 
-fn shown(edges: &[(&str, Option<&str>)]) -> Vec<(String, u32, Option<Oddity>)> {
+fn shown(edges: &[(&str, Option<&str>)]) -> Vec<(String, u32, Option<ParentFault>)> {
     let outline = outline(edges);
     let rows = outline.rows().iter();
-    rows.map(|row| (row.id().to_owned(), row.depth, row.oddity)).collect()
+    rows.map(|row| (row.id().to_owned(), row.depth, row.parent_fault)).collect()
 }
 
-fn visible(view: &View<'_>) -> Vec<String> {
-    let line = |line: &Line| {
+fn visible(view: &OutlineView<'_>) -> Vec<String> {
+    let line = |line: &OutlineLine| {
         let id = view.outline().rows()[line.row as usize].id();
         match line.run {
             Some(_) => format!("{id}+"),
@@ -140,12 +140,12 @@ fn orphans_and_cycles_are_on_the_top_level() {
     ]);
     let expected = [
         ("root", 0, None),
-        ("orphan", 0, Some(Oddity::Orphan)),
-        ("x", 0, Some(Oddity::Cycle)),
-        ("y", 0, Some(Oddity::Cycle)),
+        ("orphan", 0, Some(ParentFault::Orphan)),
+        ("x", 0, Some(ParentFault::Cycle)),
+        ("y", 0, Some(ParentFault::Cycle)),
         ("below", 1, None),
-        ("z", 0, Some(Oddity::Cycle)),
-        ("self", 0, Some(Oddity::Cycle)),
+        ("z", 0, Some(ParentFault::Cycle)),
+        ("self", 0, Some(ParentFault::Cycle)),
     ];
     assert_eq!(rows, expected.map(|(id, depth, odd)| (id.to_owned(), depth, odd)));
 }
@@ -172,30 +172,34 @@ fn a_chain_of_any_length_is_walked() {
 #[test]
 fn what_was_closed_by_hand_stays_closed_whatever_is_selected() {
     let outline = chain(300);
-    let closed = |id: &str| outline.toggled(Folds::default(), Some(250), Mark::Row(id.to_owned()));
+    let closed =
+        |id: &str| outline.toggled(Folds::default(), Some(250), FoldTarget::Row(id.to_owned()));
     let folds = closed("o100");
-    assert_eq!(folds.closed, [Mark::Row("o100".to_owned())]);
+    assert_eq!(folds.closed, [FoldTarget::Row("o100".to_owned())]);
     let view = outline.view(&folds, Some(250));
     assert_eq!((view.len(), view.index_of(250)), (101, Some(100)));
-    assert_eq!(outline.toggled(folds.clone(), None, Mark::Row("o100".to_owned())).open.len(), 1);
+    assert_eq!(
+        outline.toggled(folds.clone(), None, FoldTarget::Row("o100".to_owned())).open.len(),
+        1
+    );
     assert_eq!(outline.view(&outline.revealed(folds, 250), Some(250)).len(), 251);
     assert_eq!(
-        outline.toggled(Folds::default(), None, Mark::Row("none".to_owned())),
+        outline.toggled(Folds::default(), None, FoldTarget::Row("none".to_owned())),
         Folds::default()
     );
     let mut many = Folds::default();
     for at in 0..1_000 {
-        many.set(Mark::Row(format!("o{at}")), at % 2 == 0);
+        many.set(FoldTarget::Row(format!("o{at}")), at % 2 == 0);
     }
     assert_eq!((many.open.len(), many.closed.len()), (MAX_FOLDS, MAX_FOLDS));
     assert!(many.forgot_open && many.forgot_closed);
-    assert!(many.open.contains(&Mark::Row("o998".to_owned())));
+    assert!(many.open.contains(&FoldTarget::Row("o998".to_owned())));
 }
 
 #[test]
 fn a_chain_opened_row_by_row_is_one_mark_and_stays_open_above_what_is_closed() {
     let outline = chain(1_500);
-    let row = |at: usize| Mark::Row(format!("o{at}"));
+    let row = |at: usize| FoldTarget::Row(format!("o{at}"));
     let n_lines = |folds: &Folds| outline.view(folds, None).len();
     let mut folds = Folds::default();
     for at in 2..1_499 {
@@ -224,7 +228,7 @@ fn of_more_than_fifty_rows_apart_the_first_is_folded_again_and_that_is_known() {
     }
     let outline = Outline::new(observations);
     let n_lines = |folds: &Folds| outline.view(folds, None).len();
-    let row = |kind: &str, at: usize| Mark::Row(format!("{kind}{at}"));
+    let row = |kind: &str, at: usize| FoldTarget::Row(format!("{kind}{at}"));
     let mut folds = Folds::default();
     let n_default = n_lines(&folds);
     for at in 0..MAX_FOLDS {
@@ -270,7 +274,7 @@ fn neighbours_that_look_alike_are_one_line_until_it_is_opened() {
     assert_eq!(visible(&view), ["root", "c00000+", "z"]);
     assert_eq!(view.map(200).iter().map(|bucket| bucket.n_errors).sum::<u32>(), 4);
 
-    let folds = outline.toggled(Folds::default(), None, Mark::Run("c00000".to_owned()));
+    let folds = outline.toggled(Folds::default(), None, FoldTarget::Run("c00000".to_owned()));
     let view = outline.view(&folds, None);
     assert_eq!(view.len(), 1 + 1 + 2 * 4_000 + 1);
     assert_eq!(visible(&view)[..5], ["root", "c00000+", "c00000", "b00000", "c00001"]);
@@ -326,8 +330,8 @@ fn forests() -> impl Strategy<Value = (Outline, Folds, Option<usize>)> {
         let outline = Outline::new(observations);
         let mut by_hand = Folds::default();
         for (at, is_open) in folds {
-            by_hand.set(Mark::Row(format!("o{at}")), is_open);
-            by_hand.set(Mark::Run(format!("c{at}")), is_open);
+            by_hand.set(FoldTarget::Row(format!("o{at}")), is_open);
+            by_hand.set(FoldTarget::Run(format!("c{at}")), is_open);
         }
         let selected = (selected < outline.rows().len()).then_some(selected);
         (outline, by_hand, selected)
@@ -365,7 +369,7 @@ proptest! {
         let view = outline.view(&folds, None);
         let shown: HashSet<u32> = view.window(0, view.len()).iter().map(|line| line.row).collect();
         prop_assert_eq!(shown.len() + view.n_hidden(), outline.rows().len());
-        let is_asked = |row: &Entry| row.kind == ObservationKind::Tool && row.level == Level::Error;
+        let is_asked = |row: &OutlineNode| row.kind == ObservationKind::Tool && row.level == Level::Error;
         for (at, row) in outline.rows().iter().enumerate() {
             let leads = outline.rows()[at..row.behind(at)].iter().any(is_asked);
             prop_assert_eq!(shown.contains(&position(at)), leads);
@@ -374,7 +378,7 @@ proptest! {
 
     #[test]
     fn each_observation_has_one_place((outline, _, _) in forests()) {
-        let ids: HashSet<&str> = outline.rows().iter().map(Entry::id).collect();
+        let ids: HashSet<&str> = outline.rows().iter().map(OutlineNode::id).collect();
         prop_assert_eq!(ids.len(), outline.rows().len());
         for (at, row) in outline.rows().iter().enumerate() {
             prop_assert_eq!(outline.find(row.id()), Some(at));
@@ -384,7 +388,7 @@ proptest! {
             prop_assert!(below.iter().all(|other| other.depth > row.depth));
             let next = outline.rows().get(row.behind(at));
             prop_assert!(next.is_none_or(|next| next.depth <= row.depth));
-            let is_error = |row: &&Entry| row.level == Level::Error;
+            let is_error = |row: &&OutlineNode| row.level == Level::Error;
             prop_assert_eq!(row.n_errors_below as usize, below.iter().filter(is_error).count());
         }
     }
@@ -393,7 +397,7 @@ proptest! {
     fn windows_put_together_are_the_whole((outline, folds, selected) in forests(), n in 1_usize..50) {
         let view = outline.view(&folds, selected);
         let starts = (0..view.len()).step_by(n);
-        let windows: Vec<Line> = starts.flat_map(|at| view.window(at, n).to_vec()).collect();
+        let windows: Vec<OutlineLine> = starts.flat_map(|at| view.window(at, n).to_vec()).collect();
         prop_assert_eq!(windows.as_slice(), view.window(0, usize::MAX));
         prop_assert!(view.window(view.len(), n).is_empty());
         for (index, line) in view.window(0, usize::MAX).iter().enumerate() {
@@ -426,11 +430,11 @@ proptest! {
     #[test]
     fn closing_a_row_hides_exactly_what_is_below_it((outline, _, _) in forests(), at in 0_usize..70) {
         let ungrouped = Folds { is_ungrouped: true, ..Folds::default() };
-        let all = outline.rows().iter().map(|row| Mark::Row(row.id().to_owned())).collect();
+        let all = outline.rows().iter().map(|row| FoldTarget::Row(row.id().to_owned())).collect();
         let open = Folds { open: all, ..ungrouped };
         let Some(row) = outline.rows().get(at) else { return Ok(()) };
         prop_assert_eq!(outline.view(&open, None).len(), outline.rows().len());
-        let mark = Mark::Row(row.id().to_owned());
+        let mark = FoldTarget::Row(row.id().to_owned());
         let mut closed = open.clone();
         closed.open.retain(|one| *one != mark);
         closed.closed.push(mark);
@@ -450,12 +454,12 @@ proptest! {
         let line = lines[nth.index(lines.len())];
         let id = outline.rows()[line.row as usize].id().to_owned();
         let mark = match line.run {
-            Some(_) => Mark::Run(id),
-            None => Mark::Row(id),
+            Some(_) => FoldTarget::Run(id),
+            None => FoldTarget::Row(id),
         };
         let once = outline.toggled(folds, selected, mark.clone());
         let view = outline.view(&once, selected);
-        let is_line = |other: &&Line| (other.row, other.run) == (line.row, line.run);
+        let is_line = |other: &&OutlineLine| (other.row, other.run) == (line.row, line.run);
         let now = view.window(0, usize::MAX).iter().find(is_line);
         prop_assert_eq!(now.map(|now| now.is_open), Some(line.is_open.map(|is_open| !is_open)));
         let twice = outline.toggled(once, selected, mark);
@@ -478,18 +482,18 @@ proptest! {
         for run in outline.runs() {
             let (first, behind) = (run.first as usize, run.behind as usize);
             let head = &outline.rows()[first];
-            let members: Vec<&Entry> = outline.rows()[first..behind]
+            let members: Vec<&OutlineNode> = outline.rows()[first..behind]
                 .iter()
                 .filter(|row| row.depth == head.depth)
                 .collect();
             prop_assert_eq!(members.len(), run.n as usize);
             prop_assert!(members.len() >= SHORTEST);
-            let is_alike = |row: &&Entry| row.parent == head.parent && row.name == head.name;
+            let is_alike = |row: &&OutlineNode| row.parent == head.parent && row.name == head.name;
             prop_assert!(members.iter().all(is_alike));
             let below: u32 = members.iter().map(|row| row.n_below).sum();
             prop_assert_eq!(behind - first, members.len() + below as usize);
         }
-        let n_errors = |view: &View<'_>| view.map(200).iter().map(|bucket| bucket.n_errors).sum::<u32>();
+        let n_errors = |view: &OutlineView<'_>| view.map(200).iter().map(|bucket| bucket.n_errors).sum::<u32>();
         let all = outline.rows().iter().filter(|row| row.level == Level::Error).count();
         prop_assert_eq!(n_errors(&outline.view(&folds, selected)) as usize, all);
     }

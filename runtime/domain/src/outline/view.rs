@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::observation::{Level, ObservationKind};
-use crate::outline::{Entry, Outline, Run, position};
+use crate::outline::{Outline, OutlineNode, RowGroup, position};
 
 /// A trace with at most so many rows is wholly open by default.
 const ALL_OPEN: usize = 200;
@@ -14,7 +14,7 @@ pub const MAX_FOLDS: usize = 50;
 
 /// What opens and closes: a row, or a group of neighbours, named by the id of its first member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Mark {
+pub enum FoldTarget {
     /// The row of this observation.
     Row(String),
     /// The group that begins with this observation.
@@ -27,9 +27,9 @@ pub enum Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folds {
     /// Closed, the oldest first.
-    pub closed: Vec<Mark>,
+    pub closed: Vec<FoldTarget>,
     /// Open, the oldest first.
-    pub open: Vec<Mark>,
+    pub open: Vec<FoldTarget>,
     /// Show neighbours that look alike one by one.
     pub is_ungrouped: bool,
     /// Leave out rows below this level that have none of it below them. Neighbours are not grouped then.
@@ -56,12 +56,12 @@ impl Folds {
     }
 
     /// Remembers whether something is open. The oldest of too many are forgotten.
-    pub fn set(&mut self, mark: Mark, is_open: bool) {
+    pub fn set(&mut self, mark: FoldTarget, is_open: bool) {
         self.remember(mark, is_open);
         self.forget_oldest();
     }
 
-    fn remember(&mut self, mark: Mark, is_open: bool) {
+    fn remember(&mut self, mark: FoldTarget, is_open: bool) {
         self.closed.retain(|one| *one != mark);
         self.open.retain(|one| *one != mark);
         match is_open {
@@ -83,7 +83,7 @@ impl Folds {
 
 /// One visible line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct OutlineLine {
     /// The position of its row; of a group, that of the first member.
     pub row: u32,
     /// The position of its group among [`Outline::runs`], when it stands for one.
@@ -96,7 +96,7 @@ pub struct Line {
 
 /// A part of the visible lines, summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bucket {
+pub struct LineBucket {
     /// The deepest of its lines.
     pub depth: u32,
     /// Errors among its lines and in what is folded away below them.
@@ -105,9 +105,9 @@ pub struct Bucket {
 
 /// The visible lines of an outline, addressed by their index.
 #[derive(Clone, Debug)]
-pub struct View<'o> {
+pub struct OutlineView<'o> {
     outline: &'o Outline,
-    lines: Vec<Line>,
+    lines: Vec<OutlineLine>,
     n_hidden: usize,
 }
 
@@ -158,10 +158,10 @@ impl Opened {
 }
 
 impl Outline {
-    fn place(&self, mark: &Mark) -> Option<Place> {
+    fn place(&self, mark: &FoldTarget) -> Option<Place> {
         match mark {
-            Mark::Row(id) => self.find(id).map(Place::Row),
-            Mark::Run(id) => {
+            FoldTarget::Row(id) => self.find(id).map(Place::Row),
+            FoldTarget::Run(id) => {
                 let first = position(self.find(id)?);
                 let found = self.runs.binary_search_by_key(&first, |run| run.first);
                 found.ok().map(Place::Run)
@@ -170,7 +170,7 @@ impl Outline {
     }
 
     /// Those of marks that this outline has.
-    fn places(&self, marks: &[Mark]) -> HashSet<Place> {
+    fn places(&self, marks: &[FoldTarget]) -> HashSet<Place> {
         marks.iter().filter_map(|mark| self.place(mark)).collect()
     }
 
@@ -189,30 +189,30 @@ impl Outline {
             above = self.rows[at as usize].parent;
         }
         // Groups that span the row: all others end before it or begin behind it.
-        let spans = |run: &Run| run.first as usize <= row && row < run.behind as usize;
+        let spans = |run: &RowGroup| run.first as usize <= row && row < run.behind as usize;
         let runs = self.runs.iter().enumerate();
         let runs = runs.filter(|(at, run)| own_run != Some(*at) && spans(run));
         way.extend(runs.map(|(at, _)| Place::Run(at)));
     }
 
     /// The mark that keeps the way to a row or a group open without it; none where that is open by default.
-    fn above(&self, place: Place) -> Option<Mark> {
+    fn above(&self, place: Place) -> Option<FoldTarget> {
         let id = |at: u32| self.rows[at as usize].id().to_owned();
         let (row, is_run) = match place {
             Place::Row(at) => (at, false),
             Place::Run(at) => (self.runs[at].first as usize, true),
         };
         let parent = self.rows[row].parent;
-        let has_member = |run: &&Run| {
+        let has_member = |run: &&RowGroup| {
             let is_within = run.first as usize <= row && row < run.behind as usize;
             is_within && self.rows[run.first as usize].parent == parent
         };
         let run = self.runs.iter().find(has_member).filter(|_| !is_run);
         if let Some(run) = run {
-            return Some(Mark::Run(id(run.first)));
+            return Some(FoldTarget::Run(id(run.first)));
         }
         let parent = parent.filter(|at| !self.is_open_by_default(*at as usize));
-        parent.map(|at| Mark::Row(id(at)))
+        parent.map(|at| FoldTarget::Row(id(at)))
     }
 
     fn is_open_by_default(&self, row: usize) -> bool {
@@ -220,7 +220,7 @@ impl Outline {
     }
 
     /// Forgets the marks of what lies on the way to what others open.
-    fn compact(&self, open: &mut Vec<Mark>) {
+    fn compact(&self, open: &mut Vec<FoldTarget>) {
         let mut way = HashSet::new();
         for place in self.places(open) {
             self.add_way(&mut way, place);
@@ -230,11 +230,11 @@ impl Outline {
 
     /// The visible lines. The rows and groups above the selected row are open, unless `folds` closes them.
     #[must_use]
-    pub fn view(&self, folds: &Folds, selected: Option<usize>) -> View<'_> {
+    pub fn view(&self, folds: &Folds, selected: Option<usize>) -> OutlineView<'_> {
         let opened = Opened::new(self, folds, selected);
         let kept = folds.leaves_out().then(|| self.kept(folds));
         let is_kept = |at: usize| kept.as_ref().is_none_or(|kept| kept[at].own || kept[at].below);
-        let runs: &[Run] = match folds.is_ungrouped || kept.is_some() {
+        let runs: &[RowGroup] = match folds.is_ungrouped || kept.is_some() {
             true => &[],
             false => &self.runs,
         };
@@ -258,7 +258,7 @@ impl Outline {
             let indent = |around: &[u32]| row.depth + position(around.len());
             if let Some(run) = runs.get(next_run).filter(|run| run.first == place) {
                 let is_open = opened.has(Place::Run(next_run), false);
-                lines.push(Line {
+                lines.push(OutlineLine {
                     row: place,
                     run: Some(position(next_run)),
                     depth: indent(&around),
@@ -277,13 +277,13 @@ impl Outline {
                 None => row.n_below > 0,
             };
             let is_open = has_below.then(|| opened.has(Place::Row(at), by_default));
-            lines.push(Line { row: place, run: None, depth: indent(&around), is_open });
+            lines.push(OutlineLine { row: place, run: None, depth: indent(&around), is_open });
             at = match is_open {
                 Some(false) => row.behind(at),
                 _ => at + 1,
             };
         }
-        View {
+        OutlineView {
             outline: self,
             lines,
             n_hidden: (0..self.rows.len()).filter(|at| !is_kept(*at)).count(),
@@ -292,7 +292,8 @@ impl Outline {
 
     /// Which rows have the level and the kind that are asked for.
     fn kept(&self, folds: &Folds) -> Vec<Kept> {
-        let own = |row: &Entry| Kept { own: folds.asks_for(row.kind, row.level), below: false };
+        let own =
+            |row: &OutlineNode| Kept { own: folds.asks_for(row.kind, row.level), below: false };
         let mut kept: Vec<Kept> = self.rows.iter().map(own).collect();
         // Children come after their parents.
         for at in (0..kept.len()).rev() {
@@ -306,7 +307,7 @@ impl Outline {
 
     /// The folds after something was opened that is closed, or closed that is open. A mark of nothing changes nothing.
     #[must_use]
-    pub fn toggled(&self, mut folds: Folds, selected: Option<usize>, mark: Mark) -> Folds {
+    pub fn toggled(&self, mut folds: Folds, selected: Option<usize>, mark: FoldTarget) -> Folds {
         let Some(place) = self.place(&mark) else {
             return folds;
         };
@@ -333,13 +334,14 @@ impl Outline {
     pub fn revealed(&self, mut folds: Folds, row: usize) -> Folds {
         let mut way = HashSet::new();
         self.add_way(&mut way, Place::Row(row));
-        let is_off_way = |mark: &Mark| self.place(mark).is_none_or(|place| !way.contains(&place));
+        let is_off_way =
+            |mark: &FoldTarget| self.place(mark).is_none_or(|place| !way.contains(&place));
         folds.closed.retain(is_off_way);
         folds
     }
 }
 
-impl View<'_> {
+impl OutlineView<'_> {
     /// How many lines are visible.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -366,7 +368,7 @@ impl View<'_> {
 
     /// At most `n` lines from an index on.
     #[must_use]
-    pub fn window(&self, at: usize, n: usize) -> &[Line] {
+    pub fn window(&self, at: usize, n: usize) -> &[OutlineLine] {
         let from = at.min(self.lines.len());
         let to = from.saturating_add(n).min(self.lines.len());
         &self.lines[from..to]
@@ -398,9 +400,9 @@ impl View<'_> {
 
     /// The whole in at most `n` parts of nearly the same number of lines.
     #[must_use]
-    pub fn map(&self, n: usize) -> Vec<Bucket> {
+    pub fn map(&self, n: usize) -> Vec<LineBucket> {
         let n = n.min(self.lines.len());
-        let mut buckets = vec![Bucket::default(); n];
+        let mut buckets = vec![LineBucket::default(); n];
         for (at, line) in self.lines.iter().enumerate() {
             let bucket = &mut buckets[at * n / self.lines.len()];
             bucket.depth = bucket.depth.max(line.depth);
@@ -410,7 +412,7 @@ impl View<'_> {
     }
 
     /// Errors that a line stands for: its own, unless it is the head of an open group, and those folded away below it.
-    fn n_errors(&self, line: &Line) -> u32 {
+    fn n_errors(&self, line: &OutlineLine) -> u32 {
         let row = &self.outline.rows[line.row as usize];
         match (line.run, line.is_open) {
             (Some(_), Some(true)) => 0,
@@ -420,7 +422,7 @@ impl View<'_> {
         }
     }
 
-    fn n_errors_within(&self, run: &Run) -> u32 {
+    fn n_errors_within(&self, run: &RowGroup) -> u32 {
         let mut n = 0;
         let mut at = run.first as usize;
         while at < run.behind as usize {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, ObservationKind};
-use perpend_domain::outline::{Entry, Folds, Mark, Outline, View};
+use perpend_domain::outline::{FoldTarget, Folds, Outline, OutlineNode, OutlineView};
 use perpend_views::{
     Form, Neighbours, ROW_WINDOW, RowColumn, RowState, TraceView, TypedRange, ViewParams,
     read_duration,
@@ -28,7 +28,7 @@ pub(crate) struct TraceParams {
     pub(crate) observation: Option<ObservationId>,
     folds: Folds,
     /// What to open when it is closed, and to close when it is open.
-    toggle: Option<Mark>,
+    toggle: Option<FoldTarget>,
     pub(crate) at: Option<usize>,
     n: Option<usize>,
     /// The revision of the trace that the rows of the page are of.
@@ -68,13 +68,13 @@ impl TraceParams {
                         params.unknown_step(text);
                     }
                 }
-                "fold" => params.folds.set(Mark::Row(text.to_owned()), false),
-                "fold-run" => params.folds.set(Mark::Run(text.to_owned()), false),
-                "open" => params.folds.set(Mark::Row(text.to_owned()), true),
-                "open-run" => params.folds.set(Mark::Run(text.to_owned()), true),
+                "fold" => params.folds.set(FoldTarget::Row(text.to_owned()), false),
+                "fold-run" => params.folds.set(FoldTarget::Run(text.to_owned()), false),
+                "open" => params.folds.set(FoldTarget::Row(text.to_owned()), true),
+                "open-run" => params.folds.set(FoldTarget::Run(text.to_owned()), true),
                 "group" => params.folds.is_ungrouped = text == "0",
-                "toggle" => params.toggle = Some(Mark::Row(text.to_owned())),
-                "toggle-run" => params.toggle = Some(Mark::Run(text.to_owned())),
+                "toggle" => params.toggle = Some(FoldTarget::Row(text.to_owned())),
+                "toggle-run" => params.toggle = Some(FoldTarget::Run(text.to_owned())),
                 "at" => params.at = number(text),
                 "n" => params.n = number(text),
                 "revision" => params.revision = number(text),
@@ -220,7 +220,7 @@ impl TraceParams {
     }
 
     /// Whether a step has the level and the kind that are asked for.
-    pub(crate) fn asks_for(&self, step: &Entry) -> bool {
+    pub(crate) fn asks_for(&self, step: &OutlineNode) -> bool {
         self.folds.asks_for(step.kind, step.level)
     }
 
@@ -267,7 +267,7 @@ impl TraceParams {
 }
 
 /// The first of `n` lines around one.
-fn first_around(view: &View<'_>, index: usize, n: usize) -> usize {
+fn first_around(view: &OutlineView<'_>, index: usize, n: usize) -> usize {
     let first = index.saturating_sub(n / 2);
     first.min(view.len().saturating_sub(n))
 }
@@ -275,7 +275,7 @@ fn first_around(view: &View<'_>, index: usize, n: usize) -> usize {
 /// A window of an outline.
 #[derive(Debug)]
 pub(crate) struct TraceWindow<'o> {
-    pub(crate) view: View<'o>,
+    pub(crate) view: OutlineView<'o>,
     pub(crate) folds: Folds,
     pub(crate) looking: ViewParams,
     pub(crate) selected: Option<usize>,
@@ -342,9 +342,9 @@ mod tests {
         let query = "observation=a%20b&fold=x&open=y&open-run=x&fold=z%26&group=0&at=no&n=7&v=tree&toggle=q";
         let params = TraceParams::new(Some(query));
         assert_eq!(params.observation.as_ref().map(ObservationId::as_str), Some("a b"));
-        let row = |id: &str| Mark::Row(id.to_owned());
+        let row = |id: &str| FoldTarget::Row(id.to_owned());
         assert_eq!(params.folds.closed, [row("x"), row("z&")]);
-        assert_eq!(params.folds.open, [row("y"), Mark::Run("x".to_owned())]);
+        assert_eq!(params.folds.open, [row("y"), FoldTarget::Run("x".to_owned())]);
         assert!(params.folds.is_ungrouped && params.toggles());
         assert_eq!((params.at, params.n, params.toggle), (None, Some(7), Some(row("q"))));
         assert!(TraceParams::new(Some("observation=")).observation.is_none());

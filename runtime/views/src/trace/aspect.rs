@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::markup::{encode, is_hidden, segment};
 use crate::urls::{Parameter, RowColumn, UnknownParameters, traces_with_tag, traces_with_value};
 use perpend_domain::observation::{Level, ObservationKind};
-use perpend_domain::outline::{Folds, MAX_FOLDS, Mark};
+use perpend_domain::outline::{FoldTarget, Folds, MAX_FOLDS};
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
@@ -206,8 +206,8 @@ fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
     let mut pairs = Vec::new();
     for (marks, [of_row, of_run]) in lists {
         pairs.extend(marks.iter().map(|mark| match mark {
-            Mark::Row(id) => (of_row, id.as_str()),
-            Mark::Run(id) => (of_run, id.as_str()),
+            FoldTarget::Row(id) => (of_row, id.as_str()),
+            FoldTarget::Run(id) => (of_run, id.as_str()),
         }));
     }
     if folds.is_ungrouped {

@@ -1,7 +1,7 @@
 //! The steps of a trace that stand out: what cost most and what took longest, however many rows there are.
 
 use crate::markup::Text;
-use perpend_domain::outline::{Entry, highest};
+use perpend_domain::outline::{OutlineNode, highest};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{count, dollars, duration};
@@ -30,7 +30,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
         return Vec::new();
     }
     let place = |(at, n): (usize, usize)| format!("{} of {}", count(at as u64), count(n as u64));
-    let peak = |label, [first, second]: [Option<(&Entry, String)>; 2]| {
+    let peak = |label, [first, second]: [Option<(&OutlineNode, String)>; 2]| {
         let (entry, value) = first.filter(|(_, value)| {
             let is_tie = second.as_ref().is_some_and(|(_, other)| other == value);
             !is_tie
@@ -44,7 +44,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
         })
     };
     let end = outline.period().map_or_else(Timestamp::default, |(_, end)| end);
-    let took = |entry: &Entry| entry.end.unwrap_or(end).micros_since(entry.start);
+    let took = |entry: &OutlineNode| entry.end.unwrap_or(end).micros_since(entry.start);
     let costs = outline
         .rows()
         .iter()

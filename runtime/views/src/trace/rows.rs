@@ -8,7 +8,8 @@ use askama::Template;
 use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
 use perpend_domain::outline::{
-    Axis, Bar, CriticalPath, Entry, Folds, Line, Map, Oddity, Outline, Run, View, critical_path,
+    Axis, Bar, CriticalPath, Folds, Minimap, Outline, OutlineLine, OutlineNode, OutlineView,
+    ParentFault, RowGroup, critical_path,
 };
 use perpend_domain::time::Timestamp;
 
@@ -30,7 +31,7 @@ const ROWS_ABOVE: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct RowsInput<'a> {
     /// The visible lines.
-    pub view: &'a View<'a>,
+    pub view: &'a OutlineView<'a>,
     /// What was opened and closed by hand: links keep it.
     pub folds: &'a Folds,
     /// The index of the first line; [`ROW_WINDOW`] lines are shown at most.
@@ -99,7 +100,7 @@ pub(crate) struct Window {
     pub(crate) forgotten: Option<String>,
     /// The index of the line that is selected, or that hides what is selected.
     pub(crate) selected: Option<usize>,
-    pub(crate) map: Option<Map>,
+    pub(crate) map: Option<Minimap>,
     pub(crate) grouping: Option<(&'static str, String)>,
     /// What the end of the trace waited for, where that is shown.
     pub(crate) path: Option<CriticalPath>,
@@ -201,7 +202,7 @@ impl Window {
             hidden: input.looking.hidden(view.n_hidden()),
             forgotten: forgotten(input.folds),
             selected: input.selected.and_then(|row| view.index_of(row)),
-            map: has_map.then(|| Map::new(view)),
+            map: has_map.then(|| Minimap::new(view)),
             path,
         }
     }
@@ -240,7 +241,7 @@ fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static s
     Some((label, RowState::new(selected, &other).address(input.looking)))
 }
 
-fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
+fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
     let outline = input.view.outline();
     let at = line.row as usize;
     let row = &outline.rows()[at];
@@ -287,7 +288,7 @@ fn chips_of(input: &RowsInput<'_>, step: &str) -> Vec<(Text, Text, &'static str)
     chips.iter().map(shown).collect()
 }
 
-fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
+fn of_run(view: &OutlineView<'_>, line: &OutlineLine, run: &RowGroup, axis: Axis) -> Row {
     let outline = view.outline();
     let first = &outline.rows()[line.row as usize];
     let figure =
@@ -327,7 +328,7 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
 }
 
 /// `p50 12 ms · p95 40 ms, 24,000 tokens, $0.24`
-fn of_all(run: &Run, note: &str) -> Option<String> {
+fn of_all(run: &RowGroup, note: &str) -> Option<String> {
     let note = (!note.is_empty()).then(|| note.to_owned());
     let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));
     let cost = cost_cell(run.cost);
@@ -337,7 +338,10 @@ fn of_all(run: &Run, note: &str) -> Option<String> {
 }
 
 /// The part of the time axis that a step takes, in milliseconds from the start of the trace; none of a step without length.
-pub(crate) fn part_of(step: &Entry, (start, end): (Timestamp, Timestamp)) -> Option<(f64, f64)> {
+pub(crate) fn part_of(
+    step: &OutlineNode,
+    (start, end): (Timestamp, Timestamp),
+) -> Option<(f64, f64)> {
     let ms = |at: Timestamp| at.micros_since(start) as f64 / 1e3;
     let (from, to) = (ms(step.start), ms(step.end.unwrap_or(end)));
     (from < to).then_some((from, to))
@@ -379,17 +383,17 @@ pub(crate) fn column_classes(
 }
 
 /// What is behind a row's name when something is unusual.
-fn mark(row: &Entry, is_closed: bool) -> (Option<String>, &'static str) {
+fn mark(row: &OutlineNode, is_closed: bool) -> (Option<String>, &'static str) {
     let word = |word: &str| Some(word.to_owned());
-    match (row.level, row.oddity) {
+    match (row.level, row.parent_fault) {
         (Level::Error, _) => (word("error"), "bad"),
         _ if is_closed && row.n_errors_below > 0 => {
             let n = many(row.n_errors_below.into(), "error");
             (Some(format!("{n} inside")), "bad")
         }
         (Level::Warning, _) => (word("warning"), "waiting"),
-        (_, Some(Oddity::Orphan)) => (word("parent missing"), "plain"),
-        (_, Some(Oddity::Cycle)) => (word("in a cycle"), "plain"),
+        (_, Some(ParentFault::Orphan)) => (word("parent missing"), "plain"),
+        (_, Some(ParentFault::Cycle)) => (word("in a cycle"), "plain"),
         _ => (None, ""),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Folds, MAX_FOLDS, Mark};
+use perpend_domain::outline::{FoldTarget, Folds, MAX_FOLDS};
 use perpend_domain::score::ScoreValue;
 
 use crate::lists::chips::tests::scored;
@@ -45,13 +45,13 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     assert!(html.contains("data-revision=\"3\"") && html.contains("data-anchor=\"7\""));
     assert!(html.contains("data-count=\"2\"") && !html.contains("class=\"map\""));
     let mut folds = Folds::default();
-    folds.set(Mark::Run("c0000".to_owned()), true);
+    folds.set(FoldTarget::Run("c0000".to_owned()), true);
     let html = page(&folds, 9_999);
     assert_eq!(html.matches("role=\"row\"").count(), ROW_WINDOW);
     assert!(html.contains("data-rest=\"&open-run=c0000\"") && html.contains("class=\"map\""));
     assert!(!html.contains("data-forgotten"));
     for at in 0..MAX_FOLDS {
-        folds.set(Mark::Row(format!("c{at:04}")), true);
+        folds.set(FoldTarget::Row(format!("c{at:04}")), true);
     }
     let html = page(&folds, 1);
     assert!(!html.contains("open-run=c0000"));

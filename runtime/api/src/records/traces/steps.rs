@@ -7,7 +7,7 @@ use perpend_api_types::found::{Found, FoundHit, FoundMeta};
 use perpend_api_types::outline::{OutlineMeta, OutlineRow, OutlineWindow};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::{ObservationId, TraceId};
-use perpend_domain::outline::{Entry, Outline};
+use perpend_domain::outline::{Outline, OutlineNode};
 use perpend_domain::text_search::{SearchCursor, TextPattern};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
@@ -88,7 +88,7 @@ async fn outline_of(
 
 fn window(outline: &Outline, at: usize, n: usize) -> OutlineWindow {
     let rows = outline.rows();
-    let view = |row: &Entry| {
+    let view = |row: &OutlineNode| {
         let parent = row.parent.and_then(|at| rows.get(at as usize));
         OutlineRow {
             id: row.id().to_owned(),

@@ -17,7 +17,7 @@ mod tests;
 use crate::markup::segment;
 use askama::Template;
 use perpend_domain::observation::Observation;
-use perpend_domain::outline::Pair;
+use perpend_domain::outline::RowPair;
 
 use self::content::{Contents, LETTERS, of_steps, of_traces};
 use self::facts::facts;
@@ -40,7 +40,7 @@ pub struct CompareInput {
     /// Absent where the project has no such trace.
     pub sides: [Option<CompareSide>; 2],
     /// The rows of both, beside each other.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<RowPair>,
     /// The selected steps with their content.
     pub steps: Option<[Option<Observation>; 2]>,
     /// What in the address cannot be had.

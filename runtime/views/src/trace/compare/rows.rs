@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Entry, Outline, Pair};
+use perpend_domain::outline::{Outline, OutlineNode, RowPair};
 
 use super::figures::Figure;
 use super::query::{CompareQuery, ComparedObservation};
@@ -63,7 +63,7 @@ enum State {
 /// All rows, and what became of each.
 pub(crate) struct Compared<'a> {
     sides: [Option<&'a CompareSide>; 2],
-    pairs: &'a [Pair],
+    pairs: &'a [RowPair],
     states: Vec<State>,
     /// A row or one below it differs.
     has_change: Vec<bool>,
@@ -80,7 +80,7 @@ pub(crate) struct Window {
 }
 
 impl<'a> Compared<'a> {
-    pub(crate) fn new(sides: [Option<&'a CompareSide>; 2], pairs: &'a [Pair]) -> Self {
+    pub(crate) fn new(sides: [Option<&'a CompareSide>; 2], pairs: &'a [RowPair]) -> Self {
         let mut compared = Self {
             sides,
             pairs,
@@ -101,7 +101,7 @@ impl<'a> Compared<'a> {
         compared
     }
 
-    fn state(&mut self, pair: &Pair) -> State {
+    fn state(&mut self, pair: &RowPair) -> State {
         if self.sides.iter().any(Option::is_none) {
             return State::Alone;
         }
@@ -126,7 +126,7 @@ impl<'a> Compared<'a> {
         [State::OnlyA, State::OnlyB, State::Changed, State::Equal].map(n)
     }
 
-    fn entries(&self, pair: &Pair) -> [Option<(&'a Outline, &'a Entry)>; 2] {
+    fn entries(&self, pair: &RowPair) -> [Option<(&'a Outline, &'a OutlineNode)>; 2] {
         let entry = |side: usize, row: Option<u32>| {
             let outline = self.sides[side].map(|side| &*side.outline)?;
             Some((outline, outline.rows().get(row? as usize)?))
@@ -134,7 +134,7 @@ impl<'a> Compared<'a> {
         [entry(0, pair.a), entry(1, pair.b)]
     }
 
-    fn fingerprints(&self, pair: &Pair) -> [Option<&'a ContentFingerprints>; 2] {
+    fn fingerprints(&self, pair: &RowPair) -> [Option<&'a ContentFingerprints>; 2] {
         let entries = self.entries(pair);
         let print = |side: usize| {
             let (_, entry) = entries[side]?;
@@ -143,7 +143,7 @@ impl<'a> Compared<'a> {
         [print(0), print(1)]
     }
 
-    fn scores(&self, pair: &Pair) -> Vec<(Text, Figure)> {
+    fn scores(&self, pair: &RowPair) -> Vec<(Text, Figure)> {
         let entries = self.entries(pair);
         let scored = |side: usize| {
             let (_, entry) = entries[side]?;
@@ -153,7 +153,7 @@ impl<'a> Compared<'a> {
     }
 
     /// What differs between the rows of a pair, in words.
-    fn differences(&self, pair: &Pair) -> Vec<&'static str> {
+    fn differences(&self, pair: &RowPair) -> Vec<&'static str> {
         let mut all = Vec::new();
         let [Some((of_a, a)), Some((of_b, b))] = self.entries(pair) else {
             return all;
@@ -238,7 +238,7 @@ impl<'a> Compared<'a> {
         }
     }
 
-    fn name(&self, pair: &Pair) -> String {
+    fn name(&self, pair: &RowPair) -> String {
         let found = self.entries(pair).into_iter().flatten().next();
         found.map_or_else(String::new, |(outline, entry)| match outline.name(entry) {
             "" => kind_word(entry.kind).to_owned(),
@@ -273,7 +273,7 @@ impl<'a> Compared<'a> {
             figures: [
                 Figure::duration(entries.map(|entry| entry.and_then(took))),
                 Figure::count(entries.map(|entry| entry.and_then(|entry| entry.tokens))),
-                Figure::cost(entries.map(|entry| entry.map(Entry::own_cost))),
+                Figure::cost(entries.map(|entry| entry.map(OutlineNode::own_cost))),
             ],
             level,
             scores: self.scores(pair),
@@ -282,7 +282,7 @@ impl<'a> Compared<'a> {
 }
 
 /// What an address calls the pair of these rows.
-fn of_side(entries: [Option<&Entry>; 2]) -> Option<ComparedObservation> {
+fn of_side(entries: [Option<&OutlineNode>; 2]) -> Option<ComparedObservation> {
     match entries {
         [Some(a), _] => Some(ComparedObservation::A(a.id().to_owned())),
         [None, Some(b)] => Some(ComparedObservation::B(b.id().to_owned())),
@@ -290,7 +290,7 @@ fn of_side(entries: [Option<&Entry>; 2]) -> Option<ComparedObservation> {
     }
 }
 
-fn took(entry: &Entry) -> Option<i64> {
+fn took(entry: &OutlineNode) -> Option<i64> {
     Some(entry.end?.micros_since(entry.start))
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use perpend_domain::ids::ObservationId;
-use perpend_domain::outline::{Outline, Weighed};
+use perpend_domain::outline::{HeapSize, Outline};
 use perpend_domain::score::ScoreValue;
 use perpend_domain::trace::Trace;
 
@@ -31,7 +31,7 @@ pub struct ContentFingerprints {
 #[derive(Clone, Debug, Default)]
 pub struct ObservationFingerprints(pub HashMap<ObservationId, ContentFingerprints>);
 
-impl Weighed for ObservationFingerprints {
+impl HeapSize for ObservationFingerprints {
     fn n_bytes(&self) -> usize {
         let ids: usize = self.0.keys().map(|id| id.as_str().len()).sum();
         ids + self.0.capacity() * (size_of::<(ObservationId, ContentFingerprints)>() + 1)
