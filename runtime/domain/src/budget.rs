@@ -70,7 +70,7 @@ pub struct ScopedBudget {
 
 /// A budget that leaves no room for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent {
+pub struct ExhaustedBudget {
     /// Whose budget it is.
     pub scope: BudgetScope,
     /// What happens now.

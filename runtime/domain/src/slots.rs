@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::budget::Spent;
+use crate::budget::ExhaustedBudget;
 use crate::failure::FailureClass;
 use crate::model_call::ModelCall;
 
@@ -115,7 +115,7 @@ pub struct ModelFailure {
     /// The request was not sent. One that waits for a closed connection uses up no attempt.
     pub is_unsent: bool,
     /// The budget that leaves no room for the call, with [`FailureClass::BudgetExhausted`].
-    pub spent: Option<Spent>,
+    pub spent: Option<ExhaustedBudget>,
     /// Another attempt would fail in the same way, whatever the class.
     pub is_final: bool,
 }

@@ -1,6 +1,6 @@
 //! What a lease of an execution ended in.
 
-use perpend_domain::budget::Spent;
+use perpend_domain::budget::ExhaustedBudget;
 use perpend_domain::evaluation::{Execution, ExecutionState, NoScores};
 use perpend_domain::ids::EvaluatorVersionId;
 use perpend_domain::plugin::LogLine;
@@ -21,7 +21,7 @@ pub struct Finished<'e> {
     /// What it ended in.
     pub outcome: Outcome,
     /// The budget that left no room for a call of it.
-    pub spent: Option<Spent>,
+    pub spent: Option<ExhaustedBudget>,
     /// What the evaluator logged.
     pub log: Vec<LogLine>,
 }

@@ -1,6 +1,6 @@
 //! What follows from a failure (evaluation.md 1.8).
 
-use perpend_domain::budget::{OnReached, Spent};
+use perpend_domain::budget::{ExhaustedBudget, OnReached};
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
@@ -61,7 +61,7 @@ impl Tried {
 /// What follows from a failed call.
 pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
     let class = failure.class;
-    let is_skipped = |spent: Spent| spent.on_reached == OnReached::Skip;
+    let is_skipped = |spent: ExhaustedBudget| spent.on_reached == OnReached::Skip;
     let retry = match class {
         FailureClass::BudgetExhausted if failure.spent.is_some_and(is_skipped) => {
             return Next::Skip;
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_spent_budget_holds_or_skips_as_it_says() {
         let spent = |on_reached| ModelFailure {
-            spent: Some(Spent {
+            spent: Some(ExhaustedBudget {
                 scope: perpend_domain::budget::BudgetScope::Rule,
                 on_reached,
                 until: None,

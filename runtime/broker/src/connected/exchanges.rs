@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::batch::Batch;
-use perpend_domain::budget::{ScopedBudget, Spent};
+use perpend_domain::budget::{ExhaustedBudget, ScopedBudget};
 use perpend_domain::identity::call_span_id;
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::Usage as Buckets;
@@ -55,7 +55,7 @@ pub(super) struct Exchanges {
     reserved: Mutex<Option<String>>,
     /// What the exchange under way may cost, where its slot has a limit.
     most: Mutex<Option<f64>>,
-    spent: Mutex<Option<Spent>>,
+    spent: Mutex<Option<ExhaustedBudget>>,
     /// What the exchange waits for: a budget without room, and what is needed of it.
     lacking: Mutex<Option<(ScopedBudget, Reservation)>>,
     /// Held from the head of a line until the reservation is made or refused.
@@ -335,7 +335,10 @@ impl Exchanges {
     fn refuse(&self, budget: &ScopedBudget, no_room: &NoRoom, usd: f64, now: Timestamp) -> Failure {
         let limit = budget.budget;
         let until = limit.window.end(now);
-        put(&self.spent, Spent { scope: budget.scope, on_reached: limit.on_reached, until });
+        put(
+            &self.spent,
+            ExhaustedBudget { scope: budget.scope, on_reached: limit.on_reached, until },
+        );
         let renewed = match until {
             Some(until) => format!("it is renewed at {until}"),
             None => "it is not renewed".to_owned(),

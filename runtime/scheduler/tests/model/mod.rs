@@ -24,7 +24,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt as _};
 use perpend_catalog::RulePatch;
-use perpend_domain::budget::{BudgetScope, OnReached, Spent};
+use perpend_domain::budget::{BudgetScope, ExhaustedBudget, OnReached};
 use perpend_domain::evaluation::{Late, Pause, Rule, Target, TargetKind};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
@@ -134,7 +134,7 @@ fn as_noted(call: &Call, class: FailureClass, now: Timestamp) -> FailureClass {
     if asks_a_provider(&call.item.id)
         && let Some(origin) = &call.origin
     {
-        let spent = Spent {
+        let spent = ExhaustedBudget {
             scope: BudgetScope::Rule,
             on_reached: OnReached::Hold,
             until: Some(now.plus_millis(BUDGET_MS)),
