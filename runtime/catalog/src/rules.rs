@@ -348,7 +348,7 @@ async fn refuse_twin(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<()
     }
     let assignments: Vec<AssignmentRow> = namesakes(NAMESAKES_ASSIGNMENTS).fetch_all(tx).await?;
     let namesakes = assemble(rules, assignments)?;
-    if namesakes.iter().any(|(_, other)| other.is_twin_of(rule)) {
+    if namesakes.iter().any(|(_, other)| other.is_duplicate_of(rule)) {
         return Err(Error::NameTaken(
             "a rule with this name, target, filter and evaluators exists: change that one, or choose another name",
         ));
@@ -561,7 +561,7 @@ impl Catalog {
     /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
     /// taken, the rule is enabled without an evaluator, it may not wait for what it names
     /// ([`chain::check`]), or the project has [`MAX_ACTIVE_RULES`] already;
-    /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_twin_of`]).
+    /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_duplicate_of`]).
     pub async fn create_rule(
         &self,
         project: &ProjectId,
@@ -609,7 +609,7 @@ impl Catalog {
             let before = rule.clone();
             patch.apply(&mut rule, now);
             // Twins from before they were refused can still be switched off.
-            if !rule.is_twin_of(&before) {
+            if !rule.is_duplicate_of(&before) {
                 refuse_twin(&mut tx, project, &rule).await?;
             }
             write_rule(&mut tx, project, &rule).await?;

@@ -301,7 +301,7 @@ impl Rule {
     /// Whether both have the same name, target, filter and evaluators with their mappings, in whatever order.
     /// Of two such rules one does nothing but score everything twice.
     #[must_use]
-    pub fn is_twin_of(&self, other: &Self) -> bool {
+    pub fn is_duplicate_of(&self, other: &Self) -> bool {
         self.name == other.name
             && self.target == other.target
             && evaluators(self) == evaluators(other)
@@ -354,7 +354,7 @@ pub enum VersionPolicy {
 #[error(
     "`latest`, `pinned:N` or `shadow:N` is expected, with the number of a version in place of N"
 )]
-pub struct NoVersionPolicy;
+pub struct InvalidVersionPolicy;
 
 impl VersionPolicy {
     /// The version that it names.
@@ -397,19 +397,19 @@ impl fmt::Display for VersionPolicy {
 }
 
 impl FromStr for VersionPolicy {
-    type Err = NoVersionPolicy;
+    type Err = InvalidVersionPolicy;
 
-    fn from_str(raw: &str) -> Result<Self, NoVersionPolicy> {
+    fn from_str(raw: &str) -> Result<Self, InvalidVersionPolicy> {
         if raw == "latest" {
             return Ok(Self::Latest);
         }
-        let (policy, number) = raw.split_once(':').ok_or(NoVersionPolicy)?;
+        let (policy, number) = raw.split_once(':').ok_or(InvalidVersionPolicy)?;
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
         let number = number.parse().ok().filter(|number| is_number && 0 < *number);
         match (policy, number) {
             ("pinned", Some(number)) => Ok(Self::Pinned(number)),
             ("shadow", Some(number)) => Ok(Self::Shadow(number)),
-            _ => Err(NoVersionPolicy),
+            _ => Err(InvalidVersionPolicy),
         }
     }
 }
@@ -633,7 +633,7 @@ pub struct NewExecution {
 
 named_enum!(
     /// Why an execution waits or ends without a call of its evaluator.
-    Uncalled {
+    NoCallReason {
         /// The target cannot be read, or was deleted.
         TargetMissing = "target_missing",
         /// The mapping finds no value for a variable.
@@ -657,7 +657,7 @@ pub enum EndReason {
     /// Its call ended so.
     Called(FailureClass),
     /// There was none.
-    Uncalled(Uncalled),
+    Uncalled(NoCallReason),
 }
 
 impl EndReason {
@@ -686,22 +686,22 @@ impl From<FailureClass> for EndReason {
     }
 }
 
-impl From<Uncalled> for EndReason {
-    fn from(reason: Uncalled) -> Self {
+impl From<NoCallReason> for EndReason {
+    fn from(reason: NoCallReason) -> Self {
         Self::Uncalled(reason)
     }
 }
 
 /// Why an attempt gave no scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoScores {
+pub struct AttemptFailure {
     /// Class, as in evaluation.md 1.8.
     pub class: EndReason,
     /// For people.
     pub message: String,
 }
 
-impl NoScores {
+impl AttemptFailure {
     /// With a sentence for people.
     #[must_use]
     pub fn new(class: impl Into<EndReason>, message: &str) -> Self {
@@ -717,7 +717,7 @@ pub struct Attempt {
     /// When it ended.
     pub ended_at: Timestamp,
     /// Why there are no scores.
-    pub why: NoScores,
+    pub why: AttemptFailure,
     /// The version used.
     pub version: Option<EvaluatorVersionId>,
     /// CPU time in the guest.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, ExecutionState, Lane, NoScores, QueueKind, Uncalled,
+    AttemptFailure, Execution, ExecutionClass, ExecutionState, Lane, NoCallReason, QueueKind,
 };
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::plugin::FailureClass;
@@ -245,7 +245,7 @@ impl Ledger {
                 (ExecutionState::Delayed, at, Some(class.as_str()), None)
             }
             Release::Held { until, message } => {
-                let class = Some(Uncalled::Paused.as_str());
+                let class = Some(NoCallReason::Paused.as_str());
                 (ExecutionState::Held, until, class, Some(message))
             }
         };
@@ -278,7 +278,7 @@ impl Ledger {
         Ok(in_transaction!(&self.pool, |tx| {
             let rules: Vec<(String, String)> = query(GIVE_UP_HELD)
                 .bind(now.as_micros())
-                .bind(Uncalled::HeldTooLong.as_str())
+                .bind(NoCallReason::HeldTooLong.as_str())
                 .fetch_all(&mut tx)
                 .await?;
             let failed = ExecutionState::Failed.as_str();
@@ -369,7 +369,7 @@ impl Ledger {
         &self,
         project: &ProjectId,
         rule: &RuleId,
-        why: &NoScores,
+        why: &AttemptFailure,
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {

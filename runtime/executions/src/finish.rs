@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use perpend_domain::evaluation::NoScores;
+use perpend_domain::evaluation::AttemptFailure;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
@@ -148,7 +148,7 @@ async fn end_one(
     tx: &mut Tx,
     ending: Ending<'_>,
     each: &Finished<'_>,
-    why: &NoScores,
+    why: &AttemptFailure,
 ) -> Result<bool, Error> {
     let Ending { fence, started_at, now, .. } = ending;
     let state = each.outcome.state();

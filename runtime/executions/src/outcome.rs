@@ -1,7 +1,7 @@
 //! What a lease of an execution ended in.
 
 use perpend_domain::budget::ExhaustedBudget;
-use perpend_domain::evaluation::{Execution, ExecutionState, NoScores};
+use perpend_domain::evaluation::{AttemptFailure, Execution, ExecutionState};
 use perpend_domain::ids::EvaluatorVersionId;
 use perpend_domain::plugin::LogLine;
 use perpend_domain::score::NewScore;
@@ -44,15 +44,15 @@ pub enum Outcome {
     /// Scores, at least one.
     Completed(Vec<NewScore>),
     /// Nothing to measure.
-    Skipped(NoScores),
+    Skipped(AttemptFailure),
     /// To be tried again at this time.
-    Delayed(NoScores, Timestamp),
+    Delayed(AttemptFailure, Timestamp),
     /// For good. `true` when it counts among the failures in a row that pause the rule.
-    Failed(NoScores, bool),
+    Failed(AttemptFailure, bool),
     /// It waits until its rule and evaluator are no longer paused, and fails at this time if they still are.
-    Held(NoScores, Timestamp),
+    Held(AttemptFailure, Timestamp),
     /// By deletion or the loop guard.
-    Cancelled(NoScores),
+    Cancelled(AttemptFailure),
 }
 
 impl Outcome {
@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// Why there are no scores; none for completed ones.
-    pub const fn no_scores(&self) -> Option<&NoScores> {
+    pub const fn no_scores(&self) -> Option<&AttemptFailure> {
         match self {
             Self::Completed(_) => None,
             Self::Skipped(why)

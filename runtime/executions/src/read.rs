@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use perpend_domain::evaluation::{Attempt, Execution, ExecutionState, NoScores, Target};
+use perpend_domain::evaluation::{Attempt, AttemptFailure, Execution, ExecutionState, Target};
 use perpend_domain::ids::{ExecutionId, ProjectId, RuleId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
 
@@ -214,7 +214,10 @@ impl Ledger {
             Ok(Attempt {
                 number: row.number.unsigned_abs(),
                 ended_at: Timestamp::from_micros(row.ended_at),
-                why: NoScores { class: checked("attempt", &row.class)?, message: row.message },
+                why: AttemptFailure {
+                    class: checked("attempt", &row.class)?,
+                    message: row.message,
+                },
                 version: version.map(|id| checked("attempt", &id)).transpose()?,
                 cpu_us: row.cpu_us.unsigned_abs(),
             })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{NoScores, OnMissing, Target, Uncalled};
+use perpend_domain::evaluation::{AttemptFailure, NoCallReason, OnMissing, Target};
 use perpend_domain::identity;
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{Conversation, NoItem, Plan, Subject};
@@ -41,7 +41,7 @@ pub(crate) enum Load {
     /// It is gone, or was never there.
     Missing,
     /// It is more than an item can have.
-    TooLarge(NoScores),
+    TooLarge(AttemptFailure),
     /// It is there.
     Loaded(Box<Loaded>),
 }
@@ -87,18 +87,18 @@ impl Loaded {
 #[derive(Debug)]
 pub(crate) enum NoCall {
     /// It is one of the engine's own.
-    LoopGuard(NoScores),
+    LoopGuard(AttemptFailure),
     /// The mapping cannot be used.
-    InvalidConfig(NoScores),
+    InvalidConfig(AttemptFailure),
     /// The target lacks a part that is mapped.
-    Missing(NoScores),
+    Missing(AttemptFailure),
     /// The mapping exceeds a limit for this target.
-    TooLarge(NoScores),
+    TooLarge(AttemptFailure),
 }
 
 impl NoCall {
     /// The reason that is stored or shown.
-    pub(crate) fn why(self) -> NoScores {
+    pub(crate) fn why(self) -> AttemptFailure {
         match self {
             Self::LoopGuard(why)
             | Self::InvalidConfig(why)
@@ -126,10 +126,10 @@ pub(crate) fn item_of(
 ) -> Result<Item, NoCall> {
     if is_reserved(loaded.environment()) {
         let message = "the target is one of the engine's own";
-        return Err(NoCall::LoopGuard(NoScores::new(Uncalled::LoopGuard, message)));
+        return Err(NoCall::LoopGuard(AttemptFailure::new(NoCallReason::LoopGuard, message)));
     }
     let plan = plan.as_ref().map_err(|error| {
-        NoCall::InvalidConfig(NoScores::new(FailureClass::InvalidConfig, error))
+        NoCall::InvalidConfig(AttemptFailure::new(FailureClass::InvalidConfig, error))
     })?;
     let build = || {
         let subject = loaded.subject();
@@ -143,10 +143,10 @@ pub(crate) fn item_of(
         let message = no_item.to_string();
         match no_item {
             NoItem::Missing(_) => {
-                NoCall::Missing(NoScores::new(Uncalled::MissingVariable, &message))
+                NoCall::Missing(AttemptFailure::new(NoCallReason::MissingVariable, &message))
             }
             NoItem::TooLarge { .. } => {
-                NoCall::TooLarge(NoScores::new(FailureClass::InvalidInput, &message))
+                NoCall::TooLarge(AttemptFailure::new(FailureClass::InvalidInput, &message))
             }
         }
     })
@@ -186,8 +186,8 @@ pub(crate) fn call_of(
 }
 
 /// Why there are no scores where the evaluator gave none.
-pub(crate) fn gave_none() -> NoScores {
-    NoScores::new(FailureClass::NotApplicable, "the evaluator gave no score")
+pub(crate) fn gave_none() -> AttemptFailure {
+    AttemptFailure::new(FailureClass::NotApplicable, "the evaluator gave no score")
 }
 
 impl Inner {
@@ -213,7 +213,7 @@ impl Inner {
                         MAX_TRACE_BYTES >> 20
                     );
                     let class = FailureClass::InvalidInput;
-                    return Ok(Load::TooLarge(NoScores::new(class, &message)));
+                    return Ok(Load::TooLarge(AttemptFailure::new(class, &message)));
                 }
                 Ok(self.load_trace(project, id, plan).await?.into())
             }
@@ -243,7 +243,7 @@ impl Inner {
                 };
                 if let Err(too_long) = said.add(&last) {
                     let class = FailureClass::ContextTooLong;
-                    return Ok(Load::TooLarge(NoScores::new(class, &too_long.to_string())));
+                    return Ok(Load::TooLarge(AttemptFailure::new(class, &too_long.to_string())));
                 }
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Target, Uncalled,
+    AttemptFailure, Execution, ExecutionClass, NewExecution, NoCallReason, OnMissing, Target,
 };
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::observation::Observation;
@@ -562,8 +562,10 @@ impl Inner {
     }
 
     fn target_missing(&self, execution: &Execution, now: Timestamp) -> Outcome {
-        let why =
-            NoScores::new(Uncalled::TargetMissing, "the target cannot be read, or was deleted");
+        let why = AttemptFailure::new(
+            NoCallReason::TargetMissing,
+            "the target cannot be read, or was deleted",
+        );
         match retry::after_missing_target(&self.tried(execution, now, now)) {
             Some(at) => Outcome::Delayed(why, at),
             None => Outcome::Skipped(why),
@@ -606,7 +608,7 @@ impl Inner {
             }
             Err(failure) => {
                 let failure = as_noted(failure, origin);
-                let why = NoScores::new(failure.class, &failure.message);
+                let why = AttemptFailure::new(failure.class, &failure.message);
                 let tried = self.tried(execution, started_at, now);
                 spent = failure.spent;
                 match retry::after_failure(&failure, &tried) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_db::{Scratch, is_half_over};
-use perpend_domain::evaluation::{NoScores, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{AttemptFailure, Rule, Target, TargetKind};
 use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::ids::{EvaluatorId, ProjectId, SessionId, TraceId};
 use perpend_domain::list::Paging;
@@ -65,7 +65,7 @@ pub struct PreviewExample {
     /// When it began.
     pub at: Timestamp,
     /// What the first evaluator would be given, or why it would not be asked.
-    pub item: Result<Item, NoScores>,
+    pub item: Result<Item, AttemptFailure>,
 }
 
 /// A mapped part that targets do not have.

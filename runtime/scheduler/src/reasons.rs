@@ -1,25 +1,25 @@
 //! Reasons for which executions end or are held without a call.
 
-use perpend_domain::evaluation::{NoScores, Pause, Rule, Uncalled};
+use perpend_domain::evaluation::{AttemptFailure, NoCallReason, Pause, Rule};
 use perpend_domain::ids::EvaluatorId;
 use perpend_domain::plugin::FailureClass;
 
 use crate::catalog::PreparedRule;
 
-pub(crate) fn workers_lost() -> NoScores {
-    NoScores::new(FailureClass::WorkerLost, "every worker that took it was lost")
+pub(crate) fn workers_lost() -> AttemptFailure {
+    AttemptFailure::new(FailureClass::WorkerLost, "every worker that took it was lost")
 }
 
-pub(crate) fn rule_deleted() -> NoScores {
-    NoScores::new(Uncalled::RuleDeleted, "the rule was deleted")
+pub(crate) fn rule_deleted() -> AttemptFailure {
+    AttemptFailure::new(NoCallReason::RuleDeleted, "the rule was deleted")
 }
 
-pub(crate) fn assignment_removed(shadow: Option<u32>) -> NoScores {
+pub(crate) fn assignment_removed(shadow: Option<u32>) -> AttemptFailure {
     let message = match shadow {
         None => "the rule no longer uses this evaluator",
         Some(_) => "the rule no longer runs this version in the shadow",
     };
-    NoScores::new(Uncalled::AssignmentRemoved, message)
+    AttemptFailure::new(NoCallReason::AssignmentRemoved, message)
 }
 
 /// Whether a stored rule has an assignment of this evaluator.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use perpend_domain::evaluation::{
-    Evaluator, Mapping, NoScores, OnMissing, Target, TargetKind, Uncalled,
+    AttemptFailure, Evaluator, Mapping, NoCallReason, OnMissing, Target, TargetKind,
 };
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::{Plan, WrittenItem};
@@ -34,12 +34,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) const MAX_ITEMS_BYTES: usize = 16 << 20;
 
 /// Why an item is left out of a trial or a preview.
-pub(crate) fn too_much() -> NoScores {
+pub(crate) fn too_much() -> AttemptFailure {
     let message = format!(
         "the items have more than {} MiB together: choose fewer targets",
         MAX_ITEMS_BYTES >> 20
     );
-    NoScores::new(FailureClass::InvalidInput, &message)
+    AttemptFailure::new(FailureClass::InvalidInput, &message)
 }
 
 /// What an evaluator is tried on.
@@ -75,7 +75,7 @@ pub struct TrialResult {
     /// What the evaluator was given; `None` where it was not called.
     pub item: Option<Item>,
     /// The scores, or why there are none.
-    pub outcome: Result<Vec<TrialScore>, NoScores>,
+    pub outcome: Result<Vec<TrialScore>, AttemptFailure>,
     /// Exchanges with model providers.
     pub model_calls: Vec<ModelCall>,
     /// From the call to its answer, milliseconds.
@@ -85,7 +85,7 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
-    fn without_call(why: NoScores) -> Self {
+    fn without_call(why: AttemptFailure) -> Self {
         Self { item: None, outcome: Err(why), model_calls: Vec::new(), took_ms: 0, cpu_us: 0 }
     }
 }
@@ -219,10 +219,10 @@ impl Inner {
         evaluator: &PreparedEvaluator,
         (target, plan): (&Target, &Result<Plan, String>),
         on_missing: OnMissing,
-    ) -> Result<Result<Item, NoScores>, perpend_db::Error> {
+    ) -> Result<Result<Item, AttemptFailure>, perpend_db::Error> {
         let missing = || {
-            NoScores::new(
-                Uncalled::TargetMissing,
+            AttemptFailure::new(
+                NoCallReason::TargetMissing,
                 "the project has no such target; it may not have arrived yet",
             )
         };
@@ -289,7 +289,7 @@ impl Inner {
             return Ok(TrialResult {
                 item: Some(open.item),
                 model_calls,
-                ..TrialResult::without_call(NoScores::new(FailureClass::WallTimeout, message))
+                ..TrialResult::without_call(AttemptFailure::new(FailureClass::WallTimeout, message))
             });
         };
         match &open.target {
@@ -311,7 +311,7 @@ impl Inner {
             Ok(given) => Ok(trial_scores(evaluator, given)),
             Err(failure) => {
                 let failure = as_noted(failure, open.origin.as_deref());
-                Err(NoScores::new(failure.class, &failure.message))
+                Err(AttemptFailure::new(failure.class, &failure.message))
             }
         };
         Ok(TrialResult {

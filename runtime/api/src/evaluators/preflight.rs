@@ -1,7 +1,7 @@
 //! Whether the model of a judge answers: asked before the judge is saved, and before a rule uses it (evaluation.md 3.8).
 
 use futures_util::future::try_join_all;
-use perpend_domain::evaluation::{Evaluator, NoScores, OnMissing};
+use perpend_domain::evaluation::{AttemptFailure, Evaluator, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::WrittenItem;
 use perpend_domain::plugin::{FailureClass, Replies, Reuse};
@@ -97,7 +97,7 @@ fn tiny_item(judge: &Evaluator) -> WrittenItem {
 }
 
 /// Whether the fault is the server's: the model was not even asked.
-fn is_ours(why: &NoScores) -> bool {
+fn is_ours(why: &AttemptFailure) -> bool {
     let ours = [
         FailureClass::Internal,
         FailureClass::WorkerLost,

@@ -269,8 +269,8 @@ async fn what_ends_without_a_word_is_found_by_a_later_look() {
         // Its executions are cancelled, which tells nobody.
         let catalog = &world.store.catalog;
         catalog.delete_rule(&world.project, &first.id).await.unwrap();
-        let why = perpend_domain::evaluation::NoScores::new(
-            perpend_domain::evaluation::Uncalled::RuleDeleted,
+        let why = perpend_domain::evaluation::AttemptFailure::new(
+            perpend_domain::evaluation::NoCallReason::RuleDeleted,
             "gone",
         );
         let ledger = &world.store.ledger;

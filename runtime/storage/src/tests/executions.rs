@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use perpend_domain::budget::{Budget, BudgetScope, BudgetWindow, OnReached, ScopedBudget};
 use perpend_domain::evaluation::{
-    CompletionReason, Execution, ExecutionClass, ExecutionOrigin, ExecutionState, Lane,
-    NewExecution, NoScores, QueueKind, Target, Uncalled,
+    AttemptFailure, CompletionReason, Execution, ExecutionClass, ExecutionOrigin, ExecutionState,
+    Lane, NewExecution, NoCallReason, QueueKind, Target,
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId, TraceId};
@@ -99,7 +99,10 @@ fn failed(execution: &Execution) -> Finished<'_> {
         execution,
         version: None,
         cpu_us: 1,
-        outcome: Outcome::Failed(NoScores::new(FailureClass::PluginTrap, "out\0 of luck"), true),
+        outcome: Outcome::Failed(
+            AttemptFailure::new(FailureClass::PluginTrap, "out\0 of luck"),
+            true,
+        ),
     }
 }
 
@@ -336,7 +339,7 @@ async fn held_executions_wait_go_on_or_are_given_up() {
         assert_eq!(store.ledger.give_up_held(at(1_000)).await.unwrap(), 1);
         let row = &store.ledger.trace_executions(project, &trace).await.unwrap()[0];
         let class = row.error_class;
-        assert_eq!(class, Some(Uncalled::HeldTooLong.into()));
+        assert_eq!(class, Some(NoCallReason::HeldTooLong.into()));
     })
     .await;
 }
