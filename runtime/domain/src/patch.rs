@@ -34,7 +34,7 @@ pub const TRACE_RECORD: &str = "perpend.trace";
 
 /// What a patch is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum About {
+pub enum PatchSubject {
     /// A trace.
     Trace(TraceId),
     /// An observation; ids of observations that come in parts are unique within the project.
@@ -56,7 +56,7 @@ pub struct Patch {
     #[serde(default)]
     pub arrival: (i64, u32),
     /// What it is about.
-    pub about: About,
+    pub about: PatchSubject,
     /// The trace of an observation. The first one stays.
     pub trace_id: Option<TraceId>,
     /// The observation above.
@@ -124,7 +124,7 @@ pub struct Patch {
 impl Patch {
     /// A patch that says nothing yet.
     #[must_use]
-    pub fn new(event_id: String, at: Timestamp, is_update: bool, about: About) -> Self {
+    pub fn new(event_id: String, at: Timestamp, is_update: bool, about: PatchSubject) -> Self {
         Self {
             event_id,
             at,
@@ -216,7 +216,7 @@ impl Patch {
             String::new(),
             Timestamp::from_micros(i64::MIN),
             false,
-            About::Observation(base.id.clone()),
+            PatchSubject::Observation(base.id.clone()),
         );
         let Content { input, output, tool_definitions, tool_calls, metadata, .. } =
             base.content.clone();
@@ -255,7 +255,7 @@ impl Patch {
         at: Timestamp,
     ) -> Option<Self> {
         record_id(trace)?;
-        let mut patch = Self::new(event_id, at, true, About::Trace(trace.clone()));
+        let mut patch = Self::new(event_id, at, true, PatchSubject::Trace(trace.clone()));
         patch.bookmarked = marks.bookmarked;
         patch.tags.clone_from(&marks.add_tags);
         patch.removed_tags.clone_from(&marks.remove_tags);
@@ -492,10 +492,10 @@ struct Place {
 impl Parts<'_> {
     fn place(&self) -> Option<Place> {
         Some(match &self.0.first()?.about {
-            About::Trace(trace) => {
+            PatchSubject::Trace(trace) => {
                 Place { trace_id: trace.clone(), id: record_id(trace)?, is_record: true }
             }
-            About::Observation(id) => {
+            PatchSubject::Observation(id) => {
                 let trace = self.first(|patch| patch.trace_id.as_ref()).cloned();
                 Place {
                     // Without a trace it makes one of its own.

@@ -6,7 +6,7 @@
 use perpend_domain::fold::fold;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
-use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::time::Timestamp;
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn parent_of(steps: &[Step], at: usize) -> Option<usize> {
 fn observation(steps: &[Step], at: usize) -> Observation {
     let id = |at: usize| ObservationId::new(&format!("o{at}")).unwrap();
     let start = Timestamp::from_millis(at as i64);
-    let mut patch = Patch::new(String::new(), start, false, About::Observation(id(at)));
+    let mut patch = Patch::new(String::new(), start, false, PatchSubject::Observation(id(at)));
     patch.trace_id = Some(TraceId::new("t").unwrap());
     let mut own = merge([&patch]).unwrap();
     let step = &steps[at];

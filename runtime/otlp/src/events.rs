@@ -10,7 +10,7 @@ use perpend_domain::batch::Media;
 use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
 use perpend_domain::issue::Issue;
 use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink, Usage};
-use perpend_domain::patch::{About, Patch, record_id};
+use perpend_domain::patch::{Patch, PatchSubject, record_id};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_domain::usage::meaning;
@@ -222,7 +222,7 @@ impl Part<'_> {
             .or_else(|| TraceId::to_store(self.event_id).ok())
             .filter(|id| record_id(id).is_some_and(|record| fits(record.as_str())))
             .ok_or_else(|| body.fault("id", TOO_LONG))?;
-        let mut patch = self.patch(false, About::Trace(id.clone()))?;
+        let mut patch = self.patch(false, PatchSubject::Trace(id.clone()))?;
         patch.start = body.time("timestamp")?;
         patch.user_id = body.key("userId")?;
         patch.session_id = body.key("sessionId")?;
@@ -243,7 +243,7 @@ impl Part<'_> {
         let id = id
             .or_else(|| ObservationId::to_store(self.event_id).ok())
             .ok_or_else(|| body.fault("id", "is missing"))?;
-        let mut patch = self.patch(is_update, About::Observation(id.clone()))?;
+        let mut patch = self.patch(is_update, PatchSubject::Observation(id.clone()))?;
         patch.kind = kind;
         patch.trace_id = body.id("traceId", |id| TraceId::to_store(id).ok())?;
         patch.parent_id = body.id("parentObservationId", |id| ObservationId::to_store(id).ok())?;
@@ -273,7 +273,7 @@ impl Part<'_> {
     }
 
     /// What traces and observations have in common.
-    fn patch(&self, is_update: bool, about: About) -> Result<Patch, Issue> {
+    fn patch(&self, is_update: bool, about: PatchSubject) -> Result<Patch, Issue> {
         let body = &self.body;
         let name = body.word("name")?;
         let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
@@ -373,8 +373,8 @@ impl Part<'_> {
         let limits = self.limits;
         if let Some(name) = &mut patch.name {
             let id = match &patch.about {
-                About::Trace(id) => id.as_str(),
-                About::Observation(id) => id.as_str(),
+                PatchSubject::Trace(id) => id.as_str(),
+                PatchSubject::Observation(id) => id.as_str(),
             };
             notes.limit_name("name", name, limits.max_name_chars, id);
         }
@@ -454,7 +454,7 @@ mod tests {
             assert_eq!(patch("span-create", json!({ "name": blank })).name, None);
         }
         let unnamed = patch("span-create", json!({}));
-        assert_eq!(unnamed.about, About::Observation(ObservationId::new("e").unwrap()));
+        assert_eq!(unnamed.about, PatchSubject::Observation(ObservationId::new("e").unwrap()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::metrics::{Aggregation, Granularity, Metric, Question, View};
 use perpend_domain::observation::ObservationKind;
-use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
@@ -27,7 +27,7 @@ const N_ROUNDS: usize = 21;
 fn observation(n: i64, total: i64) -> perpend_domain::observation::Observation {
     let id = ObservationId::new(&format!("{n:016x}")).unwrap();
     let at = Timestamp::from_millis(START_MS + n * (DAYS * DAY_MS) / total);
-    let mut patch = Patch::new(String::new(), at, false, About::Observation(id));
+    let mut patch = Patch::new(String::new(), at, false, PatchSubject::Observation(id));
     patch.trace_id = TraceId::new(&format!("{:032x}", n / PER_TRACE + 1)).ok();
     patch.start = Some(at);
     patch.end = Some(at.plus_millis(20 + n % 900));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perpend_domain::batch::{Batch, Media};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
-use perpend_domain::patch::{About, Patch, condense, merge_onto};
+use perpend_domain::patch::{Patch, PatchSubject, condense, merge_onto};
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
@@ -71,15 +71,19 @@ const DELETE_EMPTY: &str = "
     DELETE FROM traces WHERE number = $1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $1)";
 
-fn entity(about: &About) -> (i64, &str) {
+fn entity(about: &PatchSubject) -> (i64, &str) {
     match about {
-        About::Trace(trace) => (0, trace.as_str()),
-        About::Observation(id) => (1, id.as_str()),
+        PatchSubject::Trace(trace) => (0, trace.as_str()),
+        PatchSubject::Observation(id) => (1, id.as_str()),
     }
 }
 
 /// What is known of one thing, and the bytes it was read from.
-async fn parts(tx: &mut Tx, tenant: i64, about: &About) -> Result<(Vec<Patch>, usize), Error> {
+async fn parts(
+    tx: &mut Tx,
+    tenant: i64,
+    about: &PatchSubject,
+) -> Result<(Vec<Patch>, usize), Error> {
     let (kind, entity) = entity(about);
     let args = [tenant.into(), kind.into(), entity.into()];
     let rows = tx.rows(PARTS, &args, &[As::Blob]).await?;
@@ -143,7 +147,7 @@ async fn whole(
 async fn shorten(
     tx: &mut Tx,
     tenant: i64,
-    about: &About,
+    about: &PatchSubject,
     (all, n_bytes): (&mut Vec<Patch>, usize),
 ) -> Result<(), Error> {
     let max = if MAX_PART_BYTES < n_bytes { 2 } else { MAX_PARTS };
@@ -187,14 +191,14 @@ struct Added {
 async fn add(
     tx: &mut Tx,
     tenant: &Tenant,
-    about: &About,
+    about: &PatchSubject,
     patches: &[Packed<'_>],
 ) -> Result<Added, Error> {
     let (kind, entity) = entity(about);
     let (mut all, mut n_bytes) = parts(tx, tenant.number, about).await?;
     let under = match about {
-        About::Trace(_) => None,
-        About::Observation(id) => base(tx, tenant.number, id).await?,
+        PatchSubject::Trace(_) => None,
+        PatchSubject::Observation(id) => base(tx, tenant.number, id).await?,
     };
     let before = match all.is_empty() {
         true => None,
@@ -215,7 +219,7 @@ async fn add(
     }
     shorten(tx, tenant.number, about, (&mut all, n_bytes)).await?;
     let after = merge_onto(under.as_ref(), &all);
-    if let (About::Observation(_), Some(made)) = (about, &after)
+    if let (PatchSubject::Observation(_), Some(made)) = (about, &after)
         && let Some(whole) = whole(tx, tenant, before.as_ref(), made).await?
     {
         let after = merge_onto(Some(&whole), &all);
@@ -225,10 +229,10 @@ async fn add(
 }
 
 /// The parts of one thing.
-pub(super) type Thing<'p> = (&'p About, Vec<Packed<'p>>);
+pub(super) type Thing<'p> = (&'p PatchSubject, Vec<Packed<'p>>);
 
 /// The bucket that all nodes put a thing into.
-fn bucket(tenant: i64, about: &About) -> i64 {
+fn bucket(tenant: i64, about: &PatchSubject) -> i64 {
     let (kind, entity) = entity(about);
     let mut hash = Sha256::new();
     hash.update(tenant.to_be_bytes());
@@ -277,7 +281,7 @@ impl Telemetry {
         for (place, patch) in (0..).zip(&mut batch.patches) {
             patch.arrival = (now.as_micros(), place);
         }
-        let mut by_entity: BTreeMap<&About, Vec<Packed<'_>>> = BTreeMap::new();
+        let mut by_entity: BTreeMap<&PatchSubject, Vec<Packed<'_>>> = BTreeMap::new();
         for patch in &batch.patches {
             let text = block::to_json(patch)?;
             let packed =

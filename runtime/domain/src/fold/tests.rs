@@ -3,7 +3,7 @@
 use super::*;
 use crate::ids::TraceId;
 use crate::observation::{Cost, Observation, ObservationKind, PromptLink};
-use crate::patch::{About, Patch, merge};
+use crate::patch::{Patch, PatchSubject, merge};
 use crate::payload::Payload;
 use serde_json::json;
 
@@ -93,7 +93,7 @@ fn the_record_of_a_trace_holds_for_what_it_says_and_the_root_for_the_rest() {
         o.version = Some("7".to_owned());
         o.content.output = Some(Payload::Text("root's".to_owned()));
     });
-    let about = || About::Trace(root.trace_id.clone());
+    let about = || PatchSubject::Trace(root.trace_id.clone());
     let mut patch = Patch::new("e".to_owned(), Timestamp::from_millis(900_000), false, about());
     patch.user_id = Some("ann".to_owned());
     patch.input = Some(Payload::Text("told".to_owned()));

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn patch(event: &str, at: i64, is_update: bool) -> Patch {
-    let about = About::Observation(ObservationId::new("o").unwrap());
+    let about = PatchSubject::Observation(ObservationId::new("o").unwrap());
     Patch::new(event.to_owned(), Timestamp::from_millis(at), is_update, about)
 }
 
@@ -57,7 +57,7 @@ fn of_a_tag_the_last_word_holds_and_a_bookmark_is_set_and_cleared() {
     };
     let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
     let sent = Patch { tags: tags(&["a", "b"]), ..patch("0", 9, false) };
-    let sent = Patch { about: About::Trace(trace.clone()), ..sent };
+    let sent = Patch { about: PatchSubject::Trace(trace.clone()), ..sent };
     let removed = TraceMarks {
         bookmarked: Some(true),
         remove_tags: tags(&["a", "c"]),
@@ -144,7 +144,7 @@ fn an_observation_without_a_trace_makes_one_and_a_trace_is_a_record() {
     let alone = merge([&patch("1", 1, false)]).unwrap();
     assert_eq!((alone.trace_id.as_str(), alone.parent_id), ("o", None));
     let mut trace = patch("1", 7, false);
-    trace.about = About::Trace(TraceId::new("t").unwrap());
+    trace.about = PatchSubject::Trace(TraceId::new("t").unwrap());
     trace.metadata = object(json!({ "k": 1 }));
     trace.public = Some(true);
     let record = merge([&trace]).unwrap();

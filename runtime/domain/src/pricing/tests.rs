@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::ids::{ObservationId, TraceId};
-use crate::patch::{About, Patch, merge};
+use crate::patch::{Patch, PatchSubject, merge};
 
 /// Entries as in the built-in table, with blanks for its tabs and without the source.
 fn table(lines: &[&str]) -> PriceTable {
@@ -246,7 +246,7 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
     };
     let own = Arc::new(table("2"));
     let layered = PriceTable::of_models(&[], Arc::clone(&own));
-    let about = About::Observation(ObservationId::new("o").unwrap());
+    let about = PatchSubject::Observation(ObservationId::new("o").unwrap());
     let mut patch = Patch::new(String::new(), Timestamp::default(), false, about);
     patch.trace_id = Some(TraceId::new("t").unwrap());
     patch.model = Some("m".to_owned());
@@ -278,7 +278,7 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
 #[test]
 fn usage_that_repeats_the_steps_below_is_priced_apart_and_never_as_one_long_call() {
     let table = table(&["m openai own 2,4 >100:6"]);
-    let about = About::Observation(ObservationId::new("o").unwrap());
+    let about = PatchSubject::Observation(ObservationId::new("o").unwrap());
     let mut patch = Patch::new(String::new(), Timestamp::default(), false, about);
     patch.trace_id = Some(TraceId::new("t").unwrap());
     let mut agent = merge([&patch]).unwrap();
@@ -302,7 +302,7 @@ fn usage_that_repeats_the_steps_below_is_priced_apart_and_never_as_one_long_call
 #[test]
 fn a_tier_holds_under_all_its_conditions_and_prices_what_it_names() {
     let table = table(&["m openai own 2,8,1 batch>100:,5,3 >100:4,9 batch:,4"]);
-    let about = About::Observation(ObservationId::new("o").unwrap());
+    let about = PatchSubject::Observation(ObservationId::new("o").unwrap());
     let mut patch = Patch::new(String::new(), Timestamp::default(), false, about);
     patch.trace_id = Some(TraceId::new("t").unwrap());
     patch.model = Some("m".to_owned());

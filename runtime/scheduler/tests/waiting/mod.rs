@@ -9,7 +9,7 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::filter::Written;
 use perpend_domain::observation::ObservationKind;
-use perpend_domain::patch::{About, Patch};
+use perpend_domain::patch::{Patch, PatchSubject};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, FailureClass, Replies};
 use perpend_domain::pricing::PriceTable;
@@ -415,7 +415,7 @@ async fn what_came_in_parts_is_scored_when_no_more_parts_came_for_a_while() {
         let scheduler = world.scheduler(FakeEvaluate::length());
         let part = |event: &str, is_update: bool, output: &str| {
             let now = world.clock.now();
-            let about = About::Observation("o1".parse().unwrap());
+            let about = PatchSubject::Observation("o1".parse().unwrap());
             let mut part = Patch::new(event.to_owned(), now, is_update, about);
             part.trace_id = Some(trace_id(1));
             part.start = Some(now);

@@ -3,7 +3,7 @@
 use perpend_domain::batch::Batch;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{ExperimentLink, Observation};
-use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::patch::{Patch, PatchSubject, merge};
 
 use perpend_domain::dataset::{Dataset, run_id};
 use perpend_domain::list::{Cursor, Paging};
@@ -47,7 +47,7 @@ fn trace(n: i64) -> TraceId {
 /// The span that stands for an item of an experiment, in a trace of its own.
 fn item_span(experiment: &str, n: i64) -> Observation {
     let id = ObservationId::new(&format!("span {n:03}")).unwrap();
-    let mut patch = Patch::new("e".to_owned(), at(n), false, About::Observation(id));
+    let mut patch = Patch::new("e".to_owned(), at(n), false, PatchSubject::Observation(id));
     patch.trace_id = Some(trace(n));
     (patch.start, patch.end) = (Some(at(n)), Some(at(n + 10)));
     let mut span = merge([&patch]).unwrap();

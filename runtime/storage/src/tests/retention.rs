@@ -6,7 +6,7 @@ use perpend_domain::batch::Batch;
 use perpend_domain::dataset::{Dataset, DatasetItem, ItemPatch};
 use perpend_domain::ids::{ObservationId, OrganizationId, ProjectId, ScoreId, TraceId};
 use perpend_domain::observation::Observation;
-use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
@@ -36,7 +36,7 @@ fn trace_id(n: u32) -> TraceId {
 
 fn span(trace: u32, id: u32) -> Observation {
     let id = ObservationId::new(&format!("{id:016x}")).unwrap();
-    let mut patch = Patch::new("e".to_owned(), at(0), false, About::Observation(id));
+    let mut patch = Patch::new("e".to_owned(), at(0), false, PatchSubject::Observation(id));
     patch.trace_id = Some(trace_id(trace));
     (patch.start, patch.end) = (Some(at(1)), Some(at(501)));
     let mut span = merge([&patch]).unwrap();

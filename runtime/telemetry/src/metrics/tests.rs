@@ -5,7 +5,7 @@ use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, find
 use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::metrics::{Aggregation, Granularity, Metric, Top};
 use perpend_domain::observation::{Level, Observation, ObservationKind};
-use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn at(ms: i64) -> Timestamp {
 
 fn observation(n: i64) -> Observation {
     let id = ObservationId::new(&format!("o{n}")).unwrap();
-    let mut patch = Patch::new("e".to_owned(), at(0), false, About::Observation(id));
+    let mut patch = Patch::new("e".to_owned(), at(0), false, PatchSubject::Observation(id));
     patch.trace_id = Some(TraceId::new(&format!("t{}", n % 7)).unwrap());
     patch.start = Some(at(n * 17 * 60_000));
     patch.end = (n % 5 != 0).then(|| at(n * 17 * 60_000 + 100 * n));
@@ -126,7 +126,7 @@ fn score(id: &str, value: ScoreValue, subject: Subject) -> NewScore {
 
 /// What stands for a trace.
 fn record(n: i64) -> Observation {
-    let about = About::Trace(TraceId::new(&format!("t{n}")).unwrap());
+    let about = PatchSubject::Trace(TraceId::new(&format!("t{n}")).unwrap());
     merge([&Patch::new("e".to_owned(), at(n * HOUR_MS), false, about)]).unwrap()
 }
 

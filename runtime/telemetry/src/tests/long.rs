@@ -1,7 +1,7 @@
 //! The longest texts that the edges let in, against the keys of every index.
 
 use perpend_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS};
-use perpend_domain::patch::{About, Patch};
+use perpend_domain::patch::{Patch, PatchSubject};
 use perpend_domain::pricing::PriceTable;
 
 use super::*;
@@ -87,7 +87,7 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
         let found = &all(&store, &p).await[0].observation;
         assert_eq!(*found, own);
 
-        let about = About::Observation(ObservationId::new(&long_id(12)).unwrap());
+        let about = PatchSubject::Observation(ObservationId::new(&long_id(12)).unwrap());
         let mut part = Patch::new(long_id(13), at(0), false, about);
         part.trace_id = Some(own.trace_id.clone());
         (part.name, part.model) = (Some(long_id(14)), fact(15));

@@ -1,7 +1,7 @@
 //! Observations and traces that are told in parts.
 
 use perpend_domain::observation::ExperimentLink;
-use perpend_domain::patch::{About, Patch};
+use perpend_domain::patch::{Patch, PatchSubject};
 use perpend_domain::pricing::PriceTable;
 
 use super::*;
@@ -9,7 +9,7 @@ use crate::testing::Store;
 use perpend_domain::telemetry::EventBatch;
 
 fn update(event: &str, span: &Observation) -> Patch {
-    let about = About::Observation(span.id.clone());
+    let about = PatchSubject::Observation(span.id.clone());
     let mut patch = Patch::new(event.to_owned(), at(5_000), true, about);
     patch.trace_id = Some(span.trace_id.clone());
     patch
@@ -130,7 +130,7 @@ async fn a_deleted_span_is_no_base_any_more() {
 async fn the_record_of_a_trace_is_no_ended_root_and_no_observation() {
     on_each_database(|store| async move {
         let p = project("p");
-        let about = About::Trace(trace_id(1));
+        let about = PatchSubject::Trace(trace_id(1));
         let record = Patch::new("1".to_owned(), at(0), false, about);
         send(&store, &p, vec![record]).await;
         let progress =

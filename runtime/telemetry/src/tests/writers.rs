@@ -1,7 +1,7 @@
 //! Several writers and several nodes on one database.
 
 use futures_util::future::{BoxFuture, join_all};
-use perpend_domain::patch::{About, Patch};
+use perpend_domain::patch::{Patch, PatchSubject};
 use perpend_domain::pricing::PriceTable;
 
 use super::logs::log;
@@ -62,7 +62,7 @@ fn parts(writer: u32, backwards: bool) -> Vec<Patch> {
         .map(|n| {
             let id = ObservationId::new(&format!("shared {n}")).unwrap();
             let name = format!("{writer} {n}");
-            let mut part = Patch::new(name, at(0), false, About::Observation(id));
+            let mut part = Patch::new(name, at(0), false, PatchSubject::Observation(id));
             part.trace_id = Some(trace_id(n % 7));
             part.start = Some(at(0));
             part.end = Some(at(i64::from(writer)));
@@ -168,7 +168,7 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
         let p = project("p");
         let patches = |n: u32| {
             let id = ObservationId::new(&format!("o{n}")).unwrap();
-            let mut part = Patch::new(format!("e{n}"), at(0), false, About::Observation(id));
+            let mut part = Patch::new(format!("e{n}"), at(0), false, PatchSubject::Observation(id));
             part.trace_id = Some(trace_id(n % 3));
             part.input = Some(Payload::Text("x".repeat(20_000)));
             part
@@ -201,7 +201,7 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
 async fn parts_that_are_large_together_become_one_and_lose_nothing() {
     on_each_database(|store| async move {
         let p = project("p");
-        let about = About::Observation(ObservationId::new("o").unwrap());
+        let about = PatchSubject::Observation(ObservationId::new("o").unwrap());
         let prices = PriceTable::default();
         for n in 0..12_u32 {
             let mut part = Patch::new(format!("e{n}"), at(i64::from(n)), 0 < n, about.clone());
@@ -229,8 +229,8 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
     let store = database.open().await;
     let p = project("p");
     let tenant = store.telemetry.make_tenant(&p).await.unwrap();
-    let things: Vec<About> = (0..2_000)
-        .map(|n| About::Observation(ObservationId::new(&format!("o{n}")).unwrap()))
+    let things: Vec<PatchSubject> = (0..2_000)
+        .map(|n| PatchSubject::Observation(ObservationId::new(&format!("o{n}")).unwrap()))
         .collect();
     let things: Vec<_> = things.iter().map(|about| (about, Vec::new())).collect();
     let count = async || -> Result<i64, Error> {
