@@ -9,7 +9,7 @@ use perpend_api_types::rule::RuleInput;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Assignment, Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Replies, Reuse};
+use perpend_domain::plugin::{ReplyPolicy, ReplyReuse};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::Body;
@@ -177,7 +177,7 @@ impl Asked<'_> {
             on_missing: self.rule.on_missing,
             on: vec![TrialOn::Target(example.target.clone())],
             // A stored reply would tell neither cost nor time of the targets to come.
-            reuse: Reuse { replies: Replies::Fresh, run: 0 },
+            reuse: ReplyReuse { replies: ReplyPolicy::Fresh, run: 0 },
             limit: evaluators::TRIAL_LIMIT,
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;

@@ -21,7 +21,7 @@ mod traces;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
-use perpend_domain::plugin::{Call, FailureClass, Origin};
+use perpend_domain::plugin::{CallOrigin, EvaluationCall, FailureClass};
 use perpend_domain::slots::ModelFailure;
 use perpend_storage::Store;
 use perpend_worker_pool::{Caller, HostCalls};
@@ -67,7 +67,7 @@ impl Broker {
     }
 
     /// The port of one call that runs in this process.
-    pub fn port(&self, call: &Call) -> Arc<dyn Port> {
+    pub fn port(&self, call: &EvaluationCall) -> Arc<dyn Port> {
         Arc::new(CallPort {
             broker: self.clone(),
             origin: call.origin.clone(),
@@ -78,12 +78,12 @@ impl Broker {
 
     async fn answer(
         &self,
-        origin: Option<&Arc<Origin>>,
+        origin: Option<&Arc<CallOrigin>>,
         readable: &Readable,
         allowance: &Allowance,
         request: HostRequest,
     ) -> HostReply {
-        let is_granted = |origin: &&Arc<Origin>| match request.is_model_call() {
+        let is_granted = |origin: &&Arc<CallOrigin>| match request.is_model_call() {
             true => origin.maker.grants.model,
             false => origin.maker.grants.trace_reader,
         };
@@ -140,7 +140,7 @@ impl Broker {
     /// The answers to some requests, in order.
     async fn complete(
         &self,
-        origin: &Arc<Origin>,
+        origin: &Arc<CallOrigin>,
         readable: &Readable,
         allowance: &Allowance,
         mut requests: Vec<CompletionRequest>,
@@ -185,7 +185,7 @@ fn over_allowance(error: &ModelError) -> ModelFailure {
 }
 
 /// Notes a failure with the call and says as much of it as the contract of guests knows.
-fn noted(origin: &Origin, failure: ModelFailure) -> ModelError {
+fn noted(origin: &CallOrigin, failure: ModelFailure) -> ModelError {
     let text = failure.message.clone();
     let error = match failure.class {
         FailureClass::RateLimited => ModelError::RateLimited(text),
@@ -216,7 +216,7 @@ impl HostCalls for Broker {
 
 struct CallPort {
     broker: Broker,
-    origin: Option<Arc<Origin>>,
+    origin: Option<Arc<CallOrigin>>,
     readable: Readable,
     allowance: Arc<Allowance>,
 }

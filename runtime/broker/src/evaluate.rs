@@ -9,7 +9,7 @@ use futures_util::stream::BoxStream;
 use perpend_catalog::Catalog;
 use perpend_config::{Confinement, Evaluation};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, PluginInfo};
 use perpend_scheduler::Evaluate;
 use perpend_storage::Store;
 use perpend_worker_pool::{Components, Workers};
@@ -30,7 +30,7 @@ pub trait LocalSandbox: std::fmt::Debug + Send + Sync {
     fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, CheckError>>;
 
     /// Runs calls and yields their results, with their positions, in the order in which they finish.
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)>;
 }
 
 /// Runs evaluators and inspects components.
@@ -133,7 +133,7 @@ impl Engine {
 }
 
 impl Evaluate for Engine {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         match self {
             Self::Processes(workers) => workers.answers(calls).boxed(),
             Self::InProcess(sandbox) => sandbox.evaluate(calls),

@@ -319,7 +319,7 @@ pub struct TraceRef {
 
 /// One call of `evaluate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct EvaluationCall {
     /// The component.
     pub plugin: Digest,
     /// Which of its evaluators.
@@ -339,7 +339,7 @@ pub struct Call {
     /// On whose behalf; `None` has no capability. Never crosses to a worker: the server knows who asks by
     /// the number of the call, which it gave itself.
     #[serde(skip)]
-    pub origin: Option<Arc<Origin>>,
+    pub origin: Option<Arc<CallOrigin>>,
 }
 
 /// What a call asks of the plug-in.
@@ -355,7 +355,7 @@ pub enum Purpose {
 
 /// The evaluator version that makes calls, with what was granted to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Maker {
+pub struct EvaluatorContext {
     /// The tenant.
     pub project: ProjectId,
     /// The evaluator.
@@ -370,7 +370,7 @@ pub struct Maker {
 
 /// One try of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempting {
+pub struct AttemptRef {
     /// The execution.
     pub execution: ExecutionId,
     /// Of this rule.
@@ -385,7 +385,7 @@ pub struct Attempting {
 
 /// Which replies that the project was given before may answer model calls, where the guest leaves it to the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replies {
+pub enum ReplyPolicy {
     /// Those of requests whose temperature is 0.
     #[default]
     Steady,
@@ -399,36 +399,36 @@ pub enum Replies {
 
 /// How the model calls of a run meet replies that are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reuse {
+pub struct ReplyReuse {
     /// Which of them are read.
-    pub replies: Replies,
+    pub replies: ReplyPolicy,
     /// Counted from 0 where the same is judged again on purpose: runs share no replies.
     pub run: u32,
 }
 
 /// On whose behalf one call is made, and what the host notes of its model calls.
 #[derive(Debug)]
-pub struct Origin {
+pub struct CallOrigin {
     /// The evaluator version.
-    pub maker: Arc<Maker>,
+    pub maker: Arc<EvaluatorContext>,
     /// `None` in a trial, which stores nothing.
-    pub attempt: Option<Attempting>,
+    pub attempt: Option<AttemptRef>,
     /// Which stored replies may answer.
-    pub reuse: Reuse,
+    pub reuse: ReplyReuse,
     /// Filled while the call runs.
     pub notes: ModelNotes,
     /// Set when the call must not begin any more.
     pub withdrawal: Withdrawal,
 }
 
-impl Origin {
+impl CallOrigin {
     /// The origin of one attempt of an execution, or of a trial.
     #[must_use]
-    pub fn new(maker: &Arc<Maker>, attempt: Option<Attempting>) -> Self {
+    pub fn new(maker: &Arc<EvaluatorContext>, attempt: Option<AttemptRef>) -> Self {
         Self {
             maker: Arc::clone(maker),
             attempt,
-            reuse: Reuse::default(),
+            reuse: ReplyReuse::default(),
             notes: ModelNotes::default(),
             withdrawal: Withdrawal::default(),
         }
@@ -436,13 +436,13 @@ impl Origin {
 
     /// The same, answered by these stored replies.
     #[must_use]
-    pub fn reusing(self, reuse: Reuse) -> Self {
+    pub fn reusing(self, reuse: ReplyReuse) -> Self {
         Self { reuse, ..self }
     }
 }
 
 /// Two calls have the same origin when they are the same attempt; what was noted meanwhile does not count.
-impl PartialEq for Origin {
+impl PartialEq for CallOrigin {
     fn eq(&self, other: &Self) -> bool {
         self.maker == other.maker && self.attempt == other.attempt
     }

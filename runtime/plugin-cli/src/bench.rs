@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use perpend_domain::plugin::{Call, Item};
+use perpend_domain::plugin::{EvaluationCall, Item};
 use perpend_sandbox::{DenyAllPort, Host, Plugin};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -135,7 +135,7 @@ impl Workbench<'_> {
             .sandbox
             .loaded(component.digest)
             .ok_or_else(|| Error::Sandbox("measurements are made in this process".to_owned()))?;
-        let calls: Vec<Call> =
+        let calls: Vec<EvaluationCall> =
             items.iter().map(|item| self.call(component, configured, item)).collect();
         let id = text::inert(&configured.evaluator.id);
         self.progress.step(&format!("measuring {id}"));
@@ -176,7 +176,7 @@ impl Workbench<'_> {
 fn one_thread(
     host: &Host,
     plugin: &Plugin,
-    calls: &[Call],
+    calls: &[EvaluationCall],
     time: Duration,
     n_failed: &AtomicUsize,
 ) -> Result<Vec<Duration>, Error> {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, join_all};
-use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
+use perpend_domain::plugin::{
+    CallResult, Digest, EvaluationCall, Failure, FailureClass, Grants, PluginInfo,
+};
 use perpend_sandbox::{Host, Plugin, Settings};
 use perpend_worker_pool::{Components, Workers};
 use perpend_worker_protocol::ComponentProblem;
@@ -116,11 +118,15 @@ impl Sandbox {
     }
 
     /// Makes the calls, a batch at a time, and gives their results in order; `done` hears how many are.
-    pub(crate) fn evaluate(&self, calls: Vec<Call>, done: &dyn Fn(usize)) -> Vec<CallResult> {
+    pub(crate) fn evaluate(
+        &self,
+        calls: Vec<EvaluationCall>,
+        done: &dyn Fn(usize),
+    ) -> Vec<CallResult> {
         let mut results = Vec::with_capacity(calls.len());
         let mut calls = calls.into_iter();
         loop {
-            let batch: Vec<Call> = calls.by_ref().take(BATCH).collect();
+            let batch: Vec<EvaluationCall> = calls.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return results;
             }
@@ -159,7 +165,7 @@ fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<Compo
 async fn one(
     host: &Host,
     loaded: &HashMap<Digest, Arc<Plugin>>,
-    call: Call,
+    call: EvaluationCall,
     script: &Arc<Script>,
 ) -> CallResult {
     let port = CallPort { script: Arc::clone(script), item: call.item.id.clone() };

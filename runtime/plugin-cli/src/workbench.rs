@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use perpend_domain::identity::{fingerprint, seed};
 use perpend_domain::plugin::{
-    Call, CallResult, Digest, EvaluatorInfo, Item, Limits, PluginInfo, Purpose,
+    CallResult, Digest, EvaluationCall, EvaluatorInfo, Item, Limits, PluginInfo, Purpose,
 };
 use serde_json::{Map, Value};
 
@@ -198,9 +198,9 @@ impl Workbench<'_> {
         component: &Component,
         configured: &Configured<'_>,
         item: &Item,
-    ) -> Call {
+    ) -> EvaluationCall {
         let item = items::needed(item, configured.evaluator.needs);
-        Call {
+        EvaluationCall {
             plugin: component.digest,
             evaluator_id: configured.evaluator.id.as_str().into(),
             config: Arc::clone(&configured.text),
@@ -220,7 +220,7 @@ impl Workbench<'_> {
         configured: &Configured<'_>,
         items: &[Item],
     ) -> Vec<CallResult> {
-        let calls: Vec<Call> =
+        let calls: Vec<EvaluationCall> =
             items.iter().map(|item| self.call(component, configured, item)).collect();
         let n_all = calls.len() as u64;
         self.progress.step(&format!("scoring {}", text::counted(items.len(), "item")));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use perpend_domain::plugin::{
-    Call, CallResult, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
+    CallResult, EvaluationCall, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
     PluginScore, Purpose,
 };
 use perpend_worker_protocol::{Port, Tenant};
@@ -30,7 +30,12 @@ enum Answer {
 
 impl Host {
     /// As [`Self::evaluate_for`], where no projects share the processors.
-    pub async fn evaluate(&self, plugin: &Plugin, call: Call, port: Arc<dyn Port>) -> CallResult {
+    pub async fn evaluate(
+        &self,
+        plugin: &Plugin,
+        call: EvaluationCall,
+        port: Arc<dyn Port>,
+    ) -> CallResult {
         self.evaluate_for(0, plugin, call, port).await
     }
 
@@ -39,7 +44,7 @@ impl Host {
         &self,
         tenant: Tenant,
         plugin: &Plugin,
-        call: Call,
+        call: EvaluationCall,
         port: Arc<dyn Port>,
     ) -> CallResult {
         let Some(evaluator) = plugin.evaluator(&call.evaluator_id) else {
@@ -54,7 +59,9 @@ impl Host {
         let mut slot = self.processors.guest(tenant, plugin.weight);
         poll_fn(|cx| slot.poll_running(cx, false)).await;
         let meter = Arc::new(Meter::new());
-        let Call { evaluator_id, config, item, seed, run_time_ms, limits, purpose, .. } = call;
+        let EvaluationCall {
+            evaluator_id, config, item, seed, run_time_ms, limits, purpose, ..
+        } = call;
         let memory = MemoryLimits::new(limits.memory_bytes);
         let turn = Turn::new(&self.pressure, memory.holds());
         let port = Arc::new(TimedPort { port, meter: Arc::clone(&meter) });

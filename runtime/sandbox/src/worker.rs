@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, FailureClass};
 use perpend_worker_protocol::{
     self, CallId, FromWorker, HostReply, HostRequest, Port, Ready, Tenant, ToWorker, WorkerSettings,
 };
@@ -38,7 +38,7 @@ const MAX_LOADED: usize = 256;
 
 /// Looks at every call before it is made, and answers it itself where it gives a result. For tests that
 /// need a worker to crash, hang or grow at a call of their choice.
-pub type BeforeCall = fn(&Call) -> Option<CallResult>;
+pub type BeforeCall = fn(&EvaluationCall) -> Option<CallResult>;
 
 /// What `perpend worker` runs, until its socket closes or it is told to end.
 #[must_use]
@@ -211,7 +211,7 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
 }
 
 impl Worker {
-    fn start(self: &Arc<Self>, id: CallId, tenant: Tenant, call: Arc<Call>) {
+    fn start(self: &Arc<Self>, id: CallId, tenant: Tenant, call: Arc<EvaluationCall>) {
         let on_thread_since = Arc::new(OnThread::default());
         let running = Running {
             task: None,
@@ -275,7 +275,12 @@ impl Worker {
         }
     }
 
-    async fn evaluate(self: &Arc<Self>, id: CallId, tenant: Tenant, call: Call) -> CallResult {
+    async fn evaluate(
+        self: &Arc<Self>,
+        id: CallId,
+        tenant: Tenant,
+        call: EvaluationCall,
+    ) -> CallResult {
         if let Some(result) = (self.before_call)(&call) {
             return result;
         }

@@ -8,7 +8,7 @@ use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{Conversation, NoItem, Plan, Subject};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{
-    Attempting, Call, FailureClass, Item, Limits, Origin, Purpose, Reuse,
+    AttemptRef, CallOrigin, EvaluationCall, FailureClass, Item, Limits, Purpose, ReplyReuse,
 };
 use perpend_domain::session::Session;
 use perpend_domain::time::Timestamp;
@@ -169,10 +169,10 @@ pub(crate) fn call_of(
     item: Item,
     run_time: Timestamp,
     limits: Limits,
-    (attempt, reuse): (Option<Attempting>, Reuse),
-) -> Call {
+    (attempt, reuse): (Option<AttemptRef>, ReplyReuse),
+) -> EvaluationCall {
     let version = &evaluator.evaluator.version;
-    Call {
+    EvaluationCall {
         plugin: version.plugin,
         evaluator_id: Arc::clone(&evaluator.plugin_evaluator),
         config: Arc::clone(&evaluator.config),
@@ -181,7 +181,7 @@ pub(crate) fn call_of(
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or_default(),
         limits,
         purpose: Purpose::Evaluate,
-        origin: Some(Arc::new(Origin::new(&evaluator.maker, attempt).reusing(reuse))),
+        origin: Some(Arc::new(CallOrigin::new(&evaluator.maker, attempt).reusing(reuse))),
     }
 }
 

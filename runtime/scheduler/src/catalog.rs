@@ -14,7 +14,7 @@ use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{ItemParts, Maker};
+use perpend_domain::plugin::{EvaluatorContext, ItemParts};
 use perpend_domain::slots::FingerprintSlot;
 use perpend_domain::time::Timestamp;
 use perpend_storage::Store;
@@ -122,7 +122,7 @@ pub(crate) struct PreparedEvaluator {
     pub(crate) needs: ItemParts,
     pub(crate) naming: ScoreNaming,
     /// On whose behalf its calls are made.
-    pub(crate) maker: Arc<Maker>,
+    pub(crate) maker: Arc<EvaluatorContext>,
 }
 
 impl PreparedEvaluator {
@@ -356,7 +356,7 @@ pub(crate) async fn prepare_evaluator(
         config: Arc::from(version.config.to_string()),
         needs,
         naming: ScoreNaming::of(version, info.as_ref()),
-        maker: Arc::new(Maker {
+        maker: Arc::new(EvaluatorContext {
             project: project.clone(),
             evaluator: evaluator.id.clone(),
             version: version.id.clone(),

@@ -13,7 +13,8 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{
-    Attempting, Call, CallResult, FailureClass, LogLine, Replies, ResultPermit, Reuse,
+    AttemptRef, CallResult, EvaluationCall, FailureClass, LogLine, ReplyPolicy, ReplyReuse,
+    ResultPermit,
 };
 use perpend_domain::time::Timestamp;
 use perpend_executions::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
@@ -43,14 +44,14 @@ struct Prepared<'c> {
     execution: &'c Execution,
     assignment: &'c PreparedAssignment,
     environment: String,
-    call: Call,
+    call: EvaluationCall,
 }
 
 impl Prepared<'_> {
     /// The call with its item, of which there is one copy.
-    fn take_call(&mut self) -> Call {
+    fn take_call(&mut self) -> EvaluationCall {
         let item = mem::take(&mut self.call.item);
-        Call { item, ..self.call.clone() }
+        EvaluationCall { item, ..self.call.clone() }
     }
 }
 
@@ -198,7 +199,7 @@ impl Inner {
         let n_held = held_by(prepared.iter().map(|each| &each.call.item));
         memory.shrink(memory.n_bytes().saturating_sub(n_held));
         let mut prepared = prepared;
-        let calls: Vec<Call> = prepared.iter_mut().map(Prepared::take_call).collect();
+        let calls: Vec<EvaluationCall> = prepared.iter_mut().map(Prepared::take_call).collect();
         let mut answers = self.deps.evaluate.evaluate(calls).fuse();
         let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
         loop {
@@ -535,7 +536,7 @@ impl Inner {
             (NoCall::Missing(why), OnMissing::Skip) => Outcome::Skipped(why),
             (no_call, _) => Outcome::Failed(no_call.why(), false),
         })?;
-        let attempt = Attempting {
+        let attempt = AttemptRef {
             execution: execution.made.id.clone(),
             rule: execution.made.rule_id.clone(),
             attempt: execution.attempts,
@@ -545,11 +546,11 @@ impl Inner {
         // The same for every attempt.
         let run_time = execution.created_at.min(now);
         let limits = self.deps.options.limits;
-        let reuse = Reuse {
+        let reuse = ReplyReuse {
             replies: match execution.made.generation {
-                0 => Replies::Steady,
+                0 => ReplyPolicy::Steady,
                 // Where nothing changed, scoring again is free.
-                _ => Replies::Any,
+                _ => ReplyPolicy::Any,
             },
             run: 0,
         };

@@ -7,7 +7,7 @@ use perpend_catalog::Paused;
 use perpend_domain::budget::{BudgetScope, OnReached};
 use perpend_domain::evaluation::{EndReason, Pause};
 use perpend_domain::ids::{ProjectId, RuleId};
-use perpend_domain::plugin::{Failure, FailureClass, Origin};
+use perpend_domain::plugin::{CallOrigin, Failure, FailureClass};
 use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_domain::time::Timestamp;
 use perpend_executions::{Ended, Finished, Outcome};
@@ -195,7 +195,7 @@ impl Inner {
 
 /// A failure as the server saw it. A worker knows that a host call failed; which one and why, the server knows
 /// better.
-pub(crate) fn as_noted(failure: Failure, origin: Option<&Origin>) -> ModelFailure {
+pub(crate) fn as_noted(failure: Failure, origin: Option<&CallOrigin>) -> ModelFailure {
     if !is_of_model(failure.class) {
         return ModelFailure::new(failure.class, failure.message);
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::evaluation::Execution;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
-use perpend_domain::plugin::{Call, Origin};
+use perpend_domain::plugin::{CallOrigin, EvaluationCall};
 
 use crate::catalog::{Catalog, pause_of};
 
@@ -36,7 +36,7 @@ struct OpenCall {
     shadow: Option<u32>,
     /// A rule that is paused is tried with it.
     is_probe: bool,
-    origin: Arc<Origin>,
+    origin: Arc<CallOrigin>,
 }
 
 /// The calls of a batch are under way until it is dropped.
@@ -85,7 +85,7 @@ impl OpenCalls {
     /// allow.
     pub(crate) fn begin<'a>(
         &self,
-        calls: impl Iterator<Item = (&'a Execution, &'a Call, bool)>,
+        calls: impl Iterator<Item = (&'a Execution, &'a EvaluationCall, bool)>,
         revision: i64,
     ) -> OpenBatch<'_> {
         let calls = calls.filter_map(|(execution, call, is_probe)| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use perpend_domain::ids::IdSource;
-use perpend_domain::plugin::{Call, CallResult, Limits};
+use perpend_domain::plugin::{CallResult, EvaluationCall, Limits};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_executions::Lease;
 use perpend_memory::MemoryBudget;
@@ -25,9 +25,9 @@ use crate::turns::Turns;
 /// Runs evaluators. The server puts the worker processes behind it.
 pub trait Evaluate: Send + Sync + fmt::Debug {
     /// One result per call as it comes, with the place of the call. Failures are results; nothing panics.
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)>;
 
-    /// Answers calls that were withdrawn before they began ([`Origin::withdrawal`](perpend_domain::plugin::Origin)).
+    /// Answers calls that were withdrawn before they began ([`Origin::withdrawal`](perpend_domain::plugin::CallOrigin)).
     fn answer_withdrawn(&self) {}
 }
 

@@ -13,7 +13,9 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::{Plan, WrittenItem};
 use perpend_domain::model_call::ModelCall;
-use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin, ResultPermit, Reuse};
+use perpend_domain::plugin::{
+    CallOrigin, CallResult, EvaluationCall, FailureClass, Item, ReplyReuse, ResultPermit,
+};
 use perpend_domain::time::Timestamp;
 use tokio::time::Instant;
 
@@ -63,7 +65,7 @@ pub struct Trial {
     /// In the order of the results.
     pub on: Vec<TrialOn>,
     /// Which stored replies may answer for models.
-    pub reuse: Reuse,
+    pub reuse: ReplyReuse,
     /// The longest time for each of them. Time in which its model calls wait to be sent does not count, up to
     /// [`MAX_WAIT`].
     pub limit: Duration,
@@ -95,11 +97,11 @@ struct Open {
     place: usize,
     target: Option<Target>,
     item: Item,
-    origin: Option<Arc<Origin>>,
+    origin: Option<Arc<CallOrigin>>,
 }
 
 /// The origins of the calls of a trial. Dropped with it: a model call that was not sent by then is not sent.
-struct Origins(Vec<Option<Arc<Origin>>>);
+struct Origins(Vec<Option<Arc<CallOrigin>>>);
 
 impl Origins {
     /// When the calls that are open end at the latest, if that is not before now.
@@ -238,7 +240,7 @@ impl Inner {
     /// The answers to calls, each with the milliseconds until it came; what does not come in time is `None`.
     async fn answers(
         &self,
-        calls: Vec<Call>,
+        calls: Vec<EvaluationCall>,
         started_at: Timestamp,
         (limit, origins): (Duration, &Origins),
     ) -> Vec<Option<(CallResult, u64)>> {

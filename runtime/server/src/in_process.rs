@@ -10,7 +10,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use perpend_broker::{Broker, LocalSandbox, Models};
 use perpend_catalog::Catalog;
-use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
+use perpend_domain::plugin::{
+    CallResult, Digest, EvaluationCall, Failure, FailureClass, PluginInfo,
+};
 use perpend_sandbox::{Host, HostError, Plugin, Settings};
 use perpend_storage::Store;
 use perpend_worker_protocol::{CheckError, ComponentProblem, Grants, SchemaAnswer, SchemaCheck};
@@ -94,7 +96,7 @@ impl InProcess {
         Ok(plugin)
     }
 
-    async fn call(&self, call: Call) -> CallResult {
+    async fn call(&self, call: EvaluationCall) -> CallResult {
         match self.plugin(call.plugin).await {
             Ok(plugin) => {
                 let port = self.broker.port(&call);
@@ -128,7 +130,7 @@ impl LocalSandbox for InProcess {
         })
     }
 
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         // Tasks of their own: a call in a transaction must go on while its caller waits for the database.
         let mut running = JoinSet::new();
         for (position, call) in calls.into_iter().enumerate() {

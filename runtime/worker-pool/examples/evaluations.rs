@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_sandbox::{DenyAllPort, Host, Plugin, Settings};
 use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
 use perpend_worker_protocol::Grants;
@@ -60,7 +60,7 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
         return Err(format!("{problems:?}").into());
     }
     let text = "x".repeat(2048);
-    let call = Call {
+    let call = EvaluationCall {
         plugin: digest,
         evaluator_id: evaluator.into(),
         config: config.into(),
@@ -95,7 +95,7 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
 async fn in_process(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
-    call: &Call,
+    call: &EvaluationCall,
 ) -> Result<(), Box<dyn Error>> {
     for n_tasks in [1, 2] {
         let began = Instant::now();
@@ -117,7 +117,7 @@ async fn in_process(
 }
 
 async fn in_worker(
-    call: &Call,
+    call: &EvaluationCall,
     bytes: Vec<u8>,
     cache: &Path,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -169,7 +169,7 @@ async fn in_worker(
     Ok(())
 }
 
-async fn lone(workers: Arc<Workers>, call: Call) -> Result<Vec<Duration>, String> {
+async fn lone(workers: Arc<Workers>, call: EvaluationCall) -> Result<Vec<Duration>, String> {
     let mut took = Vec::with_capacity(N_LONE);
     for _ in 0..N_LONE {
         let began = Instant::now();

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, CallResult, PluginInfo, ResultPermit};
+use perpend_domain::plugin::{CallResult, EvaluationCall, PluginInfo, ResultPermit};
 use perpend_worker_protocol::{
     CheckError, ComponentProblem, Grants, SandboxLayer, SchemaAnswer, SchemaCheck,
 };
@@ -107,7 +107,10 @@ impl Workers {
     ///
     /// Drop results, or their permits, before waiting for many more: while those in memory have
     /// [`MAX_RESULT_BYTES`], no further results come.
-    pub fn answers(&self, calls: Vec<Call>) -> impl Stream<Item = (usize, CallResult)> + Send + '_ {
+    pub fn answers(
+        &self,
+        calls: Vec<EvaluationCall>,
+    ) -> impl Stream<Item = (usize, CallResult)> + Send + '_ {
         let answers = self.begin(None, calls);
         stream::unfold(answers, async |mut answers| {
             answers.next().await.map(|next| (next, answers))
@@ -121,7 +124,7 @@ impl Workers {
 
     /// Makes the calls and gives their results in the same order. Dropping the future cancels what has
     /// not been answered.
-    pub async fn evaluate(&self, calls: Vec<Call>) -> Vec<CallResult> {
+    pub async fn evaluate(&self, calls: Vec<EvaluationCall>) -> Vec<CallResult> {
         self.evaluate_for(None, calls).await
     }
 
@@ -129,7 +132,7 @@ impl Workers {
     pub async fn evaluate_for(
         &self,
         project: Option<ProjectId>,
-        calls: Vec<Call>,
+        calls: Vec<EvaluationCall>,
     ) -> Vec<CallResult> {
         let mut answers = self.begin(project, calls);
         let mut results = Vec::new();
@@ -142,7 +145,7 @@ impl Workers {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    fn begin(&self, project: Option<ProjectId>, calls: Vec<Call>) -> queue::Answers<'_> {
+    fn begin(&self, project: Option<ProjectId>, calls: Vec<EvaluationCall>) -> queue::Answers<'_> {
         let (group, received) = Group::new();
         let queue = &self.shared.queue;
         let n_open = calls.len();

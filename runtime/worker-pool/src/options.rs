@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, Digest};
+use perpend_domain::plugin::{Digest, EvaluationCall};
 use perpend_worker_protocol::host_call::Allowance;
 use perpend_worker_protocol::{Grants, HostReply, HostRequest, WorkerSettings};
 
@@ -113,7 +113,7 @@ pub struct Caller {
     /// The project, where the call was made for one.
     pub project: Option<ProjectId>,
     /// The call itself.
-    pub call: Arc<Call>,
+    pub call: Arc<EvaluationCall>,
     /// What it asked for so far: the worker's own count is not believed.
     pub allowance: Arc<Allowance>,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_domain::plugin::{CallResult, EvaluationCall, FailureClass};
 use perpend_worker_protocol::Tenant;
 use tokio::sync::{Notify, mpsc};
 
@@ -34,7 +34,7 @@ impl Group {
 
 /// One call on its way.
 pub(crate) struct Job {
-    pub(crate) call: Arc<Call>,
+    pub(crate) call: Arc<EvaluationCall>,
     pub(crate) project: Option<ProjectId>,
     /// Of that project, or of the maker of the call.
     pub(crate) tenant: Tenant,
@@ -143,7 +143,7 @@ impl Queue {
         &self,
         group: &Arc<Group>,
         project: Option<ProjectId>,
-        calls: Vec<Call>,
+        calls: Vec<EvaluationCall>,
         quarantine: &Quarantine,
     ) {
         let n_calls = calls.len();
@@ -312,7 +312,7 @@ impl Queue {
 }
 
 /// About how long a call is on the wire.
-pub(crate) fn size(call: &Call) -> usize {
+pub(crate) fn size(call: &EvaluationCall) -> usize {
     let part = |part: &Option<perpend_domain::payload::Payload>| {
         part.as_ref().map_or(0, |payload| payload.as_str().len())
     };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, FailureClass};
 
 use crate::failed::failed;
 
@@ -35,7 +35,7 @@ struct Records {
 
 impl Quarantine {
     /// The answer to a call that is refused.
-    pub(crate) fn verdict(&self, call: &Call) -> Option<CallResult> {
+    pub(crate) fn verdict(&self, call: &EvaluationCall) -> Option<CallResult> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
@@ -58,7 +58,7 @@ impl Quarantine {
     }
 
     /// A call ended two workers in a row, the second on its own.
-    pub(crate) fn convict(&self, call: &Call) {
+    pub(crate) fn convict(&self, call: &EvaluationCall) {
         let mut records = self.records.write().unwrap_or_else(PoisonError::into_inner);
         let (component, key) = (call.plugin, key(call));
         *records.guilty_in_a_row.entry(component).or_default() += 1;
@@ -91,8 +91,8 @@ impl Quarantine {
 }
 
 /// A call without its seed, time and limits: the same item, evaluator and configuration.
-fn key(call: &Call) -> Digest {
-    let Call { plugin, evaluator_id, config, item, purpose, .. } = call;
+fn key(call: &EvaluationCall) -> Digest {
+    let EvaluationCall { plugin, evaluator_id, config, item, purpose, .. } = call;
     let what = (plugin, evaluator_id, config, item, purpose);
     // Everything in it has a postcard form; were there one without, the calls of an evaluator would share
     // a key and be refused together.
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use perpend_domain::plugin::{Item, Limits, Purpose};
 
-    fn call(component: &[u8], item: &str) -> Call {
-        Call {
+    fn call(component: &[u8], item: &str) -> EvaluationCall {
+        EvaluationCall {
             plugin: Digest::of(component),
             evaluator_id: "one".into(),
             config: "{}".into(),
@@ -133,11 +133,11 @@ mod tests {
         let quarantine = Quarantine::default();
         let guilty = call(b"component", "1");
         quarantine.convict(&guilty);
-        let again = Call { seed: 8, ..guilty.clone() };
+        let again = EvaluationCall { seed: 8, ..guilty.clone() };
         assert!(quarantine.verdict(&again).is_some());
         assert!(quarantine.verdict(&call(b"component", "2")).is_none());
         assert!(quarantine.verdict(&call(b"another", "1")).is_none());
-        let other_config = Call { config: "[]".into(), ..guilty };
+        let other_config = EvaluationCall { config: "[]".into(), ..guilty };
         assert!(quarantine.verdict(&other_config).is_none());
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, PluginInfo};
 
 pub mod artifact;
 pub mod check;
@@ -38,7 +38,7 @@ pub enum ToWorker {
     /// The first message.
     Start(WorkerSettings),
     /// Calls to run. Results may come in any order.
-    Calls(Vec<(CallId, Tenant, Arc<Call>)>),
+    Calls(Vec<(CallId, Tenant, Arc<EvaluationCall>)>),
     /// Reply to a [`FromWorker::HostCall`].
     HostReply {
         /// The number of the host call.

@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
-    Call, CallResult, Digest, Failure, Grants, Item, Limits, PluginInfo, PluginScore, Purpose,
+    CallResult, Digest, EvaluationCall, Failure, Grants, Item, Limits, PluginInfo, PluginScore,
+    Purpose,
 };
 use perpend_sandbox::{DenyAllPort, Host, Plugin, Port, Settings};
 use serde_json::Value;
@@ -100,7 +101,7 @@ impl Guest {
         config: &Value,
         item: &Item,
     ) -> CallResult {
-        let call = Call {
+        let call = EvaluationCall {
             plugin: Digest::of(b""),
             evaluator_id: evaluator.into(),
             config: config.to_string().into(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_plugins_bundle::BUNDLE;
 use perpend_sandbox::{DenyAllPort, Host, Settings};
 use perpend_tests_guests::{
@@ -102,13 +102,13 @@ fn words(n: usize) -> String {
     words.join(" ")
 }
 
-fn calls(subjects: &[Subject]) -> Vec<Call> {
+fn calls(subjects: &[Subject]) -> Vec<EvaluationCall> {
     let mut calls = Vec::with_capacity(N_EVALUATIONS);
     for subject in subjects {
         let plugin = Digest::of(&subject.component);
         let config: Arc<str> = subject.config.to_string().into();
         for n in 0..N_EVALUATIONS * subject.share / 100 {
-            calls.push(Call {
+            calls.push(EvaluationCall {
                 plugin,
                 evaluator_id: subject.evaluator.into(),
                 config: Arc::clone(&config),
@@ -137,7 +137,7 @@ fn bytes(result: &CallResult) -> Vec<u8> {
 }
 
 /// One after the other in this process.
-fn first_run(calls: &[Call], cache: &Path) -> Vec<Vec<u8>> {
+fn first_run(calls: &[EvaluationCall], cache: &Path) -> Vec<Vec<u8>> {
     let settings = Settings { max_live: 32, ..Settings::default() };
     let host = Host::new(&settings, cache).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -159,7 +159,7 @@ impl Components for Registered {
 }
 
 /// Last first, in batches, by two confined processes with two threads each.
-fn replay(calls: &[Call], subjects: &[Subject], cache: &Path) -> Vec<Vec<u8>> {
+fn replay(calls: &[EvaluationCall], subjects: &[Subject], cache: &Path) -> Vec<Vec<u8>> {
     let components = subjects.iter().map(|subject| {
         let component = subject.component.clone();
         (Digest::of(&component), component)
@@ -171,7 +171,7 @@ fn replay(calls: &[Call], subjects: &[Subject], cache: &Path) -> Vec<Vec<u8>> {
         let registered = Arc::new(Registered(components.collect()));
         let workers = Workers::start(options, registered, Arc::new(NoHostCalls));
         let mut results = Vec::with_capacity(calls.len());
-        let backwards: Vec<Call> = calls.iter().rev().cloned().collect();
+        let backwards: Vec<EvaluationCall> = calls.iter().rev().cloned().collect();
         for pair in backwards.chunks(2 * BATCH) {
             let (some, others) = pair.split_at(pair.len().min(BATCH));
             let both = [some, others].map(|calls| workers.evaluate(calls.to_vec()));
@@ -184,7 +184,7 @@ fn replay(calls: &[Call], subjects: &[Subject], cache: &Path) -> Vec<Vec<u8>> {
     })
 }
 
-fn same(what: &str, calls: &[Call], stored: &[Vec<u8>], again: &[Vec<u8>]) {
+fn same(what: &str, calls: &[EvaluationCall], stored: &[Vec<u8>], again: &[Vec<u8>]) {
     assert_eq!(stored.len(), again.len());
     for ((call, stored), again) in calls.iter().zip(stored).zip(again) {
         assert_eq!(

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use perpend_broker::{Broker, Models};
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
 use perpend_domain::plugin::{
-    Call, Digest, Grants, Item, Limits, Maker, Origin, Purpose, TraceRef,
+    CallOrigin, Digest, EvaluationCall, EvaluatorContext, Grants, Item, Limits, Purpose, TraceRef,
 };
 use perpend_domain::slots::ModelFailure;
 use perpend_it::{TestApp, Trace};
@@ -32,7 +32,7 @@ struct Parrot(Mutex<Vec<(ProjectId, String)>>);
 impl Models for Parrot {
     fn complete<'a>(
         &'a self,
-        origin: &'a Arc<Origin>,
+        origin: &'a Arc<CallOrigin>,
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
@@ -54,7 +54,7 @@ impl Models for Parrot {
 
     fn embed<'a>(
         &'a self,
-        _: &'a Arc<Origin>,
+        _: &'a Arc<CallOrigin>,
         _: usize,
         _: Option<String>,
         texts: Vec<String>,
@@ -91,8 +91,8 @@ impl Asked {
         Self { app, parrot, broker, project }
     }
 
-    pub(crate) fn call(&self, plugin: Digest, grants: Grants, trace: &str) -> Call {
-        Call {
+    pub(crate) fn call(&self, plugin: Digest, grants: Grants, trace: &str) -> EvaluationCall {
+        EvaluationCall {
             plugin,
             evaluator_id: "one".into(),
             config: "{}".into(),
@@ -105,8 +105,8 @@ impl Asked {
             run_time_ms: 1_000,
             limits: Limits::default(),
             purpose: Purpose::Evaluate,
-            origin: Some(Arc::new(Origin::new(
-                &Arc::new(Maker {
+            origin: Some(Arc::new(CallOrigin::new(
+                &Arc::new(EvaluatorContext {
                     project: self.project.clone(),
                     evaluator: EvaluatorId::new("evaluator").unwrap(),
                     version: EvaluatorVersionId::new("version").unwrap(),
@@ -138,7 +138,7 @@ impl Asked {
     /// Asks the broker as a worker would that does not count.
     pub(crate) async fn asks(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<EvaluationCall>,
         spent: &Arc<Allowance>,
         what: HostRequest,
     ) -> HostReply {

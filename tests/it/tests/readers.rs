@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perpend_domain::plugin::{Call, Digest, Grants};
+use perpend_domain::plugin::{Digest, EvaluationCall, Grants};
 use perpend_it::Trace;
 use perpend_worker_protocol::host_call::{
     CompletionRequest, MediaKind, Message, MessagePart, ModelError, ObservationPart, Role,
@@ -17,7 +17,7 @@ fn granted() -> Grants {
     Grants::ALL
 }
 
-async fn asks(asked: &Asked, call: &Arc<Call>, what: HostRequest) -> HostReply {
+async fn asks(asked: &Asked, call: &Arc<EvaluationCall>, what: HostRequest) -> HostReply {
     asked.asks(call, &Arc::default(), what).await
 }
 

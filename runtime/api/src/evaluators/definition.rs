@@ -6,7 +6,8 @@ use perpend_domain::evaluation::{EvaluatorVersion, JUDGES, Mapping, TargetKind};
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
 use perpend_domain::mapping::{MappingError, MappingFault, compile};
 use perpend_domain::plugin::{
-    Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
+    Digest, EvaluationCall, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo,
+    Purpose,
 };
 use perpend_domain::slots::Slot;
 use perpend_http_kit::problem::{Code, Issue, Problem};
@@ -142,7 +143,7 @@ async fn asked_plugin(
     evaluator: &str,
     config: &Value,
 ) -> Result<(), Problem> {
-    let call = Call {
+    let call = EvaluationCall {
         plugin,
         evaluator_id: evaluator.into(),
         config: config.to_string().into(),

@@ -4,7 +4,7 @@ use futures_util::future::try_join_all;
 use perpend_domain::evaluation::{AttemptFailure, Evaluator, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::WrittenItem;
-use perpend_domain::plugin::{FailureClass, Replies, Reuse};
+use perpend_domain::plugin::{FailureClass, ReplyPolicy, ReplyReuse};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_scheduler::{Trial, TrialOn};
 use serde_json::{Map, Value};
@@ -48,7 +48,7 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         mapping: None,
         on_missing: OnMissing::Fail,
         // Whether the model answers now.
-        reuse: Reuse { replies: Replies::Apart, run: 0 },
+        reuse: ReplyReuse { replies: ReplyPolicy::Apart, run: 0 },
         limit: LIMIT,
     };
     let results = app.scheduler.trial(project, trial).await?;

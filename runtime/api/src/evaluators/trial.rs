@@ -9,7 +9,7 @@ use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{VARIABLES, WrittenItem};
-use perpend_domain::plugin::{Item, Replies, Reuse};
+use perpend_domain::plugin::{Item, ReplyPolicy, ReplyReuse};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -75,12 +75,12 @@ async fn try_evaluator(
 }
 
 /// Stored replies answer, unless models are to be asked again.
-pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> Reuse {
+pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
     let replies = match is_fresh {
-        Some(true) => Replies::Fresh,
-        _ => Replies::Any,
+        Some(true) => ReplyPolicy::Fresh,
+        _ => ReplyPolicy::Any,
     };
-    Reuse { replies, run }
+    ReplyReuse { replies, run }
 }
 
 /// What the evaluator is tried on.

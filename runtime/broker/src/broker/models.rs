@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use perpend_domain::plugin::{FailureClass, Origin};
+use perpend_domain::plugin::{CallOrigin, FailureClass};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
@@ -16,7 +16,7 @@ pub trait Models: Send + Sync {
     /// One chat completion. The requests of an evaluation are made in the order of their numbers.
     fn complete<'a>(
         &'a self,
-        origin: &'a Arc<Origin>,
+        origin: &'a Arc<CallOrigin>,
         number: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>>;
@@ -24,7 +24,7 @@ pub trait Models: Send + Sync {
     /// One vector per text, in order.
     fn embed<'a>(
         &'a self,
-        origin: &'a Arc<Origin>,
+        origin: &'a Arc<CallOrigin>,
         number: usize,
         slot: Option<String>,
         texts: Vec<String>,
@@ -64,7 +64,7 @@ fn nothing_in(slot: Option<&str>) -> ModelFailure {
 impl Models for NoModels {
     fn complete<'a>(
         &'a self,
-        _: &'a Arc<Origin>,
+        _: &'a Arc<CallOrigin>,
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
@@ -74,7 +74,7 @@ impl Models for NoModels {
 
     fn embed<'a>(
         &'a self,
-        _: &'a Arc<Origin>,
+        _: &'a Arc<CallOrigin>,
         _: usize,
         slot: Option<String>,
         _: Vec<String>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use perpend_catalog::Prices;
 use perpend_catalog::connections::{Connection, ConnectionSecret};
 use perpend_catalog::sealed::SealedAt;
-use perpend_domain::plugin::{FailureClass, Origin};
+use perpend_domain::plugin::{CallOrigin, FailureClass};
 use perpend_domain::slots::{ModelChoice, ModelFailure, Slot};
 use perpend_domain::time::Clock;
 use perpend_http_client::Vault;
@@ -97,7 +97,7 @@ pub(super) fn missing_connection(provider: &str) -> String {
 }
 
 /// The slot of this name; without a name the first one.
-pub(super) fn slot_of<'o>(origin: &'o Origin, name: Option<&str>) -> Option<&'o Slot> {
+pub(super) fn slot_of<'o>(origin: &'o CallOrigin, name: Option<&str>) -> Option<&'o Slot> {
     let mut slots = origin.maker.slots.iter();
     match name {
         Some(name) => slots.find(|slot| slot.name == name),
@@ -122,7 +122,7 @@ impl ConnectedModels {
     /// The slot that a guest names; without a name the first one.
     pub(super) async fn asked(
         &self,
-        origin: &Origin,
+        origin: &CallOrigin,
         name: Option<&str>,
     ) -> Result<Asked, ModelFailure> {
         let maker = &origin.maker;
@@ -153,7 +153,11 @@ impl ConnectedModels {
         })
     }
 
-    fn endpoint(&self, origin: &Origin, connection: Connection) -> Result<Endpoint, ModelFailure> {
+    fn endpoint(
+        &self,
+        origin: &CallOrigin,
+        connection: Connection,
+    ) -> Result<Endpoint, ModelFailure> {
         let owner = SealedAt::Connection(connection.provider.clone()).owner(&origin.maker.project);
         let opened = self.vault.unseal(&owner, &connection.secret);
         let secret = opened.ok();

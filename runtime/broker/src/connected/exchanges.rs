@@ -11,7 +11,7 @@ use perpend_domain::budget::{ExhaustedBudget, ScopedBudget};
 use perpend_domain::identity::call_span_id;
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::Usage as Buckets;
-use perpend_domain::plugin::Origin;
+use perpend_domain::plugin::CallOrigin;
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 use perpend_executions::{
@@ -37,7 +37,7 @@ const GRACE_MS: i64 = 60_000;
 /// What an earlier attempt was answered, and what is noted of this one.
 pub(super) struct Exchanges {
     models: ConnectedModels,
-    origin: Arc<Origin>,
+    origin: Arc<CallOrigin>,
     asked: Arc<Asked>,
     key: CallKey,
     reusable: Option<Reusable>,
@@ -74,7 +74,7 @@ impl Exchanges {
     /// Reads what an earlier attempt was answered, and the budgets.
     pub(super) async fn begin(
         models: &ConnectedModels,
-        origin: &Arc<Origin>,
+        origin: &Arc<CallOrigin>,
         asked: &Arc<Asked>,
         (key, reusable): (CallKey, Option<Reusable>),
     ) -> Result<Self, perpend_db::Error> {

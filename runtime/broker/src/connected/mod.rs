@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use perpend_domain::plugin::{Digest, Origin};
+use perpend_domain::plugin::{CallOrigin, Digest};
 use perpend_domain::slots::ModelFailure;
 use perpend_executions::CallKey;
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
@@ -33,7 +33,7 @@ impl ConnectedModels {
     /// A database that fails ends the call: asking the provider all the same could pay for an answer twice.
     async fn exchanges(
         &self,
-        origin: &Arc<Origin>,
+        origin: &Arc<CallOrigin>,
         number: usize,
         (asked, request): (&Arc<Asked>, &Value),
         reusable: Option<Reusable>,
@@ -49,7 +49,7 @@ impl ConnectedModels {
 
     async fn ask(
         &self,
-        origin: &Arc<Origin>,
+        origin: &Arc<CallOrigin>,
         number: usize,
         request: CompletionRequest,
         wanted: Option<Wanted>,
@@ -68,7 +68,7 @@ impl ConnectedModels {
 
     async fn vectors(
         &self,
-        origin: &Arc<Origin>,
+        origin: &Arc<CallOrigin>,
         number: usize,
         slot: Option<String>,
         texts: Vec<String>,
@@ -95,7 +95,7 @@ fn digest(asked: &Asked, request: &Value) -> Digest {
 impl Models for ConnectedModels {
     fn complete<'a>(
         &'a self,
-        origin: &'a Arc<Origin>,
+        origin: &'a Arc<CallOrigin>,
         number: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
@@ -106,7 +106,7 @@ impl Models for ConnectedModels {
 
     fn embed<'a>(
         &'a self,
-        origin: &'a Arc<Origin>,
+        origin: &'a Arc<CallOrigin>,
         number: usize,
         slot: Option<String>,
         texts: Vec<String>,

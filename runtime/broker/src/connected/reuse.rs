@@ -6,7 +6,7 @@
 //! connection is part of it. Keys and values of headers are not: the replies of a connection go when its headers change.
 
 use perpend_domain::identity::canonical;
-use perpend_domain::plugin::{Digest, Origin, Replies};
+use perpend_domain::plugin::{CallOrigin, Digest, ReplyPolicy};
 use perpend_domain::time::Timestamp;
 use perpend_executions::StoredReply;
 use perpend_llm::{Answered, Endpoint, Structure};
@@ -33,7 +33,7 @@ pub(super) struct Reusable {
 }
 
 /// Counts the request among its equals of one evaluation; nothing where no reply is read or stored.
-pub(super) fn wanted(origin: &Origin, request: &CompletionRequest) -> Option<Wanted> {
+pub(super) fn wanted(origin: &CallOrigin, request: &CompletionRequest) -> Option<Wanted> {
     let slot = slot_of(origin, request.slot.as_deref())?;
     let (choice, limits) = to_ask(slot, slot.model.as_ref()?);
     let asked = perpend_llm::asked(&choice, &limits, request).ok()?;
@@ -42,16 +42,16 @@ pub(super) fn wanted(origin: &Origin, request: &CompletionRequest) -> Option<Wan
     // Counted whatever its mode: what comes after it has its place.
     let repeat = origin.notes.count_repeat(*Digest::of(counted.as_bytes()).as_bytes());
     let reads = match (request.cache, origin.reuse.replies) {
-        (CacheMode::Bypass, _) | (_, Replies::Apart) => return None,
-        (CacheMode::Refresh, _) | (_, Replies::Fresh) => false,
-        (CacheMode::Standard, Replies::Any) => true,
-        (CacheMode::Standard, Replies::Steady) => asked["temperature"] == 0.0,
+        (CacheMode::Bypass, _) | (_, ReplyPolicy::Apart) => return None,
+        (CacheMode::Refresh, _) | (_, ReplyPolicy::Fresh) => false,
+        (CacheMode::Standard, ReplyPolicy::Any) => true,
+        (CacheMode::Standard, ReplyPolicy::Steady) => asked["temperature"] == 0.0,
     };
     Some(Wanted { asked, repeat, reads })
 }
 
 impl Wanted {
-    pub(super) fn of(self, origin: &Origin, endpoint: &Endpoint) -> Reusable {
+    pub(super) fn of(self, origin: &CallOrigin, endpoint: &Endpoint) -> Reusable {
         let mut header_names: Vec<&str> =
             endpoint.headers.iter().map(|(name, _)| name.as_str()).collect();
         header_names.sort_unstable();
@@ -76,7 +76,7 @@ impl Wanted {
 
 impl ConnectedModels {
     /// What is stored for an equal request. A database that fails costs a question to the provider, and nothing else.
-    pub(super) async fn stored_reply(&self, origin: &Origin, key: &Digest) -> Option<Answered> {
+    pub(super) async fn stored_reply(&self, origin: &CallOrigin, key: &Digest) -> Option<Answered> {
         let since = self.stored_since()?;
         let ledger = &self.store.ledger;
         let found = ledger.stored_reply(&origin.maker.project, key, since).await;
@@ -97,7 +97,7 @@ impl ConnectedModels {
     /// Stores a usable reply. The call has it already: what cannot be stored is asked for again some day.
     pub(super) async fn store_reply(
         &self,
-        origin: &Origin,
+        origin: &CallOrigin,
         (key, connection): (&Digest, &str),
         answer: &Answered,
     ) {
@@ -128,7 +128,7 @@ mod tests {
     use std::sync::Arc;
 
     use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
-    use perpend_domain::plugin::{Grants, Maker, Reuse};
+    use perpend_domain::plugin::{EvaluatorContext, Grants, ReplyReuse};
     use perpend_domain::slots::{ModelChoice, Slot};
     use perpend_llm::{Protocol, Secret};
     use perpend_worker_protocol::host_call::{Message, Role};
@@ -144,15 +144,15 @@ mod tests {
         Slot { name: name.to_owned(), model: Some(model), limits: Default::default() }
     }
 
-    fn origin(replies: Replies, run: u32) -> Origin {
-        let maker = Arc::new(Maker {
+    fn origin(replies: ReplyPolicy, run: u32) -> CallOrigin {
+        let maker = Arc::new(EvaluatorContext {
             project: ProjectId::new("p").unwrap(),
             evaluator: EvaluatorId::new("e").unwrap(),
             version: EvaluatorVersionId::new("v").unwrap(),
             grants: Grants::ALL,
             slots: vec![slot("judge"), slot("judge-2")],
         });
-        Origin::new(&maker, None).reusing(Reuse { replies, run })
+        CallOrigin::new(&maker, None).reusing(ReplyReuse { replies, run })
     }
 
     fn request(cache: CacheMode, temperature: Option<f32>) -> CompletionRequest {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_run_says_what_is_read_and_the_guest_may_want_less() {
         use CacheMode::{Bypass, Refresh, Standard};
-        use Replies::{Any, Apart, Fresh, Steady};
+        use ReplyPolicy::{Any, Apart, Fresh, Steady};
         // Whether it is read; none where nothing is stored either.
         for (replies, cache, temperature, reads) in [
             (Steady, Standard, Some(0.0), Some(true)),
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn equal_requests_of_an_evaluation_have_keys_of_their_own_whatever_their_slot_or_mode() {
         let keys = |run| {
-            let origin = origin(Replies::Any, run);
+            let origin = origin(ReplyPolicy::Any, run);
             let key = |slot: Option<&str>, cache| {
                 let mut request = request(cache, None);
                 request.slot = slot.map(str::to_owned);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn who_is_asked_is_part_of_the_key_and_no_secret_is() {
         let key = |endpoint: &Endpoint| {
-            let origin = origin(Replies::Any, 0);
+            let origin = origin(ReplyPolicy::Any, 0);
             let wanted = wanted(&origin, &request(CacheMode::Standard, None)).unwrap();
             wanted.of(&origin, endpoint).key
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
-    Call, CallResult, Digest, Grants, Item, Limits, PluginScoreValue, Purpose,
+    CallResult, Digest, EvaluationCall, Grants, Item, Limits, PluginScoreValue, Purpose,
 };
 use perpend_sandbox::{DenyAllPort, Host, Plugin};
 
@@ -24,8 +24,8 @@ pub(crate) struct Seen {
     pub(crate) slowest_neighbour: Duration,
 }
 
-pub(crate) fn call(limits: Limits) -> Call {
-    Call {
+pub(crate) fn call(limits: Limits) -> EvaluationCall {
+    EvaluationCall {
         plugin: Digest::of(b""),
         evaluator_id: "one".into(),
         config: "{}".into(),

@@ -9,7 +9,7 @@ use perpend_domain::evaluation::{
     TargetKind,
 };
 use perpend_domain::identity::ExecutionKey;
-use perpend_domain::plugin::{Call, CallResult};
+use perpend_domain::plugin::{CallResult, EvaluationCall};
 use perpend_domain::time::Clock as _;
 use perpend_executions::{Lease, Making, MatchBatch};
 use perpend_scheduler::{Evaluate, Options};
@@ -27,7 +27,7 @@ struct StuckFor {
 }
 
 impl Evaluate for StuckFor {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         let is_stuck = calls.iter().any(|call| call.item.id.contains(self.mark));
         match is_stuck {
             true => stream::pending().boxed(),

@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use perpend_catalog::RulePatch;
 use perpend_domain::evaluation::Execution;
-use perpend_domain::plugin::{Call, CallResult, Failure};
+use perpend_domain::plugin::{CallResult, EvaluationCall, Failure};
 use perpend_domain::slots::ModelFailure;
 use perpend_scheduler::Evaluate;
 use tokio::sync::Semaphore;
@@ -88,9 +88,9 @@ struct Queued {
 }
 
 impl Evaluate for Queued {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         self.called.add_permits(calls.len());
-        let cancelled = async |(place, call): (usize, Call)| {
+        let cancelled = async |(place, call): (usize, EvaluationCall)| {
             call.origin.unwrap().withdrawal.withdrawn().await;
             let failure =
                 Failure { class: FailureClass::Cancelled, message: "withdrawn".to_owned() };

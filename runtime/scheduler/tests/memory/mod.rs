@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult};
+use perpend_domain::plugin::{CallResult, EvaluationCall};
 use perpend_scheduler::{Evaluate, Options};
 use perpend_storage::testing::on_each_database;
 
@@ -24,7 +24,7 @@ struct Counting {
 }
 
 impl Evaluate for Counting {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         let n_bytes: usize = calls.iter().map(|call| call.item.n_bytes()).sum();
         let now = self.n_bytes.fetch_add(n_bytes, Ordering::SeqCst) + n_bytes;
         self.most.fetch_max(now, Ordering::SeqCst);

@@ -29,7 +29,7 @@ use perpend_domain::evaluation::{Late, Pause, Rule, Target, TargetKind};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
-use perpend_domain::plugin::{Call, FailureClass};
+use perpend_domain::plugin::{EvaluationCall, FailureClass};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Error, Options, Scheduler};
@@ -130,7 +130,7 @@ fn asks_a_provider(item: &str) -> bool {
 }
 
 /// Fails as the server notes it of a provider: of a worker nothing of the kind is believed.
-fn as_noted(call: &Call, class: FailureClass, now: Timestamp) -> FailureClass {
+fn as_noted(call: &EvaluationCall, class: FailureClass, now: Timestamp) -> FailureClass {
     if asks_a_provider(&call.item.id)
         && let Some(origin) = &call.origin
     {

@@ -9,7 +9,7 @@ use perpend_domain::evaluation::{ExecutionState, TargetKind};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_domain::plugin::{CallResult, EvaluationCall, FailureClass};
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::Evaluate;
@@ -22,10 +22,11 @@ use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_
 struct PointsAtOutput(Arc<FakeEvaluate>);
 
 impl Evaluate for PointsAtOutput {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         together(async move {
-            let output =
-                |call: &Call| call.item.output.as_ref().map(|text| text.as_str().to_owned());
+            let output = |call: &EvaluationCall| {
+                call.item.output.as_ref().map(|text| text.as_str().to_owned())
+            };
             let outputs: Vec<_> = calls.iter().map(output).collect();
             let mut results = self.0.results(calls).await;
             for (result, output) in results.iter_mut().zip(outputs) {

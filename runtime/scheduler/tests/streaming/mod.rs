@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use perpend_domain::evaluation::TargetKind;
-use perpend_domain::plugin::{Call, CallResult};
+use perpend_domain::plugin::{CallResult, EvaluationCall};
 use perpend_scheduler::Evaluate;
 use perpend_storage::testing::on_each_database;
 use tokio::sync::Semaphore;
@@ -20,7 +20,7 @@ struct SlowFirst {
 }
 
 impl Evaluate for SlowFirst {
-    fn evaluate(&self, mut calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, mut calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         let others = calls.split_off(1);
         let others = together(self.answers.results(others));
         let others = others.map(|(place, result)| (place + 1, result));

@@ -19,8 +19,8 @@ use perpend_domain::ids::{IdSource, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::{Content, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
-    Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, Grants, ItemParts, PluginInfo,
-    PluginScore, PluginScoreValue,
+    CallResult, Digest, EvaluationCall, EvaluatorInfo, Failure, FailureClass, Grants, ItemParts,
+    PluginInfo, PluginScore, PluginScoreValue,
 };
 use perpend_domain::score::{NewScore, Score, ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
@@ -65,7 +65,7 @@ impl IdSource for TestIds {
     }
 }
 
-type Answer = dyn Fn(&Call, u32) -> Result<f64, FailureClass> + Send + Sync;
+type Answer = dyn Fn(&EvaluationCall, u32) -> Result<f64, FailureClass> + Send + Sync;
 
 /// Gives one score per call, or a failure; counts calls by item.
 pub struct FakeEvaluate {
@@ -82,7 +82,7 @@ impl fmt::Debug for FakeEvaluate {
 impl FakeEvaluate {
     /// `answer` gets the call and how often this item was asked about before.
     pub fn new(
-        answer: impl Fn(&Call, u32) -> Result<f64, FailureClass> + Send + Sync + 'static,
+        answer: impl Fn(&EvaluationCall, u32) -> Result<f64, FailureClass> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self { answer: Box::new(answer), calls: Mutex::default() })
     }
@@ -111,16 +111,16 @@ pub fn together<'r>(
 }
 
 impl Evaluate for FakeEvaluate {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         together(self.results(calls))
     }
 }
 
 impl FakeEvaluate {
-    pub async fn results(&self, calls: Vec<Call>) -> Vec<CallResult> {
+    pub async fn results(&self, calls: Vec<EvaluationCall>) -> Vec<CallResult> {
         // Others get a turn in between, as with real workers.
         tokio::task::yield_now().await;
-        let answer = |call: Call| {
+        let answer = |call: EvaluationCall| {
             let n_before = {
                 let mut calls = self.calls.lock().unwrap();
                 let n = calls.entry(call.item.id.clone()).or_default();
@@ -155,7 +155,7 @@ fn score(number: f64) -> PluginScore {
 pub struct Hanging;
 
 impl Evaluate for Hanging {
-    fn evaluate(&self, _: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, _: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         stream::pending().boxed()
     }
 }
@@ -192,7 +192,7 @@ impl Gate {
 }
 
 impl Evaluate for Gate {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         together(async move {
             self.called.add_permits(1);
             drop(self.opened.acquire().await.unwrap());

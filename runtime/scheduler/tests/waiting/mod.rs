@@ -11,7 +11,7 @@ use perpend_domain::filter::Written;
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{Patch, PatchSubject};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, FailureClass, Replies};
+use perpend_domain::plugin::{CallResult, EvaluationCall, FailureClass, ReplyPolicy};
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::telemetry::EventBatch;
@@ -70,7 +70,10 @@ async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_f
         }
         world.clock.advance(10_000);
         scheduler.run_until_idle().await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), [Replies::Steady, Replies::Any, Replies::Any]);
+        assert_eq!(
+            *seen.lock().unwrap(),
+            [ReplyPolicy::Steady, ReplyPolicy::Any, ReplyPolicy::Any]
+        );
     })
     .await;
 }
@@ -123,7 +126,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
 struct Pointing(Arc<FakeEvaluate>);
 
 impl Evaluate for Pointing {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         together(async {
             let mut results = self.0.results(calls).await;
             let scores = results.iter_mut().filter_map(|result| result.outcome.as_mut().ok());

@@ -6,13 +6,13 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, abort};
 use std::time::Duration;
 
-use perpend_domain::plugin::{Call, CallResult, Failure, FailureClass};
+use perpend_domain::plugin::{CallResult, EvaluationCall, Failure, FailureClass};
 
 /// Of the message of a large result.
 pub(crate) const LARGE_BYTES: usize = 2 << 20;
 
 /// Looks at the id of the item, up to its first `-`.
-pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
+pub(crate) fn before_call(call: &EvaluationCall) -> Option<CallResult> {
     match call.item.id.split('-').next() {
         Some("abort") => abort(),
         // As a bug in the engine would: the thread never comes back.

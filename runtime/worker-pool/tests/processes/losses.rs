@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_domain::plugin::{CallResult, EvaluationCall, FailureClass};
 use perpend_worker_pool::{NoHostCalls, Options};
 
 use crate::guest::Guest;
 use crate::{Bench, artifacts, block_on, call, class, kill, start, until};
 
-fn marked(guest: &Guest<'_>, id: &str) -> Call {
+fn marked(guest: &Guest<'_>, id: &str) -> EvaluationCall {
     let mut call = call(guest);
     call.item.id = id.into();
     call
@@ -23,8 +23,9 @@ fn message(result: &CallResult) -> &str {
 }
 
 /// So many calls that are fine, with these among them.
-fn batch(n_good: usize, guest: &Guest<'_>, among: &[&str]) -> Vec<Call> {
-    let mut calls: Vec<Call> = (0..n_good).map(|n| marked(guest, &format!("good-{n}"))).collect();
+fn batch(n_good: usize, guest: &Guest<'_>, among: &[&str]) -> Vec<EvaluationCall> {
+    let mut calls: Vec<EvaluationCall> =
+        (0..n_good).map(|n| marked(guest, &format!("good-{n}"))).collect();
     for (n, id) in among.iter().enumerate() {
         calls.insert((n + 1) * n_good / (among.len() + 1), marked(guest, id));
     }
@@ -40,7 +41,7 @@ async fn warm(change: impl FnOnce(&mut Options)) -> Bench {
 }
 
 /// All of them are scored but the one.
-async fn only_one_fails(bench: &Bench, calls: Vec<Call>, culprit: &str) -> CallResult {
+async fn only_one_fails(bench: &Bench, calls: Vec<EvaluationCall>, culprit: &str) -> CallResult {
     let ids: Vec<String> = calls.iter().map(|call| call.item.id.clone()).collect();
     let answers = bench.workers.evaluate(calls).await;
     let mut failed = None;

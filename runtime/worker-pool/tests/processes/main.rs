@@ -24,7 +24,9 @@ use futures_util::future::BoxFuture;
 use guest::Guest;
 use libtest_mimic::{Arguments, Trial};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits, Purpose};
+use perpend_domain::plugin::{
+    CallResult, Digest, EvaluationCall, FailureClass, Item, Limits, Purpose,
+};
 use perpend_worker_pool::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
 use perpend_worker_protocol::{Grants, HostReply, HostRequest};
 use tempfile::TempDir;
@@ -140,8 +142,8 @@ fn start(
     Bench { workers: Workers::start(options, Arc::new(registered), calls), folder }
 }
 
-fn call(guest: &Guest<'_>) -> Call {
-    Call {
+fn call(guest: &Guest<'_>) -> EvaluationCall {
+    EvaluationCall {
         plugin: Digest::of(&guest.bytes()),
         evaluator_id: "one".into(),
         config: "{}".into(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use perpend_domain::plugin::{Call, FailureClass};
+use perpend_domain::plugin::{EvaluationCall, FailureClass};
 use perpend_worker_pool::{Caller, HostCalls, MAX_RESULT_BYTES, NoHostCalls, Options};
 use perpend_worker_protocol::{HostReply, HostRequest};
 
@@ -32,7 +32,7 @@ fn little_memory(options: &mut Options) {
 /// 1.5 GiB, were all of them alive at once.
 const N_LARGE: usize = 24;
 
-fn so_many(n: usize, guest: &Guest<'_>) -> Vec<Call> {
+fn so_many(n: usize, guest: &Guest<'_>) -> Vec<EvaluationCall> {
     let mut call = call(guest);
     call.limits.memory_bytes = 80 << 20;
     // Being held back counts, and how long that takes is the machine's affair.

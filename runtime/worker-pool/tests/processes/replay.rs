@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perpend_domain::plugin::{Call, Digest, Limits};
+use perpend_domain::plugin::{Digest, EvaluationCall, Limits};
 use perpend_sandbox::{DenyAllPort, Host, Settings};
 use perpend_worker_pool::NoHostCalls;
 use perpend_worker_protocol::Grants;
@@ -38,9 +38,9 @@ fn with_guest<T>(test: impl FnOnce(&Guest<'_>) -> T) -> T {
     })
 }
 
-fn calls(guest: &Guest<'_>) -> Vec<Call> {
+fn calls(guest: &Guest<'_>) -> Vec<EvaluationCall> {
     let first = call(guest);
-    let seeded = |seed| Call { seed, limits: Limits::default(), ..first.clone() };
+    let seeded = |seed| EvaluationCall { seed, limits: Limits::default(), ..first.clone() };
     (0..N_SEEDS).map(seeded).collect()
 }
 

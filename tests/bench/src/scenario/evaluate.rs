@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_plugin::Plugin;
 use perpend_sandbox::{DenyAllPort, Host, Settings};
 use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
@@ -130,9 +130,9 @@ fn texts() -> (String, String) {
     (format!("{same}a"), format!("{same}b"))
 }
 
-fn call(digest: Digest) -> Call {
+fn call(digest: Digest) -> EvaluationCall {
     let (output, expected) = texts();
-    Call {
+    EvaluationCall {
         plugin: digest,
         evaluator_id: "exact-match".into(),
         config: r#"{"profile":"py","ignore_key_order":false}"#.into(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Purpose};
+use perpend_domain::plugin::{Digest, EvaluationCall, Grants, Item, Limits, Purpose};
 use perpend_plugin_cli::{Language, Terminal, Tools};
 use perpend_sandbox::{DenyAllPort, Host, Plugin, Settings};
 use serde_json::Value;
@@ -84,7 +84,7 @@ pub(crate) fn build(
 /// A component of the project that a template gives, with a call out of its golden items.
 struct Guest {
     host: Arc<Host>,
-    call: Call,
+    call: EvaluationCall,
 }
 
 struct Run {
@@ -108,7 +108,7 @@ impl Guest {
         let golden: Value = serde_json::from_str(golden.lines().next().unwrap_or_default())?;
         let text = |name: &str| golden[name].as_str().map(str::to_owned);
         let output = golden["item"]["output"].as_str().unwrap_or_default();
-        let call = Call {
+        let call = EvaluationCall {
             plugin: Digest::of(&component),
             evaluator_id: text("evaluator").context("golden evaluator")?.into(),
             config: golden["config"].to_string().into(),

@@ -21,7 +21,7 @@ use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, Grants, PluginInfo};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Grants, PluginInfo};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_executions::{Lease, Making, MatchBatch};
 use perpend_plugin_cli::Language;
@@ -510,7 +510,7 @@ impl std::fmt::Debug for Real {
 }
 
 impl Evaluate for Real {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
         self.0.answers(calls).boxed()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_plugin_cli::Language;
 use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
 use perpend_worker_protocol::{HostReply, HostRequest};
@@ -68,9 +68,9 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-fn call(component: &[u8]) -> Call {
+fn call(component: &[u8]) -> EvaluationCall {
     let text = |text: &str| Some(Payload::Text(text.to_owned()));
-    Call {
+    EvaluationCall {
         plugin: Digest::of(component),
         evaluator_id: "answers".into(),
         config: "{}".into(),
