@@ -9,7 +9,7 @@ use perpend_domain::chain::{self, ChainFault};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
-use perpend_domain::filter::{Test, Written};
+use perpend_domain::filter::{Test, WrittenFilter};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -303,7 +303,11 @@ async fn versions_of(
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).
-async fn check_datasets(app: &App, project: &ProjectId, filter: &Written) -> Result<(), Problem> {
+async fn check_datasets(
+    app: &App,
+    project: &ProjectId,
+    filter: &WrittenFilter,
+) -> Result<(), Problem> {
     for (at, (_, condition)) in filter.iter().enumerate() {
         let is_dataset = condition.column.is_some_and(|column| DATASETS.contains(&column.id));
         let Test::AnyOf(ids) = &condition.test else {
@@ -340,7 +344,7 @@ pub(super) async fn draft(
     let target = patch.target.unwrap_or(TargetKind::Observation);
     check_waits(input, target)?;
     let sent = input.filter.clone().unwrap_or_default();
-    let filter = Written::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
+    let filter = WrittenFilter::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
         id: known(&app.web.ids.uuid().to_string())?,
         name: patch.name.unwrap_or_default(),
@@ -393,7 +397,7 @@ pub(super) async fn change(
     // Also one that stays: it was written for another target, or by an older version.
     let sent = input.filter.clone();
     let sent = sent.map_or_else(|| standing.filter.sent().to_vec(), |sent| sent.0);
-    let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
+    let filter = WrittenFilter::parse(sent, target.filter_columns()).map_err(filter_problem)?;
     patch.filter = input.filter.is_some().then_some(filter);
     if target == TargetKind::Session
         && let Some(timing) = &mut patch.timing

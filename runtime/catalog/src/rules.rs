@@ -7,7 +7,7 @@ use perpend_domain::chain::{self, ChainRule};
 use perpend_domain::evaluation::{
     Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::time::{Clock, Timestamp};
 
@@ -36,7 +36,7 @@ pub struct RulePatch {
     /// Whether the rule draws its own sample.
     pub sampling_independent: Option<bool>,
     /// Conditions.
-    pub filter: Option<Written>,
+    pub filter: Option<WrittenFilter>,
     /// Evaluators.
     pub assignments: Option<Vec<Assignment>>,
     /// Version of all evaluators, where the list of them stays.
@@ -72,7 +72,7 @@ impl RulePatch {
         set(&mut rule.filter, self.filter.as_ref());
         if self.filter.is_none() && self.target.is_some() {
             let sent = rule.filter.sent().to_vec();
-            rule.filter = Written::stored(sent, rule.target.filter_columns()).0;
+            rule.filter = WrittenFilter::stored(sent, rule.target.filter_columns()).0;
         }
         set(&mut rule.assignments, self.assignments.as_ref());
         for assignment in &mut rule.assignments {
@@ -189,7 +189,7 @@ impl RuleRow {
             ),
             sampling: self.sampling,
             sampling_independent: self.sampling_independent != 0,
-            filter: Written::stored(sent, target.filter_columns()).0,
+            filter: WrittenFilter::stored(sent, target.filter_columns()).0,
             assignments,
             timing: Timing {
                 settle_ms: self.settle_ms,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::budget::Budget;
-use crate::filter::{Column, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, Written};
+use crate::filter::{Column, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, WrittenFilter};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     SessionId, TraceId,
@@ -241,7 +241,7 @@ pub struct Rule {
     /// Use the rule id as salt, so that rules draw different samples.
     pub sampling_independent: bool,
     /// Which targets; checked when saved.
-    pub filter: Written,
+    pub filter: WrittenFilter,
     /// 1 to 20, in order.
     pub assignments: Vec<Assignment>,
     /// When a target is complete.
@@ -305,7 +305,7 @@ impl Rule {
         self.name == other.name
             && self.target == other.target
             && evaluators(self) == evaluators(other)
-            && self.filter.filter().asks_the_same_as(other.filter.filter())
+            && self.filter.filter().is_equivalent_to(other.filter.filter())
     }
 }
 

@@ -7,18 +7,18 @@
 //! conditions as one line of text.
 
 mod columns;
+mod describe;
 mod matching;
 mod parse;
 mod to_json;
-mod words;
 
 pub use columns::{
     Column, ColumnKind, GROUPS, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE,
     SCORE_COLUMNS, SCORE_NAMES, SCORES, TRACES, find,
 };
+pub use describe::describe_condition;
 pub use matching::{Cell, CellText, Mismatch, Row, member_at};
 pub use parse::{ConditionField, FilterError};
-pub use words::in_words;
 
 use serde_json::Value;
 
@@ -33,12 +33,12 @@ pub struct Filter {
 
 /// A filter as somebody wrote it, with what it means for one kind of row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Written {
+pub struct WrittenFilter {
     sent: Vec<Value>,
     filter: Filter,
 }
 
-impl Written {
+impl WrittenFilter {
     /// Checks what was sent.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ pub enum Test {
 impl Filter {
     /// Whether both ask the same: the order of conditions and of listed values means nothing, nor do repeats.
     #[must_use]
-    pub fn asks_the_same_as(&self, other: &Self) -> bool {
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let canonical = |filter: &Self| -> Vec<Condition> {
             let conditions = filter.conditions.iter();
             conditions.map(Condition::canonical).collect()
@@ -274,7 +274,7 @@ mod tests {
         let parse = |raw: &[serde_json::Value]| Filter::parse(raw, RULE_OBSERVATION).unwrap();
         let one = parse(&[named("a"), any_of(&["TOOL", "SPAN"])]);
         let same = parse(&[any_of(&["SPAN", "TOOL", "SPAN"]), named("a"), named("a")]);
-        assert!(one.asks_the_same_as(&same) && same.asks_the_same_as(&one));
+        assert!(one.is_equivalent_to(&same) && same.is_equivalent_to(&one));
         for other in [
             vec![named("a")],
             vec![named("b"), any_of(&["TOOL", "SPAN"])],
@@ -282,7 +282,7 @@ mod tests {
             vec![],
         ] {
             let other = parse(&other);
-            assert!(!one.asks_the_same_as(&other) && !other.asks_the_same_as(&one));
+            assert!(!one.is_equivalent_to(&other) && !other.is_equivalent_to(&one));
         }
     }
 }

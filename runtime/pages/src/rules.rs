@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
-use perpend_domain::filter::in_words;
+use perpend_domain::filter::describe_condition;
 use perpend_domain::ids::EvaluatorId;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{EvaluatorRow, ResourceLink, RuleRow, RulesPage, Section, Text, Tone};
@@ -78,7 +78,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
             .filter
             .sent()
             .iter()
-            .map(|condition| Text::from(in_words(condition)))
+            .map(|condition| Text::from(describe_condition(condition)))
             .collect(),
         evaluators: assigned.collect(),
     }

@@ -9,7 +9,7 @@ use perpend_domain::chain::{ChainRule, RuleChains};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Lane, Mapping, Pause, Rule, ScoreNaming, TargetKind,
 };
-use perpend_domain::filter::{Filter, SCORE_COLUMNS, Written};
+use perpend_domain::filter::{Filter, SCORE_COLUMNS, WrittenFilter};
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
@@ -40,7 +40,7 @@ impl PreparedRule {
         Self {
             rule: Rule {
                 enabled: false,
-                filter: Written::default(),
+                filter: WrittenFilter::default(),
                 assignments: Vec::new(),
                 after: Vec::new(),
                 ..rule

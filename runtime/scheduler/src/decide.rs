@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use perpend_domain::evaluation::{
     Execution, ExecutionOrigin, Late, NewExecution, Target, TargetKind,
 };
-use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS, in_words};
+use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS, describe_condition};
 use perpend_domain::identity::{ExecutionKey, shadow_rule};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
@@ -91,7 +91,10 @@ impl Refusal {
                     actual.truncate(end);
                     actual.push('…');
                 }
-                format!("The rule scores where {}; here it is {actual}.", in_words(condition))
+                format!(
+                    "The rule scores where {}; here it is {actual}.",
+                    describe_condition(condition)
+                )
             }
             Self::SampledOut { value, rate } => format!(
                 "The rule scores {} % of what it matches, and this target is not in the sample: its sampling \

@@ -8,7 +8,7 @@ mod rules;
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, OrganizationId, ProjectId, PublicKey, RuleId,
 };
@@ -129,7 +129,7 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         paused: None,
         sampling: 0.25,
         sampling_independent: true,
-        filter: Written::parse(
+        filter: WrittenFilter::parse(
             vec![json!({"type": "string", "column": "name", "operator": "=", "value": "a"})],
             TargetKind::Observation.filter_columns(),
         )

@@ -150,12 +150,16 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
 
         let patch = RulePatch {
             sampling: Some(1.0),
-            filter: Some(Written::default()),
+            filter: Some(WrittenFilter::default()),
             ..RulePatch::default()
         };
         let patched = store.catalog.patch_rule(&home, &made.id, &patch, &at(2)).await.unwrap();
-        let expected =
-            Rule { sampling: 1.0, filter: Written::default(), updated_at: at(2), ..made.clone() };
+        let expected = Rule {
+            sampling: 1.0,
+            filter: WrittenFilter::default(),
+            updated_at: at(2),
+            ..made.clone()
+        };
         assert_eq!(patched, expected);
 
         let patch = RulePatch { assignments: Some(vec![]), ..RulePatch::default() };

@@ -17,15 +17,15 @@ use crate::support::{
     FakeEvaluate, Gate, StopOnce, World, child_of, conditions, generation, trace_id,
 };
 use crate::{LEASE_MS, OBSERVATION};
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 
 /// Scores below 10 of the evaluator of this rule, whose scores are the lengths of outputs.
-fn short(rule: &str, target: TargetKind) -> Written {
+fn short(rule: &str, target: TargetKind) -> WrittenFilter {
     let condition = json!({
         "type": "numberObject", "column": "scores_avg", "key": format!("evaluator of {rule}.length"),
         "operator": "<", "value": 10,
     });
-    Written::parse(vec![condition], target.filter_columns()).unwrap()
+    WrittenFilter::parse(vec![condition], target.filter_columns()).unwrap()
 }
 
 /// A generation that says this.
@@ -292,7 +292,7 @@ async fn a_score_of_a_person_starts_a_rule_that_reads_scores_once() {
                 "type": "booleanObject", "column": "score_booleans", "key": "thumb",
                 "operator": "=", "value": false,
             });
-            Written::parse(vec![condition], target.filter_columns()).unwrap()
+            WrittenFilter::parse(vec![condition], target.filter_columns()).unwrap()
         };
         let parts =
             world.rule("parts", OBSERVATION, |rule| rule.filter = thumbs_down(OBSERVATION)).await;
@@ -375,7 +375,7 @@ async fn a_score_starts_no_rule_before_those_that_it_waits_for_have_ended() {
         let second = world
             .rule("second", OBSERVATION, |rule| {
                 rule.after = after([&first]);
-                rule.filter = Written::parse(
+                rule.filter = WrittenFilter::parse(
                     [
                         short("first", OBSERVATION).sent(),
                         &[json!({
@@ -427,7 +427,7 @@ async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
             .rule("dear", OBSERVATION, |rule| {
                 rule.after = after([&cheap]);
                 rule.audit = 0.2;
-                rule.filter = Written::parse(
+                rule.filter = WrittenFilter::parse(
                     [
                         short("cheap", OBSERVATION).sent(),
                         &[json!({

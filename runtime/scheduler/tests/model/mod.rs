@@ -26,7 +26,7 @@ use futures_util::stream::{self, StreamExt as _};
 use perpend_catalog::RulePatch;
 use perpend_domain::budget::{BudgetScope, ExhaustedBudget, OnReached};
 use perpend_domain::evaluation::{Late, Pause, Rule, Target, TargetKind};
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::plugin::{EvaluationCall, FailureClass};
@@ -147,7 +147,7 @@ fn as_noted(call: &EvaluationCall, class: FailureClass, now: Timestamp) -> Failu
     class
 }
 
-fn type_is(kind: &str) -> Written {
+fn type_is(kind: &str) -> WrittenFilter {
     conditions(vec![json!({
         "type": "stringOptions", "column": "type", "operator": "any of", "value": [kind]
     })])
@@ -389,18 +389,18 @@ impl<'d> History<'d> {
         others.sample(&mut self.random, 2).cloned().collect()
     }
 
-    fn filter(&mut self, target: TargetKind) -> Written {
+    fn filter(&mut self, target: TargetKind) -> WrittenFilter {
         if self.waits && self.one_in(4) {
             let thumb = json!({
                 "type": "booleanObject", "column": "score_booleans", "key": THUMB, "operator": "=",
                 "value": false,
             });
-            return Written::parse(vec![thumb], target.filter_columns()).unwrap();
+            return WrittenFilter::parse(vec![thumb], target.filter_columns()).unwrap();
         }
         match (target, self.random.random_range(0..3)) {
             (TargetKind::Observation, 0) => type_is("GENERATION"),
             (TargetKind::Observation, 1) => type_is("TOOL"),
-            _ => Written::default(),
+            _ => WrittenFilter::default(),
         }
     }
 

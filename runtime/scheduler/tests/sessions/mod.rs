@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use perpend_domain::evaluation::{
     CompletionReason, Execution, ExecutionState, Late, Mapping, Rule, Target, TargetKind,
 };
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Item;
@@ -53,14 +53,14 @@ fn reads_thumbs(rule: &mut Rule) {
         "value": false,
     });
     let columns = TargetKind::Session.filter_columns();
-    rule.filter = Written::parse(vec![condition], columns).unwrap();
+    rule.filter = WrittenFilter::parse(vec![condition], columns).unwrap();
 }
 
 /// More than so many traces.
-fn more_traces_than(n: u32) -> Written {
+fn more_traces_than(n: u32) -> WrittenFilter {
     let condition =
         json!({ "type": "number", "column": "traceCount", "operator": ">", "value": n });
-    Written::parse(vec![condition], TargetKind::Session.filter_columns()).unwrap()
+    WrittenFilter::parse(vec![condition], TargetKind::Session.filter_columns()).unwrap()
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{
     Assignment, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::{Content, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
@@ -428,7 +428,7 @@ impl World {
             paused: None,
             sampling: 1.0,
             sampling_independent: false,
-            filter: Written::default(),
+            filter: WrittenFilter::default(),
             assignments: vec![Assignment {
                 id: format!("as-{id}").parse().unwrap(),
                 evaluator_id: evaluator.id,
@@ -500,11 +500,11 @@ impl World {
 }
 
 /// Conditions of a rule of observations.
-pub fn conditions(sent: Vec<Value>) -> Written {
-    Written::parse(sent, TargetKind::Observation.filter_columns()).unwrap()
+pub fn conditions(sent: Vec<Value>) -> WrittenFilter {
+    WrittenFilter::parse(sent, TargetKind::Observation.filter_columns()).unwrap()
 }
 
-pub fn generations_only() -> Written {
+pub fn generations_only() -> WrittenFilter {
     conditions(vec![json!({
         "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"]
     })])

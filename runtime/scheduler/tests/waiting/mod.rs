@@ -7,7 +7,7 @@ use futures_util::stream::BoxStream;
 use perpend_domain::evaluation::{
     CompletionReason, ExecutionState, Late, OnMissing, Rule, Target, TargetKind,
 };
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{Patch, PatchSubject};
 use perpend_domain::payload::Payload;
@@ -318,7 +318,7 @@ async fn a_rule_that_has_scored_goes_by_its_own_waits_while_another_still_waits(
 }
 
 /// Observations of traces of one name.
-fn of_the_trace_named(name: &str) -> Written {
+fn of_the_trace_named(name: &str) -> WrittenFilter {
     conditions(vec![
         json!({ "type": "string", "column": "traceName", "operator": "=", "value": name }),
     ])

@@ -16,7 +16,7 @@ use perpend_domain::evaluation::{
     Assignment, CompletionReason, ExecutionClass, ExecutionOrigin, Lane, Late, NewExecution,
     OnMissing, QueueKind, Rule, Target, TargetKind, Timing, VersionPolicy,
 };
-use perpend_domain::filter::Written;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
@@ -269,7 +269,7 @@ impl World {
             paused: None,
             sampling: 1.0,
             sampling_independent: false,
-            filter: Written::default(),
+            filter: WrittenFilter::default(),
             assignments: vec![Assignment {
                 id: format!("as-{project}").parse()?,
                 evaluator_id: evaluator.id,

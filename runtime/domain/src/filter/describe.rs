@@ -5,7 +5,7 @@ use serde_json::Value;
 /// The condition as one would say it: `name is "look up order"`, `metadata tier is one of "gold", "silver"`,
 /// `latency > 2`. It is read as it was saved, so that a condition whose column is gone can be said too.
 #[must_use]
-pub fn in_words(condition: &Value) -> String {
+pub fn describe_condition(condition: &Value) -> String {
     let part = |name: &str| condition.get(name).and_then(Value::as_str);
     let values: Vec<String> = match condition.get("value") {
         None | Some(Value::Null) => Vec::new(),
@@ -60,7 +60,7 @@ mod tests {
             ),
             (json!({"column": "gone"}), "gone"),
         ] {
-            assert_eq!(in_words(&condition), said);
+            assert_eq!(describe_condition(&condition), said);
         }
     }
 }
