@@ -4,7 +4,7 @@
 //! first, JSON text inside strings included, because paths reach into it.
 //!
 //! Invariant: **bounded.** Mappings come from users and targets from anybody, so building an item ends when its
-//! [`Budget`] is used up.
+//! [`MappingBudget`] is used up.
 
 mod budget;
 mod extract;
@@ -14,13 +14,13 @@ mod source;
 mod thread;
 mod written;
 
-pub use budget::{Budget, Exceeded};
+pub use budget::{LimitExceeded, MappingBudget};
 pub use extract::{MAX_OPENINGS, extract, open, opens, text};
-pub use item::{NoItem, Plan, Subject, VARIABLES};
-pub use node_path::{InvalidNodePath, NodePath, Step};
-pub use source::{Part, Selector, Source, Which};
-pub use thread::{Conversation, TooLong};
-pub use written::WrittenItem;
+pub use item::{ItemError, MappingPlan, MappingSubject, VARIABLES};
+pub use node_path::{InvalidNodePath, NodePath, PathSegment};
+pub use source::{MappingSource, ObservationSelector, SelectorIndex, SourcePart};
+pub use thread::{Conversation, ConversationTooLong};
+pub use written::ManualItem;
 
 pub use crate::json_path::{InvalidPath, JsonPath};
 
@@ -46,7 +46,7 @@ pub struct MappingError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingFault {
     /// `invalid_variable_mapping`
-    Source,
+    MappingSource,
     /// `duplicate_variable_mapping`
     Duplicate,
     /// `invalid_json_path`
@@ -61,7 +61,7 @@ const MAX_ENTRIES: usize = 100;
 /// # Errors
 /// Every entry whose source the target lacks, whose path is no RFC 9535 path, or whose variable is
 /// empty or filled twice.
-pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<MappingError>> {
+pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<MappingPlan, Vec<MappingError>> {
     let mut entries = Vec::with_capacity(mapping.len());
     let mut errors = Vec::new();
     if MAX_ENTRIES < mapping.len() {
@@ -89,7 +89,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
             let message = format!("`{}` is mapped more than once", entry.variable);
             errors.push(fault(MappingFault::Duplicate, &entry.variable, message));
         }
-        let source = Source::parse(&entry.source, target).inspect_err(|message| {
+        let source = MappingSource::parse(&entry.source, target).inspect_err(|message| {
             errors.push(fault(MappingFault::Source, &entry.source, message.clone()));
         });
         let path = entry.json_path.as_deref().map(JsonPath::parse).transpose();
@@ -101,7 +101,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
             entries.push((entry.variable.clone(), source, path));
         }
     }
-    if errors.is_empty() { Ok(Plan::mapped(entries, mapping)) } else { Err(errors) }
+    if errors.is_empty() { Ok(MappingPlan::mapped(entries, mapping)) } else { Err(errors) }
 }
 
 #[cfg(test)]
@@ -143,14 +143,18 @@ mod tests {
         assert!(compile(&mapping[2..3], TargetKind::Session).is_err());
     }
 
-    fn item(mapping: &[Mapping], output: Payload) -> Result<crate::plugin::Item, NoItem> {
+    fn item(mapping: &[Mapping], output: Payload) -> Result<crate::plugin::Item, ItemError> {
         let (trace, id) = ("t".parse().unwrap(), "o".parse().unwrap());
         let at = crate::time::Timestamp::from_micros(0);
         let kind = crate::observation::ObservationKind::Span;
         let mut own = crate::observation::Observation::ended(trace, id, kind, (at, at));
         own.content.output = Some(output);
-        let subject =
-            Subject { observation: Some(&own), trace: None, observations: &[], session: None };
+        let subject = MappingSubject {
+            observation: Some(&own),
+            trace: None,
+            observations: &[],
+            session: None,
+        };
         let needs = crate::plugin::ItemParts {
             output: true,
             metadata: true,
@@ -160,9 +164,9 @@ mod tests {
         plan.item(&subject, needs, false)
     }
 
-    fn exceeded(mapping: &[Mapping], json: &str) -> Exceeded {
+    fn exceeded(mapping: &[Mapping], json: &str) -> LimitExceeded {
         match item(mapping, Payload::Json(json.to_owned())) {
-            Err(NoItem::TooLarge { exceeded, .. }) => exceeded,
+            Err(ItemError::TooLarge { exceeded, .. }) => exceeded,
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("an item was built"),
         }
@@ -173,22 +177,22 @@ mod tests {
         // A hundred bytes, of which the path selects millions of nodes.
         let deep = format!("{}{}", "[".repeat(55), "]".repeat(55));
         let steps = [entry("output", "output", Some("$..*..*..*..*..*..*"))];
-        assert_eq!(exceeded(&steps, &deep), Exceeded::Steps);
+        assert_eq!(exceeded(&steps, &deep), LimitExceeded::Steps);
         let error = item(&steps, Payload::Json(deep)).unwrap_err().to_string();
         assert!(error.contains("`output`") && error.contains("$..*..*"), "{error}");
         assert!(error.contains("4000000 steps"), "{error}");
         let many = format!("[{}]", vec!["{}"; 250_000].join(","));
-        assert_eq!(exceeded(&[entry("x", "output", None)], &many), Exceeded::Read);
+        assert_eq!(exceeded(&[entry("x", "output", None)], &many), LimitExceeded::Read);
         // JSON in a text counts too.
         let in_text = format!("[{}]", vec!["{}"; 100_000].join(","));
         let in_text = serde_json::to_string(&vec![in_text; 3]).unwrap();
-        assert_eq!(exceeded(&[entry("x", "output", None)], &in_text), Exceeded::Read);
+        assert_eq!(exceeded(&[entry("x", "output", None)], &in_text), LimitExceeded::Read);
         let text = serde_json::to_string(&"x".repeat(1 << 20)).unwrap();
         let variables: Vec<Mapping> =
             (0..40).map(|n| entry(&format!("v{n}"), "output", Some("$[0]"))).collect();
-        assert_eq!(exceeded(&variables, &format!("[{text}]")), Exceeded::Bytes);
+        assert_eq!(exceeded(&variables, &format!("[{text}]")), LimitExceeded::Bytes);
         let numbers = format!("[{}]", vec!["1"; 300_000].join(","));
-        assert_eq!(exceeded(&variables, &format!("[{numbers}]")), Exceeded::Selected);
+        assert_eq!(exceeded(&variables, &format!("[{numbers}]")), LimitExceeded::Selected);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{self, PathBuf};
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::identity::{self, ExecutionKey};
 use perpend_domain::ids::ExecutionId;
-use perpend_domain::mapping::{self, Budget, JsonPath};
+use perpend_domain::mapping::{self, JsonPath, MappingBudget};
 use perpend_domain::time::Timestamp;
 use perpend_domain::{sampling, template};
 use serde_json::Value;
@@ -179,7 +179,7 @@ fn variable_extraction_corpus() {
             Err(_) => Some(JsonPath::parse("$").unwrap()),
         };
         assert!(want.get("rejected").is_none(), "{}", case["id"]);
-        let mut budget = Budget::default();
+        let mut budget = MappingBudget::default();
         let value = mapping::open(case["value"].clone(), &mut budget).unwrap();
         let value = mapping::extract(&value, path.as_ref(), &mut budget).unwrap();
         assert_eq!(value.is_none(), want["missing"] == true, "{}", case["id"]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perpend_domain::evaluation::{AttemptFailure, NoCallReason, OnMissing, Target};
 use perpend_domain::identity;
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
-use perpend_domain::mapping::{Conversation, NoItem, Plan, Subject};
+use perpend_domain::mapping::{Conversation, ItemError, MappingPlan, MappingSubject};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{
     AttemptRef, CallOrigin, EvaluationCall, FailureClass, Item, Limits, Purpose, ReplyReuse,
@@ -65,8 +65,8 @@ impl Loaded {
         parts.flatten().map(|part| part.as_str().len()).sum()
     }
 
-    fn subject(&self) -> Subject<'_> {
-        Subject {
+    fn subject(&self) -> MappingSubject<'_> {
+        MappingSubject {
             observation: self.observation.as_ref(),
             trace: self.trace.as_ref(),
             observations: &self.observations,
@@ -120,7 +120,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 /// The item that a mapping makes of a target.
 pub(crate) fn item_of(
     evaluator: &PreparedEvaluator,
-    plan: &Result<Plan, String>,
+    plan: &Result<MappingPlan, String>,
     loaded: &Loaded,
     on_missing: OnMissing,
 ) -> Result<Item, NoCall> {
@@ -142,10 +142,10 @@ pub(crate) fn item_of(
     item.map_err(|no_item| {
         let message = no_item.to_string();
         match no_item {
-            NoItem::Missing(_) => {
+            ItemError::Missing(_) => {
                 NoCall::Missing(AttemptFailure::new(NoCallReason::MissingVariable, &message))
             }
-            NoItem::TooLarge { .. } => {
+            ItemError::TooLarge { .. } => {
                 NoCall::TooLarge(AttemptFailure::new(FailureClass::InvalidInput, &message))
             }
         }
@@ -155,7 +155,7 @@ pub(crate) fn item_of(
 /// The variables that are mapped to parts which the target lacks.
 pub(crate) fn missing_of(
     evaluator: &PreparedEvaluator,
-    plan: &Result<Plan, String>,
+    plan: &Result<MappingPlan, String>,
     loaded: &Loaded,
 ) -> Vec<String> {
     // What else is wrong with the mapping is the outcome of each example.
@@ -196,7 +196,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         target: &Target,
-        plan: &Result<Plan, String>,
+        plan: &Result<MappingPlan, String>,
     ) -> Result<Load, perpend_db::Error> {
         match target {
             Target::Observation(trace, id) => {
@@ -204,7 +204,7 @@ impl Inner {
                 Ok(own.map(Loaded::of_observation).into())
             }
             Target::Trace(id) => {
-                let is_whole = plan.as_ref().is_ok_and(Plan::reads_observations);
+                let is_whole = plan.as_ref().is_ok_and(MappingPlan::reads_observations);
                 let n_bytes = self.trace_bytes(project, id, is_whole).await?;
                 if MAX_TRACE_BYTES < n_bytes {
                     let message = format!(
@@ -226,17 +226,17 @@ impl Inner {
         &self,
         project: &ProjectId,
         id: &SessionId,
-        plan: &Result<Plan, String>,
+        plan: &Result<MappingPlan, String>,
     ) -> Result<Load, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
-        let reads = |what: fn(&Plan) -> bool| plan.as_ref().is_ok_and(what);
-        let with_metadata = reads(Plan::reads_session_metadata);
+        let reads = |what: fn(&MappingPlan) -> bool| plan.as_ref().is_ok_and(what);
+        let with_metadata = reads(MappingPlan::reads_session_metadata);
         let session = telemetry.target_session(project, id, with_metadata).await?;
         let Some(session) = session else {
             return Ok(Load::Missing);
         };
         let mut said = Conversation::default();
-        if reads(Plan::reads_conversation) {
+        if reads(MappingPlan::reads_conversation) {
             for trace in telemetry.session_trace_ids(project, id).await? {
                 let Some(last) = self.turn(project, &trace).await? else {
                     continue;
@@ -272,13 +272,13 @@ impl Inner {
         &self,
         project: &ProjectId,
         id: &TraceId,
-        plan: &Result<Plan, String>,
+        plan: &Result<MappingPlan, String>,
     ) -> Result<Option<Loaded>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let Some(trace) = telemetry.target_trace(project, id).await? else {
             return Ok(None);
         };
-        let reads_all = plan.as_ref().is_ok_and(Plan::reads_observations);
+        let reads_all = plan.as_ref().is_ok_and(MappingPlan::reads_observations);
         let observations = match reads_all {
             true => telemetry.target_trace_observations(project, id).await?,
             false => Vec::new(),

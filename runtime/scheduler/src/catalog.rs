@@ -12,7 +12,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::filter::{Filter, SCORE_COLUMNS, WrittenFilter};
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
-use perpend_domain::mapping::{self, Plan};
+use perpend_domain::mapping::{self, MappingPlan};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{EvaluatorContext, ItemParts};
 use perpend_domain::slots::FingerprintSlot;
@@ -109,7 +109,7 @@ pub(crate) struct PreparedAssignment {
     /// The number of the version, where it runs in the shadow.
     pub(crate) shadow: Option<u32>,
     /// The error is for people; a mapping was checked when it was saved.
-    pub(crate) plan: Result<Plan, String>,
+    pub(crate) plan: Result<MappingPlan, String>,
     /// Targets that come before are left out: a budget is spent.
     pub(crate) skipped_until: Option<Timestamp>,
 }
@@ -487,9 +487,9 @@ fn prepare_rule(rule: Rule, used: impl Fn(&Assignment) -> Option<Used>) -> Prepa
 }
 
 /// A mapping, compiled; the error is for people.
-pub(crate) fn plan_of(entries: &[Mapping], target: TargetKind) -> Result<Plan, String> {
+pub(crate) fn plan_of(entries: &[Mapping], target: TargetKind) -> Result<MappingPlan, String> {
     if entries.is_empty() {
-        return Ok(Plan::identity());
+        return Ok(MappingPlan::identity());
     }
     mapping::compile(entries, target).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

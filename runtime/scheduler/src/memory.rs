@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use perpend_domain::evaluation::{Execution, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::mapping::Plan;
+use perpend_domain::mapping::MappingPlan;
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::Item;
 use perpend_memory::Reservation;
@@ -107,12 +107,12 @@ impl Inner {
                     found.copied().unwrap_or_default()
                 }
                 Target::Trace(id) => {
-                    let is_whole = plan.is_some_and(Plan::reads_observations);
+                    let is_whole = plan.is_some_and(MappingPlan::reads_observations);
                     self.trace_bytes(project, id, is_whole).await?
                 }
                 Target::Session(_) => SESSION_BYTES / N_COPIES,
             };
-            let is_parsed = plan.is_some_and(Plan::parses);
+            let is_parsed = plan.is_some_and(MappingPlan::parses);
             all.push(to_read(content_bytes, is_parsed && !is_session(&made.target)));
         }
         Ok(all)
@@ -154,9 +154,9 @@ impl Inner {
         &self,
         project: &ProjectId,
         target: &Target,
-        plan: &Result<Plan, String>,
+        plan: &Result<MappingPlan, String>,
     ) -> Result<usize, perpend_db::Error> {
-        let reads = |what: fn(&Plan) -> bool| plan.as_ref().is_ok_and(what);
+        let reads = |what: fn(&MappingPlan) -> bool| plan.as_ref().is_ok_and(what);
         let content_bytes = match target {
             Target::Observation(trace, id) => {
                 let key = [(trace.clone(), id.clone())];
@@ -164,12 +164,12 @@ impl Inner {
                 sizes.await?.into_iter().sum()
             }
             Target::Trace(id) => {
-                let is_whole = reads(Plan::reads_observations);
+                let is_whole = reads(MappingPlan::reads_observations);
                 self.trace_bytes(project, id, is_whole).await?
             }
             Target::Session(_) => return Ok(SESSION_BYTES),
         };
-        Ok(to_read(content_bytes, reads(Plan::parses)))
+        Ok(to_read(content_bytes, reads(MappingPlan::parses)))
     }
 
     /// Bytes of content of a trace: of all its observations, or of its root alone.

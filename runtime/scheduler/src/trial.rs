@@ -11,7 +11,7 @@ use perpend_domain::evaluation::{
     AttemptFailure, Evaluator, Mapping, NoCallReason, OnMissing, Target, TargetKind,
 };
 use perpend_domain::ids::ProjectId;
-use perpend_domain::mapping::{Plan, WrittenItem};
+use perpend_domain::mapping::{ManualItem, MappingPlan};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::plugin::{
     CallOrigin, CallResult, EvaluationCall, FailureClass, Item, ReplyReuse, ResultPermit,
@@ -50,7 +50,7 @@ pub enum TrialOn {
     /// A target.
     Target(Target),
     /// A hand-written item; no mapping is applied.
-    Written(Box<WrittenItem>),
+    Written(Box<ManualItem>),
 }
 
 /// An evaluator to be tried.
@@ -219,7 +219,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         evaluator: &PreparedEvaluator,
-        (target, plan): (&Target, &Result<Plan, String>),
+        (target, plan): (&Target, &Result<MappingPlan, String>),
         on_missing: OnMissing,
     ) -> Result<Result<Item, AttemptFailure>, perpend_db::Error> {
         let missing = || {

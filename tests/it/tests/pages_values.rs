@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use axum::http::header::CONTENT_DISPOSITION;
-use perpend_domain::mapping::{Budget, JsonPath, extract, open};
+use perpend_domain::mapping::{JsonPath, MappingBudget, extract, open};
 use perpend_it::{OTLP, TestApp, Trace};
 use perpend_views::encode;
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ async fn a_node_opens_at_its_path_which_a_mapping_takes() {
     let input = json!({ "list": [0, { "arguments": inner }] });
     let trace = recorded(&app, 7, &input.to_string()).await;
     let path = "$['list'][1]['arguments']['it\\'s \"here\"'][1]['deep']";
-    let mut budget = Budget::default();
+    let mut budget = MappingBudget::default();
     let opened = open(input, &mut budget).unwrap();
     let mapped = extract(&opened, Some(&JsonPath::parse(path).unwrap()), &mut budget);
     assert_eq!(mapped.unwrap(), Some(json!("found")));

@@ -3,7 +3,7 @@
 use futures_util::future::try_join_all;
 use perpend_domain::evaluation::{AttemptFailure, Evaluator, OnMissing};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::mapping::WrittenItem;
+use perpend_domain::mapping::ManualItem;
 use perpend_domain::plugin::{FailureClass, ReplyPolicy, ReplyReuse};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_scheduler::{Trial, TrialOn};
@@ -84,10 +84,10 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
 }
 
 /// Every variable of the prompt has a text.
-fn tiny_item(judge: &Evaluator) -> WrittenItem {
+fn tiny_item(judge: &Evaluator) -> ManualItem {
     let text = || Some(Value::from(TEXT));
     let variables = variables_of(&judge.version.config).into_iter();
-    WrittenItem {
+    ManualItem {
         input: text(),
         output: text(),
         expected_output: text(),

@@ -8,7 +8,7 @@ use perpend_catalog::NewVersion;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
-use perpend_domain::mapping::{VARIABLES, WrittenItem};
+use perpend_domain::mapping::{ManualItem, VARIABLES};
 use perpend_domain::plugin::{Item, ReplyPolicy, ReplyReuse};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
@@ -134,8 +134,8 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
     }))
 }
 
-pub(super) fn written(item: TrialItem) -> WrittenItem {
-    WrittenItem {
+pub(super) fn written(item: TrialItem) -> ManualItem {
+    ManualItem {
         input: item.input,
         output: item.output,
         expected_output: item.expected_output,

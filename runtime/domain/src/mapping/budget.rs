@@ -20,14 +20,14 @@ const MAX_STEPS: usize = 4_000_000;
 
 /// What building one item may take: values that are read, values and bytes that are selected, steps of JSONPaths.
 #[derive(Debug)]
-pub struct Budget {
+pub struct MappingBudget {
     read: usize,
     selected: usize,
     bytes: usize,
     pub(super) steps: Steps,
 }
 
-impl Default for Budget {
+impl Default for MappingBudget {
     fn default() -> Self {
         Self {
             read: MAX_VALUES,
@@ -40,7 +40,7 @@ impl Default for Budget {
 
 /// A limit that a mapping exceeds for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Exceeded {
+pub enum LimitExceeded {
     /// Of values that are read.
     #[error("it reads more than {MAX_VALUES} JSON values")]
     Read,
@@ -55,38 +55,38 @@ pub enum Exceeded {
     Steps,
 }
 
-impl From<OutOfSteps> for Exceeded {
+impl From<OutOfSteps> for LimitExceeded {
     fn from(OutOfSteps: OutOfSteps) -> Self {
         Self::Steps
     }
 }
 
-fn take(left: &mut usize, n: usize, exceeded: Exceeded) -> Result<(), Exceeded> {
+fn take(left: &mut usize, n: usize, exceeded: LimitExceeded) -> Result<(), LimitExceeded> {
     *left = left.checked_sub(n).ok_or(exceeded)?;
     Ok(())
 }
 
-impl Budget {
+impl MappingBudget {
     /// Charges a value that is read, with all that is in it.
-    pub(super) fn read(&mut self, value: &Value) -> Result<(), Exceeded> {
-        take(&mut self.read, 1, Exceeded::Read)?;
+    pub(super) fn read(&mut self, value: &Value) -> Result<(), LimitExceeded> {
+        take(&mut self.read, 1, LimitExceeded::Read)?;
         children(value).try_for_each(|child| self.read(child))
     }
 
     /// Charges a value that becomes part of the item, with all that is in it.
-    pub(super) fn selected(&mut self, value: &Value) -> Result<(), Exceeded> {
-        take(&mut self.selected, 1, Exceeded::Selected)?;
+    pub(super) fn selected(&mut self, value: &Value) -> Result<(), LimitExceeded> {
+        take(&mut self.selected, 1, LimitExceeded::Selected)?;
         let n_bytes = match value {
             Value::String(text) => 2 + text.len(),
             Value::Object(members) => members.keys().map(|name| 4 + name.len()).sum(),
             _ => 2,
         };
-        take(&mut self.bytes, n_bytes, Exceeded::Bytes)?;
+        take(&mut self.bytes, n_bytes, LimitExceeded::Bytes)?;
         children(value).try_for_each(|child| self.selected(child))
     }
 
     /// The value of a payload. JSON that does not parse, which only a broken store could hold, is text.
-    pub(super) fn payload(&mut self, payload: &Payload) -> Result<Value, Exceeded> {
+    pub(super) fn payload(&mut self, payload: &Payload) -> Result<Value, LimitExceeded> {
         let value = match payload {
             Payload::Text(_) => None,
             Payload::Json(json) => self.parse(json)?,
@@ -95,7 +95,7 @@ impl Budget {
     }
 
     /// The value of a JSON text; none where it is not JSON.
-    pub(super) fn parse(&mut self, text: &str) -> Result<Option<Value>, Exceeded> {
+    pub(super) fn parse(&mut self, text: &str) -> Result<Option<Value>, LimitExceeded> {
         let before = self.read;
         let mut is_exceeded = false;
         let reading = Reading { left: &mut self.read, is_exceeded: &mut is_exceeded };
@@ -103,7 +103,7 @@ impl Budget {
         let value = reading.deserialize(&mut json).ok();
         let value = value.filter(|_| json.end().is_ok());
         if is_exceeded {
-            return Err(Exceeded::Read);
+            return Err(LimitExceeded::Read);
         }
         if value.is_none() {
             // What is not JSON is one text.

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::budget::{Budget, Exceeded};
+use super::budget::{LimitExceeded, MappingBudget};
 use crate::json_path::JsonPath;
 
 /// Deeper text in text stays text.
@@ -14,12 +14,16 @@ const MAX_OPENED_BYTES: usize = 500_000;
 /// text stays text: it may be a large id.
 ///
 /// # Errors
-/// [`Exceeded::Read`].
-pub fn open(value: Value, budget: &mut Budget) -> Result<Value, Exceeded> {
+/// [`LimitExceeded::Read`].
+pub fn open(value: Value, budget: &mut MappingBudget) -> Result<Value, LimitExceeded> {
     open_to(value, MAX_OPENINGS, budget)
 }
 
-fn open_to(mut value: Value, n_left: u32, budget: &mut Budget) -> Result<Value, Exceeded> {
+fn open_to(
+    mut value: Value,
+    n_left: u32,
+    budget: &mut MappingBudget,
+) -> Result<Value, LimitExceeded> {
     match &mut value {
         Value::String(text) => {
             if n_left == 0 || !may_be_json(text) {
@@ -67,12 +71,12 @@ fn may_be_json(text: &str) -> bool {
 /// nothing. A value that is neither object nor array is returned as it is, whatever the path.
 ///
 /// # Errors
-/// [`Exceeded`], by the steps of the path or by what it selects.
+/// [`LimitExceeded`], by the steps of the path or by what it selects.
 pub fn extract(
     value: &Value,
     path: Option<&JsonPath>,
-    budget: &mut Budget,
-) -> Result<Option<Value>, Exceeded> {
+    budget: &mut MappingBudget,
+) -> Result<Option<Value>, LimitExceeded> {
     let mut nodes = match (value, path) {
         (Value::Array(_) | Value::Object(_), Some(path)) => {
             path.select(value, &mut budget.steps)?

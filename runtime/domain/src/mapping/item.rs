@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::thread::{Conversation, messages, value_of};
-use super::{Budget, Exceeded, JsonPath, Part, Selector, Source, Which, extract, open};
+use super::{
+    JsonPath, LimitExceeded, MappingBudget, MappingSource, ObservationSelector, SelectorIndex,
+    SourcePart, extract, open,
+};
 use crate::evaluation::Mapping;
 use crate::observation::{Observation, ObservationKind};
 use crate::payload::Payload;
@@ -20,21 +23,21 @@ const ITEM_METADATA: &str = "perpend.item_metadata";
 
 /// What an item is built from.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct MappingSubject<'a> {
     /// The target observation, or the root observation of the target trace.
     pub observation: Option<&'a Observation>,
     /// The target trace, its content completed.
     pub trace: Option<&'a Trace>,
     /// Observations of the target trace with content, by start time, then id; empty when
-    /// [`Plan::reads_observations`] is false.
+    /// [`MappingPlan::reads_observations`] is false.
     pub observations: &'a [Observation],
-    /// The target session, and what was said in it; empty when [`Plan::reads_conversation`] is false.
+    /// The target session, and what was said in it; empty when [`MappingPlan::reads_conversation`] is false.
     pub session: Option<(&'a Session, &'a Conversation)>,
 }
 
 /// Why a mapping makes no item of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoItem {
+pub enum ItemError {
     /// A mapped part that the target does not have.
     #[error("`{}` is mapped to {}, which the target does not have", .0.variable, shown(.0))]
     Missing(Mapping),
@@ -49,7 +52,7 @@ pub enum NoItem {
         /// Its path.
         path: Option<String>,
         /// The limit.
-        exceeded: Exceeded,
+        exceeded: LimitExceeded,
     },
 }
 
@@ -63,14 +66,14 @@ fn shown(mapping: &Mapping) -> String {
 
 /// A checked mapping.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct MappingPlan {
     /// `None`: the parts as they are stored.
-    entries: Option<Vec<(String, Source, Option<JsonPath>)>>,
+    entries: Option<Vec<(String, MappingSource, Option<JsonPath>)>>,
     /// The same as they were written.
     written: Vec<Mapping>,
 }
 
-impl Plan {
+impl MappingPlan {
     /// Hands over input, output, expected output and metadata as they are stored.
     #[must_use]
     pub const fn identity() -> Self {
@@ -78,7 +81,7 @@ impl Plan {
     }
 
     pub(super) fn mapped(
-        entries: Vec<(String, Source, Option<JsonPath>)>,
+        entries: Vec<(String, MappingSource, Option<JsonPath>)>,
         written: &[Mapping],
     ) -> Self {
         Self { entries: Some(entries), written: written.to_vec() }
@@ -87,10 +90,9 @@ impl Plan {
     /// Whether all observations of a target trace are needed, not only its root.
     #[must_use]
     pub fn reads_observations(&self) -> bool {
-        self.entries
-            .iter()
-            .flatten()
-            .any(|(_, source, _)| matches!(source, Source::Thread { .. } | Source::Chosen(..)))
+        self.entries.iter().flatten().any(|(_, source, _)| {
+            matches!(source, MappingSource::Thread { .. } | MappingSource::Chosen(..))
+        })
     }
 
     /// Whether content is parsed: it is not where parts are handed over as they are stored.
@@ -102,8 +104,9 @@ impl Plan {
     /// Whether what was said in a target session is needed.
     #[must_use]
     pub fn reads_conversation(&self) -> bool {
-        let reads =
-            |(_, source, _): &(String, Source, _)| matches!(source, Source::SessionThread { .. });
+        let reads = |(_, source, _): &(String, MappingSource, _)| {
+            matches!(source, MappingSource::SessionThread { .. })
+        };
         let entries = self.entries.as_ref();
         entries.is_none_or(|entries| entries.iter().any(reads))
     }
@@ -114,15 +117,19 @@ impl Plan {
         let entries = self.entries.as_ref();
         entries.is_none_or(|entries| {
             let mut sources = entries.iter().map(|(_, source, _)| source);
-            sources.any(|source| *source == Source::SessionMetadata)
+            sources.any(|source| *source == MappingSource::SessionMetadata)
         })
     }
 
     /// The variables that are mapped to parts which the target lacks, of those that the evaluator needs.
     ///
     /// # Errors
-    /// [`NoItem::TooLarge`].
-    pub fn missing(&self, subject: &Subject<'_>, needs: ItemParts) -> Result<Vec<String>, NoItem> {
+    /// [`ItemError::TooLarge`].
+    pub fn missing(
+        &self,
+        subject: &MappingSubject<'_>,
+        needs: ItemParts,
+    ) -> Result<Vec<String>, ItemError> {
         let mut missing = Vec::new();
         self.each(subject, needs, |variable, value| {
             if value.is_none() {
@@ -136,17 +143,17 @@ impl Plan {
     /// Hands the value of each variable that the evaluator needs to `take`; none where the target lacks it.
     fn each(
         &self,
-        subject: &Subject<'_>,
+        subject: &MappingSubject<'_>,
         needs: ItemParts,
-        mut take: impl FnMut(&str, Option<Value>) -> Result<(), NoItem>,
-    ) -> Result<(), NoItem> {
+        mut take: impl FnMut(&str, Option<Value>) -> Result<(), ItemError>,
+    ) -> Result<(), ItemError> {
         let entries = self.entries.iter().flatten();
         let needed = entries.filter(|(variable, ..)| is_needed(variable, needs));
         // Sources are read once each, however many variables are mapped to one.
-        let mut sources: Vec<(&Source, Option<Value>)> = Vec::new();
-        let mut budget = Budget::default();
+        let mut sources: Vec<(&MappingSource, Option<Value>)> = Vec::new();
+        let mut budget = MappingBudget::default();
         for (variable, source, path) in needed {
-            let too_large = |exceeded| NoItem::TooLarge {
+            let too_large = |exceeded| ItemError::TooLarge {
                 variable: variable.clone(),
                 path: path.as_ref().map(|path| path.as_str().to_owned()),
                 exceeded,
@@ -178,10 +185,10 @@ impl Plan {
     /// The first mapped part that is absent, unless `absent_is_empty` leaves it out; or the limit that is exceeded.
     pub fn item(
         &self,
-        subject: &Subject<'_>,
+        subject: &MappingSubject<'_>,
         needs: ItemParts,
         absent_is_empty: bool,
-    ) -> Result<Item, NoItem> {
+    ) -> Result<Item, ItemError> {
         if self.entries.is_none() {
             return Ok(subject.stored_parts(needs));
         }
@@ -191,7 +198,7 @@ impl Plan {
         self.each(subject, needs, |variable, value| {
             let Some(value) = value else {
                 return match self.written_of(variable).filter(|_| !absent_is_empty) {
-                    Some(written) => Err(NoItem::Missing(written.clone())),
+                    Some(written) => Err(ItemError::Missing(written.clone())),
                     None => Ok(()),
                 };
             };
@@ -239,7 +246,7 @@ pub(super) fn metadata_text(
     Some(Value::Object(members).to_string())
 }
 
-impl Subject<'_> {
+impl MappingSubject<'_> {
     /// Fills in what an item has whatever the mapping.
     fn named(&self, mut item: Item, needs: ItemParts) -> Item {
         if let Some((session, _)) = self.session {
@@ -311,40 +318,48 @@ impl Subject<'_> {
     }
 
     /// The value of a source, JSON text in it parsed.
-    fn opened(&self, source: &Source, budget: &mut Budget) -> Result<Option<Value>, Exceeded> {
+    fn opened(
+        &self,
+        source: &MappingSource,
+        budget: &mut MappingBudget,
+    ) -> Result<Option<Value>, LimitExceeded> {
         let value = self.value(source, budget)?;
         value.map(|value| open(value, budget)).transpose()
     }
 
-    fn value(&self, source: &Source, budget: &mut Budget) -> Result<Option<Value>, Exceeded> {
+    fn value(
+        &self,
+        source: &MappingSource,
+        budget: &mut MappingBudget,
+    ) -> Result<Option<Value>, LimitExceeded> {
         let payload = match source {
-            Source::ExpectedOutput => self.expected(),
-            Source::TraceInput => self.trace.and_then(|trace| trace.input.as_ref()),
-            Source::TraceOutput => self.trace.and_then(|trace| trace.output.as_ref()),
-            Source::Own(part) => {
+            MappingSource::ExpectedOutput => self.expected(),
+            MappingSource::TraceInput => self.trace.and_then(|trace| trace.input.as_ref()),
+            MappingSource::TraceOutput => self.trace.and_then(|trace| trace.output.as_ref()),
+            MappingSource::Own(part) => {
                 let own = self.observation;
                 return own.map_or(Ok(None), |own| part_of(own, *part, budget));
             }
-            Source::Chosen(selector, part) => {
+            MappingSource::Chosen(selector, part) => {
                 return chosen(self.observations, selector, *part, budget);
             }
-            Source::Thread { without_system } => {
+            MappingSource::Thread { without_system } => {
                 return thread(self.observations, *without_system, budget);
             }
-            Source::SessionThread { without_system } => {
+            MappingSource::SessionThread { without_system } => {
                 let said = self.session.map(|(_, said)| said.value(*without_system));
                 return Ok(said.flatten());
             }
-            Source::ExperimentItemMetadata => {
+            MappingSource::ExperimentItemMetadata => {
                 let metadata = self.item_metadata();
                 metadata.map_or(Ok(()), |metadata| budget.read(metadata))?;
                 return Ok(metadata.cloned());
             }
-            Source::TraceMetadata => {
+            MappingSource::TraceMetadata => {
                 let metadata = self.trace.map(|trace| &trace.metadata);
                 return members(metadata, budget);
             }
-            Source::SessionMetadata => {
+            MappingSource::SessionMetadata => {
                 let metadata = self.session.map(|(session, _)| &session.metadata);
                 return members(metadata, budget);
             }
@@ -360,8 +375,8 @@ impl Subject<'_> {
 
 fn members(
     members: Option<&Map<String, Value>>,
-    budget: &mut Budget,
-) -> Result<Option<Value>, Exceeded> {
+    budget: &mut MappingBudget,
+) -> Result<Option<Value>, LimitExceeded> {
     let Some(members) = members.filter(|members| !members.is_empty()) else {
         return Ok(None);
     };
@@ -371,15 +386,15 @@ fn members(
 
 fn part_of(
     observation: &Observation,
-    part: Part,
-    budget: &mut Budget,
-) -> Result<Option<Value>, Exceeded> {
+    part: SourcePart,
+    budget: &mut MappingBudget,
+) -> Result<Option<Value>, LimitExceeded> {
     let content = &observation.content;
     let payload = match part {
-        Part::Input => content.input.as_ref(),
-        Part::Output => content.output.as_ref(),
-        Part::Metadata => return members(Some(&content.metadata), budget),
-        Part::ToolCalls => {
+        SourcePart::Input => content.input.as_ref(),
+        SourcePart::Output => content.output.as_ref(),
+        SourcePart::Metadata => return members(Some(&content.metadata), budget),
+        SourcePart::ToolCalls => {
             let calls = tool_calls(observation);
             calls.as_ref().map_or(Ok(()), |calls| budget.read(calls))?;
             return Ok(calls);
@@ -405,19 +420,19 @@ fn tool_calls(observation: &Observation) -> Option<Value> {
 
 fn chosen(
     observations: &[Observation],
-    selector: &Selector,
-    part: Part,
-    budget: &mut Budget,
-) -> Result<Option<Value>, Exceeded> {
+    selector: &ObservationSelector,
+    part: SourcePart,
+    budget: &mut MappingBudget,
+) -> Result<Option<Value>, LimitExceeded> {
     // The record that describes the trace as a whole is not an observation that a mapping can choose.
     let mut fitting = observations
         .iter()
         .filter(|observation| !observation.is_trace_record() && selector.fits(observation));
     let one = match selector.which {
-        Which::First => fitting.next(),
-        Which::Last => fitting.next_back(),
-        Which::Nth(k) => fitting.nth(k - 1),
-        Which::All => {
+        SelectorIndex::First => fitting.next(),
+        SelectorIndex::Last => fitting.next_back(),
+        SelectorIndex::Nth(k) => fitting.nth(k - 1),
+        SelectorIndex::All => {
             let mut values = Vec::new();
             for each in fitting {
                 values.extend(part_of(each, part, budget)?);
@@ -432,8 +447,8 @@ fn chosen(
 fn thread(
     observations: &[Observation],
     without_system: bool,
-    budget: &mut Budget,
-) -> Result<Option<Value>, Exceeded> {
+    budget: &mut MappingBudget,
+) -> Result<Option<Value>, LimitExceeded> {
     let mut generations = observations.iter();
     let last = generations.rfind(|each| each.kind == ObservationKind::Generation);
     let messages = last.map_or(Ok(Vec::new()), |last| messages(last, budget))?;

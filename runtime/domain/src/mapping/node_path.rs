@@ -5,7 +5,7 @@ use std::str::{Chars, FromStr};
 
 /// One step into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathSegment {
     /// The member of an object with this name.
     Name(String),
     /// The element of an array, from 0.
@@ -14,7 +14,7 @@ pub enum Step {
 
 /// The steps from the root of a value to one of its nodes. `$['a'][3]` as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodePath(pub Vec<Step>);
+pub struct NodePath(pub Vec<PathSegment>);
 
 /// The text is not a normalized path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,14 +24,14 @@ pub struct InvalidNodePath;
 impl NodePath {
     /// The path of a node below this one.
     #[must_use]
-    pub fn below(&self, step: Step) -> Self {
+    pub fn below(&self, step: PathSegment) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PathSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Index(index) => return write!(f, "[{index}]"),
@@ -79,7 +79,7 @@ impl FromStr for NodePath {
 }
 
 /// A step, its opening bracket left out.
-fn step(rest: &mut Chars<'_>) -> Result<Step, InvalidNodePath> {
+fn step(rest: &mut Chars<'_>) -> Result<PathSegment, InvalidNodePath> {
     if let Some(name) = rest.as_str().strip_prefix('\'') {
         *rest = name.chars();
         let mut name = String::new();
@@ -92,7 +92,7 @@ fn step(rest: &mut Chars<'_>) -> Result<Step, InvalidNodePath> {
             }
         }
         return match rest.next() {
-            Some(']') => Ok(Step::Name(name)),
+            Some(']') => Ok(PathSegment::Name(name)),
             _ => Err(InvalidNodePath),
         };
     }
@@ -101,7 +101,7 @@ fn step(rest: &mut Chars<'_>) -> Result<Step, InvalidNodePath> {
     let is_usual = digits == "0" || !digits.starts_with('0');
     let index = digits.parse().map_err(|_| InvalidNodePath)?;
     *rest = behind.chars();
-    (is_plain && is_usual).then_some(Step::Index(index)).ok_or(InvalidNodePath)
+    (is_plain && is_usual).then_some(PathSegment::Index(index)).ok_or(InvalidNodePath)
 }
 
 fn escaped(rest: &mut Chars<'_>) -> Result<char, InvalidNodePath> {
@@ -128,12 +128,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::mapping::{Budget, JsonPath, extract};
+    use crate::mapping::{JsonPath, MappingBudget, extract};
 
     #[test]
     fn a_path_is_written_as_the_standard_normalizes_it() {
-        let name = |name: &str| Step::Name(name.to_owned());
-        let path = NodePath(vec![name("a"), Step::Index(3), name("it's \\ \u{b}\n\"é")]);
+        let name = |name: &str| PathSegment::Name(name.to_owned());
+        let path = NodePath(vec![name("a"), PathSegment::Index(3), name("it's \\ \u{b}\n\"é")]);
         let text = path.to_string();
         assert_eq!(text, "$['a'][3]['it\\'s \\\\ \\u000b\\n\"é']");
         assert_eq!(text.parse(), Ok(path));
@@ -179,13 +179,13 @@ mod tests {
                 list.push(value);
                 value = json!({ "other": 1 });
                 value[name.as_str()] = Value::Array(list);
-                steps.splice(0..0, [Step::Name(name.clone()), Step::Index(at)]);
+                steps.splice(0..0, [PathSegment::Name(name.clone()), PathSegment::Index(at)]);
             }
             let path = NodePath(steps);
             let text = path.to_string();
             prop_assert_eq!(text.parse::<NodePath>(), Ok(path));
             let path = JsonPath::parse(&text).unwrap();
-            let selected = extract(&value, Some(&path), &mut Budget::default());
+            let selected = extract(&value, Some(&path), &mut MappingBudget::default());
             prop_assert_eq!(selected, Ok(Some(json!("found"))));
         }
 

@@ -5,9 +5,9 @@ use crate::observation::{Observation, ObservationKind};
 
 /// A source of a mapping entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum MappingSource {
     /// A part of the target observation, or of the root observation of a target trace.
-    Own(Part),
+    Own(SourcePart),
     /// Expected output of the experiment item.
     ExpectedOutput,
     /// Metadata of the experiment item.
@@ -31,12 +31,12 @@ pub enum Source {
     /// `session.metadata`: that of its traces.
     SessionMetadata,
     /// A part of chosen observations of the trace.
-    Chosen(Selector, Part),
+    Chosen(ObservationSelector, SourcePart),
 }
 
 /// A part of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum SourcePart {
     /// `input`
     Input,
     /// `output`
@@ -47,7 +47,7 @@ pub enum Part {
     ToolCalls,
 }
 
-impl Part {
+impl SourcePart {
     fn parse(raw: &str) -> Option<Self> {
         match raw {
             "input" => Some(Self::Input),
@@ -61,18 +61,18 @@ impl Part {
 
 /// Chooses observations inside a trace, by start time, then id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
+pub struct ObservationSelector {
     /// Only those with this name.
     pub name: Option<String>,
     /// Only those of this kind.
     pub kind: Option<ObservationKind>,
     /// Which of them.
-    pub which: Which,
+    pub which: SelectorIndex,
 }
 
 /// Which of the observations that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Which {
+pub enum SelectorIndex {
     /// `first`
     First,
     /// `last`
@@ -84,7 +84,7 @@ pub enum Which {
     Nth(usize),
 }
 
-impl Source {
+impl MappingSource {
     /// Reads a source of a kind of target. The error is a sentence for people.
     pub(super) fn parse(raw: &str, target: TargetKind) -> Result<Self, String> {
         if target == TargetKind::Session {
@@ -95,7 +95,7 @@ impl Source {
                 _ => Err(refused(raw, target)),
             };
         }
-        if let Some(part) = Part::parse(raw) {
+        if let Some(part) = SourcePart::parse(raw) {
             return Ok(Self::Own(part));
         }
         match raw {
@@ -132,8 +132,8 @@ impl Source {
             )
         };
         let (selector, part) = raw.rsplit_once('.').ok_or_else(bad)?;
-        let part = Part::parse(part).ok_or_else(bad)?;
-        Ok(Self::Chosen(Selector::parse(selector).ok_or_else(bad)?, part))
+        let part = SourcePart::parse(part).ok_or_else(bad)?;
+        Ok(Self::Chosen(ObservationSelector::parse(selector).ok_or_else(bad)?, part))
     }
 }
 
@@ -153,18 +153,18 @@ fn refused(raw: &str, target: TargetKind) -> String {
     format!("`{raw}` is no source of target {target}; allowed: {allowed}")
 }
 
-impl Selector {
+impl ObservationSelector {
     /// From the right, so that a name may hold commas.
     fn parse(raw: &str) -> Option<Self> {
         let mut selector = Self::default();
         let mut rest = raw;
         let last = rest.rsplit(',').next().unwrap_or(rest);
         let which = match last {
-            "first" => Some(Which::First),
-            "last" => Some(Which::Last),
-            "all" => Some(Which::All),
+            "first" => Some(SelectorIndex::First),
+            "last" => Some(SelectorIndex::Last),
+            "all" => Some(SelectorIndex::All),
             _ => match last.strip_prefix("nth=") {
-                Some(k) => Some(Which::Nth(k.parse().ok().filter(|k| 0 < *k)?)),
+                Some(k) => Some(SelectorIndex::Nth(k.parse().ok().filter(|k| 0 < *k)?)),
                 None => None,
             },
         };
@@ -198,16 +198,16 @@ mod tests {
 
     #[test]
     fn selectors_are_read_from_the_right() {
-        let read = |raw| match Source::parse(raw, TargetKind::Trace) {
-            Ok(Source::Chosen(selector, part)) => Some((selector, part)),
+        let read = |raw| match MappingSource::parse(raw, TargetKind::Trace) {
+            Ok(MappingSource::Chosen(selector, part)) => Some((selector, part)),
             _ => None,
         };
         let (selector, part) = read("observation:name=a, b.c,type=TOOL,nth=2.output").unwrap();
         assert_eq!(selector.name.as_deref(), Some("a, b.c"));
         assert_eq!(selector.kind, Some(ObservationKind::Tool));
-        assert_eq!((selector.which, part), (Which::Nth(2), Part::Output));
+        assert_eq!((selector.which, part), (SelectorIndex::Nth(2), SourcePart::Output));
         let (selector, _) = read("observation:type=generation.input").unwrap();
-        assert_eq!((selector.name, selector.which), (None, Which::Last));
+        assert_eq!((selector.name, selector.which), (None, SelectorIndex::Last));
         for bad in
             ["observation:last.input", "observation:name=x", "observation:name=x,nth=0.input"]
         {

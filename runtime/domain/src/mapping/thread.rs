@@ -8,7 +8,7 @@ use crate::content::speech::Speaker;
 use crate::content::{conversation, is_of_system};
 use serde_json::Value;
 
-use super::{Budget, Exceeded, open};
+use super::{LimitExceeded, MappingBudget, open};
 use crate::memory::of_value;
 use crate::observation::Observation;
 
@@ -21,8 +21,8 @@ const MAX_MEMORY: usize = 64 << 20;
 /// The input messages of a generation, and its output.
 pub(super) fn messages(
     generation: &Observation,
-    budget: &mut Budget,
-) -> Result<Vec<Value>, Exceeded> {
+    budget: &mut MappingBudget,
+) -> Result<Vec<Value>, LimitExceeded> {
     let mut messages = Vec::new();
     let content = &generation.content;
     let said = [(&content.input, Speaker::User), (&content.output, Speaker::Assistant)];
@@ -77,7 +77,7 @@ fn key(message: &Value) -> u64 {
 /// The conversation is longer than what is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the conversation has more than {} MiB, or more than {MAX_MESSAGES} messages", MAX_BYTES >> 20)]
-pub struct TooLong;
+pub struct ConversationTooLong;
 
 /// A conversation over several traces. Clients send what was said before with each turn: it is in here once.
 #[derive(Clone, Debug, Default)]
@@ -93,9 +93,10 @@ impl Conversation {
     /// Takes in the last generation of the next trace.
     ///
     /// # Errors
-    /// [`TooLong`], and it holds what it held before.
-    pub fn add(&mut self, generation: &Observation) -> Result<(), TooLong> {
-        let turn = messages(generation, &mut Budget::default()).map_err(|_| TooLong)?;
+    /// [`ConversationTooLong`], and it holds what it held before.
+    pub fn add(&mut self, generation: &Observation) -> Result<(), ConversationTooLong> {
+        let turn =
+            messages(generation, &mut MappingBudget::default()).map_err(|_| ConversationTooLong)?;
         let keys: Vec<u64> = turn.iter().map(key).collect();
         let n_known = self.n_repeated(&turn, &keys);
         let new = &turn[n_known..];
@@ -105,7 +106,7 @@ impl Conversation {
             || MAX_MESSAGES < self.messages.len() + new.len()
             || MAX_MEMORY < self.memory + memory
         {
-            return Err(TooLong);
+            return Err(ConversationTooLong);
         }
         self.n_bytes += n_bytes;
         self.memory += memory;
@@ -213,7 +214,7 @@ mod tests {
         ] {
             let mut own = said(&[], "Hello");
             own.content.input = Some(Payload::from_value(input.clone()));
-            let messages = messages(&own, &mut Budget::default()).unwrap();
+            let messages = messages(&own, &mut MappingBudget::default()).unwrap();
             let roles = |messages: &Value| {
                 let messages = messages.as_array().unwrap().iter();
                 messages.map(|message| message["role"].clone()).collect::<Vec<_>>()
@@ -257,9 +258,9 @@ mod tests {
         let mut conversation = Conversation::default();
         assert_eq!(conversation.add(&said(&[("user", &large)], "1")), Ok(()));
         let more = large.replace('x', "y");
-        assert_eq!(conversation.add(&said(&[("user", &more)], "2")), Err(TooLong));
+        assert_eq!(conversation.add(&said(&[("user", &more)], "2")), Err(ConversationTooLong));
         assert_eq!(conversation.messages.len(), 2);
         let many = vec![("user", "x"); MAX_MESSAGES];
-        assert_eq!(conversation.add(&said(&many, "2")), Err(TooLong));
+        assert_eq!(conversation.add(&said(&many, "2")), Err(ConversationTooLong));
     }
 }

@@ -8,7 +8,7 @@ use crate::plugin::{Item, ItemParts};
 
 /// What a mapping makes of a target, written by hand.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenItem {
+pub struct ManualItem {
     /// Input.
     pub input: Option<Value>,
     /// Output.
@@ -21,7 +21,7 @@ pub struct WrittenItem {
     pub variables: Map<String, Value>,
 }
 
-impl WrittenItem {
+impl ManualItem {
     /// The parts that the evaluator needs.
     #[must_use]
     pub fn item(self, needs: ItemParts) -> Item {
@@ -51,11 +51,11 @@ mod tests {
     fn a_written_item_has_the_parts_that_are_needed_and_its_variables_where_mapped_ones_are() {
         let needs = ItemParts { output: true, metadata: true, ..ItemParts::default() };
         let variables = json!({ "question": "why?" });
-        let written = WrittenItem {
+        let written = ManualItem {
             input: Some(json!("not needed")),
             output: Some(json!({ "n": 1 })),
             variables: variables.as_object().cloned().unwrap(),
-            ..WrittenItem::default()
+            ..ManualItem::default()
         };
         let item = written.item(needs);
         assert_eq!(item.input, None);

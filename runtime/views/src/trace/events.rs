@@ -1,7 +1,7 @@
 //! The events that a step recorded and the links that it has: members of its metadata, laid out.
 
 use crate::markup::{encode, segment};
-use perpend_domain::mapping::Step;
+use perpend_domain::mapping::PathSegment;
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
@@ -85,7 +85,7 @@ pub(crate) struct Attribute {
 impl Attribute {
     fn new(key: &str, value: &Value, at: Option<&Addresses>) -> Self {
         let nowhere = Addresses::default();
-        let at = at.and_then(|at| at.below(&Step::Name(key.to_owned())));
+        let at = at.and_then(|at| at.below(&PathSegment::Name(key.to_owned())));
         let n_media = if at.is_some() { MEDIA } else { 0 };
         let (value, media, n_more_media) =
             beside_media(value, at.as_ref().unwrap_or(&nowhere), n_media);
@@ -128,7 +128,7 @@ impl Item {
         let attributes = item.get("attributes").and_then(Value::as_object);
         let n = attributes.map_or(0, Map::len);
         let shown = attributes.into_iter().flatten().take(ATTRIBUTES);
-        let of_all = at.below(&Step::Name("attributes".to_owned()));
+        let of_all = at.below(&PathSegment::Name("attributes".to_owned()));
         let shown: Vec<Attribute> =
             shown.map(|(key, value)| Attribute::new(key, value, of_all.as_ref())).collect();
         let all = many(n as u64, "attribute");

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use perpend_domain::mapping::Step as NodeStep;
+use perpend_domain::mapping::PathSegment as NodeStep;
 use serde_json::value::RawValue;
 
 use crate::value_diff::ops::ops;

@@ -1,7 +1,7 @@
 //! Instructions planted into what is judged: an evaluator that follows them is no judge.
 
 use perpend_api_types::judge_check::Plants;
-use perpend_domain::mapping::WrittenItem;
+use perpend_domain::mapping::ManualItem;
 use perpend_scheduler::TrialOn;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ const KINDS: [(&str, &str); 5] = [
 pub(super) struct Judgement {
     /// Its place among the labels.
     pub(super) place: usize,
-    pub(super) item: WrittenItem,
+    pub(super) item: ManualItem,
     pub(super) verdict: Verdict,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn planted(items: &[Judgement], judged: &Judged) -> Vec<Planted> {
 }
 
 /// The item with this text at the end of its output, or else of its input or of a variable.
-fn with(item: &WrittenItem, text: &str) -> Option<WrittenItem> {
+fn with(item: &ManualItem, text: &str) -> Option<ManualItem> {
     let mut item = item.clone();
     let part = match (&mut item.output, &mut item.input) {
         (Some(part), _) | (None, Some(part)) => part,
@@ -174,16 +174,16 @@ mod tests {
 
     #[test]
     fn an_instruction_goes_to_the_output_and_otherwise_where_there_is_text() {
-        let item = WrittenItem {
+        let item = ManualItem {
             input: Some("asked".into()),
             output: Some(serde_json::json!({ "text": "said" })),
-            ..WrittenItem::default()
+            ..ManualItem::default()
         };
         let planted = with(&item, "!").unwrap();
         assert_eq!(planted.output, Some(r#"{"text":"said"}!"#.into()));
         assert_eq!(planted.input, item.input);
-        let asked = WrittenItem { output: None, ..item };
+        let asked = ManualItem { output: None, ..item };
         assert_eq!(with(&asked, "!").unwrap().input, Some("asked!".into()));
-        assert!(with(&WrittenItem::default(), "!").is_none());
+        assert!(with(&ManualItem::default(), "!").is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
 
-use perpend_domain::mapping::{NodePath, Step, opens};
+use perpend_domain::mapping::{NodePath, PathSegment, opens};
 use perpend_domain::text_search::{Excerpt, TextPattern};
 
 use super::fold::SHOWN_BYTES;
@@ -73,7 +73,7 @@ struct Frame<'t> {
 }
 
 impl Search<'_> {
-    fn json(&mut self, json: &str, base: &dyn Fn() -> Vec<Step>, n_left: u32) {
+    fn json(&mut self, json: &str, base: &dyn Fn() -> Vec<PathSegment>, n_left: u32) {
         let bytes = json.as_bytes();
         let mut frames: Vec<Frame<'_>> = Vec::new();
         let mut at = behind_spaces(bytes, 0);
@@ -131,14 +131,14 @@ impl Search<'_> {
         self.sought.first(whole).is_some()
     }
 
-    fn key(&mut self, steps: &dyn Fn() -> Vec<Step>, name: &str) {
+    fn key(&mut self, steps: &dyn Fn() -> Vec<PathSegment>, name: &str) {
         if let Some(found) = self.sought.first(name) {
             let place = self.place(&steps(), Excerpt::of(name, found).into(), "&as=tree");
             self.push(Place { is_key: true, ..place });
         }
     }
 
-    fn value(&mut self, steps: &[Step], whole: &str) {
+    fn value(&mut self, steps: &[PathSegment], whole: &str) {
         let whole = without_media(whole);
         let mut from = 0;
         for _ in 0..IN_TEXT {
@@ -159,7 +159,7 @@ impl Search<'_> {
         self.places.is_partial |= self.sought.first(rest).is_some();
     }
 
-    fn place(&self, steps: &[Step], around: Around, form: &str) -> Place {
+    fn place(&self, steps: &[PathSegment], around: Around, form: &str) -> Place {
         let mut path = String::from("$");
         let mut form = form;
         for step in steps {
@@ -182,10 +182,10 @@ impl Search<'_> {
 }
 
 /// The steps to what is being read, no more of them than an address holds.
-fn steps(base: &dyn Fn() -> Vec<Step>, frames: &[Frame<'_>]) -> Vec<Step> {
+fn steps(base: &dyn Fn() -> Vec<PathSegment>, frames: &[Frame<'_>]) -> Vec<PathSegment> {
     let own = frames.iter().take(MAX_STEPS).map(|frame| match frame.is_object {
-        true => Step::Name(unquoted(frame.name)),
-        false => Step::Index(frame.index),
+        true => PathSegment::Name(unquoted(frame.name)),
+        false => PathSegment::Index(frame.index),
     });
     base().into_iter().chain(own).collect()
 }

@@ -3,7 +3,7 @@
 use crate::markup::{Text, encode, segment};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use perpend_domain::content::inline::{self, Found, InlineMedium, inline_type};
-use perpend_domain::mapping::Step;
+use perpend_domain::mapping::PathSegment;
 use perpend_domain::payload::Payload;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ impl Addresses {
     }
 
     /// Of a node in this one; none where its path fits into no address.
-    pub(crate) fn below(&self, step: &Step) -> Option<Self> {
+    pub(crate) fn below(&self, step: &PathSegment) -> Option<Self> {
         let around = match self.path.as_str() {
             "" => "$",
             path => path,

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use perpend_domain::mapping::{MAX_OPENINGS, NodePath, Step, opens};
+use perpend_domain::mapping::{MAX_OPENINGS, NodePath, PathSegment, opens};
 use perpend_domain::payload::Payload;
 use serde_json::value::RawValue;
 
@@ -124,14 +124,14 @@ impl Node {
     }
 
     /// The nodes in it from this one on; of a text those of the JSON in it are not meant: see [`Self::opened`].
-    pub(super) fn members(&self, from: usize) -> impl Iterator<Item = (Step, Self)> {
+    pub(super) fn members(&self, from: usize) -> impl Iterator<Item = (PathSegment, Self)> {
         let is_object = self.kind() == Kind::Object;
         let all = self.holds_others().then(|| self.starts());
         let all = all.into_iter().flatten().enumerate().skip(from);
         all.map(move |(index, (name, start))| {
             let step = match is_object {
-                true => Step::Name(unquoted(name)),
-                false => Step::Index(index),
+                true => PathSegment::Name(unquoted(name)),
+                false => PathSegment::Index(index),
             };
             (step, self.below(start))
         })
@@ -152,8 +152,8 @@ impl Node {
         for step in &path.0 {
             let mut starts = node.starts();
             let found = match (step, node.kind()) {
-                (Step::Index(index), Kind::List) => starts.nth(*index),
-                (Step::Name(wanted), Kind::Object) => {
+                (PathSegment::Index(index), Kind::List) => starts.nth(*index),
+                (PathSegment::Name(wanted), Kind::Object) => {
                     starts.find(|(name, _)| is_named(name, wanted))
                 }
                 _ => None,
@@ -188,7 +188,7 @@ fn is_named(written: &str, wanted: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use perpend_domain::mapping::{Budget, JsonPath, extract, open};
+    use perpend_domain::mapping::{JsonPath, MappingBudget, extract, open};
     use serde_json::{Value, json};
 
     use super::*;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn opened(value: Value) -> Value {
-        open(value, &mut Budget::default()).unwrap()
+        open(value, &mut MappingBudget::default()).unwrap()
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
                 n += 1;
                 let own = JsonPath::parse(&path.to_string()).unwrap();
                 let mapped =
-                    extract(&opened(payload.to_value()), Some(&own), &mut Budget::default());
+                    extract(&opened(payload.to_value()), Some(&own), &mut MappingBudget::default());
                 let mapped = mapped.unwrap().map(opened);
                 assert_eq!(mapped, Some(opened(value(&node))), "{path}");
                 let again = Node::of(&payload).at(&path).unwrap();
@@ -245,13 +245,13 @@ mod tests {
     #[test]
     fn a_deep_and_a_wide_value_are_walked_in_little_time() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let path = NodePath(vec![Step::Index(0); 99_999]);
+        let path = NodePath(vec![PathSegment::Index(0); 99_999]);
         let node = Node::of(&Payload::Json(deep)).at(&path).unwrap();
         assert_eq!(node.json(), "[]");
         let wide = format!("[{}1]", "0,".repeat(1_000_000));
         let node = Node::of(&Payload::Json(wide));
         assert_eq!(node.n(), 1_000_001);
-        let last = node.at(&NodePath(vec![Step::Index(1_000_000)])).unwrap();
+        let last = node.at(&NodePath(vec![PathSegment::Index(1_000_000)])).unwrap();
         assert_eq!(last.json(), "1");
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::urls::traces_matching;
 use perpend_domain::content::beginning;
 use perpend_domain::filter::{Test, TextOp};
-use perpend_domain::mapping::{NodePath, Step};
+use perpend_domain::mapping::{NodePath, PathSegment};
 use perpend_domain::payload::Payload;
 
 use super::fold::Fold;
@@ -221,10 +221,10 @@ fn in_order(all: &[Shown], n_top: usize, at: &Addresses) -> Vec<Twig> {
 }
 
 impl Line {
-    fn of(node: &Node, step: &Step) -> Self {
+    fn of(node: &Node, step: &PathSegment) -> Self {
         let (key, is_index) = match step {
-            Step::Name(name) => (Text::from(short(&without_media(name)).0), false),
-            Step::Index(index) => (Text::from(index.to_string()), true),
+            PathSegment::Name(name) => (Text::from(short(&without_media(name)).0), false),
+            PathSegment::Index(index) => (Text::from(index.to_string()), true),
         };
         let (kind, size, (value, is_cut), class) = described(node);
         Self {
@@ -278,8 +278,8 @@ fn described(node: &Node) -> (&'static str, String, (String, bool), &'static str
 }
 
 /// The list of traces whose metadata have this value under this key.
-fn filtering(base: &str, step: &Step, node: &Node) -> Option<String> {
-    let Step::Name(key) = step else { return None };
+fn filtering(base: &str, step: &PathSegment, node: &Node) -> Option<String> {
+    let PathSegment::Name(key) = step else { return None };
     let value = match node.payload() {
         // What stood in a text is filtered by as the text, which is not at hand here.
         _ if node.holds_others() || node.is_parsed || node.kind() == Kind::Null => return None,
