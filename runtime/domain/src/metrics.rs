@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 
 named_enum!(
     /// What rows are asked about.
-    View {
+    MetricView {
         Observations = "observations",
         ScoresNumeric = "scores-numeric",
         ScoresBoolean = "scores-boolean",
@@ -234,7 +234,7 @@ pub static METRIC_SCORES: &[Column] = &[
     Column::new("metadata", ColumnKind::Members),
 ];
 
-impl View {
+impl MetricView {
     /// Its dimensions.
     #[must_use]
     pub const fn dimensions(self) -> &'static [Dimension] {
@@ -311,9 +311,9 @@ impl Metric {
 
 /// A question, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct MetricQuery {
     /// About these rows.
-    pub view: View,
+    pub view: MetricView,
     /// Boolean scores count as numbers too.
     pub with_booleans: bool,
     /// Grouped by these.
@@ -329,12 +329,12 @@ pub struct Question {
     /// Grouped by time.
     pub granularity: Option<Granularity>,
     /// Only the groups with the largest values are wanted; others may be given too.
-    pub top: Option<Top>,
+    pub top: Option<TopGroups>,
 }
 
 /// The groups with the largest values of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Top {
+pub struct TopGroups {
     /// Its place among the metrics.
     pub metric: usize,
     /// So many groups.
@@ -343,7 +343,7 @@ pub struct Top {
 
 /// One group of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct MetricGroup {
     /// Start of its bucket.
     pub at: Option<Timestamp>,
     /// Values of the dimensions; absent where the rows have none.

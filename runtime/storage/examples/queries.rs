@@ -10,7 +10,7 @@ use std::time::Instant;
 use perpend_domain::batch::Batch;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::metrics::{Aggregation, Granularity, Metric, Question, View};
+use perpend_domain::metrics::{Aggregation, Granularity, Metric, MetricQuery, MetricView};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::payload::Payload;
@@ -60,13 +60,13 @@ async fn timed<F: Future>(name: &str, mut ask: impl FnMut() -> F) {
     println!("{name}: p50 {:.1} ms, p95 {:.1} ms", took[N_ROUNDS / 2], took[N_ROUNDS - 2]);
 }
 
-fn question(metrics: &[(Aggregation, &str)], from_day: i64, dimension: &str) -> Question {
-    let view = View::Observations;
+fn question(metrics: &[(Aggregation, &str)], from_day: i64, dimension: &str) -> MetricQuery {
+    let view = MetricView::Observations;
     let metric = |(aggregation, name): &(Aggregation, &str)| Metric {
         measure: view.measure(name).unwrap(),
         aggregation: *aggregation,
     };
-    Question {
+    MetricQuery {
         view,
         with_booleans: true,
         dimensions: vec![view.dimension(dimension).unwrap()],
@@ -106,7 +106,7 @@ async fn main() {
         (Aggregation::Sum, "totalCost"),
         (Aggregation::Sum, "totalTokens"),
     ];
-    let ask = |question: Question| {
+    let ask = |question: MetricQuery| {
         let (telemetry, project) = (telemetry.clone(), project.clone());
         async move { telemetry.metrics(&project, &question).await.unwrap().len() }
     };

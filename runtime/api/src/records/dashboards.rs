@@ -9,7 +9,7 @@ use perpend_catalog::dashboards::{
 };
 use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
-use perpend_domain::metrics::View;
+use perpend_domain::metrics::MetricView;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params, object};
 use perpend_http_kit::filters::filter_problem_at;
@@ -246,9 +246,9 @@ fn checked_filters(filters: &[Value]) -> Result<(), Problem> {
     not_too_many("filters", filters.len())?;
     for condition in filters {
         let one = std::slice::from_ref(condition);
-        let mut views = View::ALL.iter();
+        let mut views = MetricView::ALL.iter();
         if !views.any(|view| Filter::parse(one, view.columns()).is_ok()) {
-            Filter::parse(filters, View::Observations.columns())
+            Filter::parse(filters, MetricView::Observations.columns())
                 .map_err(|errors| filter_problem_at("filters", errors))?;
         }
     }

@@ -8,7 +8,7 @@ mod shared;
 use axum::Json;
 use axum::extract::State;
 use perpend_domain::access::Permission::MetricRead;
-use perpend_domain::metrics::Group;
+use perpend_domain::metrics::MetricGroup;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
@@ -67,7 +67,7 @@ async fn metrics(
     Ok(Json(json!({ "data": rows })))
 }
 
-fn row(asked: &Asked, group: &Group) -> Value {
+fn row(asked: &Asked, group: &MetricGroup) -> Value {
     let mut row = Map::new();
     if let Some(at) = group.at {
         row.insert(TIME.to_owned(), json!(at));

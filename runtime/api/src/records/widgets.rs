@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use perpend_catalog::dashboards::Widget;
 use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
-use perpend_domain::metrics::View;
+use perpend_domain::metrics::MetricView;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params};
@@ -28,8 +28,12 @@ const MAX_DESCRIPTION_CHARS: usize = 5_000;
 /// Dimensions, metrics or conditions of one chart.
 const MAX_PARTS: usize = 50;
 /// The views of widgets that can be made; there are no older ones here.
-const VIEWS: [View; 4] =
-    [View::Observations, View::ScoresNumeric, View::ScoresBoolean, View::ScoresCategorical];
+const VIEWS: [MetricView; 4] = [
+    MetricView::Observations,
+    MetricView::ScoresNumeric,
+    MetricView::ScoresBoolean,
+    MetricView::ScoresCategorical,
+];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(

@@ -166,11 +166,11 @@ impl Accumulator {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Measure, View};
+    use super::super::{Measure, MetricView};
     use super::*;
 
     fn metric(aggregation: Aggregation) -> Metric {
-        let measure = View::Observations.measure("latency").unwrap();
+        let measure = MetricView::Observations.measure("latency").unwrap();
         Metric { measure, aggregation }
     }
 

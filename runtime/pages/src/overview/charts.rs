@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::filter::{Condition, OBSERVATIONS, Test, find};
-use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, Partial, View};
+use perpend_domain::metrics::{
+    Accumulator, Aggregation, Granularity, MetricGroup, MetricView, Partial,
+};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
@@ -47,24 +49,24 @@ const METRICS: [(&str, Aggregation); 3] = [
 const MAX_READ: f64 = 50_000.0;
 
 /// Steps, tokens and cost of a group of [`METRICS`].
-fn totals(group: &Group) -> [Partial; 3] {
+fn totals(group: &MetricGroup) -> [Partial; 3] {
     let total = |at: usize| group.values.get(at).map(Accumulator::total);
     [0, 1, 2].map(|at| total(at).unwrap_or_default())
 }
 
 /// The first dimension of [`by`].
-fn kind_of(group: &Group) -> Option<&str> {
+fn kind_of(group: &MetricGroup) -> Option<&str> {
     group.dimensions.first().and_then(Option::as_deref)
 }
 
 /// Whether every step of the group is a model call.
-fn is_of_calls(group: &Group) -> bool {
+fn is_of_calls(group: &MetricGroup) -> bool {
     let kind = kind_of(group).and_then(|kind| kind.parse::<ObservationKind>().ok());
     kind.is_some_and(ObservationKind::is_generation_like)
 }
 
 /// What steps of one kind add up to. A model call without a cost lacks a price, and so does another step that used tokens.
-fn sums_of(group: &Group) -> Sums {
+fn sums_of(group: &MetricGroup) -> Sums {
     let [n, tokens, cost] = totals(group);
     let n_calls = match is_of_calls(group) {
         true => n.n,
@@ -83,7 +85,7 @@ fn sums_of(group: &Group) -> Sums {
 }
 
 /// Whether steps that have a cost without tokens may stand for others of the group, which lack one.
-fn is_mixed(group: &Group) -> bool {
+fn is_mixed(group: &MetricGroup) -> bool {
     let [_, tokens, cost] = totals(group);
     !is_of_calls(group) && 0 < tokens.n && 0 < cost.n
 }
@@ -93,15 +95,15 @@ pub(crate) async fn by(
     reader: MetricReader<'_>,
     dimension: Option<&str>,
     granularity: Option<Granularity>,
-) -> Result<Vec<(Group, Sums)>, Problem> {
+) -> Result<Vec<(MetricGroup, Sums)>, Problem> {
     let dimensions: Vec<&str> = ["type"].into_iter().chain(dimension).collect();
-    let groups = reader.read(View::Observations, &dimensions, &METRICS, granularity);
+    let groups = reader.read(MetricView::Observations, &dimensions, &METRICS, granularity);
     let groups = groups.await?.into_iter();
     let summed = groups.map(|group| {
         let sums = sums_of(&group);
         (group, sums)
     });
-    let mut all: Vec<(Group, Sums)> = summed.collect();
+    let mut all: Vec<(MetricGroup, Sums)> = summed.collect();
     let n_steps: f64 = all.iter().map(|(_, sums)| sums.observations).sum();
     let mixed = all.iter().filter(|(group, _)| is_mixed(group));
     let kinds = mixed.filter_map(|(group, _)| kind_of(group).map(str::to_owned));
@@ -123,7 +125,7 @@ pub(crate) async fn by(
         condition("totalCost", Test::IsNull),
     ];
     let unpriced =
-        reader.read_where(View::Observations, &dimensions, &METRICS, granularity, unpriced);
+        reader.read_where(MetricView::Observations, &dimensions, &METRICS, granularity, unpriced);
     let unpriced = unpriced.await?;
     let with_tokens = unpriced.iter().map(|group| {
         let [_, tokens, _] = totals(group);

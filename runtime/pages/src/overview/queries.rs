@@ -3,7 +3,9 @@
 use perpend_domain::filter::{
     Column, Condition, Filter, OBSERVATIONS, SCORES, TRACES, Test, TextOp, find,
 };
-use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::metrics::{
+    Aggregation, Granularity, Metric, MetricGroup, MetricQuery, MetricView,
+};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 
@@ -47,26 +49,26 @@ impl MetricReader<'_> {
     /// The groups of metrics, named as the API names them, by dimensions.
     pub(crate) async fn read(
         &self,
-        view: View,
+        view: MetricView,
         dimensions: &[&str],
         metrics: &[(&str, Aggregation)],
         granularity: Option<Granularity>,
-    ) -> Result<Vec<Group>, Problem> {
+    ) -> Result<Vec<MetricGroup>, Problem> {
         self.read_where(view, dimensions, metrics, granularity, Vec::new()).await
     }
 
     /// The same of the rows that also pass these conditions.
     pub(crate) async fn read_where(
         &self,
-        view: View,
+        view: MetricView,
         dimensions: &[&str],
         metrics: &[(&str, Aggregation)],
         granularity: Option<Granularity>,
         mut conditions: Vec<Condition>,
-    ) -> Result<Vec<Group>, Problem> {
+    ) -> Result<Vec<MetricGroup>, Problem> {
         let columns = match view {
-            View::Traces => TRACES,
-            View::Observations => OBSERVATIONS,
+            MetricView::Traces => TRACES,
+            MetricView::Observations => OBSERVATIONS,
             _ => SCORES,
         };
         let metric = |(name, aggregation): &(&str, Aggregation)| {
@@ -74,9 +76,9 @@ impl MetricReader<'_> {
             Some(Metric { measure, aggregation: *aggregation })
         };
         conditions.extend(self.rows(columns));
-        let question = Question {
+        let question = MetricQuery {
             view,
-            with_booleans: view == View::ScoresNumeric,
+            with_booleans: view == MetricView::ScoresNumeric,
             dimensions: dimensions.iter().filter_map(|name| view.dimension(name)).collect(),
             metrics: metrics.iter().filter_map(metric).collect(),
             filter: Filter { conditions },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::metrics::{Accumulator, Aggregation, Metric, View};
+use perpend_domain::metrics::{Accumulator, Aggregation, Metric, MetricView};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
@@ -143,7 +143,7 @@ pub(crate) async fn latency_over_time(
 ) -> Result<(Accumulator, Option<Chart>), Problem> {
     let granularity = reader.granularity();
     let metrics = [("latency", Aggregation::P95)];
-    let groups = reader.read(View::Traces, &[], &metrics, Some(granularity)).await?;
+    let groups = reader.read(MetricView::Traces, &[], &metrics, Some(granularity)).await?;
     let mut by_time: BTreeMap<Timestamp, Accumulator> = BTreeMap::new();
     let mut all = Accumulator::default();
     for group in groups {
@@ -195,7 +195,7 @@ fn slowest_first(viewer: &Viewer) -> TracesQuery {
 /// The latencies of the whole time, and how many users there were.
 async fn whole(reader: MetricReader<'_>) -> Result<(Accumulator, u64), Problem> {
     let metrics = [("latency", Aggregation::P95)];
-    let groups = reader.read(View::Traces, &[], &metrics, None).await?;
+    let groups = reader.read(MetricView::Traces, &[], &metrics, None).await?;
     let values = groups.into_iter().flat_map(|group| group.values).next();
     Ok((values.unwrap_or_default(), users(reader).await?))
 }
@@ -271,8 +271,8 @@ async fn slowest_of(
 
 async fn users(reader: MetricReader<'_>) -> Result<u64, Problem> {
     let metrics = [("uniqueUserIds", Aggregation::Uniq)];
-    let groups = reader.read(View::Traces, &[], &metrics, None).await?;
-    let metric = View::Traces
+    let groups = reader.read(MetricView::Traces, &[], &metrics, None).await?;
+    let metric = MetricView::Traces
         .measure("uniqueUserIds")
         .map(|measure| Metric { measure, aggregation: Aggregation::Uniq });
     let value = groups.first().and_then(|group| group.values.first());
@@ -312,7 +312,7 @@ async fn models(reader: MetricReader<'_>) -> Result<Trend, Problem> {
 }
 
 fn millis(values: &Accumulator, aggregation: Aggregation) -> Option<f64> {
-    let measure = View::Traces.measure("latency")?;
+    let measure = MetricView::Traces.measure("latency")?;
     let metric = Metric { measure, aggregation };
     values.result(&metric, 0).as_f64()
 }

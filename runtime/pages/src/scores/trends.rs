@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perpend_domain::metrics::{Accumulator, Aggregation, Group, View};
+use perpend_domain::metrics::{Accumulator, Aggregation, MetricGroup, MetricView};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_stats::{proportion, summary};
@@ -26,7 +26,7 @@ pub(crate) async fn scores(reader: MetricReader<'_>) -> Result<(Vec<ScoreTrend>,
     let dimensions = ["name", "dataType"];
     let metrics = [("value", Aggregation::P50)];
     let granularity = Some(reader.granularity());
-    let groups = reader.read(View::ScoresNumeric, &dimensions, &metrics, granularity).await?;
+    let groups = reader.read(MetricView::ScoresNumeric, &dimensions, &metrics, granularity).await?;
     for ((name, kind), by_time) in by_name(groups) {
         all.push(ScoreSeries {
             n: by_time.values().map(|values| values.len() as u64).sum(),
@@ -53,7 +53,7 @@ pub(crate) async fn scores(reader: MetricReader<'_>) -> Result<(Vec<ScoreTrend>,
 
 /// The most frequent category of each name.
 async fn categories(reader: MetricReader<'_>) -> Result<Vec<ScoreSeries>, Problem> {
-    let view = View::ScoresCategorical;
+    let view = MetricView::ScoresCategorical;
     let metrics = [("count", Aggregation::Count)];
     let mut by_name: BTreeMap<String, ScoreSeries> = BTreeMap::new();
     let groups = reader.read(view, &["name", "stringValue"], &metrics, None).await?;
@@ -141,7 +141,7 @@ enum SeriesValues {
 }
 
 /// By name and type.
-fn by_name(groups: Vec<Group>) -> BTreeMap<(String, String), ByTime> {
+fn by_name(groups: Vec<MetricGroup>) -> BTreeMap<(String, String), ByTime> {
     let mut names: BTreeMap<(String, String), ByTime> = BTreeMap::new();
     for group in groups {
         let mut dimensions = group.dimensions.into_iter();

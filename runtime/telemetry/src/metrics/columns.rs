@@ -3,7 +3,7 @@
 use perpend_domain::filter::{Condition, Filter, Test};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::metrics::{
-    Accumulator, Aggregation, Granularity, Metric, Partial, Question, View,
+    Accumulator, Aggregation, Granularity, Metric, MetricQuery, MetricView, Partial,
 };
 use perpend_domain::time::Timestamp;
 
@@ -54,10 +54,10 @@ const SCORES: Source = Source {
 const SCORES_ALONE: &str = "scores s";
 const OBSERVATIONS_ALONE: &str = "observations o";
 
-const fn source(view: View) -> Source {
+const fn source(view: MetricView) -> Source {
     match view {
-        View::Observations => OBSERVATIONS,
-        View::Traces => TRACES,
+        MetricView::Observations => OBSERVATIONS,
+        MetricView::Traces => TRACES,
         _ => SCORES,
     }
 }
@@ -125,40 +125,45 @@ fn detail(path: &str, is_postgres: bool) -> String {
 }
 
 /// A dimension as text; none when it takes the whole row.
-fn dimension(view: View, name: &str, is_postgres: bool) -> Option<String> {
+fn dimension(view: MetricView, name: &str, is_postgres: bool) -> Option<String> {
     let text = match (view, name) {
-        (View::Observations, "traceRelease") => "t.release",
-        (View::Observations, "traceVersion") => "t.version",
-        (View::Observations, "providedModelName") => "o.model",
-        (View::Observations, "isRootObservation") => {
+        (MetricView::Observations, "traceRelease") => "t.release",
+        (MetricView::Observations, "traceVersion") => "t.version",
+        (MetricView::Observations, "providedModelName") => "o.model",
+        (MetricView::Observations, "isRootObservation") => {
             "CASE o.is_root WHEN 1 THEN 'true' ELSE 'false' END"
         }
-        (View::Observations, "promptVersion") => "CAST(o.prompt_version AS TEXT)",
-        (View::Observations, "startTimeMonth") => {
+        (MetricView::Observations, "promptVersion") => "CAST(o.prompt_version AS TEXT)",
+        (MetricView::Observations, "startTimeMonth") => {
             return Some(date("o.started_at", 7, is_postgres));
         }
-        (View::Observations, "experimentId") => return Some(detail("experiment.id", is_postgres)),
-        (View::Observations, "experimentName") => {
+        (MetricView::Observations, "experimentId") => {
+            return Some(detail("experiment.id", is_postgres));
+        }
+        (MetricView::Observations, "experimentName") => {
             return Some(detail("experiment.name", is_postgres));
         }
-        (View::Observations, "experimentDatasetId") => {
+        (MetricView::Observations, "experimentDatasetId") => {
             return Some(detail("experiment.dataset_id", is_postgres));
         }
-        (View::Traces, "timestampMonth") => return Some(date("t.started_at", 7, is_postgres)),
+        (MetricView::Traces, "timestampMonth") => {
+            return Some(date("t.started_at", 7, is_postgres));
+        }
         (_, "timestampMonth") => return Some(date("s.timestamp", 7, is_postgres)),
         (_, "timestampDay") => return Some(date("s.timestamp", 10, is_postgres)),
-        (View::ScoresNumeric, "value") => "CAST(s.number AS TEXT)",
-        (View::ScoresBoolean, "booleanValue") => {
+        (MetricView::ScoresNumeric, "value") => "CAST(s.number AS TEXT)",
+        (MetricView::ScoresBoolean, "booleanValue") => {
             "CASE s.number WHEN 0 THEN 'false' ELSE 'true' END"
         }
-        (View::ScoresNumeric | View::ScoresBoolean | View::ScoresCategorical, "experimentName") => {
-            "CAST(NULL AS TEXT)"
-        }
         (
-            View::ScoresNumeric | View::ScoresBoolean | View::ScoresCategorical,
+            MetricView::ScoresNumeric | MetricView::ScoresBoolean | MetricView::ScoresCategorical,
+            "experimentName",
+        ) => "CAST(NULL AS TEXT)",
+        (
+            MetricView::ScoresNumeric | MetricView::ScoresBoolean | MetricView::ScoresCategorical,
             "observationPromptVersion",
         ) => "CAST(o.prompt_version AS TEXT)",
-        (View::Observations, "tags") => {
+        (MetricView::Observations, "tags") => {
             let [own, of_trace] = ["o.detail", "t.detail"].map(|detail| tags(detail, is_postgres));
             return Some(format!("COALESCE({own}, {of_trace})"));
         }
@@ -173,43 +178,47 @@ fn dimension(view: View, name: &str, is_postgres: bool) -> Option<String> {
 }
 
 /// A measure as a number or, where it has none, as text.
-fn measure(view: View, metric: &Metric) -> Option<&'static str> {
+fn measure(view: MetricView, metric: &Metric) -> Option<&'static str> {
     Some(match (view, metric.measure.name) {
         (_, "count") => "1",
-        (View::Observations, "latency") => "(o.ended_at - o.started_at) / 1000.0",
-        (View::Observations, "streamingLatency") => "(o.ended_at - o.first_token_at) / 1000.0",
-        (View::Observations, "timeToFirstToken") => "(o.first_token_at - o.started_at) / 1000.0",
-        (View::Observations, "inputTokens") => "o.input_tokens",
-        (View::Observations, "outputTokens") => "o.output_tokens",
-        (View::Observations, "totalTokens") => "o.total_tokens",
-        (View::Observations, "tokensPerSecond") => {
+        (MetricView::Observations, "latency") => "(o.ended_at - o.started_at) / 1000.0",
+        (MetricView::Observations, "streamingLatency") => {
+            "(o.ended_at - o.first_token_at) / 1000.0"
+        }
+        (MetricView::Observations, "timeToFirstToken") => {
+            "(o.first_token_at - o.started_at) / 1000.0"
+        }
+        (MetricView::Observations, "inputTokens") => "o.input_tokens",
+        (MetricView::Observations, "outputTokens") => "o.output_tokens",
+        (MetricView::Observations, "totalTokens") => "o.total_tokens",
+        (MetricView::Observations, "tokensPerSecond") => {
             "o.total_tokens * 1000000.0 / NULLIF(o.ended_at - o.started_at, 0)"
         }
-        (View::Observations, "outputTokensPerSecond") => {
+        (MetricView::Observations, "outputTokensPerSecond") => {
             "o.output_tokens * 1000000.0 / NULLIF(o.ended_at - o.started_at, 0)"
         }
-        (View::Observations, "inputCost") => "o.input_cost",
-        (View::Observations, "outputCost") => "o.output_cost",
-        (View::Observations, "totalCost") => "o.total_cost",
-        (View::Observations, "countScores") => {
+        (MetricView::Observations, "inputCost") => "o.input_cost",
+        (MetricView::Observations, "outputCost") => "o.output_cost",
+        (MetricView::Observations, "totalCost") => "o.total_cost",
+        (MetricView::Observations, "countScores") => {
             "(SELECT COUNT(*) FROM scores c WHERE c.project_id = $1 AND c.trace_id = t.trace_id \
                AND c.observation_id = o.id)"
         }
-        (View::Observations, "uniqueUserIds") => "COALESCE(NULLIF(o.user_id, ''), t.user_id)",
-        (View::Observations, "uniqueSessionIds") => {
+        (MetricView::Observations, "uniqueUserIds") => "COALESCE(NULLIF(o.user_id, ''), t.user_id)",
+        (MetricView::Observations, "uniqueSessionIds") => {
             "COALESCE(NULLIF(o.session_id, ''), t.session_id)"
         }
-        (View::Observations, "traceId") => "t.trace_id",
-        (View::Traces, "observationsCount") => "t.n_observations",
-        (View::Traces, "scoresCount") => {
+        (MetricView::Observations, "traceId") => "t.trace_id",
+        (MetricView::Traces, "observationsCount") => "t.n_observations",
+        (MetricView::Traces, "scoresCount") => {
             "(SELECT COUNT(*) FROM scores c WHERE c.project_id = $1 AND c.trace_id = t.trace_id)"
         }
-        (View::Traces, "uniqueUserIds") => "t.user_id",
-        (View::Traces, "uniqueSessionIds") => "t.session_id",
-        (View::Traces, "latency") => "t.latency_us / 1000.0",
-        (View::Traces, "totalTokens") => "t.total_tokens",
-        (View::Traces, "totalCost") => "t.total_cost",
-        (View::ScoresNumeric | View::ScoresBoolean, "value") => "s.number",
+        (MetricView::Traces, "uniqueUserIds") => "t.user_id",
+        (MetricView::Traces, "uniqueSessionIds") => "t.session_id",
+        (MetricView::Traces, "latency") => "t.latency_us / 1000.0",
+        (MetricView::Traces, "totalTokens") => "t.total_tokens",
+        (MetricView::Traces, "totalCost") => "t.total_cost",
+        (MetricView::ScoresNumeric | MetricView::ScoresBoolean, "value") => "s.number",
         _ => return None,
     })
 }
@@ -234,16 +243,16 @@ fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgr
 }
 
 /// Which scores a view has.
-fn of_type(question: &Question) -> String {
+fn of_type(question: &MetricQuery) -> String {
     let condition = match question.view {
-        View::ScoresNumeric if question.with_booleans => {
+        MetricView::ScoresNumeric if question.with_booleans => {
             " AND s.data_type IN ('NUMERIC', 'BOOLEAN')"
         }
-        View::ScoresNumeric => " AND s.data_type = 'NUMERIC'",
-        View::ScoresBoolean => " AND s.data_type = 'BOOLEAN'",
-        View::ScoresCategorical => " AND s.data_type = 'CATEGORICAL'",
-        View::Observations => return format!(" AND {IS_STEP}"),
-        View::Traces => "",
+        MetricView::ScoresNumeric => " AND s.data_type = 'NUMERIC'",
+        MetricView::ScoresBoolean => " AND s.data_type = 'BOOLEAN'",
+        MetricView::ScoresCategorical => " AND s.data_type = 'CATEGORICAL'",
+        MetricView::Observations => return format!(" AND {IS_STEP}"),
+        MetricView::Traces => "",
     };
     condition.to_owned()
 }
@@ -328,7 +337,7 @@ struct Selected {
 }
 
 impl Selected {
-    fn new(question: &Question, is_postgres: bool) -> Option<Self> {
+    fn new(question: &MetricQuery, is_postgres: bool) -> Option<Self> {
         let view = question.view;
         let time = source(view).time;
         let bucket = question.granularity.map(|granularity| bucket(granularity, time, is_postgres));
@@ -355,21 +364,21 @@ impl Selected {
     }
 
     /// What the database adds up for the metrics that need no single values.
-    fn sums(&self, question: &Question) -> Vec<String> {
+    fn sums(&self, question: &MetricQuery) -> Vec<String> {
         let metrics = question.metrics.iter().zip(&self.measures);
         let summed = metrics.filter(|(metric, _)| !metric.aggregation.needs_values());
         summed.flat_map(|(metric, sql)| sums(metric, sql)).collect()
     }
 
     /// The values of the metrics that need each.
-    fn values(&self, question: &Question) -> Vec<String> {
+    fn values(&self, question: &MetricQuery) -> Vec<String> {
         let metrics = question.metrics.iter().zip(&self.measures);
         let single = metrics.filter(|(metric, _)| metric.aggregation.needs_values());
         single.map(|(_, sql)| format!("CAST({sql} AS DOUBLE PRECISION)")).collect()
     }
 
     /// `ORDER BY` and `LIMIT` where the largest groups are enough.
-    fn largest(&self, question: &Question) -> Option<String> {
+    fn largest(&self, question: &MetricQuery) -> Option<String> {
         let top = question.top.filter(|_| question.granularity.is_none())?;
         if question.metrics.iter().any(|metric| metric.aggregation.needs_values()) {
             return None;
@@ -413,7 +422,7 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         tenant: i64,
-        question: &Question,
+        question: &MetricQuery,
         groups: &mut Groups,
     ) -> Result<bool, Error> {
         let Some(selected) = Selected::new(question, self.pool.is_postgres()) else {
@@ -435,7 +444,7 @@ impl Telemetry {
 
     async fn add_sums(
         &self,
-        question: &Question,
+        question: &MetricQuery,
         selected: &Selected,
         (from, args): (&str, &[Arg<'static>]),
         groups: &mut Groups,
@@ -468,7 +477,7 @@ impl Telemetry {
 
     async fn add_values(
         &self,
-        question: &Question,
+        question: &MetricQuery,
         selected: &Selected,
         (from, args): (&str, &[Arg<'static>]),
         groups: &mut Groups,
@@ -498,20 +507,21 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         tenant: i64,
-        question: &Question,
+        question: &MetricQuery,
         columns: &str,
     ) -> Result<Option<(String, Vec<Arg<'static>>)>, Error> {
         let source = source(question.view);
         let mut sql = Sql::default();
         let own = sql.bind_text(project.as_str());
         let number = sql.bind(tenant.into());
-        let is_about_scores = !matches!(question.view, View::Observations | View::Traces);
+        let is_about_scores =
+            !matches!(question.view, MetricView::Observations | MetricView::Traces);
         // Each value is named, so that PostgreSQL can tell its type where no condition needs it.
         sql.push(&match question.view {
-            View::Observations => {
+            MetricView::Observations => {
                 format!(" AND o.tenant = {number} AND CAST({own} AS TEXT) <> ''")
             }
-            View::Traces => format!(" AND t.tenant = {number} AND CAST({own} AS TEXT) <> ''"),
+            MetricView::Traces => format!(" AND t.tenant = {number} AND CAST({own} AS TEXT) <> ''"),
             _ => format!(" AND s.project_id = {own} AND CAST({number} AS BIGINT) >= 0"),
         });
         sql.push(&of_type(question));
@@ -537,8 +547,8 @@ impl Telemetry {
         }
         let reads = |alias: &str| columns.contains(alias) || sql.text.contains(alias);
         let tables = match question.view {
-            View::Observations if !reads("t.") => OBSERVATIONS_ALONE,
-            View::Observations | View::Traces => source.from,
+            MetricView::Observations if !reads("t.") => OBSERVATIONS_ALONE,
+            MetricView::Observations | MetricView::Traces => source.from,
             _ if !reads("t.") && !reads("o.") => SCORES_ALONE,
             _ => source.from,
         };

@@ -20,7 +20,7 @@ use std::collections::btree_map::Entry;
 
 use perpend_db::charge;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::metrics::{Accumulator, Group, Question, View};
+use perpend_domain::metrics::{Accumulator, MetricGroup, MetricQuery, MetricView};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -73,7 +73,7 @@ impl Groups {
     /// The accumulators of a group, one for each metric.
     fn of(
         &mut self,
-        question: &Question,
+        question: &MetricQuery,
         at: Option<Timestamp>,
         dimensions: Vec<Option<String>>,
     ) -> Result<&mut Vec<Accumulator>, Error> {
@@ -127,8 +127,8 @@ impl Groups {
         }
     }
 
-    fn finish(self) -> Vec<Group> {
-        let group = |((at, dimensions), values)| Group { at, dimensions, values };
+    fn finish(self) -> Vec<MetricGroup> {
+        let group = |((at, dimensions), values)| MetricGroup { at, dimensions, values };
         self.by_key.into_iter().map(group).collect()
     }
 }
@@ -143,11 +143,12 @@ impl Telemetry {
     pub async fn metrics(
         &self,
         project: &ProjectId,
-        question: &Question,
-    ) -> Result<Vec<Group>, Error> {
+        question: &MetricQuery,
+    ) -> Result<Vec<MetricGroup>, Error> {
         let tenant = self.tenant(project).await?;
         let mut groups = Groups::default();
-        let is_about_scores = !matches!(question.view, View::Observations | View::Traces);
+        let is_about_scores =
+            !matches!(question.view, MetricView::Observations | MetricView::Traces);
         // Scores may come before anything else does.
         let tenant = match tenant {
             None if !is_about_scores => return Ok(Vec::new()),

@@ -1,7 +1,7 @@
 //! Whole hours from the rollups.
 
 use perpend_domain::filter::Filter;
-use perpend_domain::metrics::{Granularity, Metric, Partial, Question, View};
+use perpend_domain::metrics::{Granularity, Metric, MetricQuery, MetricView, Partial};
 use perpend_domain::time::Timestamp;
 
 use super::Groups;
@@ -53,7 +53,7 @@ fn measure(metric: &Metric) -> Option<&'static str> {
 }
 
 /// The whole hours of a question.
-fn hours(question: &Question) -> Option<(i64, i64)> {
+fn hours(question: &MetricQuery) -> Option<(i64, i64)> {
     let up = |at: Timestamp| {
         let micros = at.as_micros();
         micros.saturating_add((-micros).rem_euclid(HOUR))
@@ -68,7 +68,7 @@ impl Telemetry {
     pub(super) async fn add_rollups(
         &self,
         tenant: i64,
-        question: &Question,
+        question: &MetricQuery,
         groups: &mut Groups,
     ) -> Result<Option<(Timestamp, Timestamp)>, Error> {
         let Some((from, to)) = hours(question) else {
@@ -81,7 +81,7 @@ impl Telemetry {
             return Ok(None);
         };
         let is_finer = question.granularity == Some(Granularity::Minute);
-        if question.view != View::Observations || is_finer {
+        if question.view != MetricView::Observations || is_finer {
             return Ok(None);
         }
         let mut sql = Sql::default();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use perpend_domain::filter::{Cell, Condition, Filter, Order, Row, Test, find};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::metrics::{Accumulator, Metric, Question, View};
+use perpend_domain::metrics::{Accumulator, Metric, MetricQuery, MetricView};
 use perpend_domain::time::Timestamp;
 
 use super::Groups;
@@ -25,7 +25,7 @@ const SEARCH: &str = "traces cannot be measured by the column text: ask about ob
 /// What stands only in the content of an observation.
 const IN_CONTENT: [&str; 3] = ["toolNames", "toolDefinitions", "toolCalls"];
 
-fn within(question: &Question) -> Filter {
+fn within(question: &MetricQuery) -> Filter {
     let mut filter = question.filter.clone();
     let column = find(question.view.columns(), question.view.time());
     for (order, at) in [(Order::AtLeast, question.from), (Order::Less, question.to)] {
@@ -134,7 +134,7 @@ fn measured<'r>(
 }
 
 /// Types of cost or usage with their amounts; one nameless where the question does not ask by type.
-fn types(question: &Question, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> {
+fn types(question: &MetricQuery, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> {
     let asks = |name: &str| question.dimensions.iter().any(|one| one.name == name);
     let Whole::Observation(stored) = stored else {
         return vec![(None, 0.0)];
@@ -154,7 +154,7 @@ fn types(question: &Question, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> 
 
 /// Adds one row to all groups it belongs to.
 fn add(
-    question: &Question,
+    question: &MetricQuery,
     groups: &mut Groups,
     row: &dyn Row,
     stored: &Whole<'_>,
@@ -221,12 +221,12 @@ impl Telemetry {
     pub(super) async fn add_rows(
         &self,
         project: &ProjectId,
-        question: &Question,
+        question: &MetricQuery,
         groups: &mut Groups,
     ) -> Result<(), Error> {
         match question.view {
-            View::Observations => self.add_observations(project, question, groups).await,
-            View::Traces => self.add_traces(project, question, groups).await,
+            MetricView::Observations => self.add_observations(project, question, groups).await,
+            MetricView::Traces => self.add_traces(project, question, groups).await,
             _ => Err(Error::Conflict(
                 "scores cannot be grouped by tags in metrics; ask for the observations or traces",
             )),
@@ -236,7 +236,7 @@ impl Telemetry {
     async fn add_observations(
         &self,
         project: &ProjectId,
-        question: &Question,
+        question: &MetricQuery,
         groups: &mut Groups,
     ) -> Result<(), Error> {
         let asks = |name: &&str| {
@@ -295,7 +295,7 @@ impl Telemetry {
     async fn add_traces(
         &self,
         project: &ProjectId,
-        question: &Question,
+        question: &MetricQuery,
         groups: &mut Groups,
     ) -> Result<(), Error> {
         let counts_scores =

@@ -3,7 +3,7 @@
 use perpend_domain::batch::Batch;
 use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, find};
 use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
-use perpend_domain::metrics::{Aggregation, Granularity, Metric, Top};
+use perpend_domain::metrics::{Aggregation, Granularity, Metric, TopGroups};
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
@@ -51,13 +51,13 @@ fn observation(n: i64) -> Observation {
     merge([&patch]).unwrap()
 }
 
-fn metric(view: View, aggregation: Aggregation, measure: &str) -> Metric {
+fn metric(view: MetricView, aggregation: Aggregation, measure: &str) -> Metric {
     Metric { measure: view.measure(measure).unwrap(), aggregation }
 }
 
-fn question(view: View, dimensions: &[&str], metrics: &[(Aggregation, &str)]) -> Question {
+fn question(view: MetricView, dimensions: &[&str], metrics: &[(Aggregation, &str)]) -> MetricQuery {
     let metrics = metrics.iter();
-    Question {
+    MetricQuery {
         view,
         with_booleans: true,
         dimensions: dimensions.iter().map(|name| view.dimension(name).unwrap()).collect(),
@@ -71,7 +71,7 @@ fn question(view: View, dimensions: &[&str], metrics: &[(Aggregation, &str)]) ->
 }
 
 /// A condition that every row passes and that no column can test.
-fn for_whole_rows(question: &Question) -> Question {
+fn for_whole_rows(question: &MetricQuery) -> MetricQuery {
     let mut whole = question.clone();
     whole.filter.conditions.push(Condition {
         column: find(question.view.columns(), "metadata"),
@@ -81,16 +81,16 @@ fn for_whole_rows(question: &Question) -> Question {
 }
 
 /// With a metric that no sums can answer, which is left out of what is compared.
-fn for_columns(question: &Question) -> Question {
+fn for_columns(question: &MetricQuery) -> MetricQuery {
     let mut by_columns = question.clone();
     by_columns.metrics.push(metric(question.view, Aggregation::P50, "latency"));
     by_columns
 }
 
 /// Rows of an answer with the results of the first metrics.
-async fn answer(store: &Store, question: &Question, n_metrics: usize) -> Vec<Value> {
+async fn answer(store: &Store, question: &MetricQuery, n_metrics: usize) -> Vec<Value> {
     let groups = store.telemetry.metrics(&project(), question).await.unwrap();
-    let row = |group: Group| {
+    let row = |group: MetricGroup| {
         let values = group.values.iter().zip(&question.metrics).take(n_metrics);
         let values: Vec<Value> = values.map(|(value, metric)| value.result(metric, 10)).collect();
         json!([group.at, group.dimensions, values])
@@ -98,7 +98,7 @@ async fn answer(store: &Store, question: &Question, n_metrics: usize) -> Vec<Val
     groups.into_iter().map(row).collect()
 }
 
-async fn assert_same(store: &Store, question: &Question) {
+async fn assert_same(store: &Store, question: &MetricQuery) {
     let n = question.metrics.len();
     let expected = answer(store, &for_whole_rows(question), n).await;
     assert!(!expected.is_empty());
@@ -166,7 +166,7 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
             for granularity in
                 [None, Some(Granularity::Hour), Some(Granularity::Day), Some(Granularity::Month)]
             {
-                let mut asked = question(View::Observations, dimensions, SUMS);
+                let mut asked = question(MetricView::Observations, dimensions, SUMS);
                 asked.granularity = granularity;
                 assert_same(&store, &asked).await;
                 // From the middle of an hour to the middle of another one.
@@ -175,15 +175,16 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
             }
         }
         // The largest groups of the edges need not be those of the whole: nothing of them is left out.
-        let mut largest = question(View::Observations, &["name", "environment", "level"], SUMS);
+        let mut largest =
+            question(MetricView::Observations, &["name", "environment", "level"], SUMS);
         (largest.from, largest.to) = (at(90 * 60_000), at(11 * HOUR_MS + 600_000));
         let all = answer(&store, &for_whole_rows(&largest), SUMS.len()).await;
-        largest.top = Some(Top { metric: 0, n: 1 });
+        largest.top = Some(TopGroups { metric: 0, n: 1 });
         let found = answer(&store, &largest, SUMS.len()).await;
         let most = |rows: &[Value]| rows.iter().filter_map(|row| row[2][0].as_i64()).max();
         let (expected, found) = (most(&all), most(&found));
         assert!(1 < all.len() && expected == found, "{expected:?} {found:?}");
-        let mut filtered = question(View::Observations, &["type"], SUMS);
+        let mut filtered = question(MetricView::Observations, &["type"], SUMS);
         filtered.filter.conditions.push(Condition {
             column: find(OBSERVATIONS, "model"),
             test: Test::AnyOf(vec!["m0".to_owned(), "later".to_owned()]),
@@ -214,7 +215,8 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             "experimentId",
             "parentObservationId",
         ] {
-            let asked = question(View::Observations, &[name], &[(Aggregation::Count, "count")]);
+            let asked =
+                question(MetricView::Observations, &[name], &[(Aggregation::Count, "count")]);
             assert_same(&store, &asked).await;
         }
         let measures = [
@@ -230,7 +232,7 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             (Aggregation::Uniq, "inputTokens"),
         ];
         for (aggregation, measure) in measures {
-            let asked = question(View::Observations, &["type"], &[(aggregation, measure)]);
+            let asked = question(MetricView::Observations, &["type"], &[(aggregation, measure)]);
             let by_rows = answer(&store, &for_whole_rows(&asked), 1).await;
             assert_eq!(answer(&store, &asked, 1).await, by_rows, "{aggregation} {measure}");
         }
@@ -241,7 +243,7 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             (Aggregation::Max, "totalCost"),
             (Aggregation::Uniq, "uniqueUserIds"),
         ] {
-            let asked = question(View::Traces, &["environment"], &[(aggregation, measure)]);
+            let asked = question(MetricView::Traces, &["environment"], &[(aggregation, measure)]);
             let by_rows = answer(&store, &for_whole_rows(&asked), 1).await;
             assert_eq!(answer(&store, &asked, 1).await, by_rows, "{aggregation} {measure}");
         }
@@ -258,7 +260,7 @@ async fn lists_make_a_group_for_each_member_tags_one_for_all_and_costs_one_for_e
         write(&store, vec![with_tools, observation(6)]).await;
         let count = &[(Aggregation::Count, "count")];
         let groups = |name: &'static str, metrics: &[(Aggregation, &str)]| {
-            let asked = question(View::Observations, &[name], metrics);
+            let asked = question(MetricView::Observations, &[name], metrics);
             let store = store.clone();
             async move {
                 let rows = answer(&store, &asked, 1).await;
@@ -303,33 +305,33 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
         };
         let avg = &[(Aggregation::Count, "count"), (Aggregation::Avg, "value")];
         assert_eq!(
-            rows(View::ScoresNumeric, "dataType", avg).await,
+            rows(MetricView::ScoresNumeric, "dataType", avg).await,
             json!([["BOOLEAN", [2, 0.5]], ["NUMERIC", [2, 3]]])
         );
         assert_eq!(
-            rows(View::ScoresBoolean, "booleanValue", avg).await,
+            rows(MetricView::ScoresBoolean, "booleanValue", avg).await,
             json!([["false", [1, 0]], ["true", [1, 1]]])
         );
         let count = &[(Aggregation::Count, "count")];
         assert_eq!(
-            rows(View::ScoresCategorical, "stringValue", count).await,
+            rows(MetricView::ScoresCategorical, "stringValue", count).await,
             json!([["good", [1]]])
         );
         assert_eq!(
-            rows(View::ScoresNumeric, "userId", count).await,
+            rows(MetricView::ScoresNumeric, "userId", count).await,
             json!([[null, [1]], ["u1", [2]], ["u2", [1]]])
         );
         assert_eq!(
-            rows(View::ScoresNumeric, "observationName", count).await,
+            rows(MetricView::ScoresNumeric, "observationName", count).await,
             json!([[null, [3]], ["step 1", [1]]])
         );
         let p90 = &[(Aggregation::P90, "value")];
         assert_eq!(
-            rows(View::ScoresNumeric, "timestampDay", p90).await[0][0],
+            rows(MetricView::ScoresNumeric, "timestampDay", p90).await[0][0],
             json!(at(0).to_string()[..10])
         );
         let other = ProjectId::new("other").unwrap();
-        let asked = question(View::ScoresNumeric, &["name"], count);
+        let asked = question(MetricView::ScoresNumeric, &["name"], count);
         assert_eq!(store.telemetry.metrics(&other, &asked).await.unwrap(), []);
     })
     .await;
@@ -345,8 +347,8 @@ async fn traces_are_not_measured_by_what_their_steps_say() {
         let raw = json!({
             "type": "string", "column": "text", "operator": "matches", "value": "step",
         });
-        let mut asked = question(View::Traces, &[], &[(Aggregation::Count, "count")]);
-        asked.filter = Filter::parse(&[raw], View::Traces.columns()).unwrap();
+        let mut asked = question(MetricView::Traces, &[], &[(Aggregation::Count, "count")]);
+        asked.filter = Filter::parse(&[raw], MetricView::Traces.columns()).unwrap();
         let refused = store.telemetry.metrics(&project, &asked).await;
         assert!(matches!(refused, Err(Error::Conflict(why)) if why.contains("observations")));
     })
@@ -356,7 +358,7 @@ async fn traces_are_not_measured_by_what_their_steps_say() {
 #[test]
 fn groups_with_many_metrics_are_refused_before_they_take_much_memory() {
     let metrics = [(Aggregation::Sum, "latency"); 80];
-    let question = question(View::Observations, &["name"], &metrics);
+    let question = question(MetricView::Observations, &["name"], &metrics);
     let mut groups = Groups::default();
     let refused = (0..MAX_GROUPS).find_map(|n| {
         let name = vec![Some(format!("name {n}"))];
@@ -366,7 +368,7 @@ fn groups_with_many_metrics_are_refused_before_they_take_much_memory() {
     assert!(groups.n_bytes <= MAX_GROUP_BYTES + (1 << 20));
     let one = &mut Groups::default();
     for n in 0..MAX_GROUPS {
-        let question = Question { metrics: question.metrics[..1].to_vec(), ..question.clone() };
+        let question = MetricQuery { metrics: question.metrics[..1].to_vec(), ..question.clone() };
         one.of(&question, None, vec![Some(format!("name {n}"))]).unwrap();
     }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use perpend_domain::filter::{Cell, Column, ColumnKind, Row};
-use perpend_domain::metrics::{Aggregation, METRIC_SCORES, Metric, Question, View};
+use perpend_domain::metrics::{Aggregation, METRIC_SCORES, Metric, MetricQuery, MetricView};
 use perpend_domain::observation::{ExperimentLink, PromptLink, ToolCall};
 use perpend_domain::score::{Score, ScoreDataType};
 
@@ -456,10 +456,10 @@ impl Row for ScoreCells<'_> {
 
 #[tokio::test]
 async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
-    const VIEWS: [(View, ScoreDataType); 3] = [
-        (View::ScoresNumeric, ScoreDataType::Numeric),
-        (View::ScoresBoolean, ScoreDataType::Boolean),
-        (View::ScoresCategorical, ScoreDataType::Categorical),
+    const VIEWS: [(MetricView, ScoreDataType); 3] = [
+        (MetricView::ScoresNumeric, ScoreDataType::Numeric),
+        (MetricView::ScoresBoolean, ScoreDataType::Boolean),
+        (MetricView::ScoresCategorical, ScoreDataType::Categorical),
     ];
     on_each_database(|store| async move {
         let mut runner = TestRunner::deterministic();
@@ -467,7 +467,7 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
         for round in 0..900 {
             let (raw, filter) = filter(&mut runner, METRIC_SCORES);
             let (view, data_type) = VIEWS[round % VIEWS.len()];
-            if view != View::ScoresBoolean && filter.reads(&["booleanValue"]) {
+            if view != MetricView::ScoresBoolean && filter.reads(&["booleanValue"]) {
                 continue;
             }
             let holds = |score: &&Score| {
@@ -485,7 +485,7 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
                     && filter.matches(&ScoreCells { score, trace, observation })
             };
             let expected = world.scores.iter().filter(holds).count();
-            let question = Question {
+            let question = MetricQuery {
                 view,
                 with_booleans: false,
                 dimensions: Vec::new(),

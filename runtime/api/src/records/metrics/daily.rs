@@ -7,7 +7,9 @@ use axum::extract::State;
 use perpend_api_types::list::PageMeta;
 use perpend_domain::access::Permission::MetricRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
-use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::metrics::{
+    Aggregation, Granularity, Metric, MetricGroup, MetricQuery, MetricView,
+};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
@@ -52,9 +54,9 @@ const PER_MODEL: [(Aggregation, &str); 5] = [
 /// What has to be looked at, row by row.
 const TRACES_OF_MODEL: [(Aggregation, &str); 1] = [(Aggregation::Uniq, "traceId")];
 
-fn filter(params: &Params, view: View) -> Result<Filter, Problem> {
+fn filter(params: &Params, view: MetricView) -> Result<Filter, Problem> {
     let (columns, name) = match view {
-        View::Traces => (TRACES, "name"),
+        MetricView::Traces => (TRACES, "name"),
         _ => (OBSERVATIONS, "traceName"),
     };
     // This endpoint has no `filter`; what stands there is not looked at.
@@ -71,16 +73,16 @@ const EVER: (i64, i64) = (0, 4_102_444_800_000);
 
 fn question(
     params: &Params,
-    view: View,
+    view: MetricView,
     dimension: &[&str],
     metrics: &[(Aggregation, &str)],
-) -> Result<Question, Problem> {
+) -> Result<MetricQuery, Problem> {
     let metric = |(aggregation, name): &(Aggregation, &str)| {
         let measure = view.measure(name)?;
         Some(Metric { measure, aggregation: *aggregation })
     };
     let (from, to) = EVER;
-    Ok(Question {
+    Ok(MetricQuery {
         view,
         with_booleans: false,
         dimensions: dimension.iter().filter_map(|name| view.dimension(name)).collect(),
@@ -94,7 +96,7 @@ fn question(
 }
 
 /// Results of a group in the order of the metrics.
-fn results(question: &Question, group: &Group) -> Vec<Value> {
+fn results(question: &MetricQuery, group: &MetricGroup) -> Vec<Value> {
     let values = group.values.iter().zip(&question.metrics);
     values.map(|(value, metric)| value.result(metric, 1)).collect()
 }
@@ -114,8 +116,8 @@ async fn by_day(
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
     let count = [(Aggregation::Count, "count")];
-    let traces = question(&params, View::Traces, &[], &count)?;
-    let models = question(&params, View::Observations, &["providedModelName"], &PER_MODEL)?;
+    let traces = question(&params, MetricView::Traces, &[], &count)?;
+    let models = question(&params, MetricView::Observations, &["providedModelName"], &PER_MODEL)?;
     let mut days: BTreeMap<Timestamp, Day> = BTreeMap::new();
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;
     for group in found.map_err(refused)? {
@@ -172,7 +174,7 @@ async fn add_traces(
         return Ok(());
     };
     let mut traces =
-        question(params, View::Observations, &["providedModelName"], &TRACES_OF_MODEL)?;
+        question(params, MetricView::Observations, &["providedModelName"], &TRACES_OF_MODEL)?;
     traces.from = traces.from.max(*oldest);
     traces.to = traces.to.min(Granularity::Day.next(*newest));
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;

@@ -1,6 +1,6 @@
 //! Names that clients send, looked up in the tables of the views: for queries and for widgets alike.
 
-use perpend_domain::metrics::{Aggregation, Dimension, Metric, View};
+use perpend_domain::metrics::{Aggregation, Dimension, Metric, MetricView};
 use perpend_http_kit::problem::Problem;
 
 /// Says what is wrong with a field.
@@ -13,17 +13,21 @@ pub(crate) fn list<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> String {
 }
 
 /// One of `allowed`.
-pub(crate) fn view(raw: &str, allowed: &[View], refuse: Refuse) -> Result<View, Problem> {
+pub(crate) fn view(
+    raw: &str,
+    allowed: &[MetricView],
+    refuse: Refuse,
+) -> Result<MetricView, Problem> {
     let found = allowed.iter().find(|view| view.as_str() == raw);
     found.copied().ok_or_else(|| {
-        let message = format!("{raw:?} is none of {}", list(allowed, View::as_str));
+        let message = format!("{raw:?} is none of {}", list(allowed, MetricView::as_str));
         refuse("view", message)
     })
 }
 
 /// Dimensions of a view, each once.
 pub(crate) fn dimensions<'a>(
-    view: View,
+    view: MetricView,
     fields: impl Iterator<Item = &'a str>,
     refuse: Refuse,
 ) -> Result<Vec<Dimension>, Problem> {
@@ -43,7 +47,7 @@ pub(crate) fn dimensions<'a>(
 
 /// Metrics of a view, each once: pairs of measure and aggregation, the latter in a field of this name.
 pub(crate) fn metrics<'a>(
-    view: View,
+    view: MetricView,
     dimensions: &[Dimension],
     inputs: impl Iterator<Item = (&'a str, &'a str)>,
     aggregation_field: &str,

@@ -1,7 +1,7 @@
 //! The `query` parameter, checked.
 
 use perpend_domain::filter::Filter;
-use perpend_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
+use perpend_domain::metrics::{Dimension, Granularity, Metric, MetricQuery, MetricView, TopGroups};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::{Params, from_json};
 use perpend_http_kit::filters::filter_problem;
@@ -64,7 +64,7 @@ struct ConfigInput {
 /// A question with how its answer is shown.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) question: Question,
+    pub(super) question: MetricQuery,
     /// Keys of rows; true for descending.
     pub(super) order: Vec<(String, bool)>,
     /// Bins of histograms.
@@ -85,19 +85,19 @@ fn bad(field: &str, message: impl Into<String>) -> Problem {
 }
 
 impl QueryInput {
-    fn view(&self, version: Version) -> Result<View, Problem> {
-        let all = View::ALL.iter().copied();
-        let allowed: Vec<View> =
-            all.filter(|view| version == Version::V1 || *view != View::Traces).collect();
+    fn view(&self, version: Version) -> Result<MetricView, Problem> {
+        let all = MetricView::ALL.iter().copied();
+        let allowed: Vec<MetricView> =
+            all.filter(|view| version == Version::V1 || *view != MetricView::Traces).collect();
         names::view(&self.view, &allowed, bad)
     }
 
-    fn dimensions(&self, view: View) -> Result<Vec<Dimension>, Problem> {
+    fn dimensions(&self, view: MetricView) -> Result<Vec<Dimension>, Problem> {
         let fields = self.dimensions.iter().flatten();
         names::dimensions(view, fields.map(|one| one.field.as_str()), bad)
     }
 
-    fn metrics(&self, view: View, dimensions: &[Dimension]) -> Result<Vec<Metric>, Problem> {
+    fn metrics(&self, view: MetricView, dimensions: &[Dimension]) -> Result<Vec<Metric>, Problem> {
         let inputs = self.metrics.iter();
         let inputs = inputs.map(|one| (one.measure.as_str(), one.aggregation.as_str()));
         names::metrics(view, dimensions, inputs, "aggregation", bad)
@@ -121,7 +121,7 @@ impl QueryInput {
         })
     }
 
-    fn order(&self, question: &Question) -> Result<Vec<(String, bool)>, Problem> {
+    fn order(&self, question: &MetricQuery) -> Result<Vec<(String, bool)>, Problem> {
         let mut order = Vec::new();
         for (at, input) in self.order_by.iter().flatten().enumerate() {
             let is_key = question.metrics.iter().any(|metric| metric.key() == input.field);
@@ -160,7 +160,7 @@ impl Asked {
         }
         let conditions = input.filters.clone().unwrap_or_default();
         let filter = Filter::parse(&conditions, view.columns()).map_err(filter_problem)?;
-        let mut question = Question {
+        let mut question = MetricQuery {
             view,
             with_booleans: version == Version::V2,
             granularity: input.granularity(from, to)?,
@@ -194,18 +194,22 @@ impl Asked {
 }
 
 /// What the store may leave out: all groups but the largest, where the answer is ordered by one metric.
-fn top(question: &Question, order: &[(String, bool)], limit: Option<usize>) -> Option<Top> {
+fn top(
+    question: &MetricQuery,
+    order: &[(String, bool)],
+    limit: Option<usize>,
+) -> Option<TopGroups> {
     let metric = match order {
         [] => 0,
         [(field, true)] => question.metrics.iter().position(|one| one.key() == *field)?,
         _ => return None,
     };
-    limit.map(|n| Top { metric, n })
+    limit.map(|n| TopGroups { metric, n })
 }
 
 /// Dimensions with about as many values as rows are for lists of the top few.
 fn check_wide(
-    question: &Question,
+    question: &MetricQuery,
     order: &[(String, bool)],
     has_limit: bool,
 ) -> Result<(), Problem> {
