@@ -4,7 +4,7 @@ use perpend_api_types::evaluator::{PromptMessage, PromptRef};
 use perpend_catalog::prompts::Prompt;
 use perpend_domain::evaluation::Mapping;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{PRODUCTION, PromptBody, PromptName};
 use perpend_domain::template;
 use perpend_http_kit::extract::from_value;
@@ -84,8 +84,8 @@ async fn standing(
     let refused = |message: String| Problem::body("promptRef", message);
     let name = PromptName::new(&reference.name).map_err(|error| refused(error.to_string()))?;
     let selector = match reference.version {
-        Some(version) => Selector::Version(i64::from(version)),
-        None => Selector::Label(PRODUCTION.to_owned()),
+        Some(version) => VersionSelector::Version(i64::from(version)),
+        None => VersionSelector::Label(PRODUCTION.to_owned()),
     };
     let found = app.store.catalog.prompt(project, &name, &selector).await?;
     found.ok_or_else(|| {

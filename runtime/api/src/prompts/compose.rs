@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::prompt::compose::{ComposeError, Composed, Part, compose};
+use perpend_domain::prompt::compose::{ComposeError, ComposedPrompt, IncludedPrompt, compose};
 use perpend_http_kit::problem::{Code, Problem};
 
 use crate::state::App;
@@ -18,8 +18,8 @@ const MAX_INCLUDED: usize = 500;
 pub(crate) async fn whole(
     app: &App,
     project: &ProjectId,
-    root: &Part,
-) -> Result<Option<Composed>, Problem> {
+    root: &IncludedPrompt,
+) -> Result<Option<ComposedPrompt>, Problem> {
     let mut known = HashMap::new();
     loop {
         let missing = match compose(root, &known) {

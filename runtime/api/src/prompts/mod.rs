@@ -14,7 +14,7 @@ use axum::response::Response;
 use perpend_catalog::prompts::{Deleted, LabelChange, Prompt};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, PromptName};
 use perpend_http_kit::auth::{Act, OrganizationAct};
 use perpend_http_kit::extract::{Body, Param, Params, param};
@@ -108,12 +108,12 @@ fn named(raw: &str) -> Result<PromptName, Problem> {
     PromptName::new(raw).map_err(|_| Problem::not_found("prompt"))
 }
 
-fn selector(params: &Params) -> Result<Option<Selector>, Problem> {
+fn selector(params: &Params) -> Result<Option<VersionSelector>, Problem> {
     let version = params.int("version", 1, i32::MAX.cast_unsigned(), 0)?;
     match (version, params.text("label")) {
         (0, None) => Ok(None),
-        (0, Some(label)) => Ok(Some(Selector::Label(label.to_owned()))),
-        (version, None) => Ok(Some(Selector::Version(version.into()))),
+        (0, Some(label)) => Ok(Some(VersionSelector::Label(label.to_owned()))),
+        (version, None) => Ok(Some(VersionSelector::Version(version.into()))),
         (_, Some(_)) => Err(Problem::query("label", "version and label exclude each other")),
     }
 }
@@ -122,14 +122,14 @@ async fn existing(
     app: &App,
     caller: &Act,
     name: &PromptName,
-    selector: &Selector,
+    selector: &VersionSelector,
 ) -> Result<Prompt, Problem> {
     let found = app.store.catalog.prompt(&caller.project, name, selector).await?;
     found.ok_or_else(|| {
         let name = name.as_str();
         let which = match selector {
-            Selector::Version(version) => format!("prompt {name:?} with version {version}"),
-            Selector::Label(label) => format!("prompt {name:?} with label {label:?}"),
+            VersionSelector::Version(version) => format!("prompt {name:?} with version {version}"),
+            VersionSelector::Label(label) => format!("prompt {name:?} with label {label:?}"),
         };
         Problem::not_found(&which)
     })
@@ -143,7 +143,7 @@ async fn get_prompt(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let selector = selector(&params)?;
-    let selector = selector.unwrap_or_else(|| Selector::Label(PRODUCTION.to_owned()));
+    let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
     let resolve = params.flag("resolve")?.unwrap_or(true);
     let prompt = existing(&app, &caller, &named(&name)?, &selector).await?;
     let view = shown(&app, &caller, &prompt, resolve).await?;
@@ -167,7 +167,7 @@ async fn get_old_prompt(
 ) -> Result<Response, Problem> {
     let name = params.text("name").ok_or_else(|| Problem::query("name", "needed"))?;
     let selector = selector(&params)?;
-    let selector = selector.unwrap_or_else(|| Selector::Label(PRODUCTION.to_owned()));
+    let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
     let prompt = existing(&app, &caller, &named(name)?, &selector).await?;
     let view = shown(&app, &caller, &prompt, true).await?;
     Ok(etag::answer(&headers, &view))
@@ -209,7 +209,7 @@ async fn update_labels(
         }
     }
     // What the labels stand for from now on must not go in a circle through this version.
-    let seen = existing(&app, &caller, &name, &Selector::Version(version)).await?;
+    let seen = existing(&app, &caller, &name, &VersionSelector::Version(version)).await?;
     if input.new_labels.is_empty() && input.remove_labels.is_empty() {
         let message = "must name at least one label; removeLabels takes labels from a version";
         return Err(Problem::body("newLabels", message));

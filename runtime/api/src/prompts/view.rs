@@ -3,11 +3,15 @@
 use perpend_catalog::prompts::{Prompt, PromptSummary};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::PRODUCTION;
-use perpend_domain::prompt::compose::{Composed, graph};
+use perpend_domain::prompt::compose::{ComposedPrompt, graph};
 use serde_json::{Value, json};
 
 /// A version; with what it includes put in, when that was asked for and there is something.
-pub(super) fn prompt(project: &ProjectId, prompt: &Prompt, composed: Option<&Composed>) -> Value {
+pub(super) fn prompt(
+    project: &ProjectId,
+    prompt: &Prompt,
+    composed: Option<&ComposedPrompt>,
+) -> Value {
     let body = composed.map_or(&prompt.body, |composed| &composed.body);
     json!({
         "id": prompt.id,

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use perpend_catalog::prompts::{NewPrompt, Prompt};
-use perpend_domain::prompt::compose::Part;
+use perpend_domain::prompt::compose::IncludedPrompt;
 use perpend_domain::prompt::{
     InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
     PromptName, check_label,
@@ -124,7 +124,7 @@ impl PromptInput {
 async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, Problem> {
     let new = input.check(app.web.ids.uuid().to_string())?;
     if !new.references.is_empty() {
-        let root = Part {
+        let root = IncludedPrompt {
             id: new.id.clone(),
             name: new.name.to_string(),
             version: 0,

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use perpend_domain::access::Permission::{PromptRead, PromptWrite};
-use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, param};
@@ -196,8 +196,8 @@ async fn get_skill(
 ) -> Result<Json<Value>, Problem> {
     let version = params.int("version", 1, i32::MAX.cast_unsigned(), 0)?;
     let which = match (version, params.text("label")) {
-        (0, label) => Selector::Label(label.unwrap_or(PRODUCTION).to_owned()),
-        (version, None) => Selector::Version(version.into()),
+        (0, label) => VersionSelector::Label(label.unwrap_or(PRODUCTION).to_owned()),
+        (version, None) => VersionSelector::Version(version.into()),
         (_, Some(_)) => {
             let message = "version and label exclude each other";
             return Err(Problem::query("label", message));
@@ -245,7 +245,7 @@ async fn set_labels(
         };
         check_label(label).map_err(refuse)?;
     }
-    let which = Selector::Version(version);
+    let which = VersionSelector::Version(version);
     let standing = app.store.catalog.skill(&caller.project, &name, &which).await?;
     let standing = standing.ok_or_else(missing)?;
     let is_latest = |label: &String| label == LATEST;

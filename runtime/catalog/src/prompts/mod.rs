@@ -15,7 +15,7 @@ mod tests;
 mod write;
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::prompt::compose::{Part, Reference, Selector};
+use perpend_domain::prompt::compose::{IncludedPrompt, Reference, VersionSelector};
 use perpend_domain::prompt::{PromptBody, PromptKind, PromptName};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
@@ -63,8 +63,8 @@ impl Prompt {
 
     /// What composition looks at.
     #[must_use]
-    pub fn part(&self) -> Part {
-        Part {
+    pub fn part(&self) -> IncludedPrompt {
+        IncludedPrompt {
             id: self.id.clone(),
             name: self.name.clone(),
             version: self.version,
@@ -100,13 +100,15 @@ async fn read_prompt(
     source: impl Into<Source<'_>>,
     project: &ProjectId,
     name: &str,
-    selector: &Selector,
+    selector: &VersionSelector,
 ) -> Result<Option<Prompt>, Error> {
     let found = match selector {
-        Selector::Version(version) => {
+        VersionSelector::Version(version) => {
             query(BY_VERSION).bind(project.as_str()).bind(name).bind(*version)
         }
-        Selector::Label(label) => query(BY_LABEL).bind(project.as_str()).bind(name).bind(label),
+        VersionSelector::Label(label) => {
+            query(BY_LABEL).bind(project.as_str()).bind(name).bind(label)
+        }
     };
     let row: Option<row::PromptRow> = found.fetch_optional(source).await?;
     row.map(Prompt::try_from).transpose()
@@ -121,7 +123,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         name: &PromptName,
-        selector: &Selector,
+        selector: &VersionSelector,
     ) -> Result<Option<Prompt>, Error> {
         read_prompt(&self.pool, project, name.as_str(), selector).await
     }
@@ -134,7 +136,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         reference: &Reference,
-    ) -> Result<Option<Part>, Error> {
+    ) -> Result<Option<IncludedPrompt>, Error> {
         let found = read_prompt(&self.pool, project, &reference.name, &reference.selector).await?;
         Ok(found.map(|prompt| prompt.part()))
     }

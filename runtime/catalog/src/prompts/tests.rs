@@ -37,13 +37,13 @@ fn text(prompt: &str, body: &str, labels: &[&str]) -> NewPrompt {
     }
 }
 
-fn label(label: &str) -> Selector {
-    Selector::Label(label.to_owned())
+fn label(label: &str) -> VersionSelector {
+    VersionSelector::Label(label.to_owned())
 }
 
 async fn labels_of(store: &Store, prompt: &str, version: i64) -> Vec<String> {
     let (home, name) = (project("home"), name(prompt));
-    let found = store.catalog.prompt(&home, &name, &Selector::Version(version)).await;
+    let found = store.catalog.prompt(&home, &name, &VersionSelector::Version(version)).await;
     found.unwrap().unwrap().labels
 }
 
@@ -126,7 +126,8 @@ async fn tags_belong_to_the_prompt_and_its_kind_does_not_change() {
         let mut new = text("a", "three", &[]);
         new.tags = Some(Vec::new());
         store.catalog.create_prompt(&home, &new, at(2)).await.unwrap();
-        let first = store.catalog.prompt(&home, &name("a"), &Selector::Version(1)).await.unwrap();
+        let first =
+            store.catalog.prompt(&home, &name("a"), &VersionSelector::Version(1)).await.unwrap();
         assert_eq!(first.unwrap().tags, Vec::<String>::new());
         let mut chat = text("a", "four", &[]);
         chat.body = PromptBody::Chat(Vec::new());
@@ -146,13 +147,13 @@ async fn latest_moves_back_when_the_newest_version_goes() {
             let new = text("a", text_of, &["production"]);
             store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
         }
-        let delete = async |which: Option<Selector>| {
+        let delete = async |which: Option<VersionSelector>| {
             store.catalog.delete_prompt(&home, &name("a"), which.as_ref(), at(1)).await.unwrap()
         };
-        assert_eq!(delete(Some(Selector::Version(9))).await, Deleted::NotFound);
+        assert_eq!(delete(Some(VersionSelector::Version(9))).await, Deleted::NotFound);
         assert_eq!(delete(Some(label("production"))).await, Deleted::Done);
         assert_eq!(labels_of(&store, "a", 2).await, [LATEST]);
-        assert_eq!(delete(Some(Selector::Version(1))).await, Deleted::Done);
+        assert_eq!(delete(Some(VersionSelector::Version(1))).await, Deleted::Done);
         assert_eq!(delete(None).await, Deleted::Done);
         assert_eq!(delete(None).await, Deleted::NotFound);
         let again =
@@ -175,15 +176,19 @@ async fn what_others_include_stays() {
             let new = text(prompt, &include(what), &[]);
             store.catalog.create_prompt(&home, &new, at(0)).await.unwrap();
         }
-        let delete = async |prompt: &str, which: Option<Selector>| {
+        let delete = async |prompt: &str, which: Option<VersionSelector>| {
             store.catalog.delete_prompt(&home, &name(prompt), which.as_ref(), at(1)).await.unwrap()
         };
         let by_number = Deleted::IncludedBy(vec![("by number".to_owned(), 1)]);
-        assert_eq!(delete("part", Some(Selector::Version(1))).await, by_number);
-        assert_eq!(delete("part", Some(Selector::Version(3))).await, Deleted::Done, "latest moves");
+        assert_eq!(delete("part", Some(VersionSelector::Version(1))).await, by_number);
+        assert_eq!(
+            delete("part", Some(VersionSelector::Version(3))).await,
+            Deleted::Done,
+            "latest moves"
+        );
         assert!(matches!(delete("part", None).await, Deleted::IncludedBy(all) if all.len() == 2));
         assert_eq!(delete("by number", None).await, Deleted::Done);
-        assert_eq!(delete("part", Some(Selector::Version(1))).await, Deleted::Done);
+        assert_eq!(delete("part", Some(VersionSelector::Version(1))).await, Deleted::Done);
         assert_eq!(delete("by label", None).await, Deleted::Done);
         assert_eq!(delete("part", None).await, Deleted::Done);
     })

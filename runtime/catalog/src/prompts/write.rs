@@ -1,7 +1,7 @@
 //! New versions, labels that move, and what may be deleted.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::prompt::compose::{Reference, Selector};
+use perpend_domain::prompt::compose::{Reference, VersionSelector};
 use perpend_domain::prompt::{LATEST, PromptBody, PromptName};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
@@ -239,8 +239,8 @@ async fn insert_version(
         .await?;
     for reference in &new.references {
         let (included, label) = match &reference.selector {
-            Selector::Version(version) => (Some(*version), None),
-            Selector::Label(label) => (None, Some(label.as_str())),
+            VersionSelector::Version(version) => (Some(*version), None),
+            VersionSelector::Label(label) => (None, Some(label.as_str())),
         };
         query(INSERT_REFERENCE)
             .bind(project.as_str())
@@ -268,12 +268,12 @@ impl Plan {
         name: &PromptName,
         versions: &[VersionRow],
         references: Vec<ReferenceRow>,
-        which: Option<&Selector>,
+        which: Option<&VersionSelector>,
     ) -> Self {
         let goes = |row: &&VersionRow| match which {
             None => true,
-            Some(Selector::Version(version)) => row.version == *version,
-            Some(Selector::Label(label)) => labels(row.labels.as_deref()).contains(label),
+            Some(VersionSelector::Version(version)) => row.version == *version,
+            Some(VersionSelector::Label(label)) => labels(row.labels.as_deref()).contains(label),
         };
         let gone: Vec<i64> = versions.iter().filter(goes).map(|row| row.version).collect();
         let left = versions.iter().filter(|row| !gone.contains(&row.version));
@@ -342,7 +342,7 @@ impl Catalog {
             refuse_protected(&mut tx, project, labels.iter().copied()).await?;
             labels.push(LATEST);
             move_labels(&mut tx, project, &new.name, &labels, version, now).await?;
-            read_prompt(&mut tx, project, name, &Selector::Version(version))
+            read_prompt(&mut tx, project, name, &VersionSelector::Version(version))
                 .await?
                 .ok_or(Error::NotFound)?
         }))
@@ -361,7 +361,7 @@ impl Catalog {
         change: LabelChange<'_>,
         now: Timestamp,
     ) -> Result<Prompt, Error> {
-        let selector = Selector::Version(version);
+        let selector = VersionSelector::Version(version);
         Ok(in_transaction!(&self.pool, |tx| {
             query(TOUCH)
                 .bind(project.as_str())
@@ -399,7 +399,7 @@ impl Catalog {
         &self,
         project: &ProjectId,
         name: &PromptName,
-        which: Option<&Selector>,
+        which: Option<&VersionSelector>,
         now: Timestamp,
     ) -> Result<Deleted, Error> {
         Ok(in_transaction!(&self.pool, |tx| {

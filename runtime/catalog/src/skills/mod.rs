@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::LATEST;
-use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -243,12 +243,12 @@ impl Catalog {
         &self,
         project: &ProjectId,
         name: &str,
-        which: &Selector,
+        which: &VersionSelector,
     ) -> Result<Option<Skill>, Error> {
         let named: [Arg<'_>; 2] = [project.as_str().into(), name.into()];
         let version = match which {
-            Selector::Version(version) => Some(*version),
-            Selector::Label(label) => {
+            VersionSelector::Version(version) => Some(*version),
+            VersionSelector::Label(label) => {
                 let rows: Vec<(i64,)> = if label == LATEST {
                     self.pool.select(NEWEST, &named).await?
                 } else {

@@ -34,8 +34,8 @@ fn projects() -> (ProjectId, ProjectId) {
 
 async fn get(store: &Store, project: &ProjectId, which: &str) -> Option<(i64, Vec<String>)> {
     let which = match which.parse() {
-        Ok(version) => Selector::Version(version),
-        Err(_) => Selector::Label(which.to_owned()),
+        Ok(version) => VersionSelector::Version(version),
+        Err(_) => VersionSelector::Label(which.to_owned()),
     };
     let found = store.catalog.skill(project, "pdf", &which).await.unwrap();
     found.map(|skill| (skill.version, skill.labels))
@@ -76,7 +76,7 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
         assert_eq!(get(&store, &ours, "1").await, Some((1, strings(&["eu"]))));
         let robbed = store
             .catalog
-            .skill(&ours, "pdf", &Selector::Version(1))
+            .skill(&ours, "pdf", &VersionSelector::Version(1))
             .await
             .unwrap();
         assert_eq!(robbed.unwrap().updated_at, at(6));

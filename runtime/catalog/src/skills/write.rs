@@ -2,7 +2,7 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::LATEST;
-use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -113,14 +113,14 @@ impl Catalog {
             }
             version
         });
-        self.existing_skill(project, &new.name, &Selector::Version(version)).await
+        self.existing_skill(project, &new.name, &VersionSelector::Version(version)).await
     }
 
     async fn existing_skill(
         &self,
         project: &ProjectId,
         name: &str,
-        which: &Selector,
+        which: &VersionSelector,
     ) -> Result<Skill, Error> {
         let found = self.skill(project, name, which).await?;
         found.ok_or(Error::NotFound)
@@ -141,7 +141,7 @@ impl Catalog {
         let args: [Arg<'_>; 4] =
             [project.as_str().into(), name.into(), now.as_micros().into(), tags.as_str().into()];
         self.pool.change(SET_TAGS, &args).await?;
-        self.existing_skill(project, name, &Selector::Label(LATEST.to_owned())).await
+        self.existing_skill(project, name, &VersionSelector::Label(LATEST.to_owned())).await
     }
 
     /// Puts these labels and no others on a version; other versions of the skill lose them. `latest` is
@@ -181,7 +181,7 @@ impl Catalog {
                 tx.execute(LABEL, &[project_id, skill, label, version]).await?;
             }
         });
-        self.existing_skill(project, name, &Selector::Version(version)).await
+        self.existing_skill(project, name, &VersionSelector::Version(version)).await
     }
 
     /// Deletes a version, and the skill with its last one. When the newest goes, the one before it is the

@@ -14,7 +14,7 @@ use super::{PromptBody, PromptKind};
 use crate::prompt::reference::CLOSE;
 use crate::prompt::reference::OPEN;
 
-pub use super::reference::{Reference, Selector, references};
+pub use super::reference::{Reference, VersionSelector, references};
 
 /// Levels of inclusion below a prompt.
 pub const MAX_DEPTH: usize = 5;
@@ -23,7 +23,7 @@ pub const MAX_BYTES: usize = 4 << 20;
 
 /// A version as far as composition looks at it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct IncludedPrompt {
     /// Id of the version.
     pub id: String,
     /// Name of the prompt.
@@ -36,11 +36,11 @@ pub struct Part {
 
 /// A prompt with everything it includes put in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Composed {
+pub struct ComposedPrompt {
     /// Its text or messages.
     pub body: PromptBody,
     /// For each version that includes others, by its id: those, in order.
-    pub included: Vec<(String, Vec<Part>)>,
+    pub included: Vec<(String, Vec<IncludedPrompt>)>,
 }
 
 /// Why a prompt cannot be put together.
@@ -67,7 +67,10 @@ pub enum ComposeError {
 ///
 /// # Errors
 /// [`ComposeError::Needs`] asks for more; every other error is final.
-pub fn compose(root: &Part, known: &HashMap<Reference, Part>) -> Result<Composed, ComposeError> {
+pub fn compose(
+    root: &IncludedPrompt,
+    known: &HashMap<Reference, IncludedPrompt>,
+) -> Result<ComposedPrompt, ComposeError> {
     let mut work = Work {
         known,
         missing: Vec::new(),
@@ -93,7 +96,7 @@ pub fn compose(root: &Part, known: &HashMap<Reference, Part>) -> Result<Composed
     if !work.missing.is_empty() {
         return Err(ComposeError::Needs(work.missing));
     }
-    Ok(Composed { body, included: work.included })
+    Ok(ComposedPrompt { body, included: work.included })
 }
 
 fn content(message: &Map<String, Value>) -> &str {
@@ -101,19 +104,19 @@ fn content(message: &Map<String, Value>) -> &str {
 }
 
 struct Work<'k> {
-    known: &'k HashMap<Reference, Part>,
+    known: &'k HashMap<Reference, IncludedPrompt>,
     missing: Vec<Reference>,
     /// Composed text of a version by its id, with the levels below it.
     done: HashMap<String, (String, usize)>,
     /// Names from the root to the prompt at work.
     path: Vec<String>,
-    included: Vec<(String, Vec<Part>)>,
+    included: Vec<(String, Vec<IncludedPrompt>)>,
 }
 
 impl Work<'_> {
     /// The texts of one version with all that they include.
     fn text(&mut self, id: &str, texts: &[&str]) -> Result<Vec<String>, ComposeError> {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<IncludedPrompt> = Vec::new();
         let mut composed = Vec::with_capacity(texts.len());
         let mut height = 0;
         let mut n_bytes = 0;
@@ -157,7 +160,7 @@ impl Work<'_> {
         &mut self,
         reference: &Reference,
         out: &mut String,
-    ) -> Result<Option<(Part, usize)>, ComposeError> {
+    ) -> Result<Option<(IncludedPrompt, usize)>, ComposeError> {
         if self.path.contains(&reference.name) {
             let mut circle = self.path.clone();
             circle.push(reference.name.clone());
@@ -197,11 +200,11 @@ impl Work<'_> {
 
 /// How it was put together, as the API shows it; none when nothing is included.
 #[must_use]
-pub fn graph(root: &Part, composed: &Composed) -> Option<Value> {
+pub fn graph(root: &IncludedPrompt, composed: &ComposedPrompt) -> Option<Value> {
     if composed.included.is_empty() {
         return None;
     }
-    let node = |part: &Part| json!({ "id": part.id, "name": part.name, "version": part.version });
+    let node = |part: &IncludedPrompt| json!({ "id": part.id, "name": part.name, "version": part.version });
     let dependencies: Map<String, Value> = composed
         .included
         .iter()
@@ -214,8 +217,8 @@ pub fn graph(root: &Part, composed: &Composed) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn part(name: &str, text: &str) -> Part {
-        Part {
+    fn part(name: &str, text: &str) -> IncludedPrompt {
+        IncludedPrompt {
             id: format!("id-{name}"),
             name: name.to_owned(),
             version: 1,
@@ -227,15 +230,16 @@ mod tests {
         format!("{OPEN}name={name}|version=1{CLOSE}")
     }
 
-    fn known(parts: &[Part]) -> HashMap<Reference, Part> {
-        let entry = |part: &Part| {
-            let reference = Reference { name: part.name.clone(), selector: Selector::Version(1) };
+    fn known(parts: &[IncludedPrompt]) -> HashMap<Reference, IncludedPrompt> {
+        let entry = |part: &IncludedPrompt| {
+            let reference =
+                Reference { name: part.name.clone(), selector: VersionSelector::Version(1) };
             (reference, part.clone())
         };
         parts.iter().map(entry).collect()
     }
 
-    fn text(composed: &Composed) -> &str {
+    fn text(composed: &ComposedPrompt) -> &str {
         composed.body.texts().next().unwrap()
     }
 
@@ -307,7 +311,7 @@ mod tests {
 
     #[test]
     fn five_levels_are_allowed_and_six_are_not_in_whatever_order_they_are_met() {
-        let chain = |n: usize| -> Vec<Part> {
+        let chain = |n: usize| -> Vec<IncludedPrompt> {
             (0..=n)
                 .map(|at| match at == n {
                     true => part(&format!("p{at}"), "end"),

@@ -8,7 +8,7 @@ pub(super) const CLOSE: &str = "@@@";
 
 /// Which version of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Selector {
+pub enum VersionSelector {
     /// The one with this number.
     Version(i64),
     /// The one that has this label now.
@@ -21,14 +21,14 @@ pub struct Reference {
     /// Name of the included prompt.
     pub name: String,
     /// Which version of it.
-    pub selector: Selector,
+    pub selector: VersionSelector,
 }
 
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.selector {
-            Selector::Version(version) => write!(f, "{} version {version}", self.name),
-            Selector::Label(label) => write!(f, "{} with label {label}", self.name),
+            VersionSelector::Version(version) => write!(f, "{} version {version}", self.name),
+            VersionSelector::Label(label) => write!(f, "{} with label {label}", self.name),
         }
     }
 }
@@ -62,14 +62,14 @@ pub(super) fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
     let name = name.strip_prefix("name=").filter(|name| !name.is_empty()).ok_or_else(wrong)?;
     let selector = match selector.split_once('=') {
         Some(("version", number)) => match number.parse() {
-            Ok(number) if 0 < number => Selector::Version(number),
+            Ok(number) if 0 < number => VersionSelector::Version(number),
             _ => {
                 return invalid(format!("{number:?} in {OPEN}{inner}{CLOSE} is no version number"));
             }
         },
         Some(("label", label)) => {
             check_label(label)?;
-            Selector::Label(label.to_owned())
+            VersionSelector::Label(label.to_owned())
         }
         _ => return Err(wrong()),
     };
