@@ -37,6 +37,7 @@
 //! [`Test::Never`](crate::filter::Test::Never), [`Test::Position`](crate::filter::Test::Position), a condition whose
 //! column no longer exists, and a stored test that no longer fits its column.
 
+mod completion;
 mod fault;
 mod nearest;
 mod print;
@@ -46,17 +47,16 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod values;
-mod writing;
 
 use std::ops::Range;
 
 use crate::filter::{Column, Condition, Filter};
 
-pub use fault::Fault;
+pub use completion::{CompletionPart, QueryCompletion, completion_at_end};
+pub use fault::QueryFault;
 pub use print::{print, print_condition, printed, word};
 pub use resolve::column;
 pub use values::{SCORE, SCORE_OPERATORS, operators, time};
-pub use writing::{Part, Writing, writing};
 
 /// The longest text that is read, in bytes.
 pub const MAX_BYTES: usize = 8 << 10;
@@ -81,12 +81,12 @@ pub struct Term {
     /// The text there; empty where the whole text is too long to be read.
     pub text: String,
     /// Its conditions (two for `a..b`), or what is wrong with it.
-    pub outcome: Result<Vec<Condition>, Fault>,
+    pub outcome: Result<Vec<Condition>, QueryFault>,
 }
 
 impl Parsed {
     /// The faults of all terms, in order.
-    pub fn faults(&self) -> impl Iterator<Item = &Fault> {
+    pub fn faults(&self) -> impl Iterator<Item = &QueryFault> {
         self.terms.iter().filter_map(|term| term.outcome.as_ref().err())
     }
 }
@@ -100,7 +100,11 @@ pub fn parse(text: &str, columns: &'static [Column]) -> Parsed {
         let message = format!("a filter has at most {MAX_BYTES} bytes");
         return Parsed {
             filter: Filter::default(),
-            terms: vec![Term { outcome: Err(Fault::new(&at, message)), text: String::new(), at }],
+            terms: vec![Term {
+                outcome: Err(QueryFault::new(&at, message)),
+                text: String::new(),
+                at,
+            }],
         };
     }
     let mut parsed = Parsed::default();
@@ -112,7 +116,7 @@ pub fn parse(text: &str, columns: &'static [Column]) -> Parsed {
             );
             parsed.terms.push(Term {
                 text: text.get(at.clone()).unwrap_or_default().to_owned(),
-                outcome: Err(Fault::new(&at, message)),
+                outcome: Err(QueryFault::new(&at, message)),
                 at,
             });
             break;

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// What is wrong with a term, and what could replace it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
+pub struct QueryFault {
     /// The part at fault, in bytes of the text. Empty where something is missing.
     pub at: Range<usize>,
     /// One sentence for the reader, without its full stop.
@@ -16,7 +16,7 @@ pub struct Fault {
     pub guess: Option<String>,
 }
 
-impl Fault {
+impl QueryFault {
     pub(super) fn new(at: &Range<usize>, message: impl Into<String>) -> Self {
         Self { at: at.clone(), message: message.into(), allowed: Vec::new(), guess: None }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::fault::Fault;
+use super::fault::QueryFault;
 use super::nearest;
 use super::syntax::{Named, OPS, Op, RawTest, Set, Word};
 use super::values::{SCORE, SCORE_OPERATORS, is_number_range, number, operators, time, truth};
@@ -34,7 +34,7 @@ impl Reader {
         Self { named, column }
     }
 
-    pub(super) fn tests(&self) -> Result<Vec<Test>, Fault> {
+    pub(super) fn tests(&self) -> Result<Vec<Test>, QueryFault> {
         let kind = self.column.kind;
         if let Some(is_set) = self.presence() {
             return Ok(vec![self.presence_test(is_set)?]);
@@ -83,7 +83,7 @@ impl Reader {
         }
     }
 
-    fn presence_test(&self, is_set: bool) -> Result<Test, Fault> {
+    fn presence_test(&self, is_set: bool) -> Result<Test, QueryFault> {
         let key = self.key()?;
         Ok(match (key, self.column.kind, is_set) {
             (None, List, _) if self.is_score() => return self.needs_key(),
@@ -103,7 +103,7 @@ impl Reader {
     }
 
     /// The key, where the column has members.
-    fn key(&self) -> Result<Option<String>, Fault> {
+    fn key(&self) -> Result<Option<String>, QueryFault> {
         let Some(key) = &self.named.key else {
             return Ok(None);
         };
@@ -113,23 +113,23 @@ impl Reader {
             _ if self.is_score() => {}
             _ => {
                 let message = format!("`{id}` has no keys; write `{id}:value`");
-                return Err(Fault::new(&key.at, message));
+                return Err(QueryFault::new(&key.at, message));
             }
         }
         match key.text.as_str() {
-            "" => Err(Fault::new(&key.at, "a key must not be empty")),
+            "" => Err(QueryFault::new(&key.at, "a key must not be empty")),
             key => Ok(Some(key.to_owned())),
         }
     }
 
-    fn needs_key<T>(&self) -> Result<T, Fault> {
+    fn needs_key<T>(&self) -> Result<T, QueryFault> {
         let name = &self.named.column.text;
         let message = format!("`{name}` needs a key, as in `{name}.KEY:value`");
-        Err(Fault::new(&self.named.column.at, message))
+        Err(QueryFault::new(&self.named.column.at, message))
     }
 
     /// The operator does not fit the column.
-    fn misfit<T>(&self) -> Result<T, Fault> {
+    fn misfit<T>(&self) -> Result<T, QueryFault> {
         let at = &self.named.test_at;
         let start = |n: usize| at.start..(at.start + n).min(at.end);
         let (sign, at): (&str, Range<usize>) = match &self.named.test {
@@ -157,25 +157,25 @@ impl Reader {
             self.named.column.text,
             listed(fitting)
         );
-        Err(Fault::new(&at, message).allowing(fitting.iter().copied()))
+        Err(QueryFault::new(&at, message).allowing(fitting.iter().copied()))
     }
 
-    fn text(&self, word: &Word) -> Result<String, Fault> {
+    fn text(&self, word: &Word) -> Result<String, QueryFault> {
         if word.is_keyword() {
             let text = &word.text;
             let message =
                 format!("put the text `{text}` in quotes; without them it must stand alone");
-            return Err(Fault::new(&word.at, message).allowing([format!("\"{text}\"")]));
+            return Err(QueryFault::new(&word.at, message).allowing([format!("\"{text}\"")]));
         }
         Ok(word.text.clone())
     }
 
-    fn texts(&self, words: &[Word]) -> Result<Vec<String>, Fault> {
+    fn texts(&self, words: &[Word]) -> Result<Vec<String>, QueryFault> {
         words.iter().map(|word| self.text(word)).collect()
     }
 
     /// Texts out of the closed list of the column, where it has one.
-    fn known(&self, words: &[Word]) -> Result<Vec<String>, Fault> {
+    fn known(&self, words: &[Word]) -> Result<Vec<String>, QueryFault> {
         let allowed = self.column.values;
         let is_unknown =
             |word: &&Word| !allowed.is_empty() && !allowed.contains(&word.text.as_str());
@@ -190,11 +190,11 @@ impl Reader {
         }
         let others = allowed.iter().filter(|value| !near.contains(value));
         let allowed = near.iter().chain(others).copied();
-        let fault = Fault::new(&word.at, message).allowing(allowed);
+        let fault = QueryFault::new(&word.at, message).allowing(allowed);
         Err(fault.guessing(near.first()))
     }
 
-    fn text_test(&self) -> Result<Test, Fault> {
+    fn text_test(&self) -> Result<Test, QueryFault> {
         let is_negated = self.named.is_negated;
         match &self.named.test {
             RawTest::Values(words) if is_negated => Ok(Test::NoneOf(self.known(words)?)),
@@ -226,11 +226,11 @@ impl Reader {
         }
     }
 
-    fn list_test(&self) -> Result<Test, Fault> {
+    fn list_test(&self) -> Result<Test, QueryFault> {
         match (&self.named.test, self.named.is_negated) {
             (RawTest::Values(words), false) => Ok(Test::AnyOf(self.known(words)?)),
             (RawTest::Values(words), true) => Ok(Test::NoneOf(self.known(words)?)),
-            (RawTest::Set(Set::Any, words), false) if words.is_empty() => Err(Fault::new(
+            (RawTest::Set(Set::Any, words), false) if words.is_empty() => Err(QueryFault::new(
                 &self.named.test_at,
                 "at least one value must stand between the parentheses",
             )),
@@ -247,28 +247,28 @@ impl Reader {
         }
     }
 
-    fn number(word: &Word) -> Result<f64, Fault> {
+    fn number(word: &Word) -> Result<f64, QueryFault> {
         number(&word.text)
-            .ok_or_else(|| Fault::new(&word.at, format!("`{}` is not a number", word.text)))
+            .ok_or_else(|| QueryFault::new(&word.at, format!("`{}` is not a number", word.text)))
     }
 
-    fn time(word: &Word) -> Result<Timestamp, Fault> {
+    fn time(word: &Word) -> Result<Timestamp, QueryFault> {
         time(&word.text).ok_or_else(|| {
             let message = format!(
                 "`{}` is not a date such as 2026-03-01 or a time such as \"2026-03-01 10:00\", in UTC",
                 word.text
             );
-            Fault::new(&word.at, message)
+            QueryFault::new(&word.at, message)
         })
     }
 
     /// Comparisons of numbers and times. `end`: how the second value of a range is compared.
     fn ordered<T>(
         &self,
-        read: &dyn Fn(&Word) -> Result<T, Fault>,
+        read: &dyn Fn(&Word) -> Result<T, QueryFault>,
         end: Order,
         test: &dyn Fn(Order, T) -> Test,
-    ) -> Result<Vec<Test>, Fault> {
+    ) -> Result<Vec<Test>, QueryFault> {
         let one = |order, word| Ok(vec![test(order, read(word)?)]);
         let range = |from: &Word, to: &Word| {
             Ok(vec![test(Order::AtLeast, read(from)?), test(end, read(to)?)])
@@ -303,13 +303,13 @@ impl Reader {
         }
     }
 
-    fn number_tests(&self, key: String) -> Result<Vec<Test>, Fault> {
+    fn number_tests(&self, key: String) -> Result<Vec<Test>, QueryFault> {
         let test = |order, number| Test::MemberNumber(key.clone(), order, number);
         self.ordered(&Self::number, Order::AtMost, &test)
     }
 
     /// The truth value, and whether another one is asked for.
-    fn truth_test(&self) -> Result<(bool, bool), Fault> {
+    fn truth_test(&self) -> Result<(bool, bool), QueryFault> {
         let word = match &self.named.test {
             RawTest::Op(Op::Exactly, word) => word,
             RawTest::Values(words) => match words.as_slice() {
@@ -322,12 +322,12 @@ impl Reader {
             Some(truth) => Ok((truth, self.named.is_negated)),
             None => {
                 let message = format!("`{}` is neither `true` nor `false`", word.text);
-                Err(Fault::new(&word.at, message).allowing(["true", "false"]))
+                Err(QueryFault::new(&word.at, message).allowing(["true", "false"]))
             }
         }
     }
 
-    fn category_test(&self, key: String) -> Result<Test, Fault> {
+    fn category_test(&self, key: String) -> Result<Test, QueryFault> {
         let words = match &self.named.test {
             RawTest::Values(words) | RawTest::Set(Set::Any, words) => words.as_slice(),
             RawTest::Op(Op::Exactly, word) => std::slice::from_ref(word),
@@ -340,7 +340,7 @@ impl Reader {
         })
     }
 
-    fn member_tests(&self, key: String) -> Result<Vec<Test>, Fault> {
+    fn member_tests(&self, key: String) -> Result<Vec<Test>, QueryFault> {
         let is_query = self.column.kind == QueryMembers;
         match &self.named.test {
             RawTest::Op(Op::Order(_), _) | RawTest::Range(..) if is_query => {

@@ -1,6 +1,6 @@
 //! From terms to conditions: finds the column that a term names.
 
-use super::fault::Fault;
+use super::fault::QueryFault;
 use super::nearest;
 use super::reader::Reader;
 use super::syntax::{Named, Op, Raw, RawTest, Word};
@@ -19,13 +19,16 @@ pub fn column(columns: &'static [Column], name: &str) -> Option<&'static Column>
 }
 
 /// The conditions of a term.
-pub(super) fn conditions(raw: Raw, columns: &'static [Column]) -> Result<Vec<Condition>, Fault> {
+pub(super) fn conditions(
+    raw: Raw,
+    columns: &'static [Column],
+) -> Result<Vec<Condition>, QueryFault> {
     let named = match raw {
         Raw::Named(named) => named,
         Raw::Word(word) => {
             let column = find(columns, "text").filter(|column| column.kind == FullText);
             let Some(column) = column else {
-                return Err(Fault::new(
+                return Err(QueryFault::new(
                     &word.at,
                     "text without a column cannot be looked for here; write `column:value`",
                 ));
@@ -42,7 +45,7 @@ pub(super) fn conditions(raw: Raw, columns: &'static [Column]) -> Result<Vec<Con
     Ok(tests.into_iter().map(condition).collect())
 }
 
-fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Column, Fault> {
+fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Column, QueryFault> {
     let name = named.column.text.as_str();
     let id = match name {
         SCORE if find(columns, SCORE).is_none() => score_column(&named.test),
@@ -66,7 +69,7 @@ fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Colum
     }
     let others = columns.iter().map(|column| column.id).filter(|id| !near.contains(id));
     let allowed = near.iter().copied().chain(others);
-    let fault = Fault::new(&named.column.at, message).allowing(allowed);
+    let fault = QueryFault::new(&named.column.at, message).allowing(allowed);
     Err(fault.guessing(guess))
 }
 

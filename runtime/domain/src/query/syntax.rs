@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::fault::Fault;
+use super::fault::QueryFault;
 use crate::filter::Order;
 
 /// A value, a key or the name of a column.
@@ -103,7 +103,9 @@ pub(super) fn is_bare(text: &str) -> bool {
 }
 
 /// The terms in order, each with its place.
-pub(super) fn terms(text: &str) -> impl Iterator<Item = (Range<usize>, Result<Raw, Fault>)> + '_ {
+pub(super) fn terms(
+    text: &str,
+) -> impl Iterator<Item = (Range<usize>, Result<Raw, QueryFault>)> + '_ {
     let mut cursor = Cursor { text, at: 0 };
     std::iter::from_fn(move || {
         cursor.take(char::is_whitespace);
@@ -155,8 +157,8 @@ impl<'t> Cursor<'t> {
         self.at..self.at + next.map_or(0, char::len_utf8)
     }
 
-    fn fault<T>(&self, message: impl Into<String>) -> Result<T, Fault> {
-        Err(Fault::new(&self.here(), message))
+    fn fault<T>(&self, message: impl Into<String>) -> Result<T, QueryFault> {
+        Err(QueryFault::new(&self.here(), message))
     }
 
     fn bare(&mut self, is_part: impl Fn(char) -> bool) -> Word {
@@ -166,7 +168,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// A JSON string, from its opening quote. Control characters need no escape in it.
-    fn string(&mut self) -> Result<Word, Fault> {
+    fn string(&mut self) -> Result<Word, QueryFault> {
         let start = self.at;
         let mut is_escaped = false;
         let end = self.rest().char_indices().skip(1).find(|(_, c)| {
@@ -176,7 +178,7 @@ impl<'t> Cursor<'t> {
         });
         let Some((end, _)) = end else {
             self.at = self.text.len();
-            return Err(Fault::new(&(start..self.at), "the closing quote is missing"));
+            return Err(QueryFault::new(&(start..self.at), "the closing quote is missing"));
         };
         let mut json = String::with_capacity(end + 1);
         for c in self.rest().get(..=end).unwrap_or_default().chars() {
@@ -189,14 +191,14 @@ impl<'t> Cursor<'t> {
         let at = start..self.at;
         match serde_json::from_str(&json) {
             Ok(text) => Ok(Word { text, is_quoted: true, at }),
-            Err(_) => Err(Fault::new(
+            Err(_) => Err(QueryFault::new(
                 &at,
                 "text in quotes is written as in JSON: `\\\\` for a backslash, `\\\"` for a quote",
             )),
         }
     }
 
-    fn term(&mut self) -> Result<Raw, Fault> {
+    fn term(&mut self) -> Result<Raw, QueryFault> {
         let start = self.at;
         let is_negated = self.eat("-");
         let mut column = match self.rest().starts_with('"') {
@@ -236,9 +238,9 @@ impl<'t> Cursor<'t> {
         self.word(column, is_negated)
     }
 
-    fn word(&mut self, word: Word, is_negated: bool) -> Result<Raw, Fault> {
+    fn word(&mut self, word: Word, is_negated: bool) -> Result<Raw, QueryFault> {
         if is_negated {
-            return Err(Fault::new(
+            return Err(QueryFault::new(
                 &word.at,
                 "`-` must be followed by a column, as in `-name:healthcheck`; \
                  put the text in quotes to look for it",
@@ -249,7 +251,7 @@ impl<'t> Cursor<'t> {
         }
         if let Some((sign, _)) = operator(&word.text) {
             let message = format!("`{sign}` must follow a column and a colon, as in `latency:>2`");
-            return Err(Fault::new(&word.at, message));
+            return Err(QueryFault::new(&word.at, message));
         }
         if let Some(c) = self.rest().chars().next().filter(|c| !c.is_whitespace()) {
             let message = format!("put text with `{}` in quotes", c.escape_debug());
@@ -258,7 +260,7 @@ impl<'t> Cursor<'t> {
         Ok(Raw::Word(word))
     }
 
-    fn test(&mut self) -> Result<RawTest, Fault> {
+    fn test(&mut self) -> Result<RawTest, QueryFault> {
         let test = if let Some((sign, op)) = operator(self.rest()) {
             self.at += sign.len();
             RawTest::Op(op, self.value()?)
@@ -279,7 +281,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    fn value(&mut self) -> Result<Word, Fault> {
+    fn value(&mut self) -> Result<Word, QueryFault> {
         if self.rest().starts_with('"') {
             return self.string();
         }
@@ -292,14 +294,14 @@ impl<'t> Cursor<'t> {
         }
         match operator(&word.text) {
             None => Ok(word),
-            Some((sign, _)) => Err(Fault::new(
+            Some((sign, _)) => Err(QueryFault::new(
                 &word.at,
                 format!("put a value that begins with `{sign}` in quotes"),
             )),
         }
     }
 
-    fn values(&mut self) -> Result<RawTest, Fault> {
+    fn values(&mut self) -> Result<RawTest, QueryFault> {
         let mut first = self.value()?;
         if first.is_quoted && self.eat("..") {
             return Ok(RawTest::Range(first, self.value()?));
@@ -319,7 +321,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// What stands between parentheses, the closing one included.
-    fn set(&mut self) -> Result<Vec<Word>, Fault> {
+    fn set(&mut self) -> Result<Vec<Word>, QueryFault> {
         let mut values = Vec::new();
         self.take(char::is_whitespace);
         if self.eat(")") {

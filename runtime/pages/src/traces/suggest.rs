@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES};
 use perpend_domain::query::{
-    Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing,
+    CompletionPart, QueryCompletion, SCORE, SCORE_OPERATORS, completion_at_end, operators, parse,
+    printed,
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::text_search::{Facet, FacetColumn, Facets};
@@ -47,9 +48,9 @@ async fn known_of(
     list: &'static FilterableList,
     text: &str,
 ) -> Result<Arc<Facets>, Problem> {
-    let of_environments = match writing(text, list.columns).part {
-        Part::Value { column, .. } => column == "environment",
-        Part::Column | Part::Key(_) => false,
+    let of_environments = match completion_at_end(text, list.columns).part {
+        CompletionPart::Value { column, .. } => column == "environment",
+        CompletionPart::Column | CompletionPart::Key(_) => false,
     };
     if list.list != "scores" || !of_environments {
         return known_values(app, viewer).await;
@@ -84,8 +85,8 @@ async fn ids(
     list: &'static FilterableList,
     text: &str,
 ) -> Result<Vec<String>, Problem> {
-    let Writing { start, part, .. } = writing(text, list.columns);
-    let Part::Value { column, .. } = part else {
+    let QueryCompletion { start, part, .. } = completion_at_end(text, list.columns);
+    let CompletionPart::Value { column, .. } = part else {
         return Ok(Vec::new());
     };
     let column = perpend_domain::query::column(list.columns, &column).map(|column| column.id);
@@ -124,11 +125,11 @@ fn further(
     known: &Facets,
     ids: &[String],
 ) -> Vec<Suggestion> {
-    let Writing { at, term, start, part } = writing(text, list.columns);
+    let QueryCompletion { at, term, start, part } = completion_at_end(text, list.columns);
     let mut options = match &part {
-        Part::Column => columns(list.columns),
-        Part::Key(column) => keys(column, list, known),
-        Part::Value { column, key, is_first } => {
+        CompletionPart::Column => columns(list.columns),
+        CompletionPart::Key(column) => keys(column, list, known),
+        CompletionPart::Value { column, key, is_first } => {
             let is_first = *is_first && start.is_empty();
             let own = tests((column, key.as_deref()), is_first, list, known);
             let others = ids.iter().filter(|id| own.iter().all(|one| one.title != **id));
@@ -146,8 +147,8 @@ fn further(
     // What begins so stands before what has it somewhere; the rest stays in its order.
     options.sort_by_key(|option| place(option) != Some(0));
     let fits = |option: &Completion| match &part {
-        Part::Column | Part::Key(_) => true,
-        Part::Value { column, .. } => {
+        CompletionPart::Column | CompletionPart::Key(_) => true,
+        CompletionPart::Value { column, .. } => {
             let written = format!("{}{}", &text[term..at.start], option.written);
             may_stand(&written, list.columns, perpend_domain::query::column(list.columns, column))
         }

@@ -1,6 +1,6 @@
 //! The terms of a filter as the field of a list shows them.
 
-use perpend_domain::query::{Fault, Parsed, Term};
+use perpend_domain::query::{Parsed, QueryFault, Term};
 use perpend_views::{TermChip, Text};
 
 /// A chip for each term of a filter that was read from this text.
@@ -21,7 +21,7 @@ pub(crate) fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
 }
 
 /// The filter with the guess in the place of what is at fault.
-fn corrected(q: &str, fault: &Fault) -> Option<String> {
+fn corrected(q: &str, fault: &QueryFault) -> Option<String> {
     let (before, behind) = (q.get(..fault.at.start)?, q.get(fault.at.end..)?);
     Some(format!("{before}{}{behind}", fault.guess.as_ref()?))
 }

@@ -10,7 +10,7 @@ use super::values::SCORE;
 
 /// What a choice replaces, and what it must fit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Writing {
+pub struct QueryCompletion {
     /// In bytes of the text.
     pub at: Range<usize>,
     /// Where the term begins that it is a part of.
@@ -18,12 +18,12 @@ pub struct Writing {
     /// The text of that range without its quotes, as far as it is typed.
     pub start: String,
     /// What it is a part of.
-    pub part: Part,
+    pub part: CompletionPart,
 }
 
 /// A part of a term.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum CompletionPart {
     /// The name of a column, or a word to look for.
     Column,
     /// The key of a member: `score.` or `metadata.` stands before it.
@@ -86,12 +86,12 @@ fn unquoted(text: &str) -> String {
 
 /// What is being written where a text ends.
 #[must_use]
-pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
+pub fn completion_at_end(text: &str, columns: &'static [Column]) -> QueryCompletion {
     let of_term = last_term(text);
     let mut start = of_term;
     start += usize::from(text[start..].starts_with('-'));
     let term = &text[start..];
-    let found = |from: usize, part| Writing {
+    let found = |from: usize, part| QueryCompletion {
         at: from..text.len(),
         term: of_term,
         start: unquoted(&text[from..]),
@@ -104,9 +104,9 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
         };
         return match outside_quotes(term, '.') {
             Some(dot) if has_members(&term[..dot]) => {
-                found(start + dot + 1, Part::Key(term[..dot].to_owned()))
+                found(start + dot + 1, CompletionPart::Key(term[..dot].to_owned()))
             }
-            _ => found(start, Part::Column),
+            _ => found(start, CompletionPart::Column),
         };
     };
     let (name, test) = (&term[..colon], &term[colon + 1..]);
@@ -137,7 +137,7 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
         from += spaces;
         is_first = false;
     }
-    found(from, Part::Value { column, key, is_first })
+    found(from, CompletionPart::Value { column, key, is_first })
 }
 
 #[cfg(test)]
@@ -147,23 +147,23 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> (Range<usize>, String, Part) {
-        let Writing { at, start, part, .. } = writing(text, TRACES);
+    fn of(text: &str) -> (Range<usize>, String, CompletionPart) {
+        let QueryCompletion { at, start, part, .. } = completion_at_end(text, TRACES);
         (at, start, part)
     }
 
-    fn value(column: &str, key: Option<&str>, is_first: bool) -> Part {
-        Part::Value { column: column.to_owned(), key: key.map(str::to_owned), is_first }
+    fn value(column: &str, key: Option<&str>, is_first: bool) -> CompletionPart {
+        CompletionPart::Value { column: column.to_owned(), key: key.map(str::to_owned), is_first }
     }
 
     #[test]
     fn the_end_of_a_text_is_a_column_a_key_or_a_value() {
-        let key = |name: &str| Part::Key(name.to_owned());
+        let key = |name: &str| CompletionPart::Key(name.to_owned());
         for (text, at, start, part) in [
-            ("", 0, "", Part::Column),
-            ("level:ERROR la", 12, "la", Part::Column),
-            ("-na", 1, "na", Part::Column),
-            ("a b ", 4, "", Part::Column),
+            ("", 0, "", CompletionPart::Column),
+            ("level:ERROR la", 12, "la", CompletionPart::Column),
+            ("-na", 1, "na", CompletionPart::Column),
+            ("a b ", 4, "", CompletionPart::Column),
             ("score.qua", 6, "qua", key("score")),
             ("metadata.", 9, "", key("metadata")),
             ("level:", 6, "", value("level", None, true)),
@@ -174,7 +174,7 @@ mod tests {
             ("score.tone.deep:<", 17, "", value("score", Some("tone.deep"), false)),
             ("score.\"is long\":tr", 16, "tr", value("score", Some("is long"), true)),
             ("name:\"two wo", 5, "two wo", value("name", None, true)),
-            ("\"a: b", 0, "a: b", Part::Column),
+            ("\"a: b", 0, "a: b", CompletionPart::Column),
         ] {
             let wanted = (at..text.len(), start.to_owned(), part);
             assert_eq!(of(text), wanted, "{text}");
@@ -184,7 +184,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_ends_in_a_part_of_it(text in "\\PC{0,40}|[-a-z.:,\"\\\\() =<>~üß]{0,40}") {
-            let Writing { at, term, .. } = writing(&text, TRACES);
+            let QueryCompletion { at, term, .. } = completion_at_end(&text, TRACES);
             prop_assert_eq!(at.end, text.len());
             prop_assert!(text.is_char_boundary(at.start));
             prop_assert!(text.is_char_boundary(term) && term <= at.start);
