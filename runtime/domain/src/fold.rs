@@ -16,7 +16,7 @@ use crate::ids::ObservationId;
 use crate::observation::{Content, Level, Observation, TraceFacts, Usage};
 use crate::quantity::Quantity;
 use crate::time::Timestamp;
-use crate::trace::{StepNames, Trace};
+use crate::trace::{ObservationNames, Trace};
 
 /// Tags kept on one trace.
 pub const MAX_TAGS: usize = 100;
@@ -453,13 +453,13 @@ fn union_of_tags(observations: &[Observation], record: Option<&Observation>) -> 
     tags.into_iter().take(MAX_TAGS).cloned().collect()
 }
 
-fn step_names(observations: &[Observation]) -> StepNames {
+fn step_names(observations: &[Observation]) -> ObservationNames {
     fn named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
         let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
         let kept = names.into_iter().take(MAX_STEP_NAMES);
         kept.map(str::to_owned).collect()
     }
-    StepNames {
+    ObservationNames {
         kinds: named(steps(observations).map(|o| o.kind.as_str())),
         models: named(steps(observations).filter_map(|o| o.model.as_deref())),
         prompts: named(

@@ -40,7 +40,7 @@ pub struct Trace {
     /// Merged metadata.
     pub metadata: Map<String, Value>,
     /// What its steps are and use.
-    pub steps: StepNames,
+    pub steps: ObservationNames,
     /// The root observation.
     pub root: Option<ObservationId>,
     /// The root is only the best of those seen: its parent may still come (otlp.md 3.2).
@@ -70,7 +70,7 @@ pub struct Trace {
 /// What the steps of a trace are and use: each list sorted, without repetition, and cut at
 /// [`MAX_STEP_NAMES`](crate::fold::MAX_STEP_NAMES).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StepNames {
+pub struct ObservationNames {
     /// Kinds of observations, as the API writes them.
     pub kinds: Vec<String>,
     /// Models that were called.

@@ -8,7 +8,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::ObservationSummary;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::{StepNames, Trace};
+use perpend_domain::trace::{ObservationNames, Trace};
 use serde_json::json;
 
 use crate::lists::chips::tests::scored;
@@ -65,8 +65,8 @@ pub(crate) fn shell() -> Shell {
     }
 }
 
-fn step_names(name: &str) -> StepNames {
-    StepNames {
+fn step_names(name: &str) -> ObservationNames {
+    ObservationNames {
         kinds: vec!["GENERATION".to_owned(), "TOOL".to_owned()],
         models: vec![name.to_owned(); 5],
         prompts: vec![name.to_owned()],

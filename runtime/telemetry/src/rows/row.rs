@@ -11,7 +11,7 @@ use perpend_domain::observation::{
 use perpend_domain::payload::Payload;
 use perpend_domain::quantity::Quantity;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::{StepNames, Trace};
+use perpend_domain::trace::{ObservationNames, Trace};
 use perpend_domain::usage::{Side, side_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -438,19 +438,19 @@ struct TraceDetail {
 /// How marks of kinds of steps begin, those of models, and those of names of prompts.
 pub const STEP_MARKS: [char; 3] = ['k', 'o', 'p'];
 
-fn step_marks(names: &StepNames) -> Vec<String> {
+fn step_marks(names: &ObservationNames) -> Vec<String> {
     let lists = [&names.kinds, &names.models, &names.prompts];
     let marks = STEP_MARKS.into_iter().zip(lists);
     let marks = marks.flat_map(|(of, names)| names.iter().map(move |name| format!("{of}{name}")));
     marks.collect()
 }
 
-fn step_names(marks: &[String]) -> StepNames {
+fn step_names(marks: &[String]) -> ObservationNames {
     let [kinds, models, prompts] = STEP_MARKS.map(|of| {
         let names = marks.iter().filter_map(|mark| mark.strip_prefix(of));
         names.map(str::to_owned).collect()
     });
-    StepNames { kinds, models, prompts }
+    ObservationNames { kinds, models, prompts }
 }
 
 fn from_detail(text: &str) -> Result<TraceDetail, Error> {

@@ -7,7 +7,7 @@ use crate::urls::{Column, StandardColumn, traces_with_value};
 use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::StepNames;
+use perpend_domain::trace::ObservationNames;
 
 use crate::Text;
 use crate::format::{NONE, cost, count, decimal_blanks, duration};
@@ -42,7 +42,7 @@ pub struct TraceLine {
     /// Tags.
     pub tags: Vec<Text>,
     /// What its steps are and use.
-    pub steps: StepNames,
+    pub steps: ObservationNames,
     /// Latest end minus earliest start.
     pub latency_us: i64,
     /// Tokens in all.
