@@ -1,5 +1,5 @@
-//! `GET P/datasets`, `GET P/datasets/{dataset}` and `GET P/datasets/{dataset}/runs/{run}`: the addresses that clients print after an
-//! experiment.
+//! `GET P/datasets`, `GET P/datasets/{dataset}` and `GET P/datasets/{dataset}/runs/{run}`: the URLs that clients print after
+//! an experiment.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -15,10 +15,10 @@ use crate::request::viewer::Viewer;
 use crate::setup;
 use crate::state::App;
 
-/// Runs named on the page of a dataset.
-const RUNS: u32 = 20;
-/// Datasets named on the page of all.
-const DATASETS: u32 = 100;
+/// Runs listed on the page of a dataset.
+const MAX_RUNS: u32 = 20;
+/// Datasets listed on the page of all datasets.
+const MAX_DATASETS: u32 = 100;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct DatasetPath {
@@ -35,7 +35,7 @@ fn curl(origin: &str, path: &str) -> String {
     format!("curl -u \"$PUBLIC_KEY:$SECRET_KEY\" \"{origin}{path}\"")
 }
 
-fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Html) {
+fn created_fact(created_at: perpend_domain::time::Timestamp) -> (&'static str, Html) {
     ("Created", utc_time(created_at))
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn list_page(
     viewer: Viewer,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let newest = Paging { page: 1, limit: DATASETS };
+    let newest = Paging { page: 1, limit: MAX_DATASETS };
     let found = app.store.catalog.datasets(&viewer.project, newest).await?;
     let base = format!("{}/datasets", viewer.base());
     let inside = found.items.into_iter().map(|found| {
@@ -63,7 +63,7 @@ pub(super) async fn list_page(
         requests: vec![
             ("Datasets", curl(&origin, "/api/public/v2/datasets")),
             (
-                "Make one",
+                "Create a dataset",
                 format!(
                     "{} -H 'Content-Type: application/json' -d '{{\"name\": \"questions\"}}'",
                     curl(&origin, "/api/public/v2/datasets")
@@ -88,7 +88,7 @@ pub(super) async fn dataset_page(
     let one = Paging { page: 1, limit: 1 };
     let n_items = store.catalog.dataset_items(project, &items, one).await?;
     let ids = [found.id.as_str()];
-    let names = store.telemetry.dataset_run_names(project, &ids, RUNS);
+    let names = store.telemetry.dataset_run_names(project, &ids, MAX_RUNS);
     let names = names.await?.remove(&found.id).unwrap_or_default();
     let (origin, name) = (setup::origin_of_request(&app, &headers), encode(&found.name));
     let base = format!("{}/datasets/{}/runs", viewer.base(), encode(&found.id));
@@ -97,7 +97,7 @@ pub(super) async fn dataset_page(
         (Text::from(name.as_str()), format!("{base}/{}", encode(&id)))
     });
     let schema = |schema: &Option<serde_json::Value>| {
-        Text::from(if schema.is_some() { "has one" } else { "none" })
+        Text::from(if schema.is_some() { "set" } else { "not set" })
     };
     let view = DatasetPage {
         shell: viewer.shell(Section::Other),
@@ -105,9 +105,9 @@ pub(super) async fn dataset_page(
         description: found.description.as_deref().map(Text::lines),
         facts: vec![
             ("Items", Html::text(&count(n_items.n_total))),
-            ("Schema of inputs", schema(&found.input_schema).into()),
-            ("Schema of outputs", schema(&found.expected_output_schema).into()),
-            times(found.created_at),
+            ("Input schema", schema(&found.input_schema).into()),
+            ("Output schema", schema(&found.expected_output_schema).into()),
+            created_fact(found.created_at),
         ],
         inside: runs.collect(),
         requests: vec![
@@ -140,9 +140,12 @@ pub(super) async fn run_page(
         shell: viewer.shell(Section::Other),
         kind: "Run",
         description: found.description.as_deref().map(Text::lines),
-        facts: vec![("Dataset", Text::from(found.dataset_name).into()), times(found.created_at)],
+        facts: vec![
+            ("Dataset", Text::from(found.dataset_name).into()),
+            created_fact(found.created_at),
+        ],
         inside: Vec::new(),
-        requests: vec![("The run with its items", curl(&origin, &path))],
+        requests: vec![("Run with its items", curl(&origin, &path))],
         name: Text::from(found.name),
     };
     page(StatusCode::OK, &view)

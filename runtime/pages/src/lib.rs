@@ -1,13 +1,13 @@
-//! The pages: what the store knows, as HTML for people.
+//! HTML pages of stored data.
 //!
 //! Invariants:
-//! - **The same authorization as the API.** A page shows the project of its session; what belongs to
-//!   another one is not found. The guard in front of a page makes the `Viewer`.
-//! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
-//!   leave as plain text that the browser may not interpret, media only as what it draws or plays.
-//! - **A page never waits for an evaluator**, and opening one changes nothing; the browser alone keeps in which forms its
-//!   reader saw values last.
-//! - **A form calls the function behind the operation of the API**, once, and leads back to a page (`forms`).
+//! - **The same authorization as the API.** A page shows the project of its session; objects of other projects are not
+//!   found. The authenticator of the routes creates the `Viewer`.
+//! - **No foreign code runs.** Every response carries the content security policy. Raw values are sent as plain text, media
+//!   only with types that a browser displays or plays.
+//! - **A page does not wait for an evaluator**, and a GET request changes nothing. The last display form of values is stored
+//!   in a cookie of the browser.
+//! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
 mod datasets;
 mod groups;
@@ -50,14 +50,14 @@ pub use request::frame::{as_page, not_found, without_slash};
 pub use request::origin::wants_page;
 pub use state::{App, NewApp};
 
-/// The address to print at start: opening it logs in.
+/// The URL printed at startup, which logs in with the one-time token.
 #[must_use]
 pub fn login_url(web: &Web, origin: &str) -> String {
     format!("{}/?token={}", origin.trim_end_matches('/'), web.login_token.text())
 }
 
-/// How the filter of a list may go on.
-fn suggestions(routes: &mut Routes<App>) {
+/// Completions of filters.
+fn suggestions_routes(routes: &mut Routes<App>) {
     let lists = [
         ("/project/{project}/_/traces/suggest", TraceRead, &TRACE_LIST),
         ("/project/{project}/_/sessions/suggest", TraceRead, &SESSION_LIST),
@@ -74,8 +74,8 @@ fn suggestions(routes: &mut Routes<App>) {
     }
 }
 
-/// What came since a list of sessions, users or scores was shown.
-fn news(routes: &mut Routes<App>) {
+/// Counts of new rows of the lists of sessions, users and scores.
+fn list_news_routes(routes: &mut Routes<App>) {
     let groups = traces::list_news::NewsList::Groups;
     let lists = [
         ("/project/{project}/_/sessions/news", TraceRead, groups(GroupKey::Session)),
@@ -92,8 +92,8 @@ fn news(routes: &mut Routes<App>) {
     }
 }
 
-/// What scripts swap into pages.
-fn fragments(routes: &mut Routes<App>) {
+/// Fragments that scripts insert into pages.
+fn fragment_routes(routes: &mut Routes<App>) {
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::page::detail_fragment);
     let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
@@ -108,8 +108,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, values, traces::facets::facets_fragment);
     let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
     routes.page(BySession, over_time, traces::bars::bars_fragment);
-    suggestions(routes);
-    news(routes);
+    suggestions_routes(routes);
+    list_news_routes(routes);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::page::rows_fragment);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
@@ -126,8 +126,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, news, traces::news::news_fragment);
 }
 
-/// What is changed from a page.
-fn changes(routes: &mut Routes<App>) {
+/// Forms that change data.
+fn form_routes(routes: &mut Routes<App>) {
     let bookmark = Page::post("/project/{project}/bookmarks", TraceMark);
     routes.page(BySession, bookmark, traces::marks::bookmark);
     let tag = Page::post("/project/{project}/traces/{trace}", TraceMark);
@@ -136,8 +136,8 @@ fn changes(routes: &mut Routes<App>) {
     routes.page(BySession, requeue, trace::requeue::requeue_execution);
 }
 
-/// Inputs, outputs and media as they were recorded.
-fn values(routes: &mut Routes<App>) {
+/// Recorded inputs, outputs and media.
+fn value_routes(routes: &mut Routes<App>) {
     let value = Page::get("/project/{project}/value", TraceRead);
     routes.page(BySession, value, trace::values::value_page);
     let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
@@ -159,8 +159,8 @@ fn values(routes: &mut Routes<App>) {
     routes.page(BySession, stored, trace::media::stored_medium);
 }
 
-/// Datasets and the runs over them.
-fn datasets_routes(routes: &mut Routes<App>) {
+/// Datasets and their runs.
+fn dataset_routes(routes: &mut Routes<App>) {
     let all = Page::get("/project/{project}/datasets", DatasetRead);
     routes.page(BySession, all, datasets::list_page);
     let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
@@ -169,7 +169,7 @@ fn datasets_routes(routes: &mut Routes<App>) {
     routes.page(BySession, run, datasets::run_page);
 }
 
-/// All pages, and what is said of them.
+/// All routes, with their descriptions.
 pub fn routes() -> (Router<App>, Described) {
     let mut routes = Routes::default();
     let home = Page::get("/", Needs::Nobody);
@@ -239,16 +239,16 @@ pub fn routes() -> (Router<App>, Described) {
     let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
     routes.page(BySession, tried, reference::attempt::attempt_page);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), request::files::asset);
-    datasets_routes(&mut routes);
-    values(&mut routes);
-    fragments(&mut routes);
-    changes(&mut routes);
+    dataset_routes(&mut routes);
+    value_routes(&mut routes);
+    fragment_routes(&mut routes);
+    form_routes(&mut routes);
     let (pages, described) = routes.into_parts();
     let pages = pages.method_not_allowed_fallback(request::frame::method_not_allowed);
     (pages.layer(from_fn(as_page)), described)
 }
 
-/// A session in a cookie; else the login form.
+/// Authenticates by the session cookie and redirects to the login page without one.
 #[derive(Clone, Copy, Debug)]
 struct BySession;
 
@@ -267,15 +267,15 @@ impl Way<App> for BySession {
                     let _ = frame.shell.set(viewer.shell(Section::Other));
                 }
                 if !any.iter().any(|one| viewer.may(*one)) {
-                    let message = "the key pair of this session does not open this page";
+                    let message = "the key pair of this session has no permission for this page";
                     return Err(Problem::new(Code::AccessDenied, message).into_response());
                 }
-                if !is_of(&viewer, address.path()) {
+                if !is_in_project_of(&viewer, address.path()) {
                     return Err(Problem::not_found("page").into_response());
                 }
                 if let (Some(frame), Some(cookie)) = (
                     parts.extensions.get::<Frame>(),
-                    used_last(app, parts, &viewer, address.path()).await,
+                    last_project_cookie(app, parts, &viewer, address.path()).await,
                 ) {
                     let _ = frame.cookie.set(cookie);
                 }
@@ -284,7 +284,7 @@ impl Way<App> for BySession {
                 Ok(())
             }
             Ok(None) => {
-                // A form is not sent again behind the login: it leads back to the page that it stood on.
+                // After the login, a rejected form returns to its page instead of being submitted again.
                 let here = || address.path_and_query().map(|here| here.as_str());
                 let wanted = match parts.method {
                     Method::GET | Method::HEAD => here().unwrap_or_default(),
@@ -297,18 +297,23 @@ impl Way<App> for BySession {
     }
 }
 
-/// `Set-Cookie` that makes the project of a page the last used one; none where it is. A page does not fail for it.
-async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Option<String> {
-    // What a page asks for by itself says nothing about its reader.
-    let is_part = request::fragment::page_of(path).is_some()
-        || request::origin::is_asked_by_script(&parts.headers);
-    if parts.method != Method::GET || is_part {
+/// The `Set-Cookie` value that records the project of a page as the last used one; absent if it already is.
+async fn last_project_cookie(
+    app: &App,
+    parts: &Parts,
+    viewer: &Viewer,
+    path: &str,
+) -> Option<String> {
+    // Requests by scripts do not show which project the user works in.
+    let is_fragment = request::fragment::page_of(path).is_some()
+        || request::origin::is_script_request(&parts.headers);
+    if parts.method != Method::GET || is_fragment {
         return None;
     }
     use_session(&app.web, &parts.headers, &viewer.project)
 }
 
-/// Whether a page is one of the viewer's project, or of none.
-fn is_of(viewer: &Viewer, path: &str) -> bool {
+/// Whether the path is in the viewer's project or in no project.
+fn is_in_project_of(viewer: &Viewer, path: &str) -> bool {
     project_of_path(path).is_none_or(|id| id == viewer.project.as_str())
 }

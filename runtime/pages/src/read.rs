@@ -1,4 +1,4 @@
-//! What the pages of traces ask the store.
+//! Reads of traces, observations and outlines that several pages share.
 
 use std::sync::Arc;
 
@@ -15,35 +15,34 @@ use perpend_telemetry::Bounds;
 
 use crate::state::App;
 
-/// Environments that what this server, or an SDK, records of evaluations and experiments stands in.
-pub(super) const OWN: [&str; 3] = [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
+/// Environments of traces that this server or an SDK records for evaluations, the playground and experiments.
+pub(super) const INTERNAL_ENVIRONMENTS: [&str; 3] =
+    [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
 
-/// For a trace that the project does not have.
 pub(super) fn unknown_trace() -> Problem {
     Problem::not_found("trace")
 }
 
-/// Leaves out what evaluations and experiments record of themselves.
+/// Condition that excludes [`INTERNAL_ENVIRONMENTS`].
 pub(super) fn exclude_internal(columns: &'static [Column]) -> Condition {
     Condition {
         column: find(columns, "environment"),
-        test: Test::NoneOf(OWN.map(str::to_owned).to_vec()),
+        test: Test::NoneOf(INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec()),
     }
 }
 
-/// The start of the minute: a list whose time goes with the clock, and the request that gives the same, stay the same for
-/// that long.
+/// Rounds down to the minute, so that a list with a relative time and its API request stay the same within a minute.
 pub(super) fn start_of_minute(now: Timestamp) -> Timestamp {
     const MINUTE: i64 = 60_000;
     Timestamp::from_millis(now.as_millis().div_euclid(MINUTE) * MINUTE)
 }
 
-/// Traces that are tested for what no index can tell.
+/// Traces tested for conditions that no index covers.
 pub(super) const MAX_TESTED: u64 = 20_000;
-/// If no more fit than this, they are put in order; else the list is walked in its order.
-const FEW: u64 = 5_000;
+/// Up to this many matches are sorted; a larger list is read in its order.
+const MAX_SORTED: u64 = 5_000;
 
-/// The latest traces that fit, without content.
+/// The newest matching traces, without content.
 pub(super) async fn newest_traces(
     app: &App,
     project: &ProjectId,
@@ -54,13 +53,13 @@ pub(super) async fn newest_traces(
     first_traces(app, project, query).await
 }
 
-/// The first traces of a list, as far as it can be told within the bounds of a page.
+/// The first traces of a list, within the bounds of a page.
 pub(super) async fn first_traces(
     app: &App,
     project: &ProjectId,
     query: TraceQuery,
 ) -> Result<Vec<Trace>, Problem> {
-    let bounds = Bounds { max_tested: MAX_TESTED, max_counted: Some(FEW) };
+    let bounds = Bounds { max_tested: MAX_TESTED, max_counted: Some(MAX_SORTED) };
     let telemetry = &app.store.telemetry;
     let found = telemetry.traces_from(project, &query, None, bounds).await?;
     Ok(found.traces.into_iter().map(|stored| stored.trace).collect())
@@ -76,7 +75,7 @@ pub(super) async fn trace_without_content(
     Ok(stored.map(|stored| stored.trace))
 }
 
-/// A trace with its input, output and metadata.
+/// A trace with input, output and metadata.
 pub(super) async fn trace_with_content(
     app: &App,
     project: &ProjectId,
@@ -97,7 +96,7 @@ pub(super) async fn observation_with_content(
     Ok(stored.map(|stored| stored.observation))
 }
 
-/// The outline of a trace as it is stored now, with its revision; none when the project has no such trace.
+/// The revision and the outline of a trace; absent if the project does not have the trace.
 pub(super) async fn trace_outline(
     app: &App,
     project: &ProjectId,
@@ -113,11 +112,11 @@ pub(super) async fn trace_outline(
         return Ok(Some((version.revision, outline)));
     }
     let steps = telemetry.steps_of_trace(project, trace).await?;
-    // Sorting a large trace takes longer than other requests should wait for this thread.
+    // Sorting a large trace would block the other requests of this thread.
     let outlines = Arc::clone(&app.outlines);
     let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;
     let outline = made.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "outline not made");
+        tracing::error!(error = &error as &dyn std::error::Error, "building an outline failed");
         Problem::internal()
     })?;
     Ok(Some((version.revision, outline)))
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minute_begins_at_its_first_instant_also_before_1970() {
+    fn times_are_rounded_down_to_the_minute_before_and_after_1970() {
         for (at, start) in [
             ("2026-03-01T10:00:59.999Z", "2026-03-01T10:00:00Z"),
             ("2026-03-01T10:00:00Z", "2026-03-01T10:00:00Z"),

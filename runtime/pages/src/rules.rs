@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
+use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::filter::describe_condition;
 use perpend_domain::ids::EvaluatorId;
 use perpend_http_kit::problem::Problem;
@@ -47,13 +47,6 @@ pub(super) async fn rules_page(
     page(StatusCode::OK, &view)
 }
 
-const fn target_word(target: TargetKind) -> &'static str {
-    match target {
-        TargetKind::Observation => "step",
-        other => other.as_str(),
-    }
-}
-
 fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     let (state, tone) = match (&rule.paused, rule.enabled) {
         (_, false) => ("off", Tone::Plain),
@@ -62,14 +55,14 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     };
     let assigned = rule.assignments.iter().map(|assignment| {
         let id = &assignment.evaluator_id;
-        // One that is older than those shown has no row to lead to.
+        // An evaluator that is not among the newest has no row on this page.
         let older = || ResourceLink::gone(id.as_str());
         names.get(id).map_or_else(older, |name| ResourceLink::new(name, id.as_str()))
     });
     RuleRow {
         id: Text::from(rule.id.as_str()),
         name: Text::from(rule.name.as_str()),
-        target: target_word(rule.target),
+        target: rule.target.as_str(),
         state,
         tone,
         reason: rule.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),

@@ -1,54 +1,54 @@
-//! What an evaluator was told: the settings that explain why a score has its value.
+//! Settings of an evaluator version, as shown with its scores.
 
 use perpend_domain::evaluation::EvaluatorVersion;
 use perpend_domain::slots::Slot;
 use perpend_views::{Text, count, many};
 use serde_json::Value;
 
-/// Characters of one setting.
-const SHOWN: usize = 200;
+/// Characters shown of one setting.
+const MAX_CHARS: usize = 200;
 
-/// The settings of a version by their names, and the model of each of its slots.
+/// Name and value of each setting, then the model of each slot.
 pub(super) fn evaluator_settings(version: &EvaluatorVersion) -> Vec<(Text, Text)> {
     let config = version.config.as_object().into_iter().flatten();
     let settings = config.filter_map(|(name, value)| {
-        let shown = match value {
+        let text = match value {
             Value::String(source) if version.runs_source() && name == "source" => {
                 Text::from(many(source.lines().count() as u64, "line"))
             }
-            value => shown(value)?,
+            value => setting_text(value)?,
         };
-        Some((Text::from(name.as_str()), shown))
+        Some((Text::from(name.as_str()), text))
     });
-    settings.chain(version.slots.iter().map(of_slot)).collect()
+    settings.chain(version.slots.iter().map(slot_model)).collect()
 }
 
-/// None where nothing is set.
-fn shown(value: &Value) -> Option<Text> {
+/// Absent for null and empty values.
+fn setting_text(value: &Value) -> Option<Text> {
     match value {
         Value::Null => None,
-        Value::String(text) => (!text.is_empty()).then(|| cut(text)),
+        Value::String(text) => (!text.is_empty()).then(|| truncated(text)),
         Value::Array(items) if items.is_empty() => None,
         Value::Object(members) if members.is_empty() => None,
-        other => Some(cut(&other.to_string())),
+        other => Some(truncated(&other.to_string())),
     }
 }
 
-fn cut(text: &str) -> Text {
-    match text.char_indices().nth(SHOWN) {
+fn truncated(text: &str) -> Text {
+    match text.char_indices().nth(MAX_CHARS) {
         None => Text::lines(text),
         Some((end, _)) => {
-            let (begins, rest) = text.split_at(end);
+            let (start, rest) = text.split_at(end);
             let more = count(rest.chars().count() as u64);
-            Text::lines(format!("{begins}… ({more} characters more)"))
+            Text::lines(format!("{start}… ({more} more characters)"))
         }
     }
 }
 
-fn of_slot(slot: &Slot) -> (Text, Text) {
+fn slot_model(slot: &Slot) -> (Text, Text) {
     let model = slot.model.as_ref().map_or_else(
         || "default evaluation model of the project".to_owned(),
-        |model| format!("{}, by the connection {}", model.model, model.provider),
+        |model| format!("{} (connection {})", model.model, model.provider),
     );
     (Text::from(format!("model, {}", slot.name)), Text::from(model))
 }
@@ -80,30 +80,31 @@ mod tests {
         }
     }
 
-    fn said(version: &EvaluatorVersion) -> Vec<String> {
+    fn setting_lines(version: &EvaluatorVersion) -> Vec<String> {
         let settings = evaluator_settings(version);
         let settings = settings.iter();
         settings.map(|(name, value)| format!("{}: {}", name.raw(), value.raw())).collect()
     }
 
     #[test]
-    fn settings_that_say_nothing_are_left_out_and_long_ones_say_how_much_is() {
+    fn empty_settings_are_omitted_and_long_ones_are_truncated_with_the_number_of_omitted_characters()
+     {
         let config = json!({
             "min": 20, "unit": "words", "max": null, "words": [], "note": "", "list": ["a", 1],
             "text": "é".repeat(1_250),
         });
-        let long = format!("text: {}… (1,050 characters more)", "é".repeat(200));
-        let mut all = said(&version(["perpend/text", "length"], config, Vec::new()));
+        let long = format!("text: {}… (1,050 more characters)", "é".repeat(200));
+        let mut all = setting_lines(&version(["perpend/text", "length"], config, Vec::new()));
         all.sort();
         let wanted = ["list: [\"a\",1]", "min: 20", &long, "unit: words"];
         assert_eq!(all, wanted);
     }
 
     #[test]
-    fn source_is_counted_and_models_are_named() {
+    fn source_is_shown_as_its_line_count_and_slots_as_their_models() {
         let config = json!({ "source": "a\nb\n" });
         let code = version(["perpend/python", "code"], config, Vec::new());
-        assert_eq!(said(&code), ["source: 2 lines"]);
+        assert_eq!(setting_lines(&code), ["source: 2 lines"]);
         let slot = |name: &str, model| Slot {
             name: name.to_owned(),
             model,
@@ -117,9 +118,9 @@ mod tests {
         let slots = vec![slot("judge", Some(model)), slot("second", None)];
         let judge = version(["perpend/judge", "judge"], json!({}), slots);
         let wanted = [
-            "model, judge: small-1, by the connection work",
+            "model, judge: small-1 (connection work)",
             "model, second: default evaluation model of the project",
         ];
-        assert_eq!(said(&judge), wanted);
+        assert_eq!(setting_lines(&judge), wanted);
     }
 }

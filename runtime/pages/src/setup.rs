@@ -1,4 +1,4 @@
-//! What an exporter needs to send the first trace.
+//! Connection data for exporters, shown while a project has no traces.
 
 use axum::http::HeaderMap;
 use perpend_domain::ids::ProjectId;
@@ -26,7 +26,7 @@ pub(super) async fn setup_guide(
     })
 }
 
-/// Under which address this visitor reaches the server: what exporters are to be pointed at.
+/// Scheme, host and port of this server as the browser reaches it: the endpoint for exporters.
 pub(super) fn origin_of_request(app: &App, headers: &HeaderMap) -> String {
     perpend_http_kit::origin::of(&app.web.config, headers, None)
 }

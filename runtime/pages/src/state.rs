@@ -1,4 +1,4 @@
-//! What the pages reach.
+//! State of the page handlers.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -17,61 +17,60 @@ use serde_json::Value;
 use crate::request::submissions::Submissions;
 use crate::request::ttl_cache::TtlCache;
 
-/// How long values to filter by, and what waits for people, are taken for the present ones, in milliseconds.
+/// Lifetimes of cached facets and of cached counts in the navigation, in milliseconds.
 const FACETS_TTL_MS: i64 = 60_000;
-const WAITS_TTL_MS: i64 = 5_000;
-/// Memory of what the contents of compared traces are told apart by.
+const ATTENTION_TTL_MS: i64 = 5_000;
+/// Memory for fingerprints of compared traces, in bytes.
 const FINGERPRINT_BYTES: usize = 16 << 20;
 
-/// The parts of this room, cheap to clone.
+/// State of the pages, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<AppParts>);
 
-/// The parts behind [`App`].
 #[derive(Debug)]
 struct AppParts {
     components: NewApp,
     reference: OnceLock<Reference>,
     submissions: Submissions,
-    values: TtlCache<Arc<Facets>>,
-    waits: TtlCache<AttentionCounts>,
-    prints: TraceCache<ObservationFingerprints>,
+    facets: TtlCache<Arc<Facets>>,
+    attention_counts: TtlCache<AttentionCounts>,
+    fingerprints: TraceCache<ObservationFingerprints>,
 }
 
-/// What an [`App`] is made of.
+/// Components of an [`App`].
 #[derive(Debug)]
 pub struct NewApp {
-    /// What it has in common with the other rooms.
+    /// State shared with the other HTTP interfaces.
     pub web: Web,
     /// The database.
     pub store: Store,
-    /// Outlines of the traces that were looked at lately.
+    /// Cached outlines of recently viewed traces.
     pub outlines: Arc<OutlineCache>,
-    /// Says why something has no score.
+    /// Explains missing scores.
     pub scheduler: Scheduler,
-    /// The project that the login link opens.
+    /// The project opened by the login link of the startup message.
     pub home_project: ProjectId,
-    /// The OpenAPI document, when somebody looks at the reference.
+    /// Generates the OpenAPI document; called on the first request for the API reference.
     pub document: fn() -> Value,
-    /// The operations of the API, each behind its guard: a page asks those that read for its viewer.
+    /// Read operations of the API with their authentication; pages call them with the viewer's permissions.
     pub operations: Router,
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Creates the state with empty caches.
     #[must_use]
     pub fn new(components: NewApp) -> Self {
         Self(Arc::new(AppParts {
             components,
             reference: OnceLock::new(),
             submissions: Submissions::default(),
-            values: TtlCache::new(FACETS_TTL_MS),
-            waits: TtlCache::new(WAITS_TTL_MS),
-            prints: TraceCache::of_at_most(FINGERPRINT_BYTES),
+            facets: TtlCache::new(FACETS_TTL_MS),
+            attention_counts: TtlCache::new(ATTENTION_TTL_MS),
+            fingerprints: TraceCache::of_at_most(FINGERPRINT_BYTES),
         }))
     }
 
-    /// What the pages about the API show; made for the first who looks, with the errors that operations answer.
+    /// The API reference, built on the first call with the errors of the operations.
     pub(crate) fn reference(&self, faults: fn() -> Vec<ErrorCode>) -> &Reference {
         let parts = &self.0;
         parts.reference.get_or_init(|| Reference::of(&(parts.components.document)(), faults()))
@@ -79,24 +78,24 @@ impl App {
 }
 
 impl App {
-    /// Forms that were acted on a moment ago.
+    /// Recently submitted forms.
     pub(crate) fn submissions(&self) -> &Submissions {
         &self.0.submissions
     }
 
-    /// Values that traces had a moment ago.
-    pub(crate) fn values(&self) -> &TtlCache<Arc<Facets>> {
-        &self.0.values
+    /// Cached facets of the newest traces, by project.
+    pub(crate) fn facets(&self) -> &TtlCache<Arc<Facets>> {
+        &self.0.facets
     }
 
-    /// What the contents of traces that were compared lately are told apart by.
-    pub(crate) fn prints(&self) -> &TraceCache<ObservationFingerprints> {
-        &self.0.prints
+    /// Cached content fingerprints of recently compared traces.
+    pub(crate) fn fingerprints(&self) -> &TraceCache<ObservationFingerprints> {
+        &self.0.fingerprints
     }
 
-    /// How many rules were paused and executions had failed a moment ago.
-    pub(crate) fn waits(&self) -> &TtlCache<AttentionCounts> {
-        &self.0.waits
+    /// Cached numbers of paused rules and failed executions, by project.
+    pub(crate) fn attention_counts(&self) -> &TtlCache<AttentionCounts> {
+        &self.0.attention_counts
     }
 }
 

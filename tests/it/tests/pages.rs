@@ -219,7 +219,7 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     assert!(page.contains("first run"), "{page}");
     let all = visitor.page("/datasets").await;
     let link = format!("/datasets/{}\"", dataset.as_str().unwrap());
-    assert!(all.contains(&link) && all.contains("Make one"), "{all}");
+    assert!(all.contains(&link) && all.contains("Create a dataset"), "{all}");
     for unknown in ["/datasets/none", "/datasets/none/runs/none"] {
         let unknown = format!("{}{unknown}", visitor.base);
         assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);

@@ -110,8 +110,10 @@ pub(crate) async fn overview_page(
 
 /// The same page with what it leaves out, alone.
 fn own(viewer: &Viewer) -> String {
-    let focus =
-        Focus { environments: read::OWN.map(str::to_owned).to_vec(), ..viewer.focus.clone() };
+    let focus = Focus {
+        environments: read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec(),
+        ..viewer.focus.clone()
+    };
     let all = [focus.parameters(), viewer.unread()].concat();
     with_query(&viewer.base(), &all)
 }
@@ -191,7 +193,7 @@ async fn sums(app: &App, viewer: &Viewer, (from, to): Range) -> Result<(Sums, f6
     // One query per environment reads only an index; one query that excludes environments would read every row.
     let mut n_of_some = 0;
     let chosen: Vec<&str> = match viewer.focus.environments.as_slice() {
-        [] => read::OWN.to_vec(),
+        [] => read::INTERNAL_ENVIRONMENTS.to_vec(),
         chosen => chosen.iter().map(String::as_str).collect(),
     };
     let different: BTreeSet<&str> = chosen.into_iter().collect();

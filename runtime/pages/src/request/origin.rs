@@ -87,7 +87,7 @@ pub fn wants_page(headers: &HeaderMap) -> bool {
 
 /// Whether a script of ours asks, rather than a reader who opens a page: browsers say so, and where they do not (they only do
 /// on this machine and over HTTPS) our scripts accept HTML alone.
-pub(crate) fn is_asked_by_script(headers: &HeaderMap) -> bool {
+pub(crate) fn is_script_request(headers: &HeaderMap) -> bool {
     match headers.get("sec-fetch-mode") {
         Some(mode) => mode != "navigate",
         None => headers.get(ACCEPT).is_some_and(|kinds| kinds == "text/html"),

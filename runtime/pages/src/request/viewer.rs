@@ -150,7 +150,7 @@ fn path_of(address: &Uri) -> &str {
 /// What waits in a project, or did some seconds ago.
 async fn waits(app: &App, project: &ProjectId) -> Result<AttentionCounts, Problem> {
     let now = app.web.clock.now();
-    if let Some(waits) = app.waits().get(project, now) {
+    if let Some(waits) = app.attention_counts().get(project, now) {
         return Ok(waits);
     }
     let (store, since) = (&app.store, now.plus_millis(-RECENT));
@@ -159,7 +159,7 @@ async fn waits(app: &App, project: &ProjectId) -> Result<AttentionCounts, Proble
         paused: store.catalog.n_paused_rules(project).await?,
         failed: failed.await?,
     };
-    app.waits().insert(project, now, waits);
+    app.attention_counts().insert(project, now, waits);
     Ok(waits)
 }
 

@@ -93,7 +93,7 @@ impl ScoreListQuery {
         let query = &mut narrowed.query;
         let is_without_own = params.own == "0";
         if is_without_own {
-            query.other_than_environments = read::OWN.map(str::to_owned).to_vec();
+            query.other_than_environments = read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec();
         }
         let name = params.name.trim();
         query.names.extend((!name.is_empty()).then(|| name.to_owned()));

@@ -67,7 +67,7 @@ pub(crate) async fn chart(
     let buckets = buckets(app, range, granularity);
     let chosen: Vec<&str> = viewer.focus.environments.iter().map(String::as_str).collect();
     let environments = match chosen.as_slice() {
-        [] => Environments::AllBut(&read::OWN),
+        [] => Environments::AllBut(&read::INTERNAL_ENVIRONMENTS),
         chosen => Environments::Only(chosen),
     };
     let stretches: Vec<_> = buckets.iter().map(|bucket| bucket.time()).collect();

@@ -29,11 +29,11 @@ pub(crate) async fn trace_digests(
         return Ok(Arc::default());
     };
     let key = (project.clone(), trace.clone());
-    if let Some(prints) = app.prints().get(&key, version) {
+    if let Some(prints) = app.fingerprints().get(&key, version) {
         return Ok(prints);
     }
     let prints = read(app, project, trace).await?;
-    Ok(app.prints().keep(key, version, prints))
+    Ok(app.fingerprints().keep(key, version, prints))
 }
 
 async fn read(

@@ -10,7 +10,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{NewsFragment, Parameter, href, list_href, with_query};
 use serde::Deserialize;
 
-use crate::read::OWN;
+use crate::read::INTERNAL_ENVIRONMENTS;
 use crate::request::query::Query;
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -61,7 +61,7 @@ async fn counted(
         NewsList::Scores => {
             let mut query = ScoreQuery { from, to, environments, ..ScoreQuery::default() };
             if params.own == "0" {
-                query.other_than_environments = OWN.map(str::to_owned).to_vec();
+                query.other_than_environments = INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec();
             }
             telemetry.scores_since(project, &query, since).await?
         }

@@ -68,7 +68,7 @@ pub(crate) async fn news_fragment(
         received: received(&params.received, now)?,
         within: viewer.focus.range(now),
         among: match viewer.focus.environments.as_slice() {
-            [] => Among::Without(&read::OWN),
+            [] => Among::Without(&read::INTERNAL_ENVIRONMENTS),
             chosen => Among::Only(chosen),
         },
     };

@@ -29,7 +29,7 @@ const SHOWN: usize = 12;
 const NEWEST: u32 = 10_000;
 
 async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
-    let (known, project) = (app.values(), &viewer.project);
+    let (known, project) = (app.facets(), &viewer.project);
     let now = app.web.clock.now();
     if let Some(values) = known.get(project, now) {
         return Ok(values);
