@@ -9,7 +9,7 @@ use perpend_api_types::list::PageMeta;
 use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
-use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD, surely_fits};
+use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD, fits_any_table};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params};
@@ -287,7 +287,7 @@ async fn check_patterns(
 ) -> Result<(), Problem> {
     let mut models = app.store.catalog.models(project).await?;
     models.retain(|other| other.id != model.id);
-    if surely_fits(&model.pattern, models.len()) {
+    if fits_any_table(&model.pattern, models.len()) {
         return Ok(());
     }
     models.push(model.clone());

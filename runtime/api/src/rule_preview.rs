@@ -177,7 +177,7 @@ impl Asked<'_> {
             on_missing: self.rule.on_missing,
             on: vec![TrialOn::Target(example.target.clone())],
             // A stored reply would tell neither cost nor time of the targets to come.
-            reuse: ReplyReuse { replies: ReplyPolicy::Fresh, run: 0 },
+            reuse: ReplyReuse { replies: ReplyPolicy::Refresh, run: 0 },
             limit: evaluators::TRIAL_LIMIT,
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;

@@ -13,6 +13,7 @@ pub mod fields;
 mod holders;
 pub mod inline;
 pub mod kinds;
+mod last_message;
 #[cfg(test)]
 mod library_tests;
 pub mod locate;
@@ -22,16 +23,15 @@ mod media_tests;
 mod members;
 mod messages;
 mod parts;
-mod said;
+pub mod roles;
 pub mod spans;
-pub mod speech;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use conversation::{conversation, is_of_system};
+pub use conversation::{conversation, is_system_message};
 pub use definitions::{definitions, definitions_in, tool_name};
 pub use exceptions::{Exception, exceptions};
+pub use last_message::last_message_text;
 pub use members::{beginning, is_empty, merge, parsed};
 pub use messages::{HOLDERS, TOOLS, unify};
-pub use said::last_said;

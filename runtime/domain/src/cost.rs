@@ -23,7 +23,7 @@ pub struct CostSum {
 impl CostSum {
     /// Of one step, by its cost; without one, `is_call` says whether it should have one.
     #[must_use]
-    pub fn of_step(cost: Option<f64>, is_call: bool) -> Self {
+    pub fn of_observation(cost: Option<f64>, is_call: bool) -> Self {
         Self {
             dollars: cost.unwrap_or_default(),
             n_priced: cost.is_some().into(),
@@ -94,7 +94,7 @@ impl Observation {
             None if cost.is_empty() => None,
             None => cost_total(cost).to_f64(),
         };
-        CostSum::of_step(total, self.is_call())
+        CostSum::of_observation(total, self.is_call())
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     fn a_sum_is_exact_only_where_no_price_is_missing() {
         let steps = |all: &[(Option<f64>, bool)]| -> CostSum {
             let all = all.iter();
-            all.map(|(cost, is_call)| CostSum::of_step(*cost, *is_call)).sum()
+            all.map(|(cost, is_call)| CostSum::of_observation(*cost, *is_call)).sum()
         };
         let (priced, free) = ((Some(0.5), true), (Some(0.0), true));
         let (unpriced, plain) = ((None, true), (None, false));

@@ -21,7 +21,7 @@ use crate::trace::{ObservationNames, Trace};
 /// Tags kept on one trace.
 pub const MAX_TAGS: usize = 100;
 /// Models, and names of prompts, kept on one trace.
-pub const MAX_STEP_NAMES: usize = 100;
+pub const MAX_OBSERVATION_NAMES: usize = 100;
 /// Parts of the root's metadata that the trace shows too.
 const ROOT_PARTS: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
 /// Calls that look the same are compared pairwise only up to this many, so that a hostile trace costs
@@ -434,7 +434,7 @@ fn token_sums(usage: &Usage) -> (Quantity, Quantity) {
 /// A model's name without provider prefix and date suffix, lower-case.
 fn bare_model(model: &str) -> String {
     let name = model.rsplit('/').next().unwrap_or(model);
-    crate::pricing::without_date(name).to_ascii_lowercase()
+    crate::pricing::strip_date(name).to_ascii_lowercase()
 }
 
 /// Without the record of the trace, which is no step of it.
@@ -456,7 +456,7 @@ fn union_of_tags(observations: &[Observation], record: Option<&Observation>) -> 
 fn step_names(observations: &[Observation]) -> ObservationNames {
     fn named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
         let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
-        let kept = names.into_iter().take(MAX_STEP_NAMES);
+        let kept = names.into_iter().take(MAX_OBSERVATION_NAMES);
         kept.map(str::to_owned).collect()
     }
     ObservationNames {

@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 
 pub use crate::content::bodies::{has_messages, is_present};
-use crate::content::is_of_system;
+use crate::content::is_system_message;
 use serde_json::{Map, Value, json};
 
 use crate::batch::SpanLog;
@@ -158,7 +158,7 @@ pub fn with_system(messages: Value, instructions: Option<&Value>) -> Value {
         return messages;
     };
     let is_list = list.iter().all(Value::is_object);
-    let has_system = list.iter().any(is_of_system);
+    let has_system = list.iter().any(is_system_message);
     if !is_list || has_system {
         return Value::Array(list);
     }

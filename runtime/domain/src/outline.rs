@@ -8,8 +8,8 @@
 
 mod align;
 mod axis;
+mod cache;
 mod critical;
-mod held;
 mod map;
 mod peaks;
 mod place;
@@ -28,8 +28,8 @@ use crate::time::Timestamp;
 
 pub use align::{RowPair, align};
 pub use axis::{Axis, Bar, Tick};
+pub use cache::{HeapSize, OutlineCache, TraceCache};
 pub use critical::{CriticalPath, critical_path};
-pub use held::{HeapSize, OutlineCache, TraceCache};
 pub use map::Minimap;
 pub use peaks::highest;
 pub use place::ParentFault;
@@ -77,7 +77,7 @@ impl OutlineNode {
     /// Its own cost, without that of the rows below it.
     #[must_use]
     pub fn own_cost(&self) -> CostSum {
-        CostSum::of_step(self.cost, self.is_unpriced)
+        CostSum::of_observation(self.cost, self.is_unpriced)
     }
 
     /// Whether two rows of one outline have the same name.

@@ -388,13 +388,13 @@ pub struct AttemptRef {
 pub enum ReplyPolicy {
     /// Those of requests whose temperature is 0.
     #[default]
-    Steady,
+    Deterministic,
     /// All of them.
     Any,
     /// None: models are asked again, and what they say takes the place of what is stored.
-    Fresh,
+    Refresh,
     /// None, and none is stored.
-    Apart,
+    Isolated,
 }
 
 /// How the model calls of a run meet replies that are stored.

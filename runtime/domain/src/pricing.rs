@@ -28,8 +28,8 @@ use sellers::Sellers;
 
 pub use entry::{InvalidPrices, Listing, PriceEntry, STANDARD};
 pub use models::PriceView;
-pub use names::without_date;
-pub use patterns::surely_fits;
+pub use names::strip_date;
+pub use patterns::fits_any_table;
 
 /// Distinct names remembered per table before the memory is cleared: names come from clients.
 const MAX_REMEMBERED: usize = 10_000;

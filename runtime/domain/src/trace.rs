@@ -68,7 +68,7 @@ pub struct Trace {
 }
 
 /// What the steps of a trace are and use: each list sorted, without repetition, and cut at
-/// [`MAX_STEP_NAMES`](crate::fold::MAX_STEP_NAMES).
+/// [`MAX_OBSERVATION_NAMES`](crate::fold::MAX_OBSERVATION_NAMES).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservationNames {
     /// Kinds of observations, as the API writes them.

@@ -34,7 +34,7 @@ fn word(name: &str) -> String {
 
 /// What a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct BucketMeaning {
     /// What it counts.
     pub meaning: Meaning,
     /// Whether its side includes it.
@@ -82,10 +82,10 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// What a name means; a dot separates the name of an object from that of its member. `None` for an unknown name.
 #[must_use]
-pub fn meaning(name: &str) -> Option<Named> {
+pub fn meaning(name: &str) -> Option<BucketMeaning> {
     let table = &*TABLE;
     if let Some((meaning, relation, rank)) = table.names.get(&word(name)) {
-        return Some(Named {
+        return Some(BucketMeaning {
             meaning: *meaning,
             relation: *table.relations.get(name).unwrap_or(relation),
             rank: *rank,
@@ -94,7 +94,7 @@ pub fn meaning(name: &str) -> Option<Named> {
     }
     let detail = |side: Side, part: &str, is_in_details: bool| {
         let (meaning, rank) = table.details.get(&(side, word(part)))?;
-        Some(Named { meaning: *meaning, relation: Inside, rank: *rank, is_in_details })
+        Some(BucketMeaning { meaning: *meaning, relation: Inside, rank: *rank, is_in_details })
     };
     if let Some((object, part)) = name.split_once('.') {
         let object = word(object);
@@ -120,7 +120,7 @@ pub fn meaning(name: &str) -> Option<Named> {
     found.or_else(|| cached_modality(after("cached_")?, false))
 }
 
-fn cached_modality(part: &str, is_in_details: bool) -> Option<Named> {
+fn cached_modality(part: &str, is_in_details: bool) -> Option<BucketMeaning> {
     let (input, rank) = TABLE.details.get(&(Side::Input, word(part)))?;
     let meaning = match input {
         InputText => CachedText,
@@ -130,7 +130,7 @@ fn cached_modality(part: &str, is_in_details: bool) -> Option<Named> {
         InputDocument => CachedDocument,
         _ => return None,
     };
-    Some(Named { meaning, relation: Inside, rank: *rank, is_in_details })
+    Some(BucketMeaning { meaning, relation: Inside, rank: *rank, is_in_details })
 }
 
 /// The canonical name of a bucket that goes by several.

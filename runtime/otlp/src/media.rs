@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use perpend_domain::batch::Media;
 use perpend_domain::content::encoded::{python_bytes, python_literal, run_length, type_of};
-use perpend_domain::content::media::{buffer, held, type_in_list, types_around};
+use perpend_domain::content::media::{base64_member, buffer, type_in_list, types_around};
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::payload::Payload;
 use regex::Regex;
@@ -128,8 +128,8 @@ impl Extractor<'_> {
 
     /// Replaces the media in a value; JSON held as text becomes JSON by that.
     pub(crate) fn value(&mut self, value: &mut Json, field: &'static str) {
-        let held = value.as_str().filter(|text| json::looks_structured(text));
-        match held.and_then(|text| self.parsed(text, 0, field)) {
+        let json_text = value.as_str().filter(|text| json::looks_structured(text));
+        match json_text.and_then(|text| self.parsed(text, 0, field)) {
             Some(tree) => *value = tree,
             None => {
                 self.tree(value, None, 0, field);
@@ -171,7 +171,8 @@ impl Extractor<'_> {
             },
             Json::Array(items) => self.list("", items, depth, field),
             Json::Object(members) => {
-                let is_media = depth <= MAX_DEPTH && self.held(members, around, field);
+                let is_media =
+                    depth <= MAX_DEPTH && self.take_base64_member(members, around, field);
                 let types = types_around(members, around);
                 let below = members.iter_mut().map(|(key, member)| match member {
                     Json::Array(items) => self.list(key, items, depth + 1, field),
@@ -228,20 +229,20 @@ impl Extractor<'_> {
     }
 
     /// Leaves a token in place of the base64 in an object of a provider's API; whether it did.
-    fn held(
+    fn take_base64_member(
         &mut self,
         members: &mut Map<String, Json>,
         around: Option<&str>,
         field: &'static str,
     ) -> bool {
-        let Some(held) = held(members, around) else {
+        let Some(found) = base64_member(members, around) else {
             return false;
         };
-        let Some(Json::String(data)) = members.get_mut(held.key) else {
+        let Some(Json::String(data)) = members.get_mut(found.key) else {
             return false;
         };
         let token = bytes_of(data).and_then(|bytes| {
-            let content_type = match held.content_type.as_str() {
+            let content_type = match found.content_type.as_str() {
                 "" => type_of(&bytes).unwrap_or(UNKNOWN_TYPE),
                 content_type => content_type,
             };

@@ -66,7 +66,7 @@ impl App {
             submissions: Submissions::default(),
             facets: TtlCache::new(FACETS_TTL_MS),
             attention_counts: TtlCache::new(ATTENTION_TTL_MS),
-            fingerprints: TraceCache::of_at_most(FINGERPRINT_BYTES),
+            fingerprints: TraceCache::with_max_bytes(FINGERPRINT_BYTES),
         }))
     }
 

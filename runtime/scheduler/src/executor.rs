@@ -548,7 +548,7 @@ impl Inner {
         let limits = self.deps.options.limits;
         let reuse = ReplyReuse {
             replies: match execution.made.generation {
-                0 => ReplyPolicy::Steady,
+                0 => ReplyPolicy::Deterministic,
                 // Where nothing changed, scoring again is free.
                 _ => ReplyPolicy::Any,
             },

@@ -136,7 +136,7 @@ impl Telemetry {
             && let Some(record) = self.observation_of(project, trace, &id).await?
             && let Some(facts) = record.observation.trace
         {
-            places.extend(sought.places_of_trace(&facts));
+            places.extend(sought.trace_matches(&facts));
         }
         places.extend(comment);
         Ok((!places.is_empty()).then_some(SearchHit { step: None, places }))

@@ -272,7 +272,7 @@ pub(crate) fn hostile_line() -> TraceLine {
         steps: step_names(HOSTILE),
         latency_us: 1_000,
         tokens: 12,
-        cost: CostSum::of_step(Some(0.5), true),
+        cost: CostSum::of_observation(Some(0.5), true),
         n_observations: 3,
         n_errors: 1,
         n_warnings: 2,

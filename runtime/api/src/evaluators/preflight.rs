@@ -48,7 +48,7 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         mapping: None,
         on_missing: OnMissing::Fail,
         // Whether the model answers now.
-        reuse: ReplyReuse { replies: ReplyPolicy::Apart, run: 0 },
+        reuse: ReplyReuse { replies: ReplyPolicy::Isolated, run: 0 },
         limit: LIMIT,
     };
     let results = app.scheduler.trial(project, trial).await?;

@@ -77,7 +77,7 @@ async fn try_evaluator(
 /// Stored replies answer, unless models are to be asked again.
 pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
     let replies = match is_fresh {
-        Some(true) => ReplyPolicy::Fresh,
+        Some(true) => ReplyPolicy::Refresh,
         _ => ReplyPolicy::Any,
     };
     ReplyReuse { replies, run }

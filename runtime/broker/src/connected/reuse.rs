@@ -42,10 +42,10 @@ pub(super) fn wanted(origin: &CallOrigin, request: &CompletionRequest) -> Option
     // Counted whatever its mode: what comes after it has its place.
     let repeat = origin.notes.count_repeat(*Digest::of(counted.as_bytes()).as_bytes());
     let reads = match (request.cache, origin.reuse.replies) {
-        (CacheMode::Bypass, _) | (_, ReplyPolicy::Apart) => return None,
-        (CacheMode::Refresh, _) | (_, ReplyPolicy::Fresh) => false,
+        (CacheMode::Bypass, _) | (_, ReplyPolicy::Isolated) => return None,
+        (CacheMode::Refresh, _) | (_, ReplyPolicy::Refresh) => false,
         (CacheMode::Standard, ReplyPolicy::Any) => true,
-        (CacheMode::Standard, ReplyPolicy::Steady) => asked["temperature"] == 0.0,
+        (CacheMode::Standard, ReplyPolicy::Deterministic) => asked["temperature"] == 0.0,
     };
     Some(Wanted { asked, repeat, reads })
 }

@@ -11,7 +11,7 @@ use crate::content::kinds::{
 };
 use crate::content::members::{MAX_VALUES, is_empty, merge, n_values, parsed, text};
 use crate::content::messages::unify;
-use crate::content::speech::{Speaker, speaker};
+use crate::content::roles::{Speaker, speaker};
 
 /// Objects around a call that are read.
 const MAX_LAYERS: usize = 4;
@@ -231,7 +231,7 @@ fn typed_answer(answer: &Value) -> (Option<&Value>, bool) {
 
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct RecordedCall {
     /// The provider's id of the call.
     pub id: Option<String>,
     /// The name of the tool.
@@ -248,7 +248,7 @@ pub fn is_too_large(json: &str) -> bool {
 
 /// The calls in a JSON document, in order; none in one that is too large.
 #[must_use]
-pub fn calls_in(json: &str) -> Vec<Call> {
+pub fn calls_in(json: &str) -> Vec<RecordedCall> {
     if is_too_large(json) || !may_hold_calls(json) {
         return Vec::new();
     }
@@ -280,13 +280,13 @@ fn may_hold_calls(json: &str) -> bool {
 
 /// The calls in a value whose messages have the common shape, in order.
 #[must_use]
-pub fn calls(value: &Value) -> Vec<Call> {
+pub fn calls(value: &Value) -> Vec<RecordedCall> {
     let mut calls = Vec::new();
     collect(value, 0, &mut calls);
     calls
 }
 
-fn collect(value: &Value, depth: usize, calls: &mut Vec<Call>) {
+fn collect(value: &Value, depth: usize, calls: &mut Vec<RecordedCall>) {
     if MAX_DEPTH < depth || MAX_CALLS <= calls.len() {
         return;
     }
@@ -311,7 +311,7 @@ fn is_event(item: &Value) -> bool {
     kind.is_some_and(|kind| kind.starts_with("response.") || kind.starts_with("conversation."))
 }
 
-fn collect_in_object(members: &Map<String, Value>, depth: usize, calls: &mut Vec<Call>) {
+fn collect_in_object(members: &Map<String, Value>, depth: usize, calls: &mut Vec<RecordedCall>) {
     let has_list = LISTS.iter().any(|key| members.contains_key(*key));
     let is_message = members.contains_key("role") || has_list && members.contains_key("content");
     if is_message && speaker(members) == Some(Speaker::Tool) {
@@ -357,7 +357,7 @@ fn is_bare(members: &Map<String, Value>) -> bool {
 }
 
 /// The member of a message that holds its calls.
-fn collect_listed(listed: &Value, depth: usize, calls: &mut Vec<Call>) {
+fn collect_listed(listed: &Value, depth: usize, calls: &mut Vec<RecordedCall>) {
     match listed {
         Value::Array(items) => {
             let items = items.iter().filter_map(Value::as_object);
@@ -387,14 +387,14 @@ fn is_called(members: &Map<String, Value>) -> bool {
         || with_function(&CALL_MEMBERS).iter().any(is_held)
 }
 
-fn call_of(members: &Map<String, Value>) -> Option<Call> {
+fn call_of(members: &Map<String, Value>) -> Option<RecordedCall> {
     // A provider lists the tools of a server; the model did not call one.
     if text(members, "type") == "mcp_list_tools_call" {
         return None;
     }
     let fields = CallFields::of(members);
     let name = fields.name.filter(|name| !name.is_empty())?;
-    Some(Call {
+    Some(RecordedCall {
         id: fields.id.map(str::to_owned),
         name,
         arguments: match fields.arguments {
@@ -417,7 +417,7 @@ fn empty_arguments(members: &Map<String, Value>) -> Value {
 }
 
 /// Leaves out the calls that are recorded twice: in the content of a message and in its list, or at its start and its end.
-fn leave_out_repeats(calls: &mut Vec<Call>, first: usize) {
+fn leave_out_repeats(calls: &mut Vec<RecordedCall>, first: usize) {
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     for call in calls.split_off(first) {
         let Some(id) = call.id.clone() else {

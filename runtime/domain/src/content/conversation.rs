@@ -7,8 +7,8 @@ use crate::content::kinds::Kind;
 use crate::content::locate::{Item, Located, QUESTIONS, locate};
 use crate::content::members::is_empty;
 use crate::content::messages::{HOLDERS, unify};
-use crate::content::speech::{
-    LANGCHAIN, MAX_LAYERS, Speaker, class_of, is_message, is_spoken, langchain_role, layer,
+use crate::content::roles::{
+    LANGCHAIN, MAX_LAYERS, Speaker, class_of, has_role, is_message, langchain_role, layer,
     role_of_class,
 };
 
@@ -74,19 +74,19 @@ pub fn conversation(mut value: Value, role: Speaker) -> Vec<Value> {
 
 /// The messages of a conversation, and those in the members beside it: what is asked before what is answered.
 fn all_of(located: &Located<'_>, role: Speaker, depth: usize) -> Vec<Value> {
-    let mut beside = Beside::default();
-    beside.read(&located.further, located.holder, depth);
-    let is_instruction = |item: &&Item<'_>| matches!(item, Item::Said("system", _));
+    let mut surrounding = SurroundingMessages::default();
+    surrounding.read(&located.further, located.holder, depth);
+    let is_instruction = |item: &&Item<'_>| matches!(item, Item::FromRole("system", _));
     let n_instructions = located.items.iter().take_while(is_instruction).count();
     let (instructed, said) = located.items.split_at(n_instructions);
     let said = messages_of(said, role);
     let is_answer = located.holder.is_some_and(|key| ANSWERS.contains(&key));
     let (first, second) = match is_answer {
-        true => (beside.asked, said),
-        false => (said, beside.asked),
+        true => (surrounding.requests, said),
+        false => (said, surrounding.requests),
     };
     let mut messages = messages_of(instructed, role);
-    for more in [first, second, beside.answered] {
+    for more in [first, second, surrounding.replies] {
         add(&mut messages, more);
     }
     messages
@@ -95,14 +95,14 @@ fn all_of(located: &Located<'_>, role: Speaker, depth: usize) -> Vec<Value> {
 fn messages_of(items: &[Item<'_>], role: Speaker) -> Vec<Value> {
     let messages = items.iter().filter_map(|item| match item {
         Item::Message(message) => message_of(message, role),
-        Item::Said(role, said) => instructions(role, said),
+        Item::FromRole(role, said) => instructions(role, said),
     });
     messages.collect()
 }
 
 /// Adds messages, without those at their beginning that are there: an answer may repeat what was asked.
 fn add(messages: &mut Vec<Value>, more: Vec<Value>) {
-    let said: Vec<&Value> = messages.iter().filter(|one| !is_of_system(one)).collect();
+    let said: Vec<&Value> = messages.iter().filter(|one| !is_system_message(one)).collect();
     let is_repeated = |known: &[&Value]| {
         known.len() <= more.len() && known.iter().zip(&more).all(|(known, one)| *known == one)
     };
@@ -118,12 +118,12 @@ fn add(messages: &mut Vec<Value>, more: Vec<Value>) {
 
 /// What stands beside a conversation in the members of other names.
 #[derive(Default)]
-struct Beside {
-    asked: Vec<Value>,
-    answered: Vec<Value>,
+struct SurroundingMessages {
+    requests: Vec<Value>,
+    replies: Vec<Value>,
 }
 
-impl Beside {
+impl SurroundingMessages {
     /// `around` is the member that is around the conversation itself; none where any may be.
     fn read(&mut self, further: &Map<String, Value>, around: Option<&str>, depth: usize) {
         if MAX_DEPTH < depth {
@@ -135,8 +135,8 @@ impl Beside {
             };
             if let Some(located) = locate(value) {
                 let (into, role) = match ANSWERS.contains(&key) {
-                    true => (&mut self.answered, Speaker::Assistant),
-                    false => (&mut self.asked, Speaker::User),
+                    true => (&mut self.replies, Speaker::Assistant),
+                    false => (&mut self.requests, Speaker::User),
                 };
                 add(into, all_of(&located, role, depth + 1));
                 continue;
@@ -144,7 +144,7 @@ impl Beside {
             match value {
                 Value::String(said) if QUESTIONS.contains(&key) && !said.trim().is_empty() => {
                     let asked = json!({ "role": Speaker::User.role(), "content": said });
-                    add(&mut self.asked, vec![asked]);
+                    add(&mut self.requests, vec![asked]);
                 }
                 Value::Object(inner) if around.is_none_or(|around| around == key) => {
                     self.read(inner, None, depth + 1);
@@ -165,7 +165,7 @@ impl Beside {
 
 /// Whether a message gives instructions rather than takes part.
 #[must_use]
-pub fn is_of_system(message: &Value) -> bool {
+pub fn is_system_message(message: &Value) -> bool {
     message.get("role").and_then(Value::as_str).and_then(Speaker::of) == Some(Speaker::System)
 }
 
@@ -211,7 +211,7 @@ fn message_of(value: &Value, default: Speaker) -> Option<Value> {
         object = inner;
     }
     let class = class.as_deref().and_then(|path| path.rsplit('.').next());
-    if !is_spoken(object) && class.is_none() {
+    if !has_role(object) && class.is_none() {
         let role = match Kind::of(object) {
             Kind::Call | Kind::Reasoning | Kind::Refusal => Speaker::Assistant,
             Kind::Result => Speaker::Tool,

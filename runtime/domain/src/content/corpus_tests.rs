@@ -7,8 +7,8 @@ use crate::content::calls::{calls_in, is_too_large};
 use crate::content::conversation;
 use crate::content::encoded::decoded;
 use crate::content::inline::{InlineMedium, take};
-use crate::content::is_of_system;
-use crate::content::speech::Speaker;
+use crate::content::is_system_message;
+use crate::content::roles::Speaker;
 
 fn cases(json: &str) -> Vec<Value> {
     serde_json::from_str(json).unwrap()
@@ -63,7 +63,7 @@ fn each_message_of_every_library_has_its_role() {
             json!([role, texts.iter().find(is_said).map(|one| &one[1])])
         });
         let said: Value = said.collect();
-        let n_of_system = messages.iter().filter(|one| is_of_system(one)).count();
+        let n_of_system = messages.iter().filter(|one| is_system_message(one)).count();
         if said != case["roles"] || n_of_system != 1 {
             wrong.push(format!("{}: {}", named(case), json!(messages)));
         }

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use serde_json::{Map, Value};
 
 use crate::content::encoded::{decoded, decoded_length, type_of};
-use crate::content::media::{buffer, held, type_in_list, types_around};
+use crate::content::media::{base64_member, buffer, type_in_list, types_around};
 use crate::content::members::{MAX_VALUES, n_values, parsed};
 use crate::content::spans::{plain_type, spans};
 
@@ -18,7 +18,7 @@ const PARSED_BYTES: usize = 32 << 20;
 
 /// A medium that was taken out of a value.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ExtractedMedium {
     /// MIME type in lower case; empty when neither the value nor the first bytes say it.
     pub content_type: String,
     /// Bytes when decoded; absent for a reference.
@@ -31,11 +31,11 @@ pub struct Found {
 
 /// The media of a value. Tokens are `MARK NUMBER MARK`.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct ExtractedMedia {
     /// A character that the value does not hold.
     pub mark: char,
     /// The media, in the order of their numbers.
-    pub found: Vec<Found>,
+    pub found: Vec<ExtractedMedium>,
     wanted: Option<usize>,
     bytes: Vec<u8>,
 }
@@ -53,7 +53,7 @@ impl InlineMedium {
     /// The medium with this number in a value that [`read`] gave, as the addresses on a page count them.
     #[must_use]
     pub fn of(mut value: Value, number: usize) -> Option<Self> {
-        let mut taken = Taken::new(&value, Some(number));
+        let mut taken = ExtractedMedia::new(&value, Some(number));
         taken.walk(&mut value, None);
         let found = taken.found.get(number)?;
         found.size.map(|_| Self { content_type: found.content_type.clone(), bytes: taken.bytes })
@@ -72,13 +72,13 @@ pub fn read(text: &str, is_json: bool) -> Value {
 }
 
 /// Takes all media out of a value.
-pub fn take(value: &mut Value) -> Taken {
-    let mut taken = Taken::new(value, None);
+pub fn take(value: &mut Value) -> ExtractedMedia {
+    let mut taken = ExtractedMedia::new(value, None);
     taken.walk(value, None);
     taken
 }
 
-impl Taken {
+impl ExtractedMedia {
     fn new(value: &Value, wanted: Option<usize>) -> Self {
         // Private use characters. A token must not be a text that was recorded.
         let mut marks = ('\u{f0000}'..='\u{f000f}').filter(|mark| !holds(value, *mark));
@@ -93,7 +93,7 @@ impl Taken {
     /// `hint` is the MIME type that the object around this one gives for `bytes`.
     fn walk(&mut self, value: &mut Value, hint: Option<&str>) {
         if let Some(bytes) = buffer(value) {
-            let found = Found {
+            let found = ExtractedMedium {
                 content_type: type_of(&bytes).unwrap_or("application/octet-stream").to_owned(),
                 size: Some(bytes.len() as u64),
                 stored: None,
@@ -115,7 +115,7 @@ impl Taken {
             }
             Value::Object(members) => {
                 self.names(members);
-                let data = held(members, hint);
+                let data = base64_member(members, hint);
                 let types = types_around(members, hint);
                 for (key, member) in members.iter_mut() {
                     let around = types.iter().find(|(name, _)| name == key);
@@ -146,7 +146,7 @@ impl Taken {
     /// Takes a medium that is all of a text.
     fn encoded(&mut self, text: &mut String, content_type: &str) {
         let data = std::mem::take(text);
-        let found = Found {
+        let found = ExtractedMedium {
             content_type: content_type.to_owned(),
             size: Some(decoded_length(&data)),
             stored: None,
@@ -169,7 +169,7 @@ impl Taken {
     }
 
     /// Notes a medium; the token for it.
-    fn push(&mut self, found: Found, bytes: impl FnOnce() -> Vec<u8>) -> String {
+    fn push(&mut self, found: ExtractedMedium, bytes: impl FnOnce() -> Vec<u8>) -> String {
         let number = self.found.len();
         if self.wanted == Some(number) {
             self.bytes = bytes();
@@ -193,7 +193,7 @@ impl Taken {
                 true => decoded_length(data),
                 false => percent_decoded(data).len() as u64,
             });
-            let found = Found {
+            let found = ExtractedMedium {
                 content_type: span.content_type,
                 size,
                 print: print(span.stored.as_deref().unwrap_or(data)),

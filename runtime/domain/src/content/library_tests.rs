@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::content::last_said;
+use crate::content::last_message_text;
 use crate::content::tests::unified;
 
 /// Parts of a message of a model, and what they are made.
@@ -67,7 +67,7 @@ fn requests_of_google_say_their_instructions_and_tools_beside_the_messages() {
     for contents in [json!("hi"), json!(["hi"])] {
         let made = unified(json!({"model": "gemini-2.0-flash", "contents": contents}));
         assert_eq!(made["contents"], json!([{"role": "user", "parts": ["hi"]}]));
-        assert_eq!(last_said(&made.to_string()).as_deref(), Some("hi"));
+        assert_eq!(last_message_text(&made.to_string()).as_deref(), Some("hi"));
     }
     let own =
         unified(json!({"model": "m", "contents": "hi", "tools": [1], "config": {"tools": [2]}}));
@@ -212,6 +212,6 @@ fn objects_that_only_have_some_of_these_members_stay() {
         json!([{"role": "tool", "content": [{"$type": "Shop.Order, Shop", "callId": 1}]}]),
     ] {
         assert_eq!(unified(value.clone()), value);
-        assert_eq!(last_said(&value.to_string()), None, "{value}");
+        assert_eq!(last_message_text(&value.to_string()), None, "{value}");
     }
 }

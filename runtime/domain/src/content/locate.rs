@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::content::members::{is_empty, merge};
 use crate::content::messages::{HOLDERS, TOOLS};
-use crate::content::speech::{is_message, is_reply, is_said};
+use crate::content::roles::{is_chat_message, is_message, is_reply};
 
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 6;
@@ -28,8 +28,8 @@ pub(crate) const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
 /// A message, where it is.
 pub enum Item<'v> {
     Message(&'v Value),
-    /// Said by this role, in a member of its own.
-    Said(&'static str, &'v Value),
+    /// A value that a member of its own attributes to this role.
+    FromRole(&'static str, &'v Value),
 }
 
 /// A conversation in a value.
@@ -55,7 +55,7 @@ fn locate_within(value: &Value, depth: usize) -> Option<Located<'_>> {
     match value {
         // The contents of an answer, without the answer around them.
         Value::Array(items) if is_reply(items) => {
-            Some(Located::of(vec![Item::Said("assistant", value)]))
+            Some(Located::of(vec![Item::FromRole("assistant", value)]))
         }
         Value::Array(items) => of_list(items, depth),
         Value::Object(_) if is_message(value) => Some(Located::of(vec![Item::Message(value)])),
@@ -74,7 +74,7 @@ impl<'v> Located<'v> {
 fn of_list(items: &[Value], depth: usize) -> Option<Located<'_>> {
     let n_messages = items.iter().filter(|item| is_message(item)).count();
     let is_half = 0 < n_messages && items.len() <= 2 * n_messages;
-    if is_half || items.iter().any(is_said) {
+    if is_half || items.iter().any(is_chat_message) {
         return Some(Located::of(items.iter().map(Item::Message).collect()));
     }
     let mut all = Located::default();
@@ -123,12 +123,12 @@ fn of_object(members: &Map<String, Value>, depth: usize) -> Option<Located<'_>> 
             instructions?;
             let (key, asked) = member(&QUESTIONS).filter(|(_, asked)| asked.is_string())?;
             shown.push(key);
-            Located::of(vec![Item::Said("user", asked)])
+            Located::of(vec![Item::FromRole("user", asked)])
         }
     };
     if let Some((key, value)) = instructions {
         shown.push(key);
-        located.items.insert(0, Item::Said("system", value));
+        located.items.insert(0, Item::FromRole("system", value));
     }
     if let Some((key, value)) = member(&TOOLS).filter(|_| located.tools.is_none()) {
         shown.push(key);

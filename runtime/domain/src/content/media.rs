@@ -145,7 +145,7 @@ const ALIASES: [(&str, &str); 9] = [
 
 /// The member of an object that is base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Base64Member {
     /// Its name.
     pub key: &'static str,
     /// The MIME type in lower case; empty when neither the object nor the first bytes tell it.
@@ -155,9 +155,9 @@ pub struct Held {
 /// The member of an object that holds a medium as base64. `around` is the type that [`types_around`] gave
 /// to it.
 #[must_use]
-pub fn held(members: &Map<String, Value>, around: Option<&str>) -> Option<Held> {
+pub fn base64_member(members: &Map<String, Value>, around: Option<&str>) -> Option<Base64Member> {
     let is_data = |key: &&'static str| text(members, key).is_some_and(is_encoded);
-    let found = |key, content_type| Some(Held { key, content_type });
+    let found = |key, content_type| Some(Base64Member { key, content_type });
     if let Some(around) = around
         && let Some(key) = ["bytes", "data"].into_iter().find(is_data)
     {
@@ -209,7 +209,7 @@ fn declared(members: &Map<String, Value>) -> Option<String> {
 }
 
 /// The member that holds bytes in an object that does not tell their type: the first ones do.
-fn untyped(members: &Map<String, Value>, kind: &str) -> Option<Held> {
+fn untyped(members: &Map<String, Value>, kind: &str) -> Option<Base64Member> {
     let keys: &[&'static str] = match kind {
         "image" => &["image", "base64", "data"],
         "audio" => &["audio", "base64", "data"],
@@ -238,7 +238,7 @@ fn untyped(members: &Map<String, Value>, kind: &str) -> Option<Held> {
         let is_taken = is_bytes(data) && !data.contains(' ') && (is_certain || !kind.is_empty());
         let format = text(members, "output_format").and_then(type_of_format);
         let content_type = content_type.or(format).unwrap_or_default();
-        is_taken.then(|| Held { key, content_type: content_type.to_owned() })
+        is_taken.then(|| Base64Member { key, content_type: content_type.to_owned() })
     })
 }
 

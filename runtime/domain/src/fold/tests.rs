@@ -342,9 +342,9 @@ fn a_trace_tells_what_its_steps_are_and_use_once_each_and_in_order() {
     assert_eq!(found.kinds, texts(&["GENERATION", "TOOL"]));
     assert_eq!(found.models, texts(&["large", "small"]));
     assert_eq!(found.prompts, texts(&["greet"]));
-    let many = (0..MAX_STEP_NAMES + 1)
+    let many = (0..MAX_OBSERVATION_NAMES + 1)
         .map(|n| step(&n.to_string(), ObservationKind::Generation, &format!("m{n:04}"), "-"));
     let found = folded(many.collect()).steps.models;
-    assert_eq!(found.len(), MAX_STEP_NAMES);
+    assert_eq!(found.len(), MAX_OBSERVATION_NAMES);
     assert_eq!(found.last().map(String::as_str), Some("m0099"));
 }

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::content::calls::calls;
 use crate::content::kinds::Kind;
-use crate::content::speech::Speaker;
-use crate::content::{conversation, is_of_system};
+use crate::content::roles::Speaker;
+use crate::content::{conversation, is_system_message};
 use serde_json::Value;
 
 use super::{LimitExceeded, MappingBudget, open};
@@ -38,7 +38,7 @@ pub(super) fn messages(
 /// Messages as a value; none where there are none.
 pub(super) fn value_of(mut messages: Vec<Value>, without_system: bool) -> Option<Value> {
     if without_system {
-        messages.retain(|message| !is_of_system(message));
+        messages.retain(|message| !is_system_message(message));
     }
     (!messages.is_empty()).then_some(Value::Array(messages))
 }
@@ -131,7 +131,7 @@ impl Conversation {
             return n_known;
         }
         let of_system = |(message, key): &(&Value, &u64)| {
-            is_of_system(message) && self.keys.first() == Some(*key)
+            is_system_message(message) && self.keys.first() == Some(*key)
         };
         turn.iter().zip(keys).take_while(of_system).count()
     }

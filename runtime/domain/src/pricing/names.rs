@@ -14,7 +14,7 @@ pub(super) fn candidate_names(model: &str) -> Vec<&str> {
         names.extend(marked.map(|(name, _)| name));
     }
     for at in 0..names.len() {
-        let bare = without_date(names[at]);
+        let bare = strip_date(names[at]);
         if bare != names[at] {
             names.push(bare);
         }
@@ -24,7 +24,7 @@ pub(super) fn candidate_names(model: &str) -> Vec<&str> {
 
 /// A model name without its date or version suffix: `-2025-04-14`, `-20250929`, `@20250929`, `-v1:0`.
 #[must_use]
-pub fn without_date(name: &str) -> &str {
+pub fn strip_date(name: &str) -> &str {
     let mut rest = name;
     loop {
         let cut = strip_version(rest)

@@ -23,7 +23,7 @@ const MAX_SMALL: usize = 1_000;
 /// Whether a pattern fits into a table beside so many others, whatever those are, if each was admitted so. A table for
 /// which this says no may be complete nevertheless.
 #[must_use]
-pub fn surely_fits(pattern: &str, n_others: usize) -> bool {
+pub fn fits_any_table(pattern: &str, n_others: usize) -> bool {
     n_others < MAX_ANY || n_others < MAX_SMALL && compile(pattern, SMALL_SIZE).is_some()
 }
 

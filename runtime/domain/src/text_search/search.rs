@@ -276,7 +276,7 @@ impl TextPattern {
         ];
         let mut places: Vec<FieldMatch> = own.into_iter().flatten().collect();
         // What a span says about its trace stands with what it says about itself.
-        let of_trace = step.trace.iter().flat_map(|facts| self.places_of_trace(facts));
+        let of_trace = step.trace.iter().flat_map(|facts| self.trace_matches(facts));
         for place in of_trace {
             if places.iter().all(|own| own.part != place.part) {
                 places.push(place);
@@ -287,7 +287,7 @@ impl TextPattern {
 
     /// The parts of what is said about a trace that contain the text.
     #[must_use]
-    pub fn places_of_trace(&self, facts: &TraceFacts) -> Vec<FieldMatch> {
+    pub fn trace_matches(&self, facts: &TraceFacts) -> Vec<FieldMatch> {
         let name = facts.name.as_deref();
         let places = [
             name.and_then(|name| self.place(SearchField::Name, name)),

@@ -128,7 +128,7 @@ pub enum Relation {
     /// The side includes the part.
     Inside,
     /// The side is counted without the part.
-    Beside,
+    Additional,
     /// Emitters differ.
     Varies,
 }

@@ -1,7 +1,7 @@
 //! Names of counts, with their meaning and source.
 
 use super::meaning::Meaning::{self, *};
-use super::meaning::Relation::{self, Beside, Inside, Varies};
+use super::meaning::Relation::{self, Additional, Inside, Varies};
 
 /// Meaning, relation, name, and packages in which it was found. A relation of a side's own name is about its parts.
 /// Of two names for one count the earlier counts.
@@ -59,15 +59,15 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
         "completion",
         "openinference-semantic-conventions 0.1.42 llm.token_count.completion",
     ),
-    (Output, Beside, "candidates_token_count", "google-genai 3.6.1"),
-    (Output, Beside, "response_token_count", "google-genai 3.6.1 live"),
+    (Output, Additional, "candidates_token_count", "google-genai 3.6.1"),
+    (Output, Additional, "response_token_count", "google-genai 3.6.1 live"),
     (Output, Varies, "output_token_count", "agent-framework-core 1.23.0"),
     (Output, Varies, "outputTokenCount", "langchain-aws 1.9.1 (Bedrock InvokeModel metrics)"),
     (Output, Varies, "generated_token_count", "langfuse 5.0.4 (watsonx)"),
     (Output, Inside, "eval_count", "ollama 0.6.3"),
     (Output, Inside, "tokens.output_tokens", "cohere 7.3.1"),
     (Output, Inside, "billed_units.output_tokens", "cohere 7.3.1"),
-    (Output, Beside, "total_output_tokens", "google-genai 3.6.1 interactions"),
+    (Output, Additional, "total_output_tokens", "google-genai 3.6.1 interactions"),
     // An embedding of the AI SDK has no other count.
     (Input, Inside, "tokens", "ai 5.0.277, 6.0.326 ai.usage.tokens"),
     (
@@ -80,14 +80,14 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     // Read from a cache.
     (
         Cached,
-        Beside,
+        Additional,
         "cache_read_input_tokens",
         "anthropic 2.14.0; strands-agents 1.62.0; litellm 1.110.2; openlit 1.45.0; mlflow-skinny 3.17.2; semantic conventions cache_read.input_tokens",
     ),
-    (Cached, Beside, "cacheReadInputTokens", "langchain-aws 1.9.1 (Bedrock Converse)"),
+    (Cached, Additional, "cacheReadInputTokens", "langchain-aws 1.9.1 (Bedrock Converse)"),
     (
         Cached,
-        Beside,
+        Additional,
         "cacheReadInputTokenCount",
         "openinference-instrumentation-bedrock 0.1.61 (InvokeModel metrics)",
     ),
@@ -113,21 +113,26 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     // Written to a cache.
     (
         CacheWrite,
-        Beside,
+        Additional,
         "cache_creation_input_tokens",
         "anthropic 2.14.0; litellm 1.110.2; openlit 1.45.0; semantic conventions cache_creation.input_tokens",
     ),
-    (CacheWrite, Beside, "cacheCreationInputTokens", "@ai-sdk/anthropic 2.0.112 provider metadata"),
     (
         CacheWrite,
-        Beside,
+        Additional,
+        "cacheCreationInputTokens",
+        "@ai-sdk/anthropic 2.0.112 provider metadata",
+    ),
+    (
+        CacheWrite,
+        Additional,
         "cache_write_input_tokens",
         "strands-agents 1.62.0; sentry-sdk 2.75.0 cache_write.input_tokens",
     ),
-    (CacheWrite, Beside, "cacheWriteInputTokens", "langchain-aws 1.9.1 (Bedrock Converse)"),
+    (CacheWrite, Additional, "cacheWriteInputTokens", "langchain-aws 1.9.1 (Bedrock Converse)"),
     (
         CacheWrite,
-        Beside,
+        Additional,
         "cacheWriteInputTokenCount",
         "openinference-instrumentation-bedrock 0.1.61 (InvokeModel metrics)",
     ),
@@ -186,8 +191,8 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
         "video_input_tokens",
         "opentelemetry-semantic-conventions 0.66b2 video.input_tokens",
     ),
-    (InputTool, Beside, "tool_use_prompt_token_count", "google-genai 3.6.1"),
-    (InputTool, Beside, "total_tool_use_tokens", "google-genai 3.6.1 interactions"),
+    (InputTool, Additional, "tool_use_prompt_token_count", "google-genai 3.6.1"),
+    (InputTool, Additional, "total_tool_use_tokens", "google-genai 3.6.1 interactions"),
     (CachedAudio, Inside, "cache_audio_read_tokens", "pydantic-ai-slim 2.68.0"),
     (CachedAudio, Inside, "cached_audio_tokens", "litellm 1.110.2"),
     (CachedImage, Inside, "cache_image_read_tokens", "genai-prices 0.2.3"),
@@ -209,14 +214,19 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     ),
     (Reasoning, Inside, "reasoning_output_token_count", "agent-framework-core 1.23.0"),
     (Reasoning, Inside, "output_tokens.reasoning", "sentry-sdk 2.75.0"),
-    (Reasoning, Beside, "thoughts_token_count", "google-genai 3.6.1; genkit 1.42.0 thoughtsTokens"),
     (
         Reasoning,
-        Beside,
+        Additional,
+        "thoughts_token_count",
+        "google-genai 3.6.1; genkit 1.42.0 thoughtsTokens",
+    ),
+    (
+        Reasoning,
+        Additional,
         "experimental.reasoning_tokens",
         "google-adk 1 telemetry/tracing.py gen_ai.usage.experimental.reasoning_tokens",
     ),
-    (Reasoning, Beside, "total_thought_tokens", "google-genai 3.6.1 interactions"),
+    (Reasoning, Additional, "total_thought_tokens", "google-genai 3.6.1 interactions"),
     (
         OutputAudio,
         Inside,

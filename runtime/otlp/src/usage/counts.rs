@@ -303,7 +303,7 @@ impl Counts {
         }
         let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
         let is_providers = relation(Meaning::Input) == Some(Relation::Inside)
-            || matches!(relation(Meaning::Output), Some(Relation::Inside | Relation::Beside));
+            || matches!(relation(Meaning::Output), Some(Relation::Inside | Relation::Additional));
         let left_out = match is_flat {
             true => (true, true),
             false => {
@@ -343,7 +343,7 @@ impl Counts {
         let parts: Vec<&Count> = parts.iter().filter_map(|part| self.known.get(part)).collect();
         match own {
             Some(Relation::Inside) => false,
-            Some(Relation::Beside) => true,
+            Some(Relation::Additional) => true,
             _ if parts.iter().any(|part| part.is_in_details) => false,
             _ => {
                 let is_more = self.value(side).is_some_and(|side| side < all);
@@ -362,7 +362,8 @@ impl Counts {
             |part: Quantity, side: Meaning| self.value(side).is_some_and(|side| side < part);
         let has_total = self.known.contains_key(&Meaning::Total);
         let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
-        let is_named_beside = !has_total && relation(Meaning::Reasoning) == Some(Relation::Beside);
+        let is_named_beside =
+            !has_total && relation(Meaning::Reasoning) == Some(Relation::Additional);
         let must = (
             is_cache_beside || is_more(cached, Meaning::Input),
             is_named_beside || is_more(reasoning, Meaning::Output),

@@ -72,7 +72,7 @@ async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_f
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(
             *seen.lock().unwrap(),
-            [ReplyPolicy::Steady, ReplyPolicy::Any, ReplyPolicy::Any]
+            [ReplyPolicy::Deterministic, ReplyPolicy::Any, ReplyPolicy::Any]
         );
     })
     .await;

@@ -331,8 +331,8 @@ mod tests {
 
     #[test]
     fn points_of_costs_in_a_column_are_below_each_other() {
-        let priced = |amount| CostSum::of_step(Some(amount), true);
-        let unknown = CostSum::of_step(None, true);
+        let priced = |amount| CostSum::of_observation(Some(amount), true);
+        let unknown = CostSum::of_observation(None, true);
         let column = [priced(0.002009), priced(0.25), priced(0.0), unknown];
         let widths = column.map(|sum| {
             let blanks = decimal_blanks(sum, column.into_iter());

@@ -23,7 +23,7 @@ pub(crate) fn hostile_group(by: GroupKey) -> GroupLine {
         n_observations: 40,
         n_errors: 2,
         total_tokens: 12_345,
-        cost: CostSum::of_step(Some(1.15), true),
+        cost: CostSum::of_observation(Some(1.15), true),
     };
     let days = [("2026-03-01".to_owned(), 3), ("2026-03-02".to_owned(), 0)];
     let mut line = GroupLine::new(by, group).with_days(&days, 6);

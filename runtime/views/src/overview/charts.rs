@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn bars_of_costs_say_where_prices_are_missing() {
         let costs = [(Some(0.5), true), (None, true), (None, false)];
-        let costs = costs.map(|(cost, is_call)| CostSum::of_step(cost, is_call));
+        let costs = costs.map(|(cost, is_call)| CostSum::of_observation(cost, is_call));
         let bar = |sum: &CostSum| ChartBar {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value: sum.dollars,

@@ -77,7 +77,7 @@ fn place(value: &str, sought: &[&str]) -> Option<(usize, usize)> {
 #[must_use]
 pub fn beginning(value: &Payload) -> String {
     let raw = Some(value.as_str()).filter(|raw| raw.len() <= READ);
-    let said = raw.and_then(perpend_domain::content::last_said);
+    let said = raw.and_then(perpend_domain::content::last_message_text);
     first_words(&said.map_or_else(|| value.decoded(DECODED), Into::into))
 }
 

@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(delta(Figure::duration([Some(1_200_000), Some(1_500_000)])), "+300 ms");
         assert_eq!(delta(Figure::duration([Some(1_500_000), Some(1_200_000)])), "−300 ms");
         assert_eq!(delta(Figure::count([Some(1_000), Some(2_500)])), "+1,500");
-        let costs = [1.15, 1.1].map(|amount| Some(CostSum::of_step(Some(amount), true)));
+        let costs = [1.15, 1.1].map(|amount| Some(CostSum::of_observation(Some(amount), true)));
         assert_eq!(delta(Figure::cost(costs)), "−$0.0500");
         assert_eq!(delta(Figure::number([Some(0.1), Some(0.3)])), "+0.2");
         let share = Figure::count([Some(200), Some(250)]).share;
@@ -153,7 +153,7 @@ mod tests {
     fn costs_with_missing_prices_are_told_apart_and_have_no_delta() {
         let of_steps = |steps: &[Option<f64>]| -> Option<CostSum> {
             let steps = steps.iter();
-            Some(steps.map(|cost| CostSum::of_step(*cost, true)).sum())
+            Some(steps.map(|cost| CostSum::of_observation(*cost, true)).sum())
         };
         let free = of_steps(&[Some(0.0)]);
         let (whole, part) = (of_steps(&[Some(0.5)]), of_steps(&[Some(0.5), None]));

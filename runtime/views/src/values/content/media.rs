@@ -2,7 +2,7 @@
 
 use crate::markup::{Text, encode, segment};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use perpend_domain::content::inline::{self, Found, InlineMedium, inline_type};
+use perpend_domain::content::inline::{self, ExtractedMedium, InlineMedium, inline_type};
 use perpend_domain::mapping::PathSegment;
 use perpend_domain::payload::Payload;
 use serde_json::Value;
@@ -163,7 +163,7 @@ pub(crate) enum Place {
 }
 
 impl Media {
-    pub(super) fn own(found: &Found, number: usize, at: &Addresses) -> Self {
+    pub(super) fn own(found: &ExtractedMedium, number: usize, at: &Addresses) -> Self {
         let address = match &found.stored {
             Some(id) => format!("{}/media/{}", at.base, segment(id)),
             None => at.below_raw(&format!("/media/{number}"), ""),

@@ -4,8 +4,8 @@
 use crate::markup::Text;
 use perpend_domain::content::fields::Fields;
 use perpend_domain::content::kinds::Kind;
-use perpend_domain::content::speech::{
-    LANGCHAIN, MAX_LAYERS, ROLES, Speaker, class_of, is_message, is_spoken, langchain_role, layer,
+use perpend_domain::content::roles::{
+    LANGCHAIN, MAX_LAYERS, ROLES, Speaker, class_of, has_role, is_message, langchain_role, layer,
     role_of_class, text_at,
 };
 use perpend_domain::content::{is_empty, merge};
@@ -107,7 +107,7 @@ impl Message {
             object = inner;
         }
         let class = layers.iter().find_map(|(_, outer)| class_of(outer));
-        let (mut message, rest) = match is_spoken(object) || class.is_some() {
+        let (mut message, rest) = match has_role(object) || class.is_some() {
             true => Self::spoken(source, object, class.as_deref()),
             false => Self::item(source, value, object),
         };

@@ -369,7 +369,7 @@ impl Chat {
         let items = items.filter(|(place, _)| is_asked(*place));
         let messages = items.map(|(_, item)| match item {
             Item::Message(message) => Message::of(source, message),
-            Item::Said(role, said) => Message::said(source, role, said),
+            Item::FromRole(role, said) => Message::said(source, role, said),
         });
         let mut read: Vec<Message> = messages.collect();
         pairs::pair(&mut read);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::markup::Text;
-use perpend_domain::content::inline::{self, Taken};
+use perpend_domain::content::inline::{self, ExtractedMedia};
 use perpend_domain::content::{beginning, is_empty};
 use perpend_domain::payload::Payload;
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ const MAX_SHOWN: usize = 100;
 
 /// A value whose media were taken out, and where they are.
 pub(super) struct Source<'a> {
-    taken: Rc<Taken>,
+    taken: Rc<ExtractedMedia>,
     at: &'a Addresses,
     /// What of each of its texts is shown.
     window: Window,
@@ -30,7 +30,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(taken: Taken, at: &'a Addresses) -> Self {
+    pub(super) fn new(taken: ExtractedMedia, at: &'a Addresses) -> Self {
         Self { taken: Rc::new(taken), at, window: Window::default(), style: Style::Rich }
     }
 

@@ -123,7 +123,7 @@ fn messages(
     };
     let read = located.items.iter().map(|item| match item {
         Item::Message(message) => Message::of(&source, message),
-        Item::Said(role, said) => Message::said(&source, role, said),
+        Item::FromRole(role, said) => Message::said(&source, role, said),
     });
     read.collect()
 }

@@ -22,41 +22,41 @@ pub trait HeapSize {
 
 /// What is made of a trace, one for each, that of its newest version; the one used longest ago goes first.
 #[derive(Debug)]
-pub struct TraceCache<T>(Mutex<Room<T>>);
+pub struct TraceCache<T>(Mutex<Entries<T>>);
 
 /// Outlines of the traces that were looked at lately.
 pub type OutlineCache = TraceCache<Outline>;
 
 #[derive(Debug)]
-struct Room<T> {
-    by_trace: LruCache<Key, Made<T>>,
+struct Entries<T> {
+    by_trace: LruCache<Key, Cached<T>>,
     n_bytes: usize,
     max_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Made<T> {
+struct Cached<T> {
     version: TraceVersion,
-    made: Arc<T>,
+    value: Arc<T>,
     n_bytes: usize,
 }
 
-impl<T> Room<T> {
+impl<T> Entries<T> {
     /// What one of them takes besides, about: its place in the map, its ids, and what is around it on the heap.
-    const PLACE: usize = size_of::<Key>() + size_of::<Made<T>>() + size_of::<T>() + 128;
+    const OVERHEAD: usize = size_of::<Key>() + size_of::<Cached<T>>() + size_of::<T>() + 128;
 
-    fn keep(&mut self, key: Key, version: TraceVersion, made: Arc<T>, n_bytes: usize) {
-        let n_bytes = n_bytes + Self::PLACE + 2 * (key.0.as_str().len() + key.1.as_str().len());
+    fn keep(&mut self, key: Key, version: TraceVersion, value: Arc<T>, n_bytes: usize) {
+        let n_bytes = n_bytes + Self::OVERHEAD + 2 * (key.0.as_str().len() + key.1.as_str().len());
         if let Some(old) = self.by_trace.remove(&key) {
             self.n_bytes -= old.n_bytes;
         }
-        // One that is larger than all of the room would only drive the others out.
+        // One that is larger than all of the entries would only drive the others out.
         if self.max_bytes < n_bytes {
             return;
         }
         self.n_bytes += n_bytes;
-        let made = Made { version, made, n_bytes };
-        self.by_trace.insert(key, made);
+        let value = Cached { version, value, n_bytes };
+        self.by_trace.insert(key, value);
         while self.max_bytes < self.n_bytes {
             let Some((_, oldest)) = self.by_trace.remove_lru() else {
                 break;
@@ -67,39 +67,39 @@ impl<T> Room<T> {
 }
 
 impl<T: HeapSize> TraceCache<T> {
-    /// Room for this much memory.
+    /// Entries for this much memory.
     #[must_use]
-    pub fn of_at_most(max_bytes: usize) -> Self {
-        Self(Mutex::new(Room { by_trace: LruCache::new_unbounded(), n_bytes: 0, max_bytes }))
+    pub fn with_max_bytes(max_bytes: usize) -> Self {
+        Self(Mutex::new(Entries { by_trace: LruCache::new_unbounded(), n_bytes: 0, max_bytes }))
     }
 
     /// What was made of this version of a trace, where it is still held.
     #[must_use]
     pub fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<T>> {
-        self.with(|room| {
-            let held = room.by_trace.get(key)?;
-            (held.version == version).then(|| Arc::clone(&held.made))
+        self.with(|entries| {
+            let held = entries.by_trace.get(key)?;
+            (held.version == version).then(|| Arc::clone(&held.value))
         })
     }
 
     /// Holds it in the place of what was made of an older version. The version is one from before the trace was read: what changed in
     /// between makes this newer than its version, and it is made anew when next asked for.
     #[must_use]
-    pub fn keep(&self, key: Key, version: TraceVersion, made: T) -> Arc<T> {
-        let made = Arc::new(made);
-        let n_bytes = made.n_bytes();
-        self.with(|room| room.keep(key, version, Arc::clone(&made), n_bytes));
-        made
+    pub fn keep(&self, key: Key, version: TraceVersion, value: T) -> Arc<T> {
+        let value = Arc::new(value);
+        let n_bytes = value.n_bytes();
+        self.with(|entries| entries.keep(key, version, Arc::clone(&value), n_bytes));
+        value
     }
 
-    fn with<R>(&self, work: impl FnOnce(&mut Room<T>) -> R) -> R {
+    fn with<R>(&self, work: impl FnOnce(&mut Entries<T>) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Default for OutlineCache {
     fn default() -> Self {
-        Self::of_at_most(OUTLINES)
+        Self::with_max_bytes(OUTLINES)
     }
 }
 
@@ -153,9 +153,9 @@ mod tests {
     fn outlines_are_held_by_version_and_within_their_memory() {
         let any = OutlineCache::default();
         let _made = any.keep(key("x"), version(1), outline(100));
-        let each = any.with(|room| room.n_bytes);
+        let each = any.with(|entries| entries.n_bytes);
         assert!(outline(100).n_bytes() < each);
-        let outlines = OutlineCache::of_at_most(2 * each + each / 2);
+        let outlines = OutlineCache::with_max_bytes(2 * each + each / 2);
         let keep = |trace, at, n| {
             let _made = outlines.keep(key(trace), version(at), outline(n));
         };
@@ -163,7 +163,7 @@ mod tests {
         keep("a", 1, 100);
         assert!(has("a", 1) && !has("a", 2));
         keep("a", 2, 100);
-        assert_eq!(outlines.with(|room| room.n_bytes), each);
+        assert_eq!(outlines.with(|entries| entries.n_bytes), each);
         keep("b", 1, 100);
         assert!(has("a", 2));
         keep("c", 1, 100);
@@ -171,7 +171,7 @@ mod tests {
         assert!(!has("b", 1) && has("a", 2));
         keep("d", 1, 1_000);
         assert!(!has("d", 1));
-        let left = outlines.with(|room| (room.by_trace.len(), room.n_bytes));
+        let left = outlines.with(|entries| (entries.by_trace.len(), entries.n_bytes));
         assert_eq!(left, (2, 2 * each));
     }
 

@@ -107,10 +107,10 @@ pub fn layer(object: &Map<String, Value>) -> Option<&'static str> {
     if object.contains_key("role") {
         return None;
     }
-    let is_spoken = |key: &&str| {
+    let has_message = |key: &&str| {
         inner(key).is_some_and(|inner| inner.contains_key("role") || layer(inner).is_some())
     };
-    ["message", "delta", "content"].into_iter().find(is_spoken)
+    ["message", "delta", "content"].into_iter().find(has_message)
 }
 
 /// Whether a value is a message, or something that stands between messages as they do: a call, its
@@ -122,17 +122,17 @@ pub fn is_message(value: &Value) -> bool {
     for _ in 0..MAX_LAYERS {
         match layer(object).and_then(|key| object.get(key)?.as_object()) {
             Some(inner) if text_at(object, "type") == "constructor" => {
-                return is_class(object) || is_spoken(inner);
+                return is_class(object) || has_role(inner);
             }
             Some(inner) => object = inner,
             None => break,
         }
     }
-    is_spoken(object) || is_item(object)
+    has_role(object) || is_item(object)
 }
 
 /// Whether a value says who speaks and what.
-pub fn is_said(value: &Value) -> bool {
+pub fn is_chat_message(value: &Value) -> bool {
     let Some(mut object) = value.as_object() else {
         return false;
     };
@@ -143,8 +143,8 @@ pub fn is_said(value: &Value) -> bool {
         }
     }
     let is_langchain = LANGCHAIN.contains(&text_at(object, "type"));
-    let has_said = ["content", "parts"].iter().any(|key| object.contains_key(*key));
-    has_said && (is_langchain || !text_at(object, "role").is_empty())
+    let has_content = ["content", "parts"].iter().any(|key| object.contains_key(*key));
+    has_content && (is_langchain || !text_at(object, "role").is_empty())
 }
 
 /// Whether a list is the contents of an answer of Anthropic: texts, with calls or thoughts beside them.
@@ -176,7 +176,7 @@ fn is_class(object: &Map<String, Value>) -> bool {
 }
 
 /// Whether an object says who speaks, in a member `role` or as LangChain does, or asks for tools.
-pub fn is_spoken(object: &Map<String, Value>) -> bool {
+pub fn has_role(object: &Map<String, Value>) -> bool {
     let role = text_at(object, "role");
     let has_body = BODIES.iter().any(|key| object.contains_key(*key));
     if !role.is_empty() {

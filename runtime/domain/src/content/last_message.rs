@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::content::members::{MAX_VALUES, n_values};
 use crate::content::messages::{HOLDERS, unify};
-use crate::content::speech::{Speaker, speaker};
+use crate::content::roles::{Speaker, speaker};
 
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 8;
@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 8;
 /// The last text that a user says in the conversation that a JSON document is or holds, or where none speaks in it, the
 /// last text of all; none of what is no conversation.
 #[must_use]
-pub fn last_said(json: &str) -> Option<String> {
+pub fn last_message_text(json: &str) -> Option<String> {
     // Texts and numbers are no conversation, and not read; what is too large is not read either.
     if !json.trim_start().starts_with(['[', '{']) || MAX_VALUES < n_values(json) {
         return None;
@@ -109,11 +109,11 @@ mod tests {
             (json!("Hello"), None),
             (json!([]), None),
         ] {
-            assert_eq!(last_said(&value.to_string()).as_deref(), said, "{value}");
+            assert_eq!(last_message_text(&value.to_string()).as_deref(), said, "{value}");
         }
-        assert_eq!(last_said("[{\"role\": \"user\""), None);
+        assert_eq!(last_message_text("[{\"role\": \"user\""), None);
         let large =
             format!("[{}{{\"role\":\"user\",\"content\":\"a\"}}]", "{},".repeat(MAX_VALUES));
-        assert_eq!(last_said(&large), None);
+        assert_eq!(last_message_text(&large), None);
     }
 }
