@@ -184,7 +184,7 @@ async fn closed_connections(
     let mut found = Vec::new();
     for provider in asked {
         let connection = app.store.catalog.connection(project, &provider).await?;
-        let closed = connection.and_then(|connection| app.models.closed(&connection.id));
+        let closed = connection.and_then(|connection| app.models.closed_connection(&connection.id));
         found.extend(closed.map(|closed| (provider, closed)));
     }
     Ok(found)

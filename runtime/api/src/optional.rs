@@ -1,6 +1,6 @@
 //! Optional plug-ins: registered when the first evaluator needs them.
 
-use perpend_broker::components::{Stamp, inspect, put, read};
+use perpend_broker::components::{self, ComponentFile};
 use perpend_domain::plugin::Digest;
 use perpend_http_kit::problem::{Code, Problem};
 
@@ -25,14 +25,14 @@ pub(super) async fn register(app: &App, reference: &str) -> Result<(), Problem> 
     if !app.bundle.optional.contains(&name) {
         return Ok(());
     }
-    let Some(stamp) = app.components.find(name) else {
+    let Some(file) = app.components.find(name) else {
         return Ok(());
     };
-    if app.components.is_registered(name, &stamp) {
+    if app.components.is_registered(name, &file) {
         return Ok(());
     }
     // A task of its own: it takes longer than some clients wait, and has to go on when the caller does not.
-    let task = put_file(app.clone(), name.to_owned(), stamp);
+    let task = register_file(app.clone(), name.to_owned(), file);
     let registered = tokio::spawn(task).await;
     let registered = registered.unwrap_or_else(|error| Err(error.into()));
     registered.map_err(|error| {
@@ -42,13 +42,13 @@ pub(super) async fn register(app: &App, reference: &str) -> Result<(), Problem> 
     })
 }
 
-async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
+async fn register_file(app: App, name: String, file: ComponentFile) -> anyhow::Result<()> {
     let _one = REGISTERING.lock().await;
-    if app.components.is_registered(&name, &stamp) {
+    if app.components.is_registered(&name, &file) {
         return Ok(());
     }
-    let path = stamp.path.clone();
-    let component = tokio::task::spawn_blocking(move || read(&path)).await??;
+    let path = file.path.clone();
+    let component = tokio::task::spawn_blocking(move || components::read(&path)).await??;
     let digest = Digest::of(&component);
     let known = app.store.catalog.plugin(&app.home_project, &digest).await?;
     if known.is_none_or(|known| known.owner.is_some()) {
@@ -56,16 +56,16 @@ async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
             plugin.name = name,
             "compiling a plug-in for the first time, which may take half a minute; requests that need it wait"
         );
-        let info = inspect(&app.engine, &component).await?;
+        let info = components::inspect(&app.engine, &component).await?;
         anyhow::ensure!(
             info.name == name,
             "{} holds the plug-in {}, not {name}",
-            stamp.path.display(),
+            file.path.display(),
             info.name
         );
-        put(&app.store, &info, &component, app.web.clock.now()).await?;
+        components::register(&app.store, &info, &component, app.web.clock.now()).await?;
     }
-    app.components.note(&name, stamp);
+    app.components.mark_registered(&name, file);
     Ok(())
 }
 

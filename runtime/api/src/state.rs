@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use perpend_broker::{Components, Engine, Models};
+use perpend_broker::{ComponentFolder, Engine, Models};
 use perpend_catalog::Prices;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::ProjectId;
@@ -56,7 +56,7 @@ pub struct NewApp {
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
     /// Where its optional plug-ins are.
-    pub components: Components,
+    pub components: ComponentFolder,
 }
 
 impl App {

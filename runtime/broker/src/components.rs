@@ -28,24 +28,24 @@ const FROM: &str = ".from.";
 
 /// The folder of optional components, and which of its files are known to be registered.
 #[derive(Debug, Default)]
-pub struct Components {
+pub struct ComponentFolder {
     folder: PathBuf,
-    registered: Mutex<HashMap<String, Stamp>>,
+    registered: Mutex<HashMap<String, ComponentFile>>,
 }
 
 /// The file of a component, and what changes when it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct ComponentFile {
     /// Where it is.
     pub path: PathBuf,
     n_bytes: u64,
     modified: Option<SystemTime>,
 }
 
-impl Components {
+impl ComponentFolder {
     /// Those that were installed together with `program`.
     #[must_use]
-    pub fn beside(program: &Path) -> Self {
+    pub fn of_installation(program: &Path) -> Self {
         let prefix = program.ancestors().nth(2).unwrap_or(Path::new("."));
         Self { folder: prefix.join("share/perpend/components"), registered: Mutex::default() }
     }
@@ -59,10 +59,10 @@ impl Components {
     /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, or packed `NAME.wasm.zst`, or packed against another
     /// component beside it `NAME.from.OTHER.wasm.zst`.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<Stamp> {
+    pub fn find(&self, name: &str) -> Option<ComponentFile> {
         let path = find(&self.folder, name.strip_prefix(VENDOR)?)?;
         let found = fs::metadata(&path).ok()?;
-        Some(Stamp { n_bytes: found.len(), modified: found.modified().ok(), path })
+        Some(ComponentFile { n_bytes: found.len(), modified: found.modified().ok(), path })
     }
 
     /// Whether the installation has the plug-in of this name.
@@ -73,14 +73,14 @@ impl Components {
 
     /// Whether this file, as it is, was registered by this process.
     #[must_use]
-    pub fn is_registered(&self, name: &str, stamp: &Stamp) -> bool {
+    pub fn is_registered(&self, name: &str, stamp: &ComponentFile) -> bool {
         let registered = self.registered.lock();
         let registered = registered.unwrap_or_else(PoisonError::into_inner);
         registered.get(name) == Some(stamp)
     }
 
     /// Notes that this file was registered.
-    pub fn note(&self, name: &str, stamp: Stamp) {
+    pub fn mark_registered(&self, name: &str, stamp: ComponentFile) {
         let registered = self.registered.lock();
         let mut registered = registered.unwrap_or_else(PoisonError::into_inner);
         registered.insert(name.to_owned(), stamp);
@@ -121,7 +121,7 @@ pub async fn inspect(engine: &Engine, component: &[u8]) -> anyhow::Result<Plugin
 }
 
 /// Registers a plug-in for all projects.
-pub async fn put(
+pub async fn register(
     store: &Store,
     info: &PluginInfo,
     component: &[u8],
@@ -171,9 +171,9 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn with_files(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Components) {
+    fn with_files(files: &[(&str, &[u8])]) -> (tempfile::TempDir, ComponentFolder) {
         let prefix = tempfile::tempdir().unwrap();
-        let components = Components::beside(&prefix.path().join("bin/perpend"));
+        let components = ComponentFolder::of_installation(&prefix.path().join("bin/perpend"));
         fs::create_dir_all(components.folder()).unwrap();
         for (name, bytes) in files {
             fs::write(components.folder().join(name), bytes).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     fn a_file_that_was_replaced_is_not_taken_for_the_registered_one() {
         let (_prefix, components) = with_files(&[("python.wasm", b"one")]);
         let first = components.find("perpend/python").unwrap();
-        components.note("perpend/python", first.clone());
+        components.mark_registered("perpend/python", first.clone());
         assert!(components.is_registered("perpend/python", &first));
         fs::write(&first.path, b"another").unwrap();
         let second = components.find("perpend/python").unwrap();

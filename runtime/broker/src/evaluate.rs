@@ -12,7 +12,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, PluginInfo};
 use perpend_scheduler::Evaluate;
 use perpend_storage::Store;
-use perpend_worker_pool::{Components, Workers};
+use perpend_worker_pool::{ComponentSource, Workers};
 use perpend_worker_protocol::{CheckError, ComponentProblem, SchemaAnswer, SchemaCheck};
 
 use crate::broker::{Broker, Models};
@@ -45,7 +45,7 @@ pub enum Engine {
 /// The catalog as the place where components come from.
 struct StoredComponents(Catalog);
 
-impl Components for StoredComponents {
+impl ComponentSource for StoredComponents {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             match self.0.component(&digest).await {

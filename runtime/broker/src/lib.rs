@@ -10,10 +10,10 @@ pub mod components;
 pub mod confinement;
 mod connected;
 mod evaluate;
-mod reply_check;
+mod reply_validator;
 
 pub use broker::{Broker, ClosedConnection, Models, NoModels};
-pub use components::Components;
-pub use connected::{BudgetLines, ConnectedModels, LatestCosts};
+pub use components::ComponentFolder;
+pub use connected::{BudgetQueues, ConnectedModels, RecentCosts};
 pub use evaluate::{Engine, LocalSandbox};
-pub use reply_check::EngineReplyCheck;
+pub use reply_validator::EngineReplyValidator;

@@ -52,7 +52,7 @@ pub struct PostResponse {
 }
 
 impl PostResponse {
-    /// A header's value, where it is text. Resolver in lower case.
+    /// The value of a header, when it is text. `name` is in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()

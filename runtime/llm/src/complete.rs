@@ -10,12 +10,12 @@ use perpend_worker_protocol::host_call::{
 use serde_json::{Value, json};
 
 use crate::conversation;
-use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
+use crate::endpoint::{CallLimits, Endpoint, ModelSettings};
 use crate::extract;
-use crate::failure::{Class, Failure, short};
+use crate::failure::{ErrorClass, Failure, short};
 use crate::learnt::{Known, Quirk};
 use crate::llm::{Exchange, Facts, Llm, Shared, clean, tokens};
-use crate::observe::{CallObserver, Estimate, Structure, Usage};
+use crate::observe::{CallObserver, Estimate, StructureMethod, Usage};
 use crate::params::Params;
 use crate::protocol::{self, Ask, Reply, Wire};
 use crate::redact::Secrets;
@@ -35,7 +35,7 @@ impl Llm {
     pub async fn complete(
         &self,
         endpoint: &Endpoint,
-        choice: &ModelChoice,
+        choice: &ModelSettings,
         limits: &CallLimits,
         request: &CompletionRequest,
         observer: Arc<dyn CallObserver>,
@@ -60,7 +60,7 @@ pub(crate) struct Call<'a> {
     params: Params,
     pub(crate) wanted: Option<Wanted>,
     /// The methods left, the one in use first.
-    methods: Vec<Structure>,
+    methods: Vec<StructureMethod>,
     quirks: BTreeSet<Quirk>,
     pub(crate) request: &'a CompletionRequest,
     messages: Vec<Message>,
@@ -80,7 +80,7 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(
         shared: &'a Arc<Shared>,
-        (endpoint, choice): (&'a Endpoint, &'a ModelChoice),
+        (endpoint, choice): (&'a Endpoint, &'a ModelSettings),
         limits: &'a CallLimits,
         request: &'a CompletionRequest,
         observer: Arc<dyn CallObserver>,
@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
 
     /// The answer that an earlier attempt got here. Its method is the one that goes on being used.
     fn kept(&mut self, messages: &Arc<[Message]>, n_bytes: usize) -> Option<Reply> {
-        let answer = self.observer.kept(self.n_answered)?;
+        let answer = self.observer.recorded_answer(self.n_answered)?;
         let known = self.methods.iter().position(|method| *method == answer.method);
         let (reply, usage) = Shared::kept(&self.exchange(messages, n_bytes), &answer, read)?;
         self.methods.drain(..known.unwrap_or_default());
@@ -174,7 +174,7 @@ impl<'a> Call<'a> {
             Some(limit) if u64::from(limit) < n_tokens => {
                 let message =
                     format!("the prompt has about {n_tokens} tokens, and {limit} are allowed");
-                Err(Failure::new(Class::ContextTooLong, message))
+                Err(Failure::new(ErrorClass::ContextTooLong, message))
             }
             _ => Ok(()),
         }
@@ -216,8 +216,8 @@ impl<'a> Call<'a> {
         protocol::complete(&self.endpoint, &ask)
     }
 
-    fn method(&self) -> Structure {
-        self.methods.first().copied().unwrap_or(Structure::None)
+    fn method(&self) -> StructureMethod {
+        self.methods.first().copied().unwrap_or(StructureMethod::None)
     }
 
     fn output_limit(&self) -> Option<u32> {
@@ -228,7 +228,8 @@ impl<'a> Call<'a> {
     /// The conversation, with the schema in its last message where nothing else carries it.
     fn sent_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
-        let is_in_prompt = matches!(self.method(), Structure::JsonMode | Structure::Prompt);
+        let is_in_prompt =
+            matches!(self.method(), StructureMethod::JsonMode | StructureMethod::Prompt);
         let Some(wanted) = self.wanted.as_ref().filter(|_| is_in_prompt) else {
             return messages;
         };
@@ -251,7 +252,7 @@ impl<'a> Call<'a> {
                 Some(why) => format!("the model {:?} refused: {why}", self.model),
                 None => format!("the reply of the model {:?} was filtered", self.model),
             };
-            return Err(Failure::new(Class::Refused, message));
+            return Err(Failure::new(ErrorClass::Refused, message));
         }
         if self.is_calling(&reply) {
             return Ok(Some(self.calling(reply)));
@@ -300,7 +301,7 @@ impl<'a> Call<'a> {
              raise max_output_tokens or ask for a shorter reply",
             self.model, self.cut_off_after
         );
-        let mut failure = Failure::new(Class::MalformedOutput, message);
+        let mut failure = Failure::new(ErrorClass::MalformedOutput, message);
         failure.is_final = true;
         failure
     }
@@ -391,7 +392,7 @@ impl<'a> Call<'a> {
                 self.model,
                 self.reask + 1
             );
-            return Err(Failure::new(Class::MalformedOutput, message));
+            return Err(Failure::new(ErrorClass::MalformedOutput, message));
         }
         self.reask += 1;
         if self.reask == 2 && 1 < self.methods.len() {
@@ -431,7 +432,7 @@ impl<'a> Call<'a> {
         };
         let is_of_request = matches!(
             rejected.failure.class,
-            Class::ModelConfigInvalid | Class::InvalidInput | Class::ContextTooLong
+            ErrorClass::ModelConfigInvalid | ErrorClass::InvalidInput | ErrorClass::ContextTooLong
         );
         match may_pass {
             true => Ok(()),
@@ -446,7 +447,7 @@ impl<'a> Call<'a> {
         let learnt = &self.shared.learnt;
         let structure = match self.method() {
             // Nothing was learnt about methods: with tools there are fewer of them.
-            Structure::None => learnt.get(&self.endpoint, self.model, now).structure,
+            StructureMethod::None => learnt.get(&self.endpoint, self.model, now).structure,
             _ if !self.request.tools.is_empty() => {
                 learnt.get(&self.endpoint, self.model, now).structure
             }
@@ -461,14 +462,14 @@ impl<'a> Call<'a> {
 fn methods(
     endpoint: &Endpoint,
     wanted: Option<&Wanted>,
-    known: Option<Structure>,
+    known: Option<StructureMethod>,
     has_tools: bool,
-) -> Vec<Structure> {
+) -> Vec<StructureMethod> {
     let Some(wanted) = wanted else {
-        return vec![Structure::None];
+        return vec![StructureMethod::None];
     };
     if !wanted.is_object() {
-        return vec![Structure::Prompt];
+        return vec![StructureMethod::Prompt];
     }
     let all = protocol::methods(endpoint, has_tools).iter().copied();
     all.filter(|method| known.is_none_or(|known| known <= *method)).collect()

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 use crate::gate::{Ended, Gate, Remaining, Seconds, Verdict};
-use crate::observe::Turn;
+use crate::observe::QueueKey;
 use crate::queue::{Queue, Ticket};
 
 /// Connections that are remembered.
@@ -44,7 +44,7 @@ struct State {
 
 /// How a connection is used now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionUse {
+pub struct ConnectionUsage {
     /// Requests that were sent and have no answer yet.
     pub n_in_flight: usize,
     /// Requests that wait for a place.
@@ -55,7 +55,7 @@ pub struct ConnectionUse {
 
 /// A connection that accepts no requests, because its provider asked for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ConnectionPause {
     /// Since the provider asked for it.
     pub elapsed: Duration,
     /// Until the next request may start.
@@ -142,28 +142,28 @@ impl Connections {
     }
 
     /// Whether the connection accepts no requests, because its provider asked to wait.
-    pub(crate) fn closed(&self, connection_id: &str) -> Option<Closed> {
+    pub(crate) fn pause(&self, connection_id: &str) -> Option<ConnectionPause> {
         let connection = locked(&self.gates).peek(connection_id).cloned()?;
         let now = connection.now();
         let state = locked(&connection.state);
         let until = state.gate.closed_until(now)?;
         let since = state.closed_at.unwrap_or(now);
-        Some(Closed {
+        Some(ConnectionPause {
             elapsed: Duration::from_secs_f64((now - since).max(0.0)),
             remaining: Duration::from_secs_f64(until - now),
         })
     }
 
     /// How a connection is used now.
-    pub(crate) fn usage(&self, connection_id: &str) -> ConnectionUse {
+    pub(crate) fn usage(&self, connection_id: &str) -> ConnectionUsage {
         let connection = locked(&self.gates).peek(connection_id).cloned();
         let Some(connection) = connection else {
-            return ConnectionUse::default();
+            return ConnectionUsage::default();
         };
         let now = connection.now();
         let state = locked(&connection.state);
         let closed_until = state.gate.closed_until(now);
-        ConnectionUse {
+        ConnectionUsage {
             n_in_flight: state.gate.n_in_flight(),
             n_waiting: state.waiting.len(),
             closed_for: closed_until.map(|until| Duration::from_secs_f64(until - now)),
@@ -177,18 +177,18 @@ impl Connections {
     pub(crate) async fn enter(
         &self,
         endpoint: &Endpoint,
-        turn: Turn,
+        key: QueueKey,
         patience: Duration,
     ) -> Result<Permit, Failure> {
         let connection = self.of(endpoint);
         let (granted, grant) = oneshot::channel();
         let waiter = Waiter { provider: endpoint.provider.clone(), patience, granted };
-        let ticket = locked(&connection.state).waiting.push(turn, waiter);
+        let ticket = locked(&connection.state).waiting.push(key, waiter);
         let _place = Place { connection: &connection, ticket };
         connection.dispatch();
         grant.await.unwrap_or_else(|_| {
             let message = "the queue of the connection is gone";
-            Err(Failure::new(Class::Internal, message))
+            Err(Failure::new(ErrorClass::Internal, message))
         })
     }
 }
@@ -301,7 +301,7 @@ fn limited(provider: &str, wait: Duration) -> Failure {
         "the connection {provider:?} is rate limited and accepts the next request in {} s",
         wait.as_secs() + 1
     );
-    let mut failure = Failure::new(Class::RateLimited, message).after(Some(wait));
+    let mut failure = Failure::new(ErrorClass::RateLimited, message).after(Some(wait));
     failure.is_unsent = true;
     failure
 }

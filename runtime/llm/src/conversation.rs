@@ -7,7 +7,7 @@ use perpend_worker_protocol::host_call::{
 };
 use serde_json::{Map, Value};
 
-use crate::failure::{Class, Failure, short};
+use crate::failure::{ErrorClass, Failure, short};
 
 const MAX_MESSAGES: usize = 1_000;
 const MAX_PARTS: usize = 10_000;
@@ -15,7 +15,7 @@ const MAX_TOOLS: usize = 128;
 const MAX_NAME: usize = 64;
 
 fn invalid(message: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidInput, message)
+    Failure::new(ErrorClass::InvalidInput, message)
 }
 
 /// What is wrong with the messages and tools of a request.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use perpend_worker_protocol::host_call::FinishReason;
 use serde_json::Value;
 
-use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
-use crate::failure::{Class, Failure};
+use crate::endpoint::{CallLimits, Endpoint, ModelSettings};
+use crate::failure::{ErrorClass, Failure};
 use crate::llm::{Exchange, Facts, Llm, Shared, tokens};
-use crate::observe::{CallObserver, Estimate, Structure, Usage};
+use crate::observe::{CallObserver, Estimate, StructureMethod, Usage};
 use crate::params::Params;
 use crate::protocol::{self, Embeddings};
 
@@ -20,7 +20,7 @@ impl Llm {
     pub async fn embed(
         &self,
         endpoint: &Endpoint,
-        choice: &ModelChoice,
+        choice: &ModelSettings,
         limits: &CallLimits,
         texts: &[String],
         observer: Arc<dyn CallObserver>,
@@ -40,7 +40,7 @@ impl Llm {
                 input_tokens: n_tokens,
                 max_output_tokens: Some(0),
             },
-            method: Structure::None,
+            method: StructureMethod::None,
             number: 1,
             reask: 0,
             messages: Arc::default(),
@@ -52,7 +52,7 @@ impl Llm {
             failure.is_unsent = true;
             failure
         })?;
-        let kept = observer.kept(0);
+        let kept = observer.recorded_answer(0);
         let kept = kept.and_then(|answer| Shared::kept(&exchange, &answer, read));
         let (vectors, usage) = match kept {
             Some(kept) => kept,
@@ -63,7 +63,7 @@ impl Llm {
         };
         if let Some(why) = unusable(&vectors, texts.len()) {
             let message = format!("the provider's embeddings cannot be used: {why}");
-            return Err(Failure::new(Class::MalformedOutput, message));
+            return Err(Failure::new(ErrorClass::MalformedOutput, message));
         }
         Ok((vectors, usage))
     }

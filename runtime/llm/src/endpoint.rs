@@ -102,7 +102,7 @@ pub struct Endpoint {
 
 /// The model to ask, with the parameters that the user set for it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ModelChoice {
+pub struct ModelSettings {
     pub model: String,
     /// `temperature`, `top_p`, `max_tokens`, `seed` and `stop` have one meaning for all protocols. Other members
     /// are sent as they are, those of `providerOptions` too; a call fails by the name of one that would change the

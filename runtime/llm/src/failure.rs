@@ -9,7 +9,7 @@ pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// Why a call failed. Names are stored and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum ErrorClass {
     RateLimited,
     UpstreamUnavailable,
     UpstreamTimeout,
@@ -31,7 +31,7 @@ pub enum Class {
     Internal,
 }
 
-impl Class {
+impl ErrorClass {
     /// The stored name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -62,7 +62,7 @@ impl Class {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    pub class: Class,
+    pub class: ErrorClass,
     /// For people: no key, no header value, at most 500 characters of what the provider said.
     pub message: String,
     /// What the provider asked for, or how long the connection stays closed; at most 15 minutes.
@@ -75,7 +75,7 @@ pub struct Failure {
 
 impl Failure {
     #[must_use]
-    pub fn new(class: Class, message: impl Into<String>) -> Self {
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
             message: message.into(),

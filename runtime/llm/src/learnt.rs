@@ -7,7 +7,7 @@ use hashlink::LruCache;
 use perpend_domain::time::Timestamp;
 
 use crate::endpoint::Endpoint;
-use crate::observe::Structure;
+use crate::observe::StructureMethod;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// Models that are remembered.
@@ -25,7 +25,7 @@ pub(crate) enum Quirk {
 /// Facts learnt about a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    pub(crate) structure: Option<Structure>,
+    pub(crate) structure: Option<StructureMethod>,
     pub(crate) quirks: BTreeSet<Quirk>,
 }
 

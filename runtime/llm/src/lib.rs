@@ -6,7 +6,7 @@
 //! Invariants:
 //! - **Secrets end in request headers.** No error, `Debug` output or record contains a key or a header's value.
 //! - **Only parameters that the user or the plug-in set are sent**, apart from the output limit that Anthropic requires.
-//! - **Only plain schemas are used in this process** ([`is_plain`], [`ReplyCheck`]): guests supply them, and this process
+//! - **Only plain schemas are used in this process** ([`is_plain_schema`], [`ReplyValidator`]): guests supply them, and this process
 //!   holds keys.
 //! - **Waiting costs a call nothing.** The time limit of a request starts when it is sent.
 //! - **A request that was sent is followed to its end.** Its answer is reported to the observer, also when the call that
@@ -14,7 +14,7 @@
 //! - **No delayed retries.** The scheduler retries. A call repeats a request only in another form or after a malformed
 //!   reply.
 
-mod asked;
+mod cache_key;
 mod complete;
 mod connections;
 mod conversation;
@@ -28,7 +28,7 @@ mod learnt;
 mod llm;
 mod observe;
 mod params;
-mod plain;
+mod plain_schema;
 mod protocol;
 mod queue;
 mod redact;
@@ -37,13 +37,13 @@ mod reject;
 mod stored;
 mod wanted;
 
-pub use asked::asked;
-pub use connections::{Closed, ConnectionUse};
-pub use endpoint::{CallLimits, Endpoint, ModelChoice, Protocol, Secret};
-pub use failure::{Class, Failure};
+pub use cache_key::cache_key;
+pub use connections::{ConnectionPause, ConnectionUsage};
+pub use endpoint::{CallLimits, Endpoint, ModelSettings, Protocol, Secret};
+pub use failure::{ErrorClass, Failure};
 pub use llm::Llm;
 pub use observe::{
-    Admission, Answered, CallObserver, Estimate, Priority, ProviderCall, ReplyCheck, Structure,
-    Turn, Usage,
+    Admission, CallObserver, Estimate, Priority, ProviderAnswer, ProviderCall, QueueKey,
+    ReplyValidator, StructureMethod, Usage,
 };
-pub use plain::is_plain;
+pub use plain_schema::is_plain_schema;

@@ -12,14 +12,15 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::connections::{Closed, ConnectionUse, Connections, Permit};
+use crate::connections::{ConnectionPause, ConnectionUsage, Connections, Permit};
 use crate::endpoint::{Endpoint, Protocol};
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 use crate::gate::{Ended, Remaining};
 use crate::headers;
 use crate::learnt::Learnt;
 use crate::observe::{
-    Admission, Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage,
+    Admission, CallObserver, Estimate, ProviderAnswer, ProviderCall, ReplyValidator,
+    StructureMethod, Usage,
 };
 use crate::protocol::{self, Wire};
 use crate::redact::{Secrets, without_masked};
@@ -50,7 +51,7 @@ pub struct Llm(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     outbound: OutboundClient,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) check: Arc<dyn ReplyCheck>,
+    pub(crate) check: Arc<dyn ReplyValidator>,
     connections: Connections,
     refusals: Refusals,
     pub(crate) learnt: Learnt,
@@ -63,12 +64,12 @@ impl fmt::Debug for Llm {
 }
 
 impl Llm {
-    /// `check` takes the replies whose schemas are not [plain](crate::is_plain).
+    /// `check` takes the replies whose schemas are not [plain](crate::is_plain_schema).
     #[must_use]
     pub fn new(
         outbound: OutboundClient,
         clock: Arc<dyn Clock>,
-        check: Arc<dyn ReplyCheck>,
+        check: Arc<dyn ReplyValidator>,
     ) -> Self {
         Self(Arc::new(Shared {
             outbound,
@@ -82,13 +83,13 @@ impl Llm {
 
     /// Whether a connection accepts no requests, because its provider asked to wait.
     #[must_use]
-    pub fn closed(&self, connection_id: &str) -> Option<Closed> {
-        self.0.connections.closed(connection_id)
+    pub fn connection_pause(&self, connection_id: &str) -> Option<ConnectionPause> {
+        self.0.connections.pause(connection_id)
     }
 
     /// The structure method that worked with a model within the last day.
     #[must_use]
-    pub fn learnt(&self, endpoint: &Endpoint, model: &str) -> Option<Structure> {
+    pub fn known_method(&self, endpoint: &Endpoint, model: &str) -> Option<StructureMethod> {
         let now = self.0.clock.now();
         self.0.learnt.get(endpoint, model, now).structure
     }
@@ -97,7 +98,7 @@ impl Llm {
 impl Llm {
     /// How a connection is used by this process.
     #[must_use]
-    pub fn connection_use(&self, connection_id: &str) -> ConnectionUse {
+    pub fn connection_usage(&self, connection_id: &str) -> ConnectionUsage {
         self.0.connections.usage(connection_id)
     }
 }
@@ -109,7 +110,7 @@ pub(crate) struct Exchange {
     /// From the sending of the request to the end of its answer.
     pub(crate) timeout: Duration,
     pub(crate) estimate: Estimate,
-    pub(crate) method: Structure,
+    pub(crate) method: StructureMethod,
     /// From 1, failed ones too.
     pub(crate) number: u32,
     pub(crate) reask: u32,
@@ -147,14 +148,14 @@ struct Wait<'o> {
 
 impl<'o> Wait<'o> {
     fn new(observer: &'o dyn CallObserver) -> Self {
-        observer.begins_to_wait();
+        observer.wait_started();
         Self { observer, begun: Instant::now() }
     }
 }
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        self.observer.has_waited(self.begun.elapsed());
+        self.observer.wait_ended(self.begun.elapsed());
     }
 }
 
@@ -183,7 +184,7 @@ impl Shared {
         let body = wire.body.to_string();
         if MAX_BODY < body.len() {
             let message = format!("the request is larger than {} MiB", MAX_BODY >> 20);
-            return Err(unsent(Failure::new(Class::InvalidInput, message)).into());
+            return Err(unsent(Failure::new(ErrorClass::InvalidInput, message)).into());
         }
         let mut headers = headers_of(&exchange.endpoint, &wire).map_err(unsent)?;
         let admitted = self.admitted(&exchange).await.map_err(unsent)?;
@@ -205,7 +206,7 @@ impl Shared {
         sent.await.unwrap_or_else(|error| {
             tracing::error!(%error, "an exchange with a provider ended without a result");
             let message = "the exchange with the provider failed";
-            Err(Failure::new(Class::Internal, message).into())
+            Err(Failure::new(ErrorClass::Internal, message).into())
         })
     }
 
@@ -218,21 +219,21 @@ impl Shared {
         let observer = &exchange.observer;
         let _wait = Wait::new(observer.as_ref());
         loop {
-            let turn = observer.turn();
-            let (endpoint, priority) = (&exchange.endpoint, turn.priority);
+            let key = observer.queue_key();
+            let (endpoint, priority) = (&exchange.endpoint, key.priority);
             let probe = self.refusals.enter(endpoint, priority);
             let probe = unless_withdrawn(observer.as_ref(), probe).await?;
-            let permit = self.connections.enter(endpoint, turn, exchange.timeout);
+            let permit = self.connections.enter(endpoint, key, exchange.timeout);
             let permit = unless_withdrawn(observer.as_ref(), permit).await?;
             // The key may have been refused while this request waited.
             let attempt = self.refusals.begin(endpoint, priority, probe)?;
-            match observer.before(&exchange.estimate).await? {
-                Admission::Sends(traceparent) => {
+            match observer.before_send(&exchange.estimate).await? {
+                Admission::Send(traceparent) => {
                     return Ok((permit, attempt, traceparent));
                 }
-                Admission::NoRoom => {
+                Admission::OverBudget => {
                     drop((permit, attempt));
-                    unless_withdrawn(observer.as_ref(), observer.has_room()).await?;
+                    unless_withdrawn(observer.as_ref(), observer.budget_available()).await?;
                 }
             }
         }
@@ -267,8 +268,8 @@ impl Shared {
         attempt.end(result.as_ref().err().map(|rejected| &rejected.failure));
         let ended = ended(&result);
         let call = ProviderCall {
-            model_asked: exchange.estimate.model.clone(),
-            model_answered: result.as_ref().ok().and_then(|(_, facts)| facts.model.clone()),
+            requested_model: exchange.estimate.model.clone(),
+            response_model: result.as_ref().ok().and_then(|(_, facts)| facts.model.clone()),
             method: exchange.method,
             request_digest,
             started_at,
@@ -285,12 +286,12 @@ impl Shared {
             params: exchange.params.clone(),
             reply: result.as_ref().ok().and_then(|(_, facts)| facts.text.clone()),
         };
-        let answer = answered.filter(|_| result.is_ok()).map(|body| Answered {
+        let answer = answered.filter(|_| result.is_ok()).map(|body| ProviderAnswer {
             method: exchange.method,
             body: String::from_utf8_lossy(&body).into_owned(),
             is_from_cache: false,
         });
-        let noted = exchange.observer.after(call, answer).await;
+        let noted = exchange.observer.after_exchange(call, answer).await;
         // Not before the cost is noted: a budget is passed by the requests that hold places at most.
         permit.end(ended, remaining);
         noted?;
@@ -300,7 +301,7 @@ impl Shared {
     /// The same from an answer that was kept. Nothing for one that cannot be read any more.
     pub(crate) fn kept<T>(
         exchange: &Exchange,
-        answer: &Answered,
+        answer: &ProviderAnswer,
         read: Read<T>,
     ) -> Option<(T, Usage)> {
         let (reply, facts) = Self::reread(exchange, answer, read)?;
@@ -310,7 +311,7 @@ impl Shared {
     /// The same with all that is known of it.
     pub(crate) fn reread<T>(
         exchange: &Exchange,
-        answer: &Answered,
+        answer: &ProviderAnswer,
         read: Read<T>,
     ) -> Option<(T, Facts)> {
         let body = serde_json::from_str(&answer.body).ok()?;
@@ -377,7 +378,7 @@ fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> 
     for (name, value) in &endpoint.headers {
         if TRANSPORT.iter().any(|known| name.eq_ignore_ascii_case(known)) {
             let message = format!("the header {name:?} of the connection cannot be set");
-            return Err(Failure::new(Class::ModelConfigInvalid, message));
+            return Err(Failure::new(ErrorClass::ModelConfigInvalid, message));
         }
         headers.retain(|known| !known.name.eq_ignore_ascii_case(name));
         headers.push(header(name, value.expose(), true));
@@ -431,13 +432,13 @@ fn head(endpoint: &Endpoint, body: &[u8]) -> String {
 /// The class of a request without an answer.
 fn unanswered(error: PostError) -> Failure {
     let class = match error {
-        PostError::InvalidRequest(_) => Class::ModelConfigInvalid,
+        PostError::InvalidRequest(_) => ErrorClass::ModelConfigInvalid,
         PostError::Refused(_) | PostError::Unresolved(_) | PostError::Redirect(_) => {
-            Class::EndpointUnreachable
+            ErrorClass::EndpointUnreachable
         }
-        PostError::Unconnected(_) | PostError::Interrupted(_) => Class::UpstreamUnavailable,
-        PostError::TimedOut(_) => Class::UpstreamTimeout,
-        PostError::TooLarge(_) => Class::MalformedOutput,
+        PostError::Unconnected(_) | PostError::Interrupted(_) => ErrorClass::UpstreamUnavailable,
+        PostError::TimedOut(_) => ErrorClass::UpstreamTimeout,
+        PostError::TooLarge(_) => ErrorClass::MalformedOutput,
     };
     Failure::new(class, format!("the call of the provider failed: {error}"))
 }
@@ -465,7 +466,7 @@ fn interpret<T>(
     }
     let unusable = |why: String| {
         let message = format!("the provider's answer cannot be used: {why}");
-        Rejected::from(Failure::new(Class::UpstreamUnavailable, message))
+        Rejected::from(Failure::new(ErrorClass::UpstreamUnavailable, message))
     };
     let parsed = parsed.map_err(|error| match raw.content_type.as_str() {
         other if !other.is_empty() && !other.contains("json") => {
@@ -510,7 +511,7 @@ fn ended<T>(result: &Result<(T, Facts), Rejected>) -> Ended {
             let tokens = usage.input.saturating_add(usage.output);
             Ended::Otherwise { tokens }
         }
-        Err(rejected) if rejected.failure.class == Class::RateLimited => {
+        Err(rejected) if rejected.failure.class == ErrorClass::RateLimited => {
             Ended::Limited { retry_after: rejected.failure.retry_after }
         }
         // Such as 503 with `Retry-After`.

@@ -8,11 +8,11 @@ use perpend_domain::time::Timestamp;
 use perpend_worker_protocol::host_call::{FinishReason, Message};
 use serde_json::{Map, Value};
 
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 
 /// How a structured reply is asked for, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Structure {
+pub enum StructureMethod {
     /// The provider enforces the schema.
     JsonSchema,
     /// The model must call a tool whose arguments have the schema.
@@ -25,7 +25,7 @@ pub enum Structure {
     None,
 }
 
-impl Structure {
+impl StructureMethod {
     /// The stored name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -40,7 +40,7 @@ impl Structure {
 
     /// The structure of a stored name.
     #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let all = [Self::JsonSchema, Self::Tool, Self::JsonMode, Self::Prompt, Self::None];
         all.into_iter().find(|known| known.name() == name)
     }
@@ -95,10 +95,10 @@ pub struct Estimate {
 /// One exchange with a provider, answered or failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderCall {
-    pub model_asked: String,
+    pub requested_model: String,
     /// Absent when the provider does not report it, or failed.
-    pub model_answered: Option<String>,
-    pub method: Structure,
+    pub response_model: Option<String>,
+    pub method: StructureMethod,
     /// SHA-256 of the address's path and the body, in hex.
     pub request_digest: String,
     pub started_at: Timestamp,
@@ -110,7 +110,7 @@ pub struct ProviderCall {
     pub reask: u32,
     /// The provider's finish reason, or the failure. A reply that violates the schema is `Ok` here; it leads to a re-ask
     /// or to `malformed_output` as the result of the call.
-    pub outcome: Result<FinishReason, (Class, String)>,
+    pub outcome: Result<FinishReason, (ErrorClass, String)>,
     /// Zero for an exchange without an answer.
     pub usage: Usage,
     /// The first 4 KiB of the answer's body.
@@ -125,9 +125,9 @@ pub struct ProviderCall {
 
 /// A usable answer of a provider, as it can be kept for a call that is made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct ProviderAnswer {
     /// How the reply was asked for.
-    pub method: Structure,
+    pub method: StructureMethod,
     /// The body of the answer.
     pub body: String,
     /// An equal request of another call was answered so: nothing was paid for it here.
@@ -146,7 +146,7 @@ pub enum Priority {
 
 /// The turn of a request among those that wait for a place of its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct QueueKey {
     pub priority: Priority,
     /// Requests of one key wait in line; the keys of one priority take turns.
     pub key: String,
@@ -156,26 +156,30 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It is sent, with this value of the header `traceparent` (W3C Trace Context), if any.
-    Sends(Option<String>),
-    /// It waits, without a place of the connection, until [`CallObserver::has_room`].
-    NoRoom,
+    Send(Option<String>),
+    /// It waits, without a place of the connection, until [`CallObserver::budget_available`].
+    OverBudget,
 }
 
 /// Listens to the exchanges of one call.
 pub trait CallObserver: Send + Sync {
     /// The `n`-th usable answer of this call, from 0, where an earlier attempt got it: it is used in place of another
     /// exchange, and costs nothing.
-    fn kept(&self, n: u32) -> Option<Answered>;
+    fn recorded_answer(&self, n: u32) -> Option<ProviderAnswer>;
 
     /// The stored reply to an equal request, where one may take the place of the whole call: no connection is waited for,
     /// and nothing is announced.
-    fn stored(&self) -> BoxFuture<'_, Option<Answered>> {
+    fn cached_reply(&self) -> BoxFuture<'_, Option<ProviderAnswer>> {
         Box::pin(std::future::ready(None))
     }
 
     /// A stored reply still fits and is used; told before anything is done with it. The usage is what the provider once
     /// counted. A failure stops the call and becomes its result.
-    fn reused(&self, call: ProviderCall, answer: Answered) -> BoxFuture<'_, Result<(), Failure>> {
+    fn cached_reply_used(
+        &self,
+        call: ProviderCall,
+        answer: ProviderAnswer,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         let _ = (call, answer);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -187,37 +191,40 @@ pub trait CallObserver: Send + Sync {
     }
 
     /// The turn in which this call waits for its connection.
-    fn turn(&self) -> Turn {
-        Turn::default()
+    fn queue_key(&self) -> QueueKey {
+        QueueKey::default()
     }
 
     /// A request begins to wait until it may be sent.
-    fn begins_to_wait(&self) {}
+    fn wait_started(&self) {}
 
     /// The request no longer waits: it is sent, or the call ends.
-    fn has_waited(&self, waited: Duration) {
+    fn wait_ended(&self, waited: Duration) {
         let _ = waited;
     }
 
     /// When a request has its place and before it is sent. A failure stops the call and becomes its result.
-    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>>;
+    fn before_send<'a>(
+        &'a self,
+        estimate: &'a Estimate,
+    ) -> BoxFuture<'a, Result<Admission, Failure>>;
 
-    /// Completes when a request that found [`Admission::NoRoom`] may ask for a place again.
-    fn has_room(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    /// Completes when a request that found [`Admission::OverBudget`] may ask for a place again.
+    fn budget_available(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// After each exchange that `before` let pass, with its answer where it is usable, before anything is done with it.
     /// A failure stops the call and becomes its result. Called also when the call was dropped meanwhile.
-    fn after(
+    fn after_exchange(
         &self,
         call: ProviderCall,
-        answer: Option<Answered>,
+        answer: Option<ProviderAnswer>,
     ) -> BoxFuture<'_, Result<(), Failure>>;
 }
 
 /// Checks replies against schemas that must not be used in this process.
-pub trait ReplyCheck: Send + Sync {
+pub trait ReplyValidator: Send + Sync {
     /// The violations of a JSON text against a JSON Schema, as sentences for the model.
     ///
     /// An error says why the schema cannot be used.

@@ -4,8 +4,8 @@
 use perpend_worker_protocol::host_call::CompletionRequest;
 use serde_json::{Map, Value};
 
-use crate::endpoint::{CallLimits, ModelChoice};
-use crate::failure::{Class, Failure};
+use crate::endpoint::{CallLimits, ModelSettings};
+use crate::failure::{ErrorClass, Failure};
 
 /// Members that would change the model, the credentials, the address, the conversation or its tools, or how the reply
 /// comes. One list for all protocols: no protocol has a harmless member that is named like a reserved one of another.
@@ -104,7 +104,7 @@ impl Params {
     }
 
     pub(crate) fn new(
-        choice: &ModelChoice,
+        choice: &ModelSettings,
         limits: &CallLimits,
         request: &CompletionRequest,
     ) -> Result<Self, Failure> {
@@ -125,8 +125,9 @@ impl Params {
         }
         params.top_logprobs = request.top_logprobs.filter(|n| 0 < *n);
         if let Some(extra) = &request.extra {
-            let extra: Map<String, Value> = serde_json::from_str(extra)
-                .map_err(|_| Failure::new(Class::InvalidInput, "`extra` must be a JSON object"))?;
+            let extra: Map<String, Value> = serde_json::from_str(extra).map_err(|_| {
+                Failure::new(ErrorClass::InvalidInput, "`extra` must be a JSON object")
+            })?;
             // The contract of plug-ins says that reserved members are dropped. Those of the user are refused below.
             params.rest.extend(extra.into_iter().filter_map(allowed));
         }
@@ -134,7 +135,7 @@ impl Params {
     }
 
     /// The parameters of the user alone, for requests without parameters of their own.
-    pub(crate) fn of_user(choice: &ModelChoice) -> Result<Self, Failure> {
+    pub(crate) fn of_user(choice: &ModelSettings) -> Result<Self, Failure> {
         let mut params = Self::default();
         for (name, value) in &choice.params {
             params.set(name, value)?;
@@ -145,7 +146,7 @@ impl Params {
     fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
         let invalid = |what: &str| {
             let message = format!("the model parameter `{name}` must be {what}");
-            Failure::new(Class::ModelConfigInvalid, message)
+            Failure::new(ErrorClass::ModelConfigInvalid, message)
         };
         if value.is_null() {
             return Ok(());
@@ -188,7 +189,7 @@ impl Params {
         let mut names = std::iter::once(name).chain(nested);
         if let Some(name) = names.find(|name| is_reserved(name)) {
             let message = format!("the model parameter `{name}` cannot be set");
-            return Err(Failure::new(Class::ModelConfigInvalid, message));
+            return Err(Failure::new(ErrorClass::ModelConfigInvalid, message));
         }
         self.rest.insert(name.to_owned(), value.clone());
         Ok(())
@@ -210,8 +211,8 @@ mod tests {
         CompletionRequest::new(Vec::new())
     }
 
-    fn choice(params: Value) -> ModelChoice {
-        ModelChoice {
+    fn choice(params: Value) -> ModelSettings {
+        ModelSettings {
             model: "m".to_owned(),
             params: params.as_object().cloned().unwrap_or_default(),
         }
@@ -268,7 +269,7 @@ mod tests {
             (json!({ "generationConfig": { "topK": 3, "candidateCount": 9 } }), "candidateCount"),
         ] {
             let failure = Params::of_user(&choice(params)).unwrap_err();
-            assert_eq!(failure.class, Class::ModelConfigInvalid);
+            assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
             assert!(failure.message.contains(name), "{failure}");
         }
     }
@@ -304,7 +305,7 @@ mod tests {
             "candidate_count",
         ] {
             let failure = Params::of_user(&choice(json!({ (name): 1 }))).unwrap_err();
-            assert_eq!(failure.class, Class::ModelConfigInvalid);
+            assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
             assert_eq!(failure.message, format!("the model parameter `{name}` cannot be set"));
             let extra = json!({ (name): 1, "k": 2, "generationConfig": { (name): 3, "topK": 4 } });
             let request = CompletionRequest { extra: Some(extra.to_string()), ..request() };

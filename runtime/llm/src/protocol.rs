@@ -13,23 +13,30 @@ mod wire;
 use serde_json::Value;
 
 use crate::endpoint::{Endpoint, Protocol};
-use crate::failure::{Class, Failure};
-use crate::observe::Structure;
+use crate::failure::{ErrorClass, Failure};
+use crate::observe::StructureMethod;
 pub(crate) use google::SIGNATURE;
 pub(crate) use mock::answer as mock_answer;
 pub(crate) use wire::{Ask, Embeddings, REPLY, Reply, Wire};
 
 /// The structure methods of a protocol, best first. With tools of the request the reply cannot be one, and Gemini has
 /// either tools or a schema.
-pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [Structure] {
+pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [StructureMethod] {
     match endpoint.protocol {
-        Protocol::Anthropic | Protocol::GoogleAiStudio if has_tools => &[Structure::Prompt],
-        _ if has_tools => &[Structure::JsonSchema, Structure::JsonMode, Structure::Prompt],
-        Protocol::Anthropic => &[Structure::Tool, Structure::Prompt],
-        Protocol::GoogleAiStudio => {
-            &[Structure::JsonSchema, Structure::JsonMode, Structure::Prompt]
+        Protocol::Anthropic | Protocol::GoogleAiStudio if has_tools => &[StructureMethod::Prompt],
+        _ if has_tools => {
+            &[StructureMethod::JsonSchema, StructureMethod::JsonMode, StructureMethod::Prompt]
         }
-        _ => &[Structure::JsonSchema, Structure::Tool, Structure::JsonMode, Structure::Prompt],
+        Protocol::Anthropic => &[StructureMethod::Tool, StructureMethod::Prompt],
+        Protocol::GoogleAiStudio => {
+            &[StructureMethod::JsonSchema, StructureMethod::JsonMode, StructureMethod::Prompt]
+        }
+        _ => &[
+            StructureMethod::JsonSchema,
+            StructureMethod::Tool,
+            StructureMethod::JsonMode,
+            StructureMethod::Prompt,
+        ],
     }
 }
 
@@ -75,7 +82,7 @@ pub(crate) fn embed(
         Protocol::Mock => Ok(mock::embed(model, texts)),
         Protocol::Anthropic => {
             let message = "Anthropic has no embeddings: choose a model of another provider";
-            Err(Failure::new(Class::ModelConfigInvalid, message))
+            Err(Failure::new(ErrorClass::ModelConfigInvalid, message))
         }
         Protocol::Bedrock | Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
     }
@@ -92,5 +99,5 @@ pub(crate) fn embeddings(endpoint: &Endpoint, body: Value) -> Result<Embeddings,
 fn unsupported(endpoint: &Endpoint) -> Failure {
     let message =
         format!("connections with the adapter `{}` cannot be called yet", endpoint.protocol.name());
-    Failure::new(Class::ModelConfigInvalid, message)
+    Failure::new(ErrorClass::ModelConfigInvalid, message)
 }

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use crate::observe::{Priority, Turn};
+use crate::observe::{Priority, QueueKey};
 
 /// Identifies a waiting request until it is taken or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    turn: Turn,
+    key: QueueKey,
     number: u64,
 }
 
@@ -55,10 +55,10 @@ impl<T> Rotation<T> {
     }
 
     fn remove(&mut self, ticket: &Ticket) {
-        if let Some(queue) = self.waiting.get_mut(&ticket.turn.key) {
+        if let Some(queue) = self.waiting.get_mut(&ticket.key.group) {
             queue.retain(|(number, _)| *number != ticket.number);
             if queue.is_empty() {
-                self.waiting.remove(&ticket.turn.key);
+                self.waiting.remove(&ticket.key.group);
             }
         }
     }
@@ -93,13 +93,13 @@ impl<T> Queue<T> {
         queues.map(VecDeque::len).sum()
     }
 
-    pub(crate) fn push(&mut self, turn: Turn, value: T) -> Ticket {
+    pub(crate) fn push(&mut self, key: QueueKey, value: T) -> Ticket {
         let number = self.next_number;
         self.next_number += 1;
-        let rotation = self.rotation(turn.priority);
-        let queue = rotation.waiting.entry(turn.key.clone()).or_default();
+        let rotation = self.rotation(key.priority);
+        let queue = rotation.waiting.entry(key.group.clone()).or_default();
         queue.push_back((number, value));
-        Ticket { turn, number }
+        Ticket { key, number }
     }
 
     /// Takes the next request.
@@ -109,10 +109,10 @@ impl<T> Queue<T> {
 
     /// Removes a request that no longer waits; nothing happens when it was taken before.
     pub(crate) fn remove(&mut self, ticket: &Ticket) {
-        self.rotation(ticket.turn.priority).remove(ticket);
+        self.rotation(ticket.key.priority).remove(ticket);
     }
 
-    /// Takes all requests for which the condition holds, whatever their turn.
+    /// Takes all requests for which the condition holds, in any position.
     pub(crate) fn extract_if(&mut self, mut is_taken: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut taken = self.interactive.extract_if(&mut is_taken);
         taken.extend(self.background.extract_if(&mut is_taken));
@@ -133,18 +133,18 @@ mod tests {
 
     use super::*;
 
-    fn turn(priority: Priority, key: &str) -> Turn {
-        Turn { priority, key: key.to_owned() }
+    fn queue_key(priority: Priority, group: &str) -> QueueKey {
+        QueueKey { priority, group: group.to_owned() }
     }
 
     #[test]
     fn keys_take_turns_and_interactive_requests_come_first() {
         let mut queue = Queue::new();
         for n in 0..3 {
-            queue.push(turn(Priority::Background, "a"), format!("a{n}"));
+            queue.push(queue_key(Priority::Background, "a"), format!("a{n}"));
         }
-        queue.push(turn(Priority::Background, "b"), "b0".to_owned());
-        queue.push(turn(Priority::Interactive, "z"), "z0".to_owned());
+        queue.push(queue_key(Priority::Background, "b"), "b0".to_owned());
+        queue.push(queue_key(Priority::Interactive, "z"), "z0".to_owned());
         let order: Vec<String> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, ["z0", "a0", "b0", "a1", "a2"]);
         assert!(queue.is_empty());
@@ -154,7 +154,7 @@ mod tests {
     fn a_removed_request_is_not_served_and_the_others_keep_their_order() {
         let mut queue = Queue::new();
         let tickets: Vec<Ticket> =
-            (0..3).map(|n| queue.push(turn(Priority::Background, "a"), n)).collect();
+            (0..3).map(|n| queue.push(queue_key(Priority::Background, "a"), n)).collect();
         queue.remove(&tickets[1]);
         assert_eq!(queue.pop(), Some(0));
         queue.remove(&tickets[0]);
@@ -174,7 +174,7 @@ mod tests {
             let mut served: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
             for (key, is_push) in steps {
                 if is_push {
-                    queue.push(turn(Priority::Background, &key.to_string()), key);
+                    queue.push(queue_key(Priority::Background, &key.to_string()), key);
                     *waiting.entry(key).or_default() += 1;
                     continue;
                 }

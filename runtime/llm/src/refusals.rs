@@ -9,7 +9,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 use crate::observe::Priority;
 
 /// Connections that are remembered.
@@ -154,19 +154,22 @@ impl Attempt {
 }
 
 /// Whether no other request of the connection would succeed either.
-const fn is_refusal(class: Class) -> bool {
-    matches!(class, Class::AuthInvalid | Class::BillingExhausted | Class::AccountNotReady)
+const fn is_refusal(class: ErrorClass) -> bool {
+    matches!(
+        class,
+        ErrorClass::AuthInvalid | ErrorClass::BillingExhausted | ErrorClass::AccountNotReady
+    )
 }
 
 /// Whether a provider that fails a request in this way has accepted its key.
-const fn is_after_key(class: Class) -> bool {
+const fn is_after_key(class: ErrorClass) -> bool {
     matches!(
         class,
-        Class::RateLimited
-            | Class::InvalidInput
-            | Class::ContextTooLong
-            | Class::Refused
-            | Class::ModelUnavailable
-            | Class::ModelConfigInvalid
+        ErrorClass::RateLimited
+            | ErrorClass::InvalidInput
+            | ErrorClass::ContextTooLong
+            | ErrorClass::Refused
+            | ErrorClass::ModelUnavailable
+            | ErrorClass::ModelConfigInvalid
     )
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::failure::{Class, Failure, short};
+use crate::failure::{ErrorClass, Failure, short};
 use crate::headers;
 use crate::learnt::Quirk;
 
@@ -129,32 +129,34 @@ pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
         || answer.status == 402
         || (400..500).contains(&answer.status) && has(&BILLING)
     {
-        return fail(Class::BillingExhausted);
+        return fail(ErrorClass::BillingExhausted);
     }
     if is_limited {
-        return fail(Class::RateLimited);
+        return fail(ErrorClass::RateLimited);
     }
     match answer.status {
-        403 if has(&FILTERED) || has(&MODERATED) => fail(Class::Refused),
-        401 => fail(Class::AuthInvalid),
-        403 if has(&BAD_KEY) => fail(Class::AuthInvalid),
+        403 if has(&FILTERED) || has(&MODERATED) => fail(ErrorClass::Refused),
+        401 => fail(ErrorClass::AuthInvalid),
+        403 if has(&BAD_KEY) => fail(ErrorClass::AuthInvalid),
         // The key may be good for other models and deployments.
-        403 if has(&["model", "deployment"]) => fail(Class::ModelUnavailable),
-        403 => fail(Class::ModelConfigInvalid),
+        403 if has(&["model", "deployment"]) => fail(ErrorClass::ModelUnavailable),
+        403 => fail(ErrorClass::ModelConfigInvalid),
         // A conflict with another request, and one that came too early: the same request may succeed later.
-        409 | 425 => fail(Class::UpstreamUnavailable),
-        408 => fail(Class::UpstreamTimeout),
-        413 => fail(Class::ContextTooLong),
-        404 if has(&["model", "deployment", "not_found_error"]) => fail(Class::ModelUnavailable),
-        404 | 405 | 410 => fail(Class::ModelConfigInvalid),
-        400 | 422 if has(&TOO_LONG) => fail(Class::ContextTooLong),
-        400 | 422 if has(&FILTERED) => fail(Class::Refused),
-        400 | 422 if has(&BAD_KEY) => fail(Class::AuthInvalid),
-        400 | 422 if is_model_unknown(&text) => fail(Class::ModelUnavailable),
+        409 | 425 => fail(ErrorClass::UpstreamUnavailable),
+        408 => fail(ErrorClass::UpstreamTimeout),
+        413 => fail(ErrorClass::ContextTooLong),
+        404 if has(&["model", "deployment", "not_found_error"]) => {
+            fail(ErrorClass::ModelUnavailable)
+        }
+        404 | 405 | 410 => fail(ErrorClass::ModelConfigInvalid),
+        400 | 422 if has(&TOO_LONG) => fail(ErrorClass::ContextTooLong),
+        400 | 422 if has(&FILTERED) => fail(ErrorClass::Refused),
+        400 | 422 if has(&BAD_KEY) => fail(ErrorClass::AuthInvalid),
+        400 | 422 if is_model_unknown(&text) => fail(ErrorClass::ModelUnavailable),
         400 | 422 => bad_request(answer, &said, &text),
-        400..500 => fail(Class::InvalidInput),
-        300..400 => fail(Class::EndpointUnreachable),
-        _ => fail(Class::UpstreamUnavailable),
+        400..500 => fail(ErrorClass::InvalidInput),
+        300..400 => fail(ErrorClass::EndpointUnreachable),
+        _ => fail(ErrorClass::UpstreamUnavailable),
     }
 }
 
@@ -170,7 +172,7 @@ fn is_model_unknown(text: &str) -> bool {
 /// The provider rejects a part of the request. The answer depends on which part, and on who set it.
 fn bad_request(answer: &Answer<'_>, said: &Said, text: &str) -> Rejected {
     let hinted = |hint| Rejected {
-        failure: failure(answer, Class::ModelConfigInvalid, said),
+        failure: failure(answer, ErrorClass::ModelConfigInvalid, said),
         hint: Some(hint),
     };
     if let Some(quirk) = quirk(said, text) {
@@ -182,8 +184,8 @@ fn bad_request(answer: &Answer<'_>, said: &Said, text: &str) -> Rejected {
         return hinted(Hint::StepDown);
     }
     let class = match named {
-        Some(_) => Class::ModelConfigInvalid,
-        None => Class::InvalidInput,
+        Some(_) => ErrorClass::ModelConfigInvalid,
+        None => ErrorClass::InvalidInput,
     };
     Rejected::from(failure(answer, class, said))
 }
@@ -259,23 +261,25 @@ fn is_named(text: &str, name: &str) -> bool {
     })
 }
 
-fn failure(answer: &Answer<'_>, class: Class, said: &Said) -> Failure {
+fn failure(answer: &Answer<'_>, class: ErrorClass, said: &Said) -> Failure {
     let what = match class {
-        Class::RateLimited => "the provider limits the rate of requests",
-        Class::BillingExhausted => "the provider's account has no credit or quota left",
-        Class::AuthInvalid => "the provider does not accept the key",
-        Class::ModelUnavailable if answer.status == 403 => {
+        ErrorClass::RateLimited => "the provider limits the rate of requests",
+        ErrorClass::BillingExhausted => "the provider's account has no credit or quota left",
+        ErrorClass::AuthInvalid => "the provider does not accept the key",
+        ErrorClass::ModelUnavailable if answer.status == 403 => {
             "the provider gives the key no access to the model"
         }
-        Class::ModelUnavailable => "the provider does not know the model",
-        Class::ContextTooLong => "the prompt is too long for the model",
-        Class::Refused => "the provider refused the content of the request",
-        Class::UpstreamUnavailable | Class::UpstreamTimeout => "the provider failed",
-        Class::ModelConfigInvalid if matches!(answer.status, 404 | 405 | 410) => {
+        ErrorClass::ModelUnavailable => "the provider does not know the model",
+        ErrorClass::ContextTooLong => "the prompt is too long for the model",
+        ErrorClass::Refused => "the provider refused the content of the request",
+        ErrorClass::UpstreamUnavailable | ErrorClass::UpstreamTimeout => "the provider failed",
+        ErrorClass::ModelConfigInvalid if matches!(answer.status, 404 | 405 | 410) => {
             "the provider has no such endpoint: check the base URL"
         }
-        Class::ModelConfigInvalid if answer.status == 403 => "the provider forbids the request",
-        Class::ModelConfigInvalid => "the provider rejects a parameter",
+        ErrorClass::ModelConfigInvalid if answer.status == 403 => {
+            "the provider forbids the request"
+        }
+        ErrorClass::ModelConfigInvalid => "the provider rejects a parameter",
         _ => "the provider rejects the request",
     };
     let said_text = match said.message.is_empty() {

@@ -12,7 +12,7 @@ use crate::observe::ProviderCall;
 impl Call<'_> {
     /// The completion from a stored reply. One that cannot be read any more, or does not fit, is asked for anew.
     pub(crate) async fn stored(&mut self) -> Result<Option<Completion>, Failure> {
-        let Some(answer) = self.observer.stored().await else {
+        let Some(answer) = self.observer.cached_reply().await else {
             return Ok(None);
         };
         let (messages, n_bytes) = self.conversation();
@@ -43,8 +43,8 @@ impl Call<'_> {
         };
         let usage = usage(&facts);
         let call = ProviderCall {
-            model_asked: exchange.estimate.model,
-            model_answered: facts.model,
+            requested_model: exchange.estimate.model,
+            response_model: facts.model,
             method: answer.method,
             request_digest: String::new(),
             started_at: self.shared.clock.now(),
@@ -58,7 +58,7 @@ impl Call<'_> {
             params: exchange.params,
             reply: facts.text,
         };
-        self.observer.reused(call, answer).await?;
+        self.observer.cached_reply_used(call, answer).await?;
         self.usage += usage;
         self.is_from_cache = true;
         Ok(Some(match self.is_calling(&reply) {

@@ -7,9 +7,9 @@ use perpend_worker_protocol::host_call::Message;
 use serde_json::{Map, Value};
 
 use crate::extract::{self, Embedded, Quotable};
-use crate::failure::{Class, Failure};
-use crate::observe::ReplyCheck;
-use crate::plain;
+use crate::failure::{ErrorClass, Failure};
+use crate::observe::ReplyValidator;
+use crate::plain_schema;
 
 /// Maximum number of violations in a re-ask.
 const MAX_VIOLATIONS: usize = 20;
@@ -61,21 +61,21 @@ pub(crate) struct Wanted {
 
 enum Check {
     Here(Box<Schema>),
-    Elsewhere(Arc<dyn ReplyCheck>),
+    Elsewhere(Arc<dyn ReplyValidator>),
 }
 
 impl Wanted {
-    pub(crate) fn new(text: &str, elsewhere: &Arc<dyn ReplyCheck>) -> Result<Self, Failure> {
+    pub(crate) fn new(text: &str, elsewhere: &Arc<dyn ReplyValidator>) -> Result<Self, Failure> {
         let invalid = |why: &str| {
             let message = format!("the response schema cannot be used: {why}");
-            Failure::new(Class::InvalidInput, message)
+            Failure::new(ErrorClass::InvalidInput, message)
         };
         let schema: Value =
             serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))?;
         if !schema.is_object() {
             return Err(invalid("it must be a JSON object"));
         }
-        let check = match plain::is_plain(text) {
+        let check = match plain_schema::is_plain_schema(text) {
             true => {
                 let compiled = Schema::of_2020_12(&schema);
                 Check::Here(Box::new(compiled.map_err(|error| invalid(&error.to_string()))?))
@@ -187,8 +187,8 @@ impl Wanted {
     }
 
     async fn violations(&self, candidate: &str) -> Result<Vec<String>, Failure> {
-        if plain::MAX_VALUE_BYTES < candidate.len() && matches!(self.check, Check::Here(_)) {
-            let limit = plain::MAX_VALUE_BYTES >> 10;
+        if plain_schema::MAX_VALUE_BYTES < candidate.len() && matches!(self.check, Check::Here(_)) {
+            let limit = plain_schema::MAX_VALUE_BYTES >> 10;
             return Ok(vec![format!("the reply is larger than {limit} KiB")]);
         }
         let value = match extract::parse(candidate) {
@@ -201,7 +201,7 @@ impl Wanted {
                 let found = elsewhere.check(&self.text, candidate).await;
                 return found.map_err(|why| {
                     let message = format!("the response schema cannot be used: {why}");
-                    Failure::new(Class::InvalidInput, message)
+                    Failure::new(ErrorClass::InvalidInput, message)
                 });
             }
         };

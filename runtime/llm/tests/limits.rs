@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use perpend_llm::{
-    Admission, Answered, CallLimits, CallObserver, Class, Endpoint, Estimate, Failure, Llm,
-    Priority, Protocol, ProviderCall, Turn,
+    Admission, CallLimits, CallObserver, Endpoint, ErrorClass, Estimate, Failure, Llm, Priority,
+    Protocol, ProviderAnswer, ProviderCall, QueueKey,
 };
 use perpend_worker_protocol::host_call::Role;
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn limit(llm: &Llm, endpoint: &Endpoint) {
     let (result, _) = support::call(llm, endpoint, &limits, &request).await;
     let failure = result.err().map(|failure| (failure.class, failure.retry_after));
     let wait = Some(Duration::from_secs(1));
-    assert_eq!(failure, Some((Class::RateLimited, wait)));
+    assert_eq!(failure, Some((ErrorClass::RateLimited, wait)));
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
     let at_once = CallLimits { timeout: Duration::from_millis(1), ..CallLimits::default() };
     let (result, _) = support::call(&llm, &endpoint, &at_once, &request()).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.class, Class::RateLimited);
+    assert_eq!(failure.class, ErrorClass::RateLimited);
     assert!(failure.is_unsent);
     assert!(failure.retry_after.unwrap() <= Duration::from_secs(1));
     let (result, _) = support::call(&llm, &endpoint, &CallLimits::default(), &request()).await;
@@ -97,23 +97,23 @@ async fn a_503_with_retry_after_closes_the_connection_until_it_is_saved() {
         support::call(&llm, endpoint, &CallLimits::default(), &request()).await.0
     };
     let failure = call(&endpoint).await.unwrap_err();
-    assert_eq!(failure.class, Class::UpstreamUnavailable);
+    assert_eq!(failure.class, ErrorClass::UpstreamUnavailable);
     assert_eq!(failure.retry_after, Some(Duration::from_secs(900)));
     let failure = call(&endpoint).await.unwrap_err();
-    assert!(failure.is_unsent && failure.class == Class::RateLimited);
-    let closed = llm.closed(&endpoint.connection_id).unwrap();
+    assert!(failure.is_unsent && failure.class == ErrorClass::RateLimited);
+    let closed = llm.connection_pause(&endpoint.connection_id).unwrap();
     assert!(
         Duration::from_secs(880) < closed.remaining && closed.remaining <= Duration::from_secs(900)
     );
     assert_eq!(server.asked().len(), 1);
     endpoint.saved_at += 1;
     assert!(call(&endpoint).await.is_ok());
-    assert!(llm.closed(&endpoint.connection_id).is_none());
+    assert!(llm.connection_pause(&endpoint.connection_id).is_none());
 }
 
 #[tokio::test]
 async fn a_refused_key_is_asked_with_at_most_once_per_place_until_the_connection_is_saved() {
-    for (status, class) in [(401, Class::AuthInvalid), (402, Class::BillingExhausted)] {
+    for (status, class) in [(401, ErrorClass::AuthInvalid), (402, ErrorClass::BillingExhausted)] {
         let refused = Act::Json(status, json!({ "error": { "message": "no" } }));
         let mut acts = vec![refused; 3];
         acts.push(said(GOOD));
@@ -158,22 +158,24 @@ async fn a_403_stops_no_other_request_of_the_connection() {
     let endpoint = endpoint(Protocol::OpenAi, &server.url);
     let (llm, limits, plain) = (llm(), CallLimits::default(), request());
     let call = async || support::call(&llm, &endpoint, &limits, &plain).await.0;
-    assert_eq!(call().await.unwrap_err().class, Class::ModelUnavailable);
-    assert_eq!(call().await.unwrap_err().class, Class::ModelConfigInvalid);
+    assert_eq!(call().await.unwrap_err().class, ErrorClass::ModelUnavailable);
+    assert_eq!(call().await.unwrap_err().class, ErrorClass::ModelConfigInvalid);
     assert!(call().await.is_ok());
 }
 
 #[tokio::test]
 async fn a_trial_that_fails_after_the_key_was_accepted_ends_the_refusal() {
-    for (status, class) in
-        [(400, Class::InvalidInput), (404, Class::ModelConfigInvalid), (429, Class::RateLimited)]
-    {
+    for (status, class) in [
+        (400, ErrorClass::InvalidInput),
+        (404, ErrorClass::ModelConfigInvalid),
+        (429, ErrorClass::RateLimited),
+    ] {
         let act = |status| Act::Json(status, json!({ "error": { "message": "no" } }));
         let server = Server::start(vec![act(401), act(status), said(GOOD)]).await;
         let endpoint = endpoint(Protocol::OpenAi, &server.url);
         let (llm, limits, plain) = (llm(), CallLimits::default(), request());
         let call = async || support::call(&llm, &endpoint, &limits, &plain).await.0;
-        assert_eq!(call().await.unwrap_err().class, Class::AuthInvalid);
+        assert_eq!(call().await.unwrap_err().class, ErrorClass::AuthInvalid);
         assert!(call().await.unwrap_err().is_unsent);
         let trial = support::try_call(&llm, &endpoint, &limits, &plain).await;
         assert_eq!(trial.unwrap_err().class, class);
@@ -221,9 +223,9 @@ impl Held {
     }
 }
 
-/// An observer with a turn of its own, and with a budget that it shares.
+/// observer with its own queue key, and with a budget that it shares.
 struct Rule {
-    turn: Turn,
+    queue_key: QueueKey,
     budget: Option<Arc<Budget>>,
     ended: mpsc::UnboundedSender<ProviderCall>,
 }
@@ -236,27 +238,27 @@ struct Budget {
 }
 
 impl CallObserver for Rule {
-    fn kept(&self, _: u32) -> Option<Answered> {
+    fn recorded_answer(&self, _: u32) -> Option<ProviderAnswer> {
         None
     }
 
-    fn turn(&self) -> Turn {
-        self.turn.clone()
+    fn queue_key(&self) -> QueueKey {
+        self.queue_key.clone()
     }
 
-    fn before<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
+    fn before_send<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
         let has_room = self.budget.as_ref().is_none_or(|budget| {
             let mut is_used = budget.is_used.lock().unwrap();
             !std::mem::replace(&mut *is_used, true)
         });
         let admission = match has_room {
-            true => Admission::Sends(None),
-            false => Admission::NoRoom,
+            true => Admission::Send(None),
+            false => Admission::OverBudget,
         };
         Box::pin(std::future::ready(Ok(admission)))
     }
 
-    fn has_room(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn budget_available(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async {
             if let Some(budget) = &self.budget {
                 let released = budget.released.notified();
@@ -268,7 +270,11 @@ impl CallObserver for Rule {
         })
     }
 
-    fn after(&self, call: ProviderCall, _: Option<Answered>) -> BoxFuture<'_, Result<(), Failure>> {
+    fn after_exchange(
+        &self,
+        call: ProviderCall,
+        _: Option<ProviderAnswer>,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         if let Some(budget) = &self.budget {
             *budget.is_used.lock().unwrap() = false;
             budget.released.notify_waiters();
@@ -304,7 +310,7 @@ impl Crowd {
         budget: Option<&Arc<Budget>>,
     ) -> tokio::task::JoinHandle<bool> {
         let observer = Arc::new(Rule {
-            turn: Turn { priority, key: key.to_owned() },
+            queue_key: QueueKey { priority, group: key.to_owned() },
             budget: budget.cloned(),
             ended: self.sender.clone(),
         });
@@ -402,15 +408,19 @@ struct Slow {
 }
 
 impl CallObserver for Slow {
-    fn kept(&self, _: u32) -> Option<Answered> {
+    fn recorded_answer(&self, _: u32) -> Option<ProviderAnswer> {
         None
     }
 
-    fn before<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
-        Box::pin(std::future::ready(Ok(Admission::Sends(None))))
+    fn before_send<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
+        Box::pin(std::future::ready(Ok(Admission::Send(None))))
     }
 
-    fn after(&self, _: ProviderCall, _: Option<Answered>) -> BoxFuture<'_, Result<(), Failure>> {
+    fn after_exchange(
+        &self,
+        _: ProviderCall,
+        _: Option<ProviderAnswer>,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async {
             self.begun.send(()).unwrap();
             self.allowed.acquire().await.unwrap().forget();
@@ -438,7 +448,7 @@ async fn a_place_is_free_when_the_cost_of_its_request_is_noted() {
     noting.recv().await.unwrap();
     let second = start();
     tokio::task::yield_now().await;
-    let used = llm.connection_use(&endpoint.connection_id);
+    let used = llm.connection_usage(&endpoint.connection_id);
     assert_eq!((used.n_in_flight, used.n_waiting), (1, 1));
     allowed.add_permits(2);
     assert!(first.await.unwrap() && second.await.unwrap());
@@ -451,7 +461,7 @@ async fn a_scripted_reply_that_takes_too_long_times_out() {
     let recorder = Arc::new(Recorder::default());
     let (limits, choice, request) = (quick(), choice("m"), request());
     let called = llm.complete(&endpoint, &choice, &limits, &request, recorder.clone());
-    assert_eq!(called.await.unwrap_err().class, Class::UpstreamTimeout);
+    assert_eq!(called.await.unwrap_err().class, ErrorClass::UpstreamTimeout);
     assert!(limits.timeout <= begun.elapsed());
     assert_eq!(recorder.outcomes(), ["upstream_timeout"]);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use perpend_llm::{CallLimits, Class, Failure, Protocol};
+use perpend_llm::{CallLimits, ErrorClass, Failure, Protocol};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 use support::{
@@ -43,7 +43,7 @@ async fn a_429_has_the_wait_that_the_provider_asks_for() {
     ] {
         let (result, recorder, server) = ask(vec![told(lines)]).await;
         let failure = result.unwrap_err();
-        assert_eq!(failure.class, Class::RateLimited);
+        assert_eq!(failure.class, ErrorClass::RateLimited);
         assert_eq!(failure.retry_after, Some(Duration::from_secs_f64(seconds)));
         assert!(!failure.is_unsent);
         assert_eq!(server.asked().len(), 1, "it is not tried again here");
@@ -60,19 +60,23 @@ async fn failures_of_providers_are_reported_once() {
     };
     let hidden = json!({ "error": { "code": 429, "message": "later" } });
     let cases = [
-        (Act::Json(500, error("oops")), Class::UpstreamUnavailable, "oops"),
-        (Act::Json(529, error("overloaded")), Class::RateLimited, "overloaded"),
-        (Act::Json(401, error("who?")), Class::AuthInvalid, "who?"),
-        (Act::Json(402, error("pay")), Class::BillingExhausted, "pay"),
-        (Act::Cut, Class::UpstreamUnavailable, "before the answer was complete"),
-        (page("application/json", "{\"choices\": ["), Class::UpstreamUnavailable, "not valid JSON"),
-        (page("text/html; charset=utf-8", "<html>"), Class::UpstreamUnavailable, "text/html"),
-        (page("application/json", "{}"), Class::UpstreamUnavailable, "unknown form"),
-        (Act::Json(200, json!({ "choices": [] })), Class::UpstreamUnavailable, "no choices"),
-        (Act::Json(200, hidden), Class::RateLimited, "later"),
+        (Act::Json(500, error("oops")), ErrorClass::UpstreamUnavailable, "oops"),
+        (Act::Json(529, error("overloaded")), ErrorClass::RateLimited, "overloaded"),
+        (Act::Json(401, error("who?")), ErrorClass::AuthInvalid, "who?"),
+        (Act::Json(402, error("pay")), ErrorClass::BillingExhausted, "pay"),
+        (Act::Cut, ErrorClass::UpstreamUnavailable, "before the answer was complete"),
+        (
+            page("application/json", "{\"choices\": ["),
+            ErrorClass::UpstreamUnavailable,
+            "not valid JSON",
+        ),
+        (page("text/html; charset=utf-8", "<html>"), ErrorClass::UpstreamUnavailable, "text/html"),
+        (page("application/json", "{}"), ErrorClass::UpstreamUnavailable, "unknown form"),
+        (Act::Json(200, json!({ "choices": [] })), ErrorClass::UpstreamUnavailable, "no choices"),
+        (Act::Json(200, hidden), ErrorClass::RateLimited, "later"),
         (
             page("application/json", &" ".repeat(30 << 20)),
-            Class::MalformedOutput,
+            ErrorClass::MalformedOutput,
             "larger than 8 MiB",
         ),
     ];
@@ -90,7 +94,7 @@ async fn failures_of_providers_are_reported_once() {
 async fn silence_and_half_answers_end_at_the_limit_of_the_call() {
     for act in [Act::Hang, Act::Stall] {
         let (result, recorder, _) = ask_with(Protocol::OpenAi, vec![act], &quick()).await;
-        assert_eq!(result.unwrap_err().class, Class::UpstreamTimeout);
+        assert_eq!(result.unwrap_err().class, ErrorClass::UpstreamTimeout);
         assert_eq!(recorder.outcomes(), ["upstream_timeout"]);
     }
 }
@@ -116,7 +120,7 @@ async fn refusals_of_each_protocol_are_refused() {
     for (protocol, body) in cases {
         let acts = vec![Act::Json(200, body)];
         let (result, recorder, _) = ask_with(protocol, acts, &CallLimits::default()).await;
-        assert_eq!(result.unwrap_err().class, Class::Refused);
+        assert_eq!(result.unwrap_err().class, ErrorClass::Refused);
         assert_eq!(recorder.outcomes(), ["ok"], "an answer that is paid for");
     }
     let server = Server::start(vec![Act::Json(200, response)]).await;
@@ -125,7 +129,7 @@ async fn refusals_of_each_protocol_are_refused() {
     let limits = CallLimits::default();
     let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.class, Class::Refused);
+    assert_eq!(failure.class, ErrorClass::Refused);
     assert!(failure.message.contains("I will not"));
 }
 
@@ -151,14 +155,14 @@ async fn redirects_do_not_go_on_for_ever_and_do_not_reach_the_neighbours() {
     let head = |to: &str| Act::Raw(format!("302 X\r\nlocation: {to}\r\n"), Vec::new());
     let (result, _, server) = ask(vec![head("/again")]).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.class, Class::EndpointUnreachable);
+    assert_eq!(failure.class, ErrorClass::EndpointUnreachable);
     assert!(failure.message.contains("3 redirects"), "{failure}");
     assert_eq!(server.asked().len(), 4);
     for to in
         ["http://localhost:1/", "http://10.0.0.1/", "ftp://127.0.0.1/", "http://u:p@127.0.0.1/"]
     {
         let (result, ..) = ask(vec![head(to)]).await;
-        assert_eq!(result.unwrap_err().class, Class::EndpointUnreachable, "{to}");
+        assert_eq!(result.unwrap_err().class, ErrorClass::EndpointUnreachable, "{to}");
     }
 }
 
@@ -168,15 +172,15 @@ async fn addresses_that_are_not_public_or_do_not_answer_are_told_apart() {
     let long_name = format!("http://{}.invalid/v1", "a".repeat(64));
     let limits = CallLimits::default();
     let cases = [
-        ("http://localhost:9/v1", Class::EndpointUnreachable),
-        ("http://10.0.0.1/v1", Class::EndpointUnreachable),
-        ("http://[::1]:9/v1", Class::EndpointUnreachable),
-        ("http://169.254.169.254/", Class::EndpointUnreachable),
-        (long_name.as_str(), Class::EndpointUnreachable),
-        ("http://127.0.0.1:1/v1", Class::UpstreamUnavailable),
-        ("ftp://127.0.0.1/", Class::ModelConfigInvalid),
-        ("http://user:word@127.0.0.1/", Class::ModelConfigInvalid),
-        ("nonsense", Class::ModelConfigInvalid),
+        ("http://localhost:9/v1", ErrorClass::EndpointUnreachable),
+        ("http://10.0.0.1/v1", ErrorClass::EndpointUnreachable),
+        ("http://[::1]:9/v1", ErrorClass::EndpointUnreachable),
+        ("http://169.254.169.254/", ErrorClass::EndpointUnreachable),
+        (long_name.as_str(), ErrorClass::EndpointUnreachable),
+        ("http://127.0.0.1:1/v1", ErrorClass::UpstreamUnavailable),
+        ("ftp://127.0.0.1/", ErrorClass::ModelConfigInvalid),
+        ("http://user:word@127.0.0.1/", ErrorClass::ModelConfigInvalid),
+        ("nonsense", ErrorClass::ModelConfigInvalid),
     ];
     for (url, class) in cases {
         let endpoint = endpoint(Protocol::OpenAi, url);
@@ -192,7 +196,7 @@ async fn keys_that_a_provider_repeats_are_taken_out() {
     let echo = format!("Incorrect API key provided: {KEY}, with {HEADER}; {}", "y".repeat(900));
     let (result, recorder, _) = ask(vec![Act::Json(401, error(&echo))]).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.class, Class::AuthInvalid);
+    assert_eq!(failure.class, ErrorClass::AuthInvalid);
     assert!(failure.message.contains("Incorrect API key provided: ***"));
     assert!(failure.message.chars().count() < 620);
     assert!(recorder.calls()[0].reply_head.contains("***"));
@@ -251,7 +255,7 @@ async fn a_reply_cut_off_twice_is_final_and_says_so() {
         let limits = CallLimits::default();
         let (result, recorder, server) = ask_with(protocol, vec![cut], &limits).await;
         let failure = result.unwrap_err();
-        assert_eq!((failure.class, failure.is_final), (Class::MalformedOutput, true));
+        assert_eq!((failure.class, failure.is_final), (ErrorClass::MalformedOutput, true));
         assert!(failure.message.contains("cut off"), "{failure}");
         assert_eq!(server.asked().len(), 2, "{failure}");
         let limits: Vec<_> = recorder.calls().iter().map(|call| call.reask).collect();
@@ -265,7 +269,7 @@ async fn a_provider_that_does_not_allow_twice_the_limit_leaves_a_reply_cut_off()
     let refused = Act::Json(400, error("max_tokens is too large: 200"));
     let (result, _, server) = ask(vec![cut, refused]).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.class, Class::MalformedOutput);
+    assert_eq!(failure.class, ErrorClass::MalformedOutput);
     assert!(failure.message.contains("cut off"), "{failure}");
     assert_eq!(server.asked().len(), 2);
 }
@@ -280,11 +284,11 @@ async fn a_whole_answer_that_ends_at_the_limit_is_taken() {
 #[tokio::test]
 async fn conflicts_and_early_requests_may_succeed_later_and_moderation_is_no_wrong_key() {
     for (status, message, class) in [
-        (409, "conflict", Class::UpstreamUnavailable),
-        (425, "too early", Class::UpstreamUnavailable),
-        (403, "your input was flagged", Class::Refused),
-        (403, "no access", Class::ModelConfigInvalid),
-        (403, "no access to model m", Class::ModelUnavailable),
+        (409, "conflict", ErrorClass::UpstreamUnavailable),
+        (425, "too early", ErrorClass::UpstreamUnavailable),
+        (403, "your input was flagged", ErrorClass::Refused),
+        (403, "no access", ErrorClass::ModelConfigInvalid),
+        (403, "no access to model m", ErrorClass::ModelUnavailable),
     ] {
         let (result, ..) = ask(vec![Act::Json(status, error(message))]).await;
         assert_eq!(result.unwrap_err().class, class, "{status} {message}");
@@ -305,7 +309,7 @@ async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
     for name in ["Host", "content-length", "bad name"] {
         endpoint.headers = vec![(name.to_owned(), perpend_llm::Secret::new("x"))];
         let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
-        assert_eq!(result.unwrap_err().class, Class::ModelConfigInvalid, "{name}");
+        assert_eq!(result.unwrap_err().class, ErrorClass::ModelConfigInvalid, "{name}");
     }
     assert_eq!(server.asked().len(), 1);
 }
@@ -319,10 +323,10 @@ async fn wrong_requests_and_long_prompts_are_not_sent() {
     let no_schema = CompletionRequest { response_schema: Some("{".to_owned()), ..structured() };
     let no_extra = CompletionRequest { extra: Some("[]".to_owned()), ..structured() };
     for (request, class) in [
-        (empty, Class::InvalidInput),
-        (no_schema, Class::InvalidInput),
-        (no_extra, Class::InvalidInput),
-        (structured(), Class::ContextTooLong),
+        (empty, ErrorClass::InvalidInput),
+        (no_schema, ErrorClass::InvalidInput),
+        (no_extra, ErrorClass::InvalidInput),
+        (structured(), ErrorClass::ContextTooLong),
     ] {
         let (result, recorder) = support::call(&llm(), &endpoint, &limits, &request).await;
         let failure = result.unwrap_err();

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use perpend_llm::{CallLimits, Class, Endpoint, Protocol, Usage};
+use perpend_llm::{CallLimits, Endpoint, ErrorClass, Protocol, Usage};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest, FinishReason};
 use serde_json::{Value, json};
 use support::{Act, Asked, GOOD, KEY, Server, choice, endpoint, llm, mock, schema, structured};
@@ -293,7 +293,7 @@ async fn adapters_to_come_say_so() {
         let limits = CallLimits::default();
         let (result, recorder) = support::call(&llm(), &endpoint, &limits, &structured()).await;
         let failure = result.unwrap_err();
-        assert_eq!(failure.class, Class::ModelConfigInvalid);
+        assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
         assert!(failure.message.contains(protocol.name()) && failure.is_unsent);
         assert!(recorder.calls().is_empty());
     }
@@ -344,7 +344,7 @@ async fn embeddings_that_do_not_fit_are_refused() {
         let limits = CallLimits::default();
         let (llm, model) = (llm(), choice("m"));
         let found = llm.embed(&endpoint, &model, &limits, &texts, recorder.clone());
-        assert_eq!(found.await.unwrap_err().class, Class::MalformedOutput);
+        assert_eq!(found.await.unwrap_err().class, ErrorClass::MalformedOutput);
     }
     let vectors = |text: &str| {
         let (llm, endpoint, texts) = (llm(), mock(json!(null)), [text.to_owned()]);

@@ -5,7 +5,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use perpend_domain::time::Timestamp;
-use perpend_llm::{CallLimits, Class, Failure, Protocol, Structure};
+use perpend_llm::{CallLimits, ErrorClass, Failure, Protocol, StructureMethod};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest, FinishReason};
 use serde_json::json;
 use support::{
@@ -55,7 +55,7 @@ async fn rejected_methods_are_stepped_down_one_by_one_and_the_last_failure_stays
     assert!(prompt.starts_with("Is it good?") && prompt.contains("\"maximum\":1"));
     let acts = vec![rejected("json_schema: no")];
     let (result, recorder, _) = ask(acts, &limits, &structured()).await;
-    assert_eq!(result.unwrap_err().class, Class::ModelConfigInvalid);
+    assert_eq!(result.unwrap_err().class, ErrorClass::ModelConfigInvalid);
     assert_eq!(recorder.methods().len(), 4);
 }
 
@@ -72,15 +72,15 @@ async fn the_method_that_worked_is_remembered_for_a_day_per_model() {
         assert_eq!(result.unwrap().structured.as_deref(), Some(GOOD));
         recorder.methods()
     };
-    assert_eq!(llm.learnt(&endpoint, "m"), None);
+    assert_eq!(llm.known_method(&endpoint, "m"), None);
     assert_eq!(ask(&endpoint).await, ["json_schema", "tool"]);
-    assert_eq!(llm.learnt(&endpoint, "m"), Some(Structure::Tool));
-    assert_eq!(llm.learnt(&endpoint, "other"), None);
+    assert_eq!(llm.known_method(&endpoint, "m"), Some(StructureMethod::Tool));
+    assert_eq!(llm.known_method(&endpoint, "other"), None);
     assert_eq!(ask(&endpoint).await, ["tool"]);
     *clock.0.lock().unwrap() = Timestamp::from_millis(24 * 60 * 60 * 1000);
     assert_eq!(ask(&endpoint).await, ["json_schema"]);
     endpoint.connection_id = "c2".to_owned();
-    assert_eq!(llm.learnt(&endpoint, "m"), None);
+    assert_eq!(llm.known_method(&endpoint, "m"), None);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn parameters_that_the_user_did_not_set_give_way_and_others_are_named() {
     let acts = vec![rejected("Unsupported value: 'temperature' must be 1")];
     let (result, _, asked) = ask(acts, &limits, &request).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.class, Class::ModelConfigInvalid);
+    assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
     assert!(failure.message.contains("temperature"));
     assert_eq!(asked.len(), 1);
 }
@@ -141,7 +141,7 @@ async fn replies_that_stay_malformed_fail_and_are_kept() {
         let limits = CallLimits { reasks, ..CallLimits::default() };
         let (result, recorder, _) = ask(vec![said(BAD)], &limits, &structured()).await;
         let failure = result.unwrap_err();
-        assert_eq!(failure.class, Class::MalformedOutput);
+        assert_eq!(failure.class, ErrorClass::MalformedOutput);
         assert!(failure.message.contains("/score"), "{failure}");
         let calls = recorder.calls();
         assert_eq!(calls.len(), n_calls);
@@ -164,7 +164,7 @@ async fn a_reply_cut_at_its_limit_is_asked_for_once_with_twice_the_limit() {
     let limits_told: Vec<_> = estimates.iter().map(|of| of.max_output_tokens).collect();
     assert_eq!(limits_told, [Some(40), Some(80)]);
     let (result, _, asked) = ask(vec![cut()], &limits, &request).await;
-    assert_eq!(result.unwrap_err().class, Class::MalformedOutput);
+    assert_eq!(result.unwrap_err().class, ErrorClass::MalformedOutput);
     assert_eq!(asked.last().unwrap().body["max_tokens"], 80, "once");
     let plain = support::request();
     let (result, ..) = ask(vec![finished("half", "length")], &limits, &plain).await;
@@ -206,7 +206,7 @@ async fn a_hostile_schema_is_checked_elsewhere() {
 async fn a_budget_that_refuses_stops_the_call() {
     let endpoint = mock(json!({ "replies": [{ "reply": "x" }] }));
     let recorder = Arc::new(Recorder {
-        refuse: Some(Failure::new(Class::BudgetExhausted, "spent")),
+        refuse: Some(Failure::new(ErrorClass::BudgetExhausted, "spent")),
         ..Recorder::default()
     });
     let limits = CallLimits::default();
@@ -215,7 +215,7 @@ async fn a_budget_that_refuses_stops_the_call() {
     let request = structured();
     let called = llm.complete(&endpoint, &choice, &limits, &request, recorder.clone());
     let failure = called.await.unwrap_err();
-    assert_eq!(failure.class, Class::BudgetExhausted);
+    assert_eq!(failure.class, ErrorClass::BudgetExhausted);
     assert!(failure.is_unsent && recorder.calls().is_empty());
     assert!(0 < recorder.estimates.lock().unwrap()[0].input_tokens);
 }

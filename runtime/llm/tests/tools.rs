@@ -2,7 +2,7 @@
 
 mod support;
 
-use perpend_llm::{CallLimits, Class, Endpoint, Protocol};
+use perpend_llm::{CallLimits, Endpoint, ErrorClass, Protocol};
 use perpend_worker_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, MediaKind, Medium, Message, MessagePart, Role,
     Tool, ToolCall, ToolChoice, ToolResult,
@@ -510,7 +510,7 @@ async fn a_question_without_content_is_refused_where_the_protocol_takes_none() {
             let limits = CallLimits::default();
             let (result, _) = support::call(&llm(), &endpoint, &limits, &request).await;
             let failure = result.unwrap_err();
-            assert_eq!(failure.class, Class::InvalidInput);
+            assert_eq!(failure.class, ErrorClass::InvalidInput);
             assert!(failure.message.contains(wanted), "{}", failure.message);
             assert!(failure.is_unsent && server.asked().is_empty());
         }
@@ -537,7 +537,7 @@ async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_
         let limits = CallLimits::default();
         let (result, _) = support::call(&llm(), &endpoint, &limits, &request).await;
         let failure = result.unwrap_err();
-        assert_eq!(failure.class, Class::InvalidInput);
+        assert_eq!(failure.class, ErrorClass::InvalidInput);
         assert!(failure.message.contains(wanted), "{}", failure.message);
         assert!(failure.is_unsent && server.asked().is_empty());
     }

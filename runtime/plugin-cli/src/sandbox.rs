@@ -10,7 +10,7 @@ use perpend_domain::plugin::{
     CallResult, Digest, EvaluationCall, Failure, FailureClass, Grants, PluginInfo,
 };
 use perpend_sandbox::{Host, Plugin, Settings};
-use perpend_worker_pool::{Components, Workers};
+use perpend_worker_pool::{ComponentSource, Workers};
 use perpend_worker_protocol::ComponentProblem;
 use tokio::runtime::Runtime;
 
@@ -37,7 +37,7 @@ enum Engine {
 #[derive(Debug, Default)]
 struct Held(Mutex<HashMap<Digest, Vec<u8>>>);
 
-impl Components for Held {
+impl ComponentSource for Held {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Box::pin(std::future::ready(held.get(&digest).cloned()))
@@ -67,7 +67,7 @@ impl Sandbox {
         let runtime = runtime()?;
         let held = Arc::new(Held::default());
         let options = perpend_worker_pool::Options::new(program, cache_dir);
-        let components = Arc::clone(&held) as Arc<dyn Components>;
+        let components = Arc::clone(&held) as Arc<dyn ComponentSource>;
         let script = Arc::new(Script::default());
         let broker = Arc::new(Broker(Arc::clone(&script)));
         let workers = {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perpend_api::ingress::Decoders;
-use perpend_broker::{Components, Engine, Models};
+use perpend_broker::{ComponentFolder, Engine, Models};
 use perpend_catalog::Prices;
 use perpend_config::Config;
 use perpend_domain::bundle::Bundle;
@@ -66,7 +66,7 @@ pub(crate) struct NewApp {
     pub(crate) prices: Arc<Prices>,
     pub(crate) home_project: ProjectId,
     pub(crate) bundle: Bundle,
-    pub(crate) components: Components,
+    pub(crate) components: ComponentFolder,
     pub(crate) decoders: Decoders,
     /// The OpenAPI document, for the page about it.
     pub(crate) document: fn() -> Value,

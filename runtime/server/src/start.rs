@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use perpend_api::ingress::Decoders;
 use perpend_broker::{
-    Components, ConnectedModels, Engine, EngineReplyCheck, Models, components, confinement,
+    ComponentFolder, ConnectedModels, Engine, EngineReplyValidator, Models, components, confinement,
 };
 use perpend_catalog::Prices;
 use perpend_config::{Config, Evaluation, Isolation};
@@ -45,7 +45,7 @@ pub struct Setup {
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
     /// Where its optional plug-ins are.
-    pub components: Components,
+    pub components: ComponentFolder,
     /// Shows the key pair that the first start makes, the only time that it can be seen.
     pub show: fn(&KeyPair),
     /// Where transactions end before their time: nowhere, but in tests.
@@ -159,9 +159,9 @@ fn models(
     outbound: &OutboundClient,
     prices: &Arc<Prices>,
     (clock, reply_lifetime_ms): (&Arc<dyn Clock>, i64),
-) -> (Arc<dyn Models>, Llm, EngineReplyCheck) {
-    let reply_check = EngineReplyCheck::default();
-    let check = Arc::new(reply_check.clone());
+) -> (Arc<dyn Models>, Llm, EngineReplyValidator) {
+    let reply_validator = EngineReplyValidator::default();
+    let check = Arc::new(reply_validator.clone());
     let llm = Llm::new(outbound.clone(), Arc::clone(clock), check);
     let models = ConnectedModels {
         store: store.clone(),
@@ -169,12 +169,12 @@ fn models(
         llm: llm.clone(),
         prices: Arc::clone(prices),
         clock: Arc::clone(clock),
-        latest: Arc::default(),
+        recent_costs: Arc::default(),
         settled: Arc::default(),
-        lines: Arc::default(),
+        budget_queues: Arc::default(),
         reply_lifetime_ms,
     };
-    (Arc::new(models), llm, reply_check)
+    (Arc::new(models), llm, reply_validator)
 }
 
 /// Starts the engine in the isolation that the settings choose.
@@ -209,7 +209,7 @@ async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> a
         let inspected = components::inspect(&app.engine, component.bytes).await;
         let info =
             inspected.with_context(|| format!("the plug-in {} cannot be used", component.name))?;
-        components::put(&app.store, &info, component.bytes, app.web.clock.now()).await?;
+        components::register(&app.store, &info, component.bytes, app.web.clock.now()).await?;
     }
     Ok(())
 }
@@ -237,7 +237,7 @@ impl Server {
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
         let outbound = OutboundClient::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());
-        let (models, llm, reply_check) = models(
+        let (models, llm, reply_validator) = models(
             &store,
             &vault,
             &outbound,
@@ -247,7 +247,7 @@ impl Server {
         let engine = start_engine(&store, program, cache_dir, &config.evaluation, &models)?;
         confinement::log_layers(&engine, &config.evaluation).await?;
         let engine = Arc::new(engine);
-        reply_check.bind(&engine);
+        reply_validator.bind(&engine);
         let scheduler = Scheduler::new(Deps {
             store: store.clone(),
             evaluate: Arc::clone(&engine) as Arc<dyn perpend_scheduler::Evaluate>,

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_sandbox::{DenyAllPort, Host, Plugin, Settings};
-use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
+use perpend_worker_pool::{ComponentSource, NoHostCalls, Options, Workers};
 use perpend_worker_protocol::Grants;
 
 const N_CALLS: usize = 100_000;
@@ -23,7 +23,7 @@ const BATCH: usize = 256;
 
 struct Registered(HashMap<Digest, Vec<u8>>);
 
-impl Components for Registered {
+impl ComponentSource for Registered {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(self.0.get(&digest).cloned()))
     }

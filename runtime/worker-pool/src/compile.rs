@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 
 use crate::cache::{self, Cache, Draft};
 use crate::child::{self, Ended};
-use crate::options::{Components, Options};
+use crate::options::{ComponentSource, Options};
 
 const SIGKILL: i32 = 9;
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
@@ -89,7 +89,7 @@ impl Compiler {
         digest: Digest,
         engine_key: &str,
         refused: Option<&str>,
-        components: &dyn Components,
+        components: &dyn ComponentSource,
     ) -> Result<Arc<File>, String> {
         let find = || self.find(digest, engine_key);
         if refused.is_none()
@@ -120,7 +120,7 @@ impl Compiler {
     }
 
     /// Removes compiled components that need not stay, once: as soon as it is known which fit.
-    pub(crate) async fn prune(&self, engine_key: &str, components: &dyn Components) {
+    pub(crate) async fn prune(&self, engine_key: &str, components: &dyn ComponentSource) {
         if self.was_pruned.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -54,7 +54,7 @@ pub use crate::check::MAX_CHECKS;
 
 pub use crate::results::MAX_RESULT_BYTES;
 
-pub use crate::options::{Caller, Components, HostCalls, MAX_IN_FLIGHT, NoHostCalls, Options};
+pub use crate::options::{Caller, ComponentSource, HostCalls, MAX_IN_FLIGHT, NoHostCalls, Options};
 
 /// The workers of a server. Dropping it ends them.
 pub struct Workers {
@@ -74,7 +74,7 @@ impl Workers {
     #[must_use]
     pub fn start(
         options: Options,
-        components: Arc<dyn Components>,
+        components: Arc<dyn ComponentSource>,
         host_calls: Arc<dyn HostCalls>,
     ) -> Self {
         let n_workers = options.n_workers.max(1);

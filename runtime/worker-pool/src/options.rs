@@ -91,7 +91,7 @@ impl Options {
 }
 
 /// Gives the bytes of registered components, for artifacts that are missing or damaged.
-pub trait Components: Send + Sync + 'static {
+pub trait ComponentSource: Send + Sync + 'static {
     /// The component, where it is registered.
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>>;
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::check::Checker;
 use crate::compile::Compiler;
-use crate::options::{Components, HostCalls, Options};
+use crate::options::{ComponentSource, HostCalls, Options};
 use crate::queue::{Duty, Job, Queue, lock, size};
 use crate::results::ResultMemory;
 use crate::starts::Starts;
@@ -37,7 +37,7 @@ const MAX_MOMENT: Duration = Duration::from_secs(150);
 /// What all lanes share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) components: Arc<dyn Components>,
+    pub(crate) components: Arc<dyn ComponentSource>,
     pub(crate) host_calls: Arc<dyn HostCalls>,
     pub(crate) compiler: Compiler,
     pub(crate) checker: Checker,

@@ -18,7 +18,7 @@ use perpend_sandbox::{DenyAllPort, Host, Settings};
 use perpend_tests_guests::{
     Guest, Missing, Test, Tested, cache_of, component, guests, template, tests,
 };
-use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
+use perpend_worker_pool::{ComponentSource, NoHostCalls, Options, Workers};
 use serde_json::{Value, json};
 
 const N_EVALUATIONS: usize = 10_000;
@@ -152,7 +152,7 @@ fn first_run(calls: &[EvaluationCall], cache: &Path) -> Vec<Vec<u8>> {
 
 struct Registered(HashMap<Digest, Vec<u8>>);
 
-impl Components for Registered {
+impl ComponentSource for Registered {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(self.0.get(&digest).cloned()))
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::http::Method;
-use perpend_broker::Components;
+use perpend_broker::ComponentFolder;
 use perpend_config::{Config, Sources};
 use perpend_db::Breakpoints;
 use perpend_domain::time::{Clock, Timestamp};
@@ -131,7 +131,7 @@ async fn open(
             false => std::env::current_exe()?,
         },
         bundle: perpend_plugins_bundle::BUNDLE,
-        components: Components::beside(&child::place()?),
+        components: ComponentFolder::of_installation(&child::place()?),
         show: |_| (),
         stops,
     })

@@ -16,7 +16,7 @@ use perpend_domain::plugin::{
 };
 use perpend_domain::slots::ModelFailure;
 use perpend_it::{TestApp, Trace};
-use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_pool::{Caller, ComponentSource, HostCalls, Options, Workers};
 use perpend_worker_protocol::host_call::{
     Allowance, Completion, CompletionRequest, FinishReason, MAX_SCANNED_BYTES, MAX_TRACE_QUERIES,
     Message, ModelError, ObservationPart, Role, TraceError,
@@ -66,7 +66,7 @@ impl Models for Parrot {
 
 struct Registered(HashMap<Digest, Vec<u8>>);
 
-impl Components for Registered {
+impl ComponentSource for Registered {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(self.0.get(&digest).cloned()))
     }

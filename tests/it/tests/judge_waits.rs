@@ -123,7 +123,7 @@ async fn judging(app: &TestApp, name: &str, more: Value) -> String {
 /// Waits until so many requests wait for a place while all places are taken.
 async fn until_waiting(app: &TestApp, connection: &str, n: usize) {
     let is_reached = |_: &Value| {
-        let used = app.app.llm.connection_use(connection);
+        let used = app.app.llm.connection_usage(connection);
         used.n_waiting == n && used.n_in_flight == N_PLACES
     };
     app.wait_for("/api/public/health", is_reached).await.unwrap();

@@ -31,7 +31,7 @@ pub trait Models: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>>;
 
     /// Whether the connection of this id accepts no requests for now.
-    fn closed(&self, _connection: &str) -> Option<ClosedConnection> {
+    fn closed_connection(&self, _connection: &str) -> Option<ClosedConnection> {
         None
     }
 }

@@ -10,12 +10,12 @@ use perpend_domain::plugin::{CallOrigin, FailureClass};
 use perpend_domain::slots::{ModelChoice, ModelFailure, Slot};
 use perpend_domain::time::Clock;
 use perpend_http_client::Vault;
-use perpend_llm::{CallLimits, Class, Endpoint, Failure, Llm, Protocol, Secret};
+use perpend_llm::{CallLimits, Endpoint, ErrorClass, Failure, Llm, Protocol, Secret};
 use perpend_storage::Store;
 use tokio::sync::Notify;
 
-use super::budget_lines::BudgetLines;
-use super::latest::LatestCosts;
+use super::budget_queue::BudgetQueues;
+use super::recent_costs::RecentCosts;
 
 /// Asks the providers of a project's connections.
 #[derive(Clone)]
@@ -31,11 +31,11 @@ pub struct ConnectedModels {
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// What the last calls of each evaluator cost: estimates of the next ones.
-    pub latest: Arc<LatestCosts>,
+    pub recent_costs: Arc<RecentCosts>,
     /// Notified when a call is over: one that waits for room in a budget looks again.
     pub settled: Arc<Notify>,
     /// Calls that wait for room in a budget.
-    pub lines: Arc<BudgetLines>,
+    pub budget_queues: Arc<BudgetQueues>,
     /// How long replies answer equal requests, milliseconds; 0: none is stored.
     pub reply_lifetime_ms: i64,
 }
@@ -50,26 +50,26 @@ pub(super) struct Asked {
 }
 
 /// The class of a provider's failure, as executions store it.
-const fn class_of(class: Class) -> FailureClass {
+const fn class_of(class: ErrorClass) -> FailureClass {
     match class {
-        Class::RateLimited => FailureClass::RateLimited,
-        Class::UpstreamUnavailable => FailureClass::UpstreamUnavailable,
-        Class::UpstreamTimeout => FailureClass::UpstreamTimeout,
-        Class::MalformedOutput => FailureClass::MalformedOutput,
-        Class::Refused => FailureClass::Refused,
-        Class::ContextTooLong => FailureClass::ContextTooLong,
-        Class::AuthInvalid => FailureClass::AuthInvalid,
-        Class::BillingExhausted => FailureClass::BillingExhausted,
-        Class::ModelUnavailable => FailureClass::ModelUnavailable,
-        Class::ConnectionMissing => FailureClass::ConnectionMissing,
-        Class::DefaultModelMissing => FailureClass::DefaultModelMissing,
-        Class::ModelConfigInvalid => FailureClass::ModelConfigInvalid,
-        Class::EndpointUnreachable => FailureClass::EndpointUnreachable,
-        Class::AccountNotReady => FailureClass::AccountNotReady,
-        Class::InvalidInput => FailureClass::InvalidInput,
-        Class::BudgetExhausted => FailureClass::BudgetExhausted,
-        Class::Cancelled => FailureClass::Cancelled,
-        Class::Internal => FailureClass::Internal,
+        ErrorClass::RateLimited => FailureClass::RateLimited,
+        ErrorClass::UpstreamUnavailable => FailureClass::UpstreamUnavailable,
+        ErrorClass::UpstreamTimeout => FailureClass::UpstreamTimeout,
+        ErrorClass::MalformedOutput => FailureClass::MalformedOutput,
+        ErrorClass::Refused => FailureClass::Refused,
+        ErrorClass::ContextTooLong => FailureClass::ContextTooLong,
+        ErrorClass::AuthInvalid => FailureClass::AuthInvalid,
+        ErrorClass::BillingExhausted => FailureClass::BillingExhausted,
+        ErrorClass::ModelUnavailable => FailureClass::ModelUnavailable,
+        ErrorClass::ConnectionMissing => FailureClass::ConnectionMissing,
+        ErrorClass::DefaultModelMissing => FailureClass::DefaultModelMissing,
+        ErrorClass::ModelConfigInvalid => FailureClass::ModelConfigInvalid,
+        ErrorClass::EndpointUnreachable => FailureClass::EndpointUnreachable,
+        ErrorClass::AccountNotReady => FailureClass::AccountNotReady,
+        ErrorClass::InvalidInput => FailureClass::InvalidInput,
+        ErrorClass::BudgetExhausted => FailureClass::BudgetExhausted,
+        ErrorClass::Cancelled => FailureClass::Cancelled,
+        ErrorClass::Internal => FailureClass::Internal,
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn failed(failure: Failure) -> ModelFailure {
 pub(super) fn unstored(error: &perpend_db::Error) -> Failure {
     let error: &dyn std::error::Error = error;
     tracing::error!(error, "a model call met a failing database");
-    Failure::new(Class::Internal, "the database failed")
+    Failure::new(ErrorClass::Internal, "the database failed")
 }
 
 pub(super) fn missing_connection(provider: &str) -> String {
@@ -106,9 +106,12 @@ pub(super) fn slot_of<'o>(origin: &'o CallOrigin, name: Option<&str>) -> Option<
 }
 
 /// What is asked of a model, and the limits of the call.
-pub(super) fn to_ask(slot: &Slot, choice: &ModelChoice) -> (perpend_llm::ModelChoice, CallLimits) {
+pub(super) fn to_ask(
+    slot: &Slot,
+    choice: &ModelChoice,
+) -> (perpend_llm::ModelSettings, CallLimits) {
     let choice =
-        perpend_llm::ModelChoice { model: choice.model.clone(), params: choice.params.clone() };
+        perpend_llm::ModelSettings { model: choice.model.clone(), params: choice.params.clone() };
     let limits = CallLimits {
         timeout: Duration::from_millis(u64::from(slot.limits.timeout_ms)),
         reasks: slot.limits.reasks,

@@ -18,12 +18,12 @@ use perpend_executions::{
     AskingAttempt, CallKey, Exchanged, KeptAnswer, NoRoom, Reservation, Spending,
 };
 use perpend_llm::{
-    Admission, Answered, CallObserver, Class, Estimate, Failure, Priority, ProviderCall, Structure,
-    Turn, Usage,
+    Admission, CallObserver, ErrorClass, Estimate, Failure, Priority, ProviderAnswer, ProviderCall,
+    QueueKey, StructureMethod, Usage,
 };
 
 use super::asked::{Asked, ConnectedModels, failed, missing_connection, unstored};
-use super::budget_lines::{self, Head};
+use super::budget_queue::{self, FirstPlace};
 use super::generation::{Said, generation};
 use super::reuse::Reusable;
 
@@ -43,7 +43,7 @@ pub(super) struct Exchanges {
     reusable: Option<Reusable>,
     kept: Vec<KeptAnswer>,
     /// The usable answer that came last.
-    last: Mutex<Option<Answered>>,
+    last: Mutex<Option<ProviderAnswer>>,
     asking: Option<AskingAttempt>,
     budgets: Vec<ScopedBudget>,
     /// Usable answers so far, the kept ones included.
@@ -59,7 +59,7 @@ pub(super) struct Exchanges {
     /// What the exchange waits for: a budget without room, and what is needed of it.
     lacking: Mutex<Option<(ScopedBudget, Reservation)>>,
     /// Held from the head of a line until the reservation is made or refused.
-    head: Mutex<Option<Head>>,
+    first_place: Mutex<Option<FirstPlace>>,
 }
 
 fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
@@ -117,7 +117,7 @@ impl Exchanges {
             most: Mutex::default(),
             spent: Mutex::default(),
             lacking: Mutex::default(),
-            head: Mutex::default(),
+            first_place: Mutex::default(),
         })
     }
 
@@ -131,7 +131,7 @@ impl Exchanges {
             self.models.store_reply(&self.origin, at, &last).await;
         }
         if let (Err(failure), Some(asking)) = (&result, &self.asking)
-            && failure.class == Class::MalformedOutput
+            && failure.class == ErrorClass::MalformedOutput
         {
             let ledger = &self.models.store.ledger;
             let forgotten = ledger.forget_call(&asking.execution, &self.key).await;
@@ -192,7 +192,7 @@ impl Exchanges {
             return Ok(());
         }
         let message = "the lease of this execution has ended";
-        Err(Failure::new(Class::Cancelled, message))
+        Err(Failure::new(ErrorClass::Cancelled, message))
     }
 
     /// A connection that was deleted, or saved again with another key or address, is not used.
@@ -202,7 +202,7 @@ impl Exchanges {
         let connection = connection.await.map_err(|error| unstored(&error))?;
         let Some(connection) = connection else {
             let message = missing_connection(&used.provider);
-            return Err(Failure::new(Class::ConnectionMissing, message));
+            return Err(Failure::new(ErrorClass::ConnectionMissing, message));
         };
         match connection.is_same_account(used) {
             true => Ok(()),
@@ -211,7 +211,7 @@ impl Exchanges {
                     "the LLM connection {:?} was changed while the call waited for it; try again",
                     used.provider
                 );
-                Err(Failure::new(Class::Cancelled, message))
+                Err(Failure::new(ErrorClass::Cancelled, message))
             }
         }
     }
@@ -224,7 +224,7 @@ impl Exchanges {
                 "the calls of this evaluation cost {spent:.6} US dollars, and the next may cost {most:.6}: more than the {limit} of \
                  limits.maxUsd"
             );
-            Failure::new(Class::InvalidInput, message)
+            Failure::new(ErrorClass::InvalidInput, message)
         })?;
         put(&self.most, most);
         Ok(())
@@ -256,7 +256,7 @@ impl Exchanges {
                 "the model {:?} has no price, so that no budget and no limit can be kept: enter one under models",
                 estimate.model
             );
-            Failure::new(Class::ModelConfigInvalid, message)
+            Failure::new(ErrorClass::ModelConfigInvalid, message)
         })
     }
 
@@ -268,7 +268,7 @@ impl Exchanges {
     ) -> Result<bool, Failure> {
         let ledger = &self.models.store.ledger;
         let of = (&asking.evaluator, estimate.model.as_str());
-        let latest = self.models.latest.p95(ledger, &asking.project, of).await;
+        let latest = self.models.recent_costs.p95(ledger, &asking.project, of).await;
         let latest = latest.map_err(|error| unstored(&error))?;
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
         let timeout = i64::from(self.asked.slot.limits.timeout_ms);
@@ -288,7 +288,7 @@ impl Exchanges {
             return Ok(true);
         };
         let Some(budget) = self.budgets.get(no_room.place) else {
-            return Err(Failure::new(Class::Internal, "a budget is gone"));
+            return Err(Failure::new(ErrorClass::Internal, "a budget is gone"));
         };
         if is_spent(&reservation, no_room.spending, budget.budget.usd) {
             return Err(self.refuse(budget, &no_room, reservation.usd, now));
@@ -306,11 +306,11 @@ impl Exchanges {
         let Some((budget, reservation)) = take(&self.lacking) else {
             return Ok(());
         };
-        let key = budget_lines::key(&asking.project, &budget);
-        let head = take(&self.head).filter(|head| head.key == key);
+        let key = budget_queue::key(&asking.project, &budget);
+        let head = take(&self.first_place).filter(|head| head.key == key);
         let head = match head {
             Some(head) => head,
-            None => self.models.lines.enter(key).await,
+            None => self.models.budget_queues.enter(key).await,
         };
         loop {
             let settled = self.models.settled.notified();
@@ -328,7 +328,7 @@ impl Exchanges {
             }
             let _ = tokio::time::timeout(LOOK_AGAIN, settled).await;
         }
-        put(&self.head, head);
+        put(&self.first_place, head);
         Ok(())
     }
 
@@ -352,14 +352,14 @@ impl Exchanges {
             no_room.spending.spent,
             no_room.spending.reserved
         );
-        Failure::new(Class::BudgetExhausted, message)
+        Failure::new(ErrorClass::BudgetExhausted, message)
     }
 
     /// What an exchange cost, and the rest of what the ledger has of it.
     async fn priced(&self, call: ProviderCall) -> ModelCall {
         let usage = call.usage;
         let mut cost = usage.cost_usd;
-        for model in call.model_answered.iter().chain([&call.model_asked]) {
+        for model in call.response_model.iter().chain([&call.requested_model]) {
             if cost.is_none() {
                 let buckets = buckets(&usage);
                 let priced = self.cost(model, &buckets, call.started_at);
@@ -368,8 +368,8 @@ impl Exchanges {
         }
         ModelCall {
             provider: self.asked.choice.provider.clone(),
-            model: call.model_asked.clone(),
-            model_answered: call.model_answered.clone(),
+            model: call.requested_model.clone(),
+            model_answered: call.response_model.clone(),
             method: call.method.name().to_owned(),
             started_at: call.started_at,
             latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
@@ -412,7 +412,11 @@ impl Exchanges {
     }
 
     /// Commits an exchange with its answer.
-    async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
+    async fn note(
+        &self,
+        call: ProviderCall,
+        answer: Option<ProviderAnswer>,
+    ) -> Result<(), Failure> {
         let said = Said::of(&call);
         let mut call = self.priced(call).await;
         // A call that failed and says nothing of tokens is not charged.
@@ -425,7 +429,7 @@ impl Exchanges {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
         }
         if let (None, Some(cost), false) = (&call.error, call.cost, call.is_from_cache) {
-            let latest = &self.models.latest;
+            let latest = &self.models.recent_costs;
             latest.note(&self.origin.maker.evaluator, &call.model, cost);
         }
         let Some(asking) = &self.asking else {
@@ -471,7 +475,7 @@ fn is_spent(reservation: &Reservation, spending: Spending, limit: f64) -> bool {
 /// Its execution goes back to the queue, where the catalog of now says what becomes of it.
 fn withdrawn() -> Failure {
     let message = "the rule or its evaluator was disabled, paused or deleted before the call began";
-    Failure::new(Class::Cancelled, message)
+    Failure::new(ErrorClass::Cancelled, message)
 }
 
 /// Tokens by the buckets that prices are given for.
@@ -489,10 +493,10 @@ fn buckets(usage: &Usage) -> Buckets {
 }
 
 impl CallObserver for Exchanges {
-    fn kept(&self, n: u32) -> Option<Answered> {
+    fn recorded_answer(&self, n: u32) -> Option<ProviderAnswer> {
         let kept = self.kept.get(n as usize)?;
-        let answer = Answered {
-            method: Structure::of_name(&kept.method)?,
+        let answer = ProviderAnswer {
+            method: StructureMethod::from_name(&kept.method)?,
             body: kept.body.clone(),
             is_from_cache: kept.is_from_cache,
         };
@@ -502,7 +506,7 @@ impl CallObserver for Exchanges {
         Some(answer)
     }
 
-    fn stored(&self) -> BoxFuture<'_, Option<Answered>> {
+    fn cached_reply(&self) -> BoxFuture<'_, Option<ProviderAnswer>> {
         Box::pin(async {
             // What an earlier attempt was answered comes first.
             let reusable = self.reusable.as_ref().filter(|it| it.reads)?;
@@ -513,7 +517,11 @@ impl CallObserver for Exchanges {
         })
     }
 
-    fn reused(&self, call: ProviderCall, answer: Answered) -> BoxFuture<'_, Result<(), Failure>> {
+    fn cached_reply_used(
+        &self,
+        call: ProviderCall,
+        answer: ProviderAnswer,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async {
             self.number_exchange();
             self.note(call, Some(answer)).await
@@ -527,58 +535,61 @@ impl CallObserver for Exchanges {
         })
     }
 
-    fn turn(&self) -> Turn {
+    fn queue_key(&self) -> QueueKey {
         match &self.origin.attempt {
-            Some(attempt) => Turn {
+            Some(attempt) => QueueKey {
                 priority: match attempt.is_manual {
                     true => Priority::Interactive,
                     false => Priority::Background,
                 },
-                key: attempt.rule.to_string(),
+                group: attempt.rule.to_string(),
             },
-            None => Turn {
+            None => QueueKey {
                 priority: Priority::Interactive,
-                key: self.origin.maker.evaluator.to_string(),
+                group: self.origin.maker.evaluator.to_string(),
             },
         }
     }
 
-    fn begins_to_wait(&self) {
+    fn wait_started(&self) {
         self.origin.notes.begin_wait();
     }
 
-    fn has_waited(&self, waited: Duration) {
+    fn wait_ended(&self, waited: Duration) {
         let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         self.origin.notes.end_wait(waited_ms);
     }
 
-    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
+    fn before_send<'a>(
+        &'a self,
+        estimate: &'a Estimate,
+    ) -> BoxFuture<'a, Result<Admission, Failure>> {
         Box::pin(async {
             if self.origin.notes.is_abandoned() {
                 let message = "nobody waits for the answer any more";
-                return Err(Failure::new(Class::Cancelled, message));
+                return Err(Failure::new(ErrorClass::Cancelled, message));
             }
             self.check().await?;
             let has_room = self.reserve(estimate).await;
             // Where there is no room, the call stays the first of those that wait for it.
             if !matches!(has_room, Ok(false)) {
-                drop(take(&self.head));
+                drop(take(&self.first_place));
             }
             Ok(match has_room? {
-                true => Admission::Sends(self.number_exchange()),
-                false => Admission::NoRoom,
+                true => Admission::Send(self.number_exchange()),
+                false => Admission::OverBudget,
             })
         })
     }
 
-    fn has_room(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn budget_available(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(self.wait_for_room())
     }
 
-    fn after(
+    fn after_exchange(
         &self,
         call: ProviderCall,
-        answer: Option<Answered>,
+        answer: Option<ProviderAnswer>,
     ) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(self.note(call, answer))
     }

@@ -2,10 +2,10 @@
 //! each answer is paid for and kept before it is used.
 
 mod asked;
-mod budget_lines;
+mod budget_queue;
 mod exchanges;
 mod generation;
-mod latest;
+mod recent_costs;
 mod reuse;
 
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use exchanges::Exchanges;
 use reuse::{Reusable, Wanted};
 
 pub use asked::ConnectedModels;
-pub use budget_lines::BudgetLines;
-pub use latest::LatestCosts;
+pub use budget_queue::BudgetQueues;
+pub use recent_costs::RecentCosts;
 
 impl ConnectedModels {
     /// The exchanges of a call that is about to be made, or made again.
@@ -114,8 +114,8 @@ impl Models for ConnectedModels {
         Box::pin(self.vectors(origin, number, slot, texts))
     }
 
-    fn closed(&self, connection: &str) -> Option<ClosedConnection> {
-        let closed = self.llm.closed(connection)?;
+    fn closed_connection(&self, connection: &str) -> Option<ClosedConnection> {
+        let closed = self.llm.connection_pause(connection)?;
         let now = self.clock.now();
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Some(ClosedConnection {

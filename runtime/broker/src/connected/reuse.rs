@@ -9,7 +9,7 @@ use perpend_domain::identity::canonical;
 use perpend_domain::plugin::{CallOrigin, Digest, ReplyPolicy};
 use perpend_domain::time::Timestamp;
 use perpend_executions::StoredReply;
-use perpend_llm::{Answered, Endpoint, Structure};
+use perpend_llm::{Endpoint, ProviderAnswer, StructureMethod};
 use perpend_worker_protocol::host_call::{CacheMode, CompletionRequest};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(super) struct Reusable {
 pub(super) fn wanted(origin: &CallOrigin, request: &CompletionRequest) -> Option<Wanted> {
     let slot = slot_of(origin, request.slot.as_deref())?;
     let (choice, limits) = to_ask(slot, slot.model.as_ref()?);
-    let asked = perpend_llm::asked(&choice, &limits, request).ok()?;
+    let asked = perpend_llm::cache_key(&choice, &limits, request).ok()?;
     let provider = &slot.model.as_ref()?.provider;
     let counted = canonical(&json!([provider, asked]));
     // Counted whatever its mode: what comes after it has its place.
@@ -76,7 +76,11 @@ impl Wanted {
 
 impl ConnectedModels {
     /// What is stored for an equal request. A database that fails costs a question to the provider, and nothing else.
-    pub(super) async fn stored_reply(&self, origin: &CallOrigin, key: &Digest) -> Option<Answered> {
+    pub(super) async fn stored_reply(
+        &self,
+        origin: &CallOrigin,
+        key: &Digest,
+    ) -> Option<ProviderAnswer> {
         let since = self.stored_since()?;
         let ledger = &self.store.ledger;
         let found = ledger.stored_reply(&origin.maker.project, key, since).await;
@@ -87,8 +91,8 @@ impl ConnectedModels {
             })
             .ok()??;
         let body = zstd::bulk::decompress(&found.body, MAX_BODY).ok()?;
-        Some(Answered {
-            method: Structure::of_name(&found.method)?,
+        Some(ProviderAnswer {
+            method: StructureMethod::from_name(&found.method)?,
             body: String::from_utf8(body).ok()?,
             is_from_cache: true,
         })
@@ -99,7 +103,7 @@ impl ConnectedModels {
         &self,
         origin: &CallOrigin,
         (key, connection): (&Digest, &str),
-        answer: &Answered,
+        answer: &ProviderAnswer,
     ) {
         if self.stored_since().is_none() || MAX_BODY < answer.body.len() {
             return;

@@ -6,7 +6,7 @@ use url::Url;
 use super::openai;
 use super::wire::{self, Ask, Wire};
 use crate::endpoint::Endpoint;
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 
 const API_VERSION: &str = "2025-02-01-preview";
 
@@ -39,7 +39,7 @@ fn key(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 fn address(endpoint: &Endpoint, model: &str, ending: &[&str]) -> Result<Url, Failure> {
     if endpoint.base_url.is_none() {
         let message = "a connection to Azure needs the base URL of its resource";
-        return Err(Failure::new(Class::ModelConfigInvalid, message));
+        return Err(Failure::new(ErrorClass::ModelConfigInvalid, message));
     }
     let mut url = wire::base(endpoint, "", model)?;
     let mut path = wire::segments(&url);
@@ -113,6 +113,6 @@ mod tests {
         assert!(at(&endpoint).as_str().ends_with("?tenant=1&api-version=v9"));
         endpoint.base_url = None;
         let failure = address(&endpoint, "m", &[]).unwrap_err();
-        assert_eq!(failure.class, Class::ModelConfigInvalid);
+        assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
     }
 }

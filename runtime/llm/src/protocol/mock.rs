@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::wire::{Ask, Wire};
 use crate::endpoint::Endpoint;
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 
 /// Longest vector of an embedding.
 const DIMENSIONS: usize = 16;
@@ -134,7 +134,7 @@ pub(crate) fn answer(endpoint: &Endpoint, request: &Value) -> Result<MockAnswer,
     }
     let invalid = |why: String| {
         let message = format!("the config of the mock connection is invalid: {why}");
-        Failure::new(Class::ModelConfigInvalid, message)
+        Failure::new(ErrorClass::ModelConfigInvalid, message)
     };
     let config = endpoint.config.clone().unwrap_or_default();
     let script: Script =

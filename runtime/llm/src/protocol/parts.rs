@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::wire::Ask;
 use crate::conversation;
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 
 /// A medium as text.
 pub(super) struct Encoded<'a> {
@@ -33,7 +33,7 @@ pub(super) fn encoded<'a>(
     let medium: Option<&Medium> = ask.media.iter().find(|medium| medium.id == id);
     let medium = medium.ok_or_else(|| {
         let message = format!("the medium {id:?} was not loaded");
-        Failure::new(Class::InvalidInput, message)
+        Failure::new(ErrorClass::InvalidInput, message)
     })?;
     let is_kind = |prefix: &str| medium.content_type.starts_with(prefix);
     let fits = match kind {
@@ -44,7 +44,7 @@ pub(super) fn encoded<'a>(
     if !fits {
         let message =
             format!("the medium {id:?} is {}, which is no {}", medium.content_type, kind.name());
-        return Err(Failure::new(Class::InvalidInput, message));
+        return Err(Failure::new(ErrorClass::InvalidInput, message));
     }
     Ok(Encoded { kind, content_type: &medium.content_type, base64: STANDARD.encode(&medium.bytes) })
 }
@@ -56,7 +56,7 @@ pub(super) fn unsupported(protocol: &str, medium: &Encoded<'_>) -> Failure {
         medium.kind.name(),
         medium.content_type
     );
-    Failure::new(Class::InvalidInput, message)
+    Failure::new(ErrorClass::InvalidInput, message)
 }
 
 /// The schema of a tool's arguments. It was checked.
@@ -120,7 +120,7 @@ pub(super) fn texts(message: &Message) -> String {
 pub(super) fn system_apart<'a>(
     ask: &Ask<'a>,
 ) -> Result<(Option<String>, Vec<&'a Message>), Failure> {
-    let empty = |message: String| Err(Failure::new(Class::InvalidInput, message));
+    let empty = |message: String| Err(Failure::new(ErrorClass::InvalidInput, message));
     let is_empty = |message: &Message| filled(message).next().is_none();
     let mut numbered = ask.messages.iter().enumerate();
     let question = numbered.rfind(|(_, message)| message.role == Role::User);

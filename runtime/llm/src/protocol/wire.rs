@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::endpoint::Endpoint;
-use crate::failure::{Class, Failure};
+use crate::failure::{ErrorClass, Failure};
 use crate::learnt::Quirk;
-use crate::observe::{Structure, Usage};
+use crate::observe::{StructureMethod, Usage};
 use crate::params::Params;
 use crate::wanted::Wanted;
 
@@ -26,7 +26,7 @@ pub(crate) const REPLY_DESCRIPTION: &str = "Gives the reply.";
 pub(crate) struct Ask<'a> {
     pub(crate) model: &'a str,
     pub(crate) messages: &'a [Message],
-    pub(crate) structure: Structure,
+    pub(crate) structure: StructureMethod,
     /// Present unless `structure` is `None`.
     pub(crate) wanted: Option<&'a Wanted>,
     pub(crate) params: &'a Params,
@@ -40,16 +40,16 @@ pub(crate) struct Ask<'a> {
 impl Ask<'_> {
     /// The schema, where the provider is to enforce it.
     pub(crate) fn native(&self) -> Option<&Wanted> {
-        self.wanted.filter(|_| self.structure == Structure::JsonSchema)
+        self.wanted.filter(|_| self.structure == StructureMethod::JsonSchema)
     }
 
     /// The schema, where it is that of a tool.
     pub(crate) fn tool(&self) -> Option<&Wanted> {
-        self.wanted.filter(|_| self.structure == Structure::Tool)
+        self.wanted.filter(|_| self.structure == StructureMethod::Tool)
     }
 
     pub(crate) fn is_json_mode(&self) -> bool {
-        self.structure == Structure::JsonMode
+        self.structure == StructureMethod::JsonMode
     }
 
     pub(crate) fn seed(&self) -> Option<u64> {
@@ -126,7 +126,7 @@ pub(crate) fn base(endpoint: &Endpoint, vendor: &str, model: &str) -> Result<Url
     url.filter(is_usable).ok_or_else(|| {
         let message =
             "the base URL of the connection must be an http or https address without a user name";
-        Failure::new(Class::ModelConfigInvalid, message)
+        Failure::new(ErrorClass::ModelConfigInvalid, message)
     })
 }
 

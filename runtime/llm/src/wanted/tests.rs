@@ -9,7 +9,7 @@ use super::*;
 /// Says of every value that it is wrong.
 struct Stern;
 
-impl ReplyCheck for Stern {
+impl ReplyValidator for Stern {
     fn check<'a>(
         &'a self,
         schema: &'a str,
@@ -25,7 +25,7 @@ impl ReplyCheck for Stern {
 }
 
 fn wanted(schema: &Value) -> Wanted {
-    let stern: Arc<dyn ReplyCheck> = Arc::new(Stern);
+    let stern: Arc<dyn ReplyValidator> = Arc::new(Stern);
     Wanted::new(&schema.to_string(), &stern).unwrap()
 }
 
@@ -239,14 +239,14 @@ async fn schemas_that_are_not_plain_are_checked_elsewhere() {
     assert_eq!(found, Err(vec!["{} is wrong".to_owned()]));
     let broken = wanted(&json!({ "$ref": "broken" }));
     let failure = broken.find((&[], "{}"), &[]).await.unwrap_err();
-    assert_eq!(failure.class, Class::InvalidInput);
+    assert_eq!(failure.class, ErrorClass::InvalidInput);
 }
 
 #[test]
 fn what_is_no_schema_is_refused() {
-    let stern: Arc<dyn ReplyCheck> = Arc::new(Stern);
+    let stern: Arc<dyn ReplyValidator> = Arc::new(Stern);
     for text in ["{", "true", "[]", "{\"type\": \"objekt\"}"] {
         let failure = Wanted::new(text, &stern).err().unwrap();
-        assert_eq!(failure.class, Class::InvalidInput, "{text}");
+        assert_eq!(failure.class, ErrorClass::InvalidInput, "{text}");
     }
 }

@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_http_client::OutboundClient;
 use perpend_llm::{
-    Admission, Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice,
-    Priority, Protocol, ProviderCall, ReplyCheck, Secret, Turn,
+    Admission, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelSettings, Priority,
+    Protocol, ProviderAnswer, ProviderCall, QueueKey, ReplyValidator, Secret,
 };
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest, Message, Role};
 use serde_json::{Value, json};
@@ -186,31 +186,34 @@ pub(crate) struct Recorder {
     pub(crate) estimates: Mutex<Vec<Estimate>>,
     pub(crate) refuse: Option<Failure>,
     /// The usable answers, in order.
-    pub(crate) answers: Mutex<Vec<Answered>>,
+    pub(crate) answers: Mutex<Vec<ProviderAnswer>>,
     /// Those of an earlier attempt.
-    pub(crate) kept: Vec<Answered>,
+    pub(crate) kept: Vec<ProviderAnswer>,
     pub(crate) priority: Priority,
 }
 
 impl CallObserver for Recorder {
-    fn turn(&self) -> Turn {
-        Turn { priority: self.priority, ..Turn::default() }
+    fn queue_key(&self) -> QueueKey {
+        QueueKey { priority: self.priority, ..QueueKey::default() }
     }
 
-    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
+    fn before_send<'a>(
+        &'a self,
+        estimate: &'a Estimate,
+    ) -> BoxFuture<'a, Result<Admission, Failure>> {
         self.estimates.lock().unwrap().push(estimate.clone());
-        let sends = Admission::Sends(Some(TRACEPARENT.to_owned()));
+        let sends = Admission::Send(Some(TRACEPARENT.to_owned()));
         Box::pin(async move { self.refuse.clone().map_or(Ok(sends), Err) })
     }
 
-    fn kept(&self, n: u32) -> Option<Answered> {
+    fn recorded_answer(&self, n: u32) -> Option<ProviderAnswer> {
         self.kept.get(n as usize).cloned()
     }
 
-    fn after(
+    fn after_exchange(
         &self,
         call: ProviderCall,
-        answer: Option<Answered>,
+        answer: Option<ProviderAnswer>,
     ) -> BoxFuture<'_, Result<(), Failure>> {
         self.calls.lock().unwrap().push(call);
         self.answers.lock().unwrap().extend(answer);
@@ -252,7 +255,7 @@ impl Clock for Still {
 /// Finds one fault in values that contain `bad`.
 pub(crate) struct Elsewhere;
 
-impl ReplyCheck for Elsewhere {
+impl ReplyValidator for Elsewhere {
     fn check<'a>(
         &'a self,
         _schema: &'a str,
@@ -296,8 +299,8 @@ pub(crate) fn mock(config: Value) -> Endpoint {
     endpoint
 }
 
-pub(crate) fn choice(model: &str) -> ModelChoice {
-    ModelChoice { model: model.to_owned(), ..ModelChoice::default() }
+pub(crate) fn choice(model: &str) -> ModelSettings {
+    ModelSettings { model: model.to_owned(), ..ModelSettings::default() }
 }
 
 pub(crate) fn message(role: Role, content: &str) -> Message {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use perpend_broker::components::{self, VENDOR};
-use perpend_broker::{Components, Engine, NoModels};
+use perpend_broker::{ComponentFolder, Engine, NoModels};
 use perpend_config::{Config, SettingArgs};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::IdSource as _;
@@ -64,7 +64,7 @@ fn source(file: &Path) -> anyhow::Result<PathBuf> {
         return Ok(file.to_owned());
     };
     let program = std::env::current_exe().context("the path of this program is not known")?;
-    let components = Components::beside(&program);
+    let components = ComponentFolder::of_installation(&program);
     let found = components.find(name);
     let found = found
         .with_context(|| format!("no component of {name} in {}", components.folder().display()))?;
@@ -93,7 +93,7 @@ async fn add_to(
     engine.shutdown().await;
     let info = inspected.map_err(|problems| refusal(&problems))?;
     check_name(&info.name, bundle)?;
-    let digest = components::put(store, &info, component, SystemClock.now()).await?;
+    let digest = components::register(store, &info, component, SystemClock.now()).await?;
     Ok((info, digest))
 }
 

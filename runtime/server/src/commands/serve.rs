@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use perpend_broker::Components;
+use perpend_broker::ComponentFolder;
 use perpend_config::{Config, SettingArgs};
 use perpend_db::Breakpoints;
 use perpend_domain::bundle::Bundle;
@@ -28,7 +28,7 @@ pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Serve
         config,
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
-        components: Components::beside(&program),
+        components: ComponentFolder::of_installation(&program),
         program,
         bundle,
         show,

@@ -27,7 +27,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     CallResult, Digest, EvaluationCall, FailureClass, Item, Limits, Purpose,
 };
-use perpend_worker_pool::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
+use perpend_worker_pool::{Caller, ComponentSource, HostCalls, NoHostCalls, Options, Workers};
 use perpend_worker_protocol::{Grants, HostReply, HostRequest};
 use tempfile::TempDir;
 
@@ -117,7 +117,7 @@ fn trials() -> Vec<Trial> {
 
 struct Registered(HashMap<Digest, Vec<u8>>);
 
-impl Components for Registered {
+impl ComponentSource for Registered {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(self.0.get(&digest).cloned()))
     }
@@ -264,7 +264,7 @@ fn a_worker_that_hangs_is_replaced() {
 /// Gives the component after a while, as a large one takes to compile.
 struct Slow(Registered, Duration);
 
-impl Components for Slow {
+impl ComponentSource for Slow {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let never = std::future::pending::<()>();

@@ -13,7 +13,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_plugin::Plugin;
 use perpend_sandbox::{DenyAllPort, Host, Settings};
-use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
+use perpend_worker_pool::{ComponentSource, NoHostCalls, Options, Workers};
 
 use crate::load::quantile;
 use crate::median;
@@ -118,7 +118,7 @@ pub(crate) fn text_plugin() -> anyhow::Result<&'static [u8]> {
 /// Gives the workers the one component they need.
 struct Text;
 
-impl Components for Text {
+impl ComponentSource for Text {
     fn component(&self, _: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(text_plugin().ok().map(<[u8]>::to_vec)))
     }

@@ -27,7 +27,7 @@ use perpend_executions::{Lease, Making, MatchBatch};
 use perpend_plugin_cli::Language;
 use perpend_scheduler::{Deps, Evaluate, Scheduler};
 use perpend_storage::Store;
-use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_pool::{Caller, ComponentSource, HostCalls, Options, Workers};
 use perpend_worker_protocol::host_call::{Completion, FinishReason};
 use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
@@ -495,7 +495,7 @@ impl HostCalls for Model {
 
 struct Known(BTreeMap<Digest, Vec<u8>>);
 
-impl Components for Known {
+impl ComponentSource for Known {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(self.0.get(&digest).cloned()))
     }

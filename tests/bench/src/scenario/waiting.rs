@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Item, Limits, Purpose};
 use perpend_plugin_cli::Language;
-use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_pool::{Caller, ComponentSource, HostCalls, Options, Workers};
 use perpend_worker_protocol::{HostReply, HostRequest};
 use tokio::sync::watch;
 
@@ -101,7 +101,7 @@ fn check(results: &[CallResult]) -> anyhow::Result<()> {
 
 struct Judge(Vec<u8>);
 
-impl Components for Judge {
+impl ComponentSource for Judge {
     fn component(&self, _: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(Some(self.0.clone())))
     }

@@ -1,10 +1,10 @@
-//! What decides the reply to a request besides who is asked: equal values may have equal replies.
+//! What decides the reply to a request besides who is cache_key: equal values may have equal replies.
 
 use perpend_worker_protocol::host_call::CompletionRequest;
 use serde_json::{Value, json};
 
-use crate::endpoint::{CallLimits, ModelChoice};
-use crate::failure::{Class, Failure};
+use crate::endpoint::{CallLimits, ModelSettings};
+use crate::failure::{ErrorClass, Failure};
 use crate::params::Params;
 
 /// How the request reaches the model, or what its parameters below say in one form.
@@ -24,8 +24,8 @@ const LEFT_OUT: [&str; 8] = [
 ///
 /// # Errors
 /// When a parameter cannot be used.
-pub fn asked(
-    choice: &ModelChoice,
+pub fn cache_key(
+    choice: &ModelSettings,
     limits: &CallLimits,
     request: &CompletionRequest,
 ) -> Result<Value, Failure> {
@@ -33,7 +33,7 @@ pub fn asked(
     // Whatever else requests have decides too.
     let mut whole = match serde_json::to_value(request) {
         Ok(Value::Object(whole)) => whole,
-        _ => return Err(Failure::new(Class::Internal, "a request is no JSON object")),
+        _ => return Err(Failure::new(ErrorClass::Internal, "a request is no JSON object")),
     };
     for name in LEFT_OUT {
         whole.shift_remove(name);
@@ -60,13 +60,13 @@ mod tests {
     use super::*;
 
     fn of(params: Value, change: impl FnOnce(&mut CompletionRequest)) -> Value {
-        let choice = ModelChoice {
+        let choice = ModelSettings {
             model: "m".to_owned(),
             params: params.as_object().cloned().unwrap_or_default(),
         };
         let mut request = CompletionRequest::new(vec![Message::text(Role::User, "q")]);
         change(&mut request);
-        asked(&choice, &CallLimits::default(), &request).unwrap()
+        cache_key(&choice, &CallLimits::default(), &request).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use futures_util::future::BoxFuture;
 use perpend_domain::ids::ProjectId;
-use perpend_llm::ReplyCheck;
+use perpend_llm::ReplyValidator;
 use perpend_worker_protocol::{SchemaCheck, SchemaKind};
 
 use crate::Engine;
@@ -14,16 +14,16 @@ const TURN: &str = "perpend-replies";
 
 /// Checks replies with an engine that is there later: the engine itself needs the models whose replies are checked.
 #[derive(Clone, Default)]
-pub struct EngineReplyCheck(Arc<OnceLock<Weak<Engine>>>);
+pub struct EngineReplyValidator(Arc<OnceLock<Weak<Engine>>>);
 
-impl EngineReplyCheck {
+impl EngineReplyValidator {
     /// Uses this engine from now on. Only the first one counts.
     pub fn bind(&self, engine: &Arc<Engine>) {
         let _ = self.0.set(Arc::downgrade(engine));
     }
 }
 
-impl ReplyCheck for EngineReplyCheck {
+impl ReplyValidator for EngineReplyValidator {
     fn check<'a>(
         &'a self,
         schema: &'a str,

@@ -13,7 +13,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = 128 << 10;
 
 /// Whether a schema is of linear cost. `text` is the JSON it was read from.
 #[must_use]
-pub fn is_plain(text: &str) -> bool {
+pub fn is_plain_schema(text: &str) -> bool {
     if MAX_BYTES < text.len() {
         return false;
     }
@@ -101,7 +101,7 @@ mod tests {
             "required": ["reasoning", "score"],
             "additionalProperties": false,
         });
-        assert!(is_plain(&schema.to_string()));
+        assert!(is_plain_schema(&schema.to_string()));
     }
 
     #[test]
@@ -130,18 +130,18 @@ mod tests {
             json!([]),
         ];
         for case in cases {
-            assert!(!is_plain(&case.to_string()), "{case}");
+            assert!(!is_plain_schema(&case.to_string()), "{case}");
         }
-        assert!(!is_plain("{"));
-        assert!(!is_plain(&json!({ "title": "x".repeat(MAX_BYTES) }).to_string()));
+        assert!(!is_plain_schema("{"));
+        assert!(!is_plain_schema(&json!({ "title": "x".repeat(MAX_BYTES) }).to_string()));
     }
 
     #[test]
     fn depth_is_bounded() {
         let nested = |n| (0..n).fold(json!({}), |schema, _| json!({ "items": schema }));
-        assert!(is_plain(&nested(15).to_string()));
-        assert!(!is_plain(&nested(16).to_string()));
+        assert!(is_plain_schema(&nested(15).to_string()));
+        assert!(!is_plain_schema(&nested(16).to_string()));
         let deep = format!("{}{{}}{}", "{\"items\":".repeat(5000), "}".repeat(5000));
-        assert!(!is_plain(&deep));
+        assert!(!is_plain_schema(&deep));
     }
 }

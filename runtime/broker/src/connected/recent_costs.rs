@@ -15,9 +15,9 @@ type Costs = HashMap<(EvaluatorId, String), VecDeque<f64>>;
 
 /// The costs of the last calls by evaluator and model.
 #[derive(Debug, Default)]
-pub struct LatestCosts(Mutex<Costs>);
+pub struct RecentCosts(Mutex<Costs>);
 
-impl LatestCosts {
+impl RecentCosts {
     /// Remembers what a call cost.
     pub(super) fn note(&self, evaluator: &EvaluatorId, model: &str, cost: f64) {
         let mut all = self.lock();
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_estimate_is_the_cost_that_one_of_twenty_calls_exceeds_and_of_the_last_fifty() {
-        let latest = LatestCosts::default();
+        let latest = RecentCosts::default();
         let evaluator = EvaluatorId::new("e").unwrap();
         let known = || p95(of(&mut latest.lock(), &evaluator, "m"));
         assert_eq!(known(), None);
