@@ -24,8 +24,8 @@ pub struct JudgeConfig {
     /// With `choice_scores`: the model gives its reasons before it chooses.
     #[serde(default = "yes")]
     pub chain_of_thought: bool,
-    /// A regular expression that finds the verdict in a free-text reply. The last match counts: its first group,
-    /// or all of it without a group. Needs `choice_scores`, or `output` with categories.
+    /// A regular expression that finds the verdict in a free-text reply: its first group, or the whole match. All matches
+    /// outside of thinking and quotations must give the same verdict. Needs `choice_scores`, or `output` with categories.
     #[serde(default)]
     pub pattern: Option<String>,
     /// How many times each model is asked, and how the votes become one score.

@@ -453,7 +453,7 @@ impl PartialEq for CallOrigin {
 pub struct Limits {
     /// CPU time in the guest.
     pub cpu_ms: u32,
-    /// Wall-clock time, waiting included.
+    /// Wall-clock time, model calls excluded.
     pub wall_ms: u32,
     /// Linear memory, all memories together.
     pub memory_bytes: u64,
