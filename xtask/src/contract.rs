@@ -12,8 +12,8 @@ const FILES: [&str; 3] = ["types.wit", "world.wit", "host.wit"];
 
 const HEAD: &str = "# The contract
 
-Generated from `plugin-sdk/wit` by `cargo xtask generate`. What limits hold, what each failure means and what
-a capability gives is in [the overview](README.md) and [the security model](security.md).
+Generated from `plugin-sdk/wit` by `cargo xtask generate`. [Security](security.md) lists the limits and capabilities, and
+[Failures and retries](../judges.md#failures-and-retries) the failures. [Plug-ins](README.md) is the overview.
 ";
 
 /// The page, as a generated file.
