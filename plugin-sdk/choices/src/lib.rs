@@ -1,57 +1,57 @@
-//! How probable each choice was that a model could answer with, from the log-probabilities of the tokens that tell the
-//! choices apart. The host computes it for plug-ins, and the SDK for their native tests.
+//! The probability of each choice of a model's reply, from the log-probabilities of the tokens that distinguish the
+//! choices. Computed by the host for plug-ins, and by the SDK for their native tests.
 //!
 //! Invariants:
 //! - **Pure, and without dependencies.**
-//! - **Bounded.** Tokens come from a provider and choices from a plug-in: the work is the bytes of the reply and, where the
-//!   choices are told apart, [`MAX_CHOICES`] times the alternatives of a token, for each of the at most
-//!   [`MAX_CHOICE_BYTES`] tokens that a choice can have.
-//! - **Never NaN.** What the tokens do not tell is `None`.
+//! - **Bounded.** Tokens come from a provider and choices from a plug-in. The work is linear in the bytes of the reply; while
+//!   choices are distinguished, it is [`MAX_CHOICES`] times the alternatives of a token, for each of the at most
+//!   [`MAX_CHOICE_BYTES`] tokens of a choice.
+//! - **Never NaN.** An unknown distribution is `None`.
 
-/// Choices that are told apart at most.
+/// Maximum number of choices.
 pub const MAX_CHOICES: usize = 256;
-/// The longest choice.
+/// Maximum length of a choice, in bytes.
 pub const MAX_CHOICE_BYTES: usize = 1_024;
 
 /// One token of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token<'t> {
-    /// Its text.
+    /// The text.
     pub token: &'t str,
-    /// Natural logarithm of its probability.
+    /// Natural logarithm of the probability.
     pub logprob: f32,
-    /// Other tokens with theirs; it may be among them.
+    /// Tokens at the same position with their log-probabilities; may include this token.
     pub alternatives: Vec<(&'t str, f32)>,
 }
 
-/// Where in a reply the choice stands.
+/// The position of the choice in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'p> {
-    /// The reply is the choice, and white space around it.
+    /// The whole reply, surrounded by optional white space.
     Whole,
-    /// In the last member of this name of a JSON object: a string, a boolean or a number.
+    /// The last member with this name of a JSON object: a string, a boolean or a number.
     Member(&'p str),
-    /// From a byte of the text on, which is what the tokens make together.
+    /// From a byte offset to the end.
     Offset {
-        /// The text.
+        /// The text of the reply. Must equal the concatenated tokens.
         text: &'p str,
-        /// The byte.
+        /// Byte offset in `text`.
         byte: u64,
     },
 }
 
-/// How probable each choice was.
+/// The probability of each choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// The share of each choice, in order; they sum up to 1.
+    /// The share of each choice, in order. The sum is 1.
     pub shares: Vec<f64>,
-    /// The probability of the tokens that were seen to begin a choice.
+    /// The total probability of the reported tokens that begin a choice, at most 1.
     pub coverage: f64,
 }
 
 impl Distribution {
-    /// The distribution over `choices`. `None` when no token at the place begins a choice, and when there are more or longer
-    /// choices than can be told apart.
+    /// The distribution over `choices`. `None` when no token at `place` begins a choice, and when there are more than
+    /// [`MAX_CHOICES`] choices or one is longer than [`MAX_CHOICE_BYTES`].
     #[must_use]
     pub fn of(tokens: &[Token<'_>], choices: &[String], place: Place<'_>) -> Option<Self> {
         let is_long = |choice: &String| MAX_CHOICE_BYTES < choice.len();
@@ -72,17 +72,17 @@ impl Distribution {
             false => choices.to_vec(),
         };
         let masses = masses(tokens, start, &texts)?;
-        let seen: f64 = masses.iter().sum();
-        if !seen.is_finite() || seen <= 0.0 {
+        let total: f64 = masses.iter().sum();
+        if !total.is_finite() || total <= 0.0 {
             return None;
         }
         Some(Self {
-            shares: masses.iter().map(|mass| mass / seen).collect(),
-            coverage: seen.min(1.0),
+            shares: masses.iter().map(|mass| mass / total).collect(),
+            coverage: total.min(1.0),
         })
     }
 
-    /// How far the most probable choice is ahead of the next one.
+    /// The difference between the two largest shares.
     #[must_use]
     pub fn margin(&self) -> f64 {
         let mut shares = self.shares.clone();
@@ -91,7 +91,7 @@ impl Distribution {
     }
 }
 
-/// The text as a JSON string, as models write it.
+/// The text as a JSON string, with the escapes that models write.
 fn quoted(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
     json.push('"');
@@ -114,7 +114,7 @@ fn quoted(text: &str) -> String {
     json
 }
 
-/// Where the value of the last member of this name begins in the text of a JSON object.
+/// Byte offset of the value of the last member with this name.
 fn start_of_member(json: &str, name: &str) -> Option<usize> {
     let key = quoted(name);
     let after_key = json.rfind(&key)? + key.len();
@@ -122,19 +122,19 @@ fn start_of_member(json: &str, name: &str) -> Option<usize> {
     Some(json.len() - after_colon.trim_start().len())
 }
 
-/// The probability of each choice. Follows the reply token by token as long as several choices are possible.
+/// The probability of each choice. Follows the reply token by token while several choices are possible.
 fn masses(tokens: &[Token<'_>], start: usize, texts: &[String]) -> Option<Vec<f64>> {
     let (first, offset) = token_at(tokens, start)?;
     let mut masses = vec![0.0; texts.len()];
     let mut left: Vec<(usize, &str)> = texts.iter().map(String::as_str).enumerate().collect();
-    // The probability of the path that the reply took.
+    // The probability of the tokens so far.
     let mut path = 1.0;
     let mut is_over = false;
     for (at, token) in tokens[first..].iter().enumerate() {
         let before = if at == 0 { &token.token[..offset] } else { "" };
         let own = after(token.token, before);
         if own.is_empty() && 1 < left.len() {
-            // It tells nothing apart.
+            // An empty token does not distinguish choices.
             continue;
         }
         let possible = beginning_with(&left, own);
@@ -158,7 +158,7 @@ fn masses(tokens: &[Token<'_>], start: usize, texts: &[String]) -> Option<Vec<f6
         is_over = at + 1 == tokens.len() - first;
     }
     if is_over {
-        // The reply ended where one of the choices ends and another one goes on.
+        // The reply ended at the end of one choice, which is a prefix of another.
         for (choice, _) in left.iter().filter(|(_, rest)| rest.is_empty()) {
             masses[*choice] += path;
         }
@@ -166,7 +166,7 @@ fn masses(tokens: &[Token<'_>], start: usize, texts: &[String]) -> Option<Vec<f6
     Some(masses)
 }
 
-/// The token that holds this byte of the reply, and the place of the byte in it.
+/// The index of the token that contains this byte of the reply, and the offset of the byte in it.
 fn token_at(tokens: &[Token<'_>], byte: usize) -> Option<(usize, usize)> {
     let mut end = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -183,12 +183,12 @@ fn token_at(tokens: &[Token<'_>], byte: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// What a token adds after `before`, the part of the chosen token that comes before the choice.
+/// The token without `before`, the part of the chosen token that precedes the choice.
 fn after<'t>(token: &'t str, before: &str) -> &'t str {
     token.strip_prefix(before).unwrap_or_else(|| token.trim_start())
 }
 
-/// The choices that a text may begin, or with which it begins.
+/// The choices that start with the text or are a prefix of it.
 fn beginning_with<'v>(left: &[(usize, &'v str)], text: &str) -> Vec<(usize, &'v str)> {
     let fits = |rest: &str| rest.starts_with(text) || (!rest.is_empty() && text.starts_with(rest));
     left.iter().copied().filter(|(_, rest)| fits(rest)).collect()
@@ -217,8 +217,8 @@ mod tests {
         Distribution::of(tokens, &owned(choices), Place::Member("choice"))
     }
 
-    fn assert_close(found: f64, wanted: f64) {
-        assert!((found - wanted).abs() < 1e-6, "{found} is not {wanted}");
+    fn assert_close(actual: f64, expected: f64) {
+        assert!((actual - expected).abs() < 1e-6, "expected {expected}, got {actual}");
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_with_a_common_beginning_are_told_apart_by_a_later_token() {
+    fn choices_with_a_common_prefix_are_distinguished_by_a_later_token() {
         let tokens = [
             token("{\"choice\":\"", &[]),
             token("Yes", &[("Yes", 0.8), ("No", 0.2)]),
@@ -246,14 +246,14 @@ mod tests {
             token("\"}", &[]),
         ];
         let found = of(&tokens, &["Yes, fully", "Yes, partly", "No"]).unwrap();
-        for (share, wanted) in found.shares.iter().zip([0.6, 0.2, 0.2]) {
-            assert_close(*share, wanted);
+        for (share, expected) in found.shares.iter().zip([0.6, 0.2, 0.2]) {
+            assert_close(*share, expected);
         }
         assert_close(found.coverage, 1.0);
     }
 
     #[test]
-    fn a_choice_that_begins_another_one_is_told_apart_by_its_end() {
+    fn a_choice_that_is_a_prefix_of_another_is_distinguished_by_its_end() {
         let tokens =
             [token("{\"choice\": \"correct", &[]), token("\"}", &[("\"}", 0.9), ("ness", 0.1)])];
         let found = of(&tokens, &["correct", "correctness"]).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boolean_and_a_place_in_the_text_are_read_as_they_stand() {
+    fn a_boolean_and_a_choice_at_an_offset_are_compared_without_quotation_marks() {
         let tokens = [
             token("{\"choice\": ", &[]),
             token("true", &[("true", 0.6), ("false", 0.2)]),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_and_too_long_choices_are_not_told_apart() {
+    fn too_many_or_too_long_choices_have_no_distribution() {
         let tokens = [token("A", &[])];
         assert!(Distribution::of(&tokens, &owned(&["A"]), Place::Whole).is_some());
         let long = [owned(&["A"]), vec!["x".repeat(MAX_CHOICE_BYTES + 1)]].concat();
@@ -309,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_tokens_give_shares_that_sum_up_to_one_or_nothing(
+        fn any_tokens_give_shares_that_sum_up_to_one_or_no_distribution(
             texts in prop::collection::vec(("\\PC{0,4}", any::<f32>(), "\\PC{0,4}", any::<f32>()), 0..12),
             choices in prop::collection::vec("\\PC{0,6}", 0..6),
         ) {

@@ -1,15 +1,15 @@
-//! How far a JSON object or array reaches. The grammar is RFC 8259; values are not decoded.
+//! Finds the end of a JSON object or array. The grammar is RFC 8259; values are not decoded.
 
-/// Objects and arrays inside of each other, at most.
+/// Maximum nesting of objects and arrays.
 pub const MAX_DEPTH: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// It has this many bytes.
+    /// The length in bytes.
     Complete(usize),
-    /// The text ends before it does.
+    /// The text ends before the value does.
     Cut,
-    /// The text does not begin with one.
+    /// The text does not start with an object or array.
     None,
 }
 
@@ -26,7 +26,7 @@ enum Next {
     CommaOrEnd,
 }
 
-/// The extent of the object or array that the text begins with.
+/// The extent of the object or array at the start of the text.
 pub(crate) fn extent(text: &str) -> Extent {
     let bytes = text.as_bytes();
     let mut open: Vec<u8> = Vec::new();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_in_brackets_are_not_values() {
+    fn invalid_json_in_brackets_is_not_a_value() {
         for text in [
             "{a: 1}",
             "{'a': 1}",

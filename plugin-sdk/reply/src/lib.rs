@@ -1,14 +1,14 @@
-//! Replies of models: which parts of a text are the answer, and which are thinking or quotations.
+//! Separates the answer in a model's reply from thinking and quotations.
 //!
-//! A crate of its own because the server, which looks for JSON, and the judge plug-in, which looks for verdicts in plain
+//! A separate crate because the server, which looks for JSON, and the judge plug-in, which looks for verdicts in plain
 //! text, must ignore the same parts.
 //!
 //! Invariants:
-//! - **Pure, and without dependencies.** It is part of a component too.
-//! - **Fail closed.** A block that is not closed reaches to the end of the text, and a closing tag without an opening one
-//!   hides everything before it. An answer is missed rather than a draft taken for it. Only a name in brackets that
-//!   follows a letter, a digit or a backtick and is not closed is a type or the mention of a tag: it hides nothing.
-//! - **Bounded.** The work is linear in the length of the text, times [`MAX_DEPTH`] at most.
+//! - **Pure, and without dependencies.** The crate is also compiled into components.
+//! - **Fail closed.** An unclosed block extends to the end of the text, and a closing tag without an opening one hides all
+//!   text before it. It is better to miss an answer than to accept a draft. Exception: an unclosed name in brackets after
+//!   a letter, a digit or a backtick is a type or the mention of a tag, and hides nothing.
+//! - **Bounded.** The work is linear in the length of the text, times at most [`MAX_DEPTH`].
 
 mod json;
 mod quotes;
@@ -24,21 +24,21 @@ use tags::{Kind, Tag};
 
 /// The structure of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outline {
-    /// Thinking, quotations that are marked as such, and comments; in order, without overlaps.
+pub struct ReplyOutline {
+    /// Byte ranges of thinking, marked quotations and comments, in order, without overlaps.
     pub hidden: Vec<Range<usize>>,
-    /// JSON objects and arrays outside of them, in order; the members of one are not listed.
+    /// Byte ranges of the outermost JSON objects and arrays outside the hidden ranges, in order.
     pub values: Vec<Range<usize>>,
-    /// Where an object or array begins that the text ends in.
+    /// Byte offset of an object or array that is incomplete at the end of the text.
     pub cut: Option<usize>,
 }
 
-impl Outline {
-    /// The structure of a text.
+impl ReplyOutline {
+    /// Parses a reply.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut outline = Self::default();
-        // Kinds that are not closed anywhere from here on: the text is searched once for each.
+        // Kinds without a closing tag in the rest of the text, so that the text is searched once for each.
         let mut unclosed: Vec<Kind> = Vec::new();
         let mut at = 0;
         let bytes = text.as_bytes();
@@ -105,7 +105,7 @@ impl Outline {
         self.values.clear();
     }
 
-    /// The text with spaces in place of each byte that is hidden. Line breaks stay, and so do the places of all others.
+    /// Replaces each hidden byte with a space. Line breaks and the offsets of all other bytes are preserved.
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
         let mut masked = String::with_capacity(text.len());
@@ -121,12 +121,12 @@ impl Outline {
     }
 }
 
-/// Whether what comes after this text is a part of its last word, or in inline code.
+/// Whether text after `before` continues a word or inline code.
 fn follows_word(before: &str) -> bool {
     before.ends_with(|c: char| c.is_alphanumeric() || c == '`')
 }
 
-/// Whether a line is a quotation in Markdown.
+/// Whether a line is a Markdown block quote.
 fn is_block_quote(line: &str) -> bool {
     line.trim_start_matches([' ', '\t']).starts_with('>')
 }

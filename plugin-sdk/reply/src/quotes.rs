@@ -1,15 +1,15 @@
-//! Quotation marks within prose.
+//! Detects text between quotation marks in prose.
 
 use std::ops::Range;
 
-/// Pairs that differ: they may span lines.
+/// Pairs of different marks; a quotation may span lines.
 const PAIRS: [(char, char); 6] =
     [('“', '”'), ('„', '“'), ('«', '»'), ('‹', '›'), ('「', '」'), ('‘', '’')];
-/// Marks that open and close alike.
+/// Marks that both open and close.
 const MARKS: [char; 3] = ['"', '\'', '`'];
 
-/// Whether a part of a text stands between quotation marks together with whatever else is between them. A text that is a
-/// quotation as a whole quotes nothing, and neither does the first or the last line when it is code as a whole.
+/// Whether `part` of a text is inside quotation marks, alone or with other text. Returns false when the quotation is the
+/// whole text, and when it is inline code that is the whole first or last line.
 #[must_use]
 pub fn is_quoted(text: &str, part: &Range<usize>) -> bool {
     let (Some(before), Some(after)) = (text.get(..part.start), text.get(part.end..)) else {
@@ -48,12 +48,12 @@ pub fn is_quoted(text: &str, part: &Range<usize>) -> bool {
         })
 }
 
-/// The paragraph that a text ends with.
+/// Byte offset of the last paragraph of a text.
 fn last_paragraph(text: &str) -> usize {
     text.rfind("\n\n").map_or(0, |at| at + 2)
 }
 
-/// Where the quotation opens that the end of a text is in.
+/// Byte offset of the mark that opens the quotation around the end of `before`.
 fn opening(before: &str, mark: char) -> Option<usize> {
     let from = last_paragraph(before);
     let mut open = None;
@@ -72,7 +72,7 @@ fn opening(before: &str, mark: char) -> Option<usize> {
     open
 }
 
-/// Where the quotation closes that the start of a text is in.
+/// Byte offset of the mark that closes the quotation around the start of `after`.
 fn closing(after: &str, mark: char) -> Option<usize> {
     let end = after.find("\n\n").unwrap_or(after.len());
     let mut marks = after[..end].match_indices(mark).map(|(at, _)| at);

@@ -1,7 +1,6 @@
-//! Tags around thinking and quotations, in the spellings of models and of the servers that run them.
+//! Tags around thinking and quotations, in the spellings of models and inference servers.
 
-/// What words begin with in the names of tags around thinking: `thinking`, `thoughts`, `inner_monologue`, `begin_of_thought`
-/// and so on.
+/// Prefixes of words in the names of thinking tags: `thinking`, `thoughts`, `inner_monologue`, `begin_of_thought`.
 const THINKING: [&str; 10] = [
     "think",
     "thought",
@@ -14,20 +13,20 @@ const THINKING: [&str; 10] = [
     "draft",
     "deliberat",
 ];
-/// Whole words in them.
+/// Whole words in the names of thinking tags.
 const THINKING_WORDS: [&str; 3] = ["cot", "plan", "planning"];
-/// What words begin with in the names of tags around quotations.
+/// Prefixes of words in the names of quotation tags.
 const QUOTATION: [&str; 4] = ["quot", "blockquot", "cite", "excerpt"];
-/// What may come before such a word without a separator: `antThinking`, `chainOfThought`, `selfReflection`.
+/// Prefixes that may precede such a word without a separator: `antThinking`, `chainOfThought`, `selfReflection`.
 const BEFORE: [&str; 12] = [
     "begin", "start", "end", "of", "ant", "inner", "internal", "deep", "self", "chain", "hidden",
     "my",
 ];
-/// Longest name of a tag, and longest attributes.
+/// Maximum lengths of the name and the attributes of a tag, in bytes.
 const MAX_NAME: usize = 40;
 const MAX_ATTRIBUTES: usize = 200;
 
-/// Tags come between these.
+/// Opening and closing brackets of tags.
 const BRACKETS: [(&str, &str); 5] =
     [("<|", "|>"), ("<", ">"), ("&lt;", "&gt;"), ("◁", "▷"), ("[", "]")];
 
@@ -37,21 +36,21 @@ pub(crate) enum Tag {
     Close,
 }
 
-/// What a tag encloses.
+/// The content that a tag encloses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Thinking,
     Quotation,
     /// `<!-- … -->`
     Comment,
-    /// The marks of the judge around text that it inserts into a prompt.
+    /// The marks that the judge puts around inserted text in a prompt.
     Data,
-    /// A channel of the harmony format or of Gemma other than that of the answer.
+    /// A channel of the harmony format or of Gemma that is not the answer.
     Channel,
 }
 
 impl Tag {
-    /// The tag that a text begins with, and its length.
+    /// The tag at the start of the text, and its length in bytes.
     pub(crate) fn at(text: &str) -> Option<(Self, usize)> {
         if !text.starts_with(['<', '&', '◁', '[']) {
             return None;
@@ -68,7 +67,7 @@ impl Tag {
         if let Some(found) = channel(text) {
             return Some(found);
         }
-        let (name, is_closing, n_bytes) = named(text)?;
+        let (name, is_closing, n_bytes) = named_tag(text)?;
         let kind = kind(&name)?;
         match is_closing {
             true => Some((Self::Close, n_bytes)),
@@ -78,12 +77,12 @@ impl Tag {
 }
 
 impl Kind {
-    /// Whether its tags are names in brackets, which occur in other texts too.
+    /// Whether its tags are names in brackets, which also occur in other texts.
     pub(crate) fn is_named(self) -> bool {
         matches!(self, Self::Thinking | Self::Quotation)
     }
 
-    /// Where the block ends, from the end of its opening tag.
+    /// Byte offset of the end of the block, relative to the end of the opening tag.
     pub(crate) fn end(self, text: &str) -> Option<usize> {
         let starts = text.match_indices(['<', '&', '◁', '[', '-']);
         let mut starts = starts.map(|(at, _)| at);
@@ -94,7 +93,7 @@ impl Kind {
                 Self::Data => data_end(rest),
                 Self::Channel => channel_end(rest),
                 Self::Thinking | Self::Quotation => {
-                    let (name, is_closing, n_bytes) = named(rest)?;
+                    let (name, is_closing, n_bytes) = named_tag(rest)?;
                     (is_closing && kind(&name) == Some(self)).then_some(n_bytes)
                 }
             };
@@ -109,7 +108,7 @@ fn data_end(text: &str) -> Option<usize> {
     Some("[end data ".len() + n_bytes + 1)
 }
 
-/// `<|channel|>NAME` of the harmony format, and `<|channel>` of Gemma. The channel `final` has the answer.
+/// `<|channel|>NAME` of the harmony format, and `<|channel>` of Gemma. The channel `final` contains the answer.
 fn channel(text: &str) -> Option<(Tag, usize)> {
     if let Some(n_bytes) = channel_end(text) {
         return Some((Tag::Close, n_bytes));
@@ -125,8 +124,8 @@ fn channel_end(text: &str) -> Option<usize> {
     Some(ends.next()?.len())
 }
 
-/// The name of the tag that a text begins with, in lower case; whether it closes; and its length.
-fn named(text: &str) -> Option<(String, bool, usize)> {
+/// The name of the tag at the start of the text, in lower case; whether it is a closing tag; and its length in bytes.
+fn named_tag(text: &str) -> Option<(String, bool, usize)> {
     BRACKETS.iter().find_map(|(open, close)| {
         let inner = text.strip_prefix(open)?;
         let inner = inner.trim_start_matches(' ');
@@ -145,7 +144,7 @@ fn named(text: &str) -> Option<(String, bool, usize)> {
         let n_attributes = rest[..end].find(close)?;
         let attributes = &rest[..n_attributes];
         let is_plain = match *open {
-            // A word in brackets is a tag only where it cannot be prose.
+            // Only upper-case `[THINK…]` is a tag: other words in square brackets occur in prose.
             "[" => attributes.is_empty() && name.starts_with("THINK"),
             _ => attributes.is_empty() || attributes.starts_with([' ', '\n', '\t', '/']),
         };
@@ -173,7 +172,7 @@ fn kind(name: &str) -> Option<Kind> {
     has(&QUOTATION).then_some(Kind::Quotation)
 }
 
-/// A word without what may come before it.
+/// A word without the prefixes in [`BEFORE`].
 fn last_word(word: &str) -> &str {
     let mut word = word;
     while let Some(rest) = BEFORE.iter().find_map(|before| word.strip_prefix(before)) {

@@ -1,12 +1,12 @@
-//! What is hidden of a reply, and what is found in the rest.
+//! Hidden parts of replies, and the values in the rest.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The values of a text outside of what is hidden.
+/// The values of a text outside the hidden parts.
 fn values(text: &str) -> Vec<&str> {
-    let outline = Outline::of(text);
+    let outline = ReplyOutline::of(text);
     outline.values.iter().map(|at| &text[at.clone()]).collect()
 }
 
@@ -74,7 +74,7 @@ fn tags_within_strings_of_a_value_are_text() {
 }
 
 #[test]
-fn words_in_angle_brackets_that_are_not_tags_of_thinking_hide_nothing() {
+fn words_in_brackets_that_are_not_thinking_tags_hide_nothing() {
     for text in [
         "a < b {\"score\": 1}",
         "<answer>{\"score\": 1}</answer>",
@@ -91,19 +91,19 @@ fn words_in_angle_brackets_that_are_not_tags_of_thinking_hide_nothing() {
 }
 
 #[test]
-fn a_value_that_the_text_ends_in_is_known() {
+fn an_incomplete_value_at_the_end_is_reported() {
     let text = r#"{"score": 0.1} then {"reasoning": "x", "score": 0."#;
-    let outline = Outline::of(text);
+    let outline = ReplyOutline::of(text);
     assert_eq!(outline.values.first(), Some(&(0..14)));
     assert_eq!(outline.values.len(), 1);
     assert_eq!(outline.cut, Some(20));
-    assert_eq!(Outline::of("{not json} [sic]").cut, None);
+    assert_eq!(ReplyOutline::of("{not json} [sic]").cut, None);
 }
 
 #[test]
-fn a_masked_text_keeps_its_places_and_lines() {
+fn masking_preserves_offsets_and_lines() {
     let text = "<think>é\nGRADE: C</think>\nGRADE: I";
-    let masked = Outline::of(text).masked(text);
+    let masked = ReplyOutline::of(text).masked(text);
     assert_eq!(masked.len(), text.len());
     assert_eq!(masked.trim(), "GRADE: I");
     assert_eq!(masked.find("GRADE"), text.rfind("GRADE"));
@@ -151,7 +151,7 @@ fn a_part_between_quotation_marks_is_quoted() {
 }
 
 #[test]
-fn hostile_texts_end_soon() {
+fn hostile_texts_have_no_values() {
     for part in [
         "{",
         "[",
@@ -167,17 +167,17 @@ fn hostile_texts_end_soon() {
         "> ",
     ] {
         let text = part.repeat((1 << 16) / part.len());
-        let outline = Outline::of(&text);
+        let outline = ReplyOutline::of(&text);
         assert!(outline.values.is_empty(), "{part}");
     }
 }
 
 proptest! {
     #[test]
-    fn parts_of_any_text_are_in_order_and_values_are_not_hidden(
+    fn ranges_of_any_text_are_in_order_and_do_not_overlap(
         text in "([{}\\[\\]\"\\\\a:1,`\n é>]|<think>|</think>|<q>|</q>|<!--|-->|\\[begin data |\\[end data a\\]){0,40}",
     ) {
-        let outline = Outline::of(&text);
+        let outline = ReplyOutline::of(&text);
         let mut parts: Vec<_> = outline.hidden.iter().chain(&outline.values).cloned().collect();
         parts.sort_by_key(|part| (part.start, part.end));
         for pair in parts.windows(2) {
@@ -187,13 +187,13 @@ proptest! {
     }
 
     #[test]
-    fn whatever_thinking_says_the_answer_after_it_is_the_only_value(
+    fn only_the_answer_after_thinking_is_a_value(
         thinking in "([a-z {}\\[\\]\":,0-9\n]|\\{\"score\": 0\\}){0,40}",
     ) {
         let answer = r#"{"score": 1}"#;
         for text in [format!("<think>{thinking}</think>{answer}"), format!("{thinking}\n</think>\n{answer}")] {
-            let outline = Outline::of(&text);
-            // A value that the thinking leaves open may swallow the tag, but never becomes the answer.
+            let outline = ReplyOutline::of(&text);
+            // A value that is unclosed in the thinking may include the tag, but never becomes the answer.
             let found: Vec<_> = outline.values.iter().map(|at| &text[at.clone()]).collect();
             prop_assert!(found == [answer] || outline.cut.is_some() || found.len() == 1 && found[0].contains("</think>"), "{:?}", found);
         }

@@ -1,13 +1,13 @@
-//! Prompt templates: `{{ name }}` and nothing else (evaluation.md 3.1).
+//! Prompt templates with placeholders `{{ name }}` and no other syntax.
 //!
-//! A crate of its own because the server and the judge plug-in must read a prompt in the same way.
+//! A separate crate because the server and the judge plug-in must parse templates in the same way.
 //!
 //! Invariant: inserted text is never parsed. A template is read once, from left to right.
 
 /// A part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
-    /// Text that stays as it is.
+pub enum TemplatePart<'a> {
+    /// Literal text.
     Text(&'a str),
     /// A placeholder.
     Variable {
@@ -18,8 +18,8 @@ pub enum Part<'a> {
     },
 }
 
-/// The parts of a template, in order. Together they are the whole template.
-pub fn parts(template: &str) -> impl Iterator<Item = Part<'_>> {
+/// The parts of a template, in order. Their concatenation is the template.
+pub fn parts(template: &str) -> impl Iterator<Item = TemplatePart<'_>> {
     let mut rest = template;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -28,22 +28,22 @@ pub fn parts(template: &str) -> impl Iterator<Item = Part<'_>> {
         if let Some((name, n_bytes)) = placeholder(rest) {
             let (raw, after) = rest.split_at(n_bytes);
             rest = after;
-            return Some(Part::Variable { name, raw });
+            return Some(TemplatePart::Variable { name, raw });
         }
         let (text, after) = rest.split_at(start_of_placeholder(rest));
         rest = after;
-        Some(Part::Text(text))
+        Some(TemplatePart::Text(text))
     })
 }
 
-/// Replaces placeholders in one pass. A name for which `value_of` returns `None` stays as it is written.
+/// Replaces placeholders in one pass. A placeholder for which `value_of` returns `None` is kept.
 #[must_use]
 pub fn fill(template: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(template.len());
     for part in parts(template) {
         match part {
-            Part::Text(text) => filled.push_str(text),
-            Part::Variable { name, raw } => match value_of(name) {
+            TemplatePart::Text(text) => filled.push_str(text),
+            TemplatePart::Variable { name, raw } => match value_of(name) {
                 Some(value) => filled.push_str(&value),
                 None => filled.push_str(raw),
             },
@@ -57,7 +57,7 @@ pub fn fill(template: &str, value_of: impl Fn(&str) -> Option<String>) -> String
 pub fn names(template: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for part in parts(template) {
-        if let Part::Variable { name, .. } = part
+        if let TemplatePart::Variable { name, .. } = part
             && !names.contains(&name)
         {
             names.push(name);
@@ -66,16 +66,16 @@ pub fn names(template: &str) -> Vec<&str> {
     names
 }
 
-/// What is written like a placeholder and is none, because no name is between its braces: `{{user-name}}`. It would reach the
-/// model as it is written. Text in quotation marks is an object in JSON rather than a name.
+/// Malformed placeholders, such as `{{user-name}}`, in order of first appearance. They would reach the model unchanged. Text
+/// that starts with a quotation mark is a JSON object rather than a placeholder.
 #[must_use]
 pub fn malformed(template: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for part in parts(template) {
-        let Part::Text(text) = part else { continue };
+        let TemplatePart::Text(text) = part else { continue };
         let mut rest = text;
         while let Some(start) = rest.find("{{") {
-            // The innermost braces count: `{{{a-b}}}`.
+            // The innermost braces delimit the placeholder: `{{{a-b}}}`.
             let start = start + rest[start..].bytes().take_while(|byte| *byte == b'{').count() - 2;
             let inner = &rest[start + 2..];
             let end = inner.find(['{', '}']).unwrap_or(inner.len());
@@ -94,7 +94,7 @@ pub fn malformed(template: &str) -> Vec<&str> {
     found
 }
 
-/// Where the first placeholder after the start of `text` begins; the length of `text` without one.
+/// Byte offset of the first placeholder after the start of `text`; the length of `text` when there is none.
 fn start_of_placeholder(text: &str) -> usize {
     let starts = text.match_indices('{').map(|(at, _)| at);
     starts
@@ -103,7 +103,7 @@ fn start_of_placeholder(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
-/// The name of the placeholder that `text` begins with, and its length in bytes.
+/// The name of the placeholder at the start of `text`, and the length of the placeholder in bytes.
 fn placeholder(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix("{{")?;
     let name_on = inner.trim_start();

@@ -1,6 +1,6 @@
-//! The parts of a template, and what never happens to inserted text.
+//! Parsing and filling of templates.
 
-use perpend_template::{Part, fill, malformed, names, parts};
+use perpend_template::{TemplatePart, fill, malformed, names, parts};
 use proptest::prelude::*;
 
 #[test]
@@ -11,8 +11,8 @@ fn names_are_listed_once_in_order_of_appearance() {
 #[test]
 fn three_braces_are_a_brace_around_a_placeholder() {
     let found: Vec<_> = parts("{{{x}}}").collect();
-    let variable = Part::Variable { name: "x", raw: "{{x}}" };
-    assert_eq!(found, [Part::Text("{"), variable, Part::Text("}")]);
+    let variable = TemplatePart::Variable { name: "x", raw: "{{x}}" };
+    assert_eq!(found, [TemplatePart::Text("{"), variable, TemplatePart::Text("}")]);
 }
 
 fn pieces() -> impl Strategy<Value = String> {
@@ -30,7 +30,7 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn placeholders_without_a_valid_name_are_found_and_other_braces_are_not() {
+fn only_placeholders_without_a_valid_name_are_malformed() {
     for (template, expected) in [
         ("Rate {{user-name}} and {{ output }}", vec!["{{user-name}}"]),
         ("{{user name}}{{user name}}", vec!["{{user name}}"]),
@@ -50,11 +50,11 @@ fn placeholders_without_a_valid_name_are_found_and_other_braces_are_not() {
 
 proptest! {
     #[test]
-    fn the_parts_together_are_the_template(template in pieces()) {
+    fn the_concatenated_parts_are_the_template(template in pieces()) {
         let whole: String = parts(&template)
             .map(|part| match part {
-                Part::Text(text) => text,
-                Part::Variable { raw, .. } => raw,
+                TemplatePart::Text(text) => text,
+                TemplatePart::Variable { raw, .. } => raw,
             })
             .collect();
         prop_assert_eq!(&whole, &template);
@@ -63,7 +63,7 @@ proptest! {
 
     #[test]
     fn inserted_text_is_never_expanded(before in pieces(), value in pieces(), after in "[^{}]*") {
-        // Without a brace at the end, nothing of the text before can join what comes after it.
+        // The space keeps a brace in `before` from joining the placeholder.
         let template = format!("{before} {{{{output}}}}{after}");
         let filled = fill(&template, |name| (name == "output").then(|| value.clone()));
         let start = fill(&format!("{before} "), |name| (name == "output").then(|| value.clone()));

@@ -5,7 +5,7 @@ use perpend_plugin::EvalError;
 use perpend_plugin::model::{
     Completion, Distribution, FinishReason, Message, Place, Request, Role,
 };
-use perpend_reply::{Outline, is_quoted};
+use perpend_reply::{ReplyOutline, is_quoted};
 
 use crate::answer::{Answer, Value};
 use crate::ask::{Reply, ask, malformed};
@@ -32,7 +32,7 @@ struct Verdict {
 /// # Errors
 /// Why there is none.
 fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Verdict, String> {
-    let visible = Outline::of(reply).masked(reply);
+    let visible = ReplyOutline::of(reply).masked(reply);
     let offered = shape.verdicts().unwrap_or_default();
     let mut last = None;
     let mut is_last_offered = false;

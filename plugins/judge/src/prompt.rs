@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perpend_plugin::host;
 use perpend_plugin::model::{Message, Part as MessagePart, Request, Role};
 use perpend_plugin::{EvalError, Item, Json};
-use perpend_template::Part;
+use perpend_template::TemplatePart;
 
 use crate::config::{Asking, Keep, Prompt};
 use crate::fence;
@@ -73,7 +73,7 @@ impl Asking {
         let mut lengths = BTreeMap::<&str, (usize, usize)>::new();
         for (_, template) in self.templates() {
             for part in perpend_template::parts(template) {
-                let Part::Variable { name, .. } = part else {
+                let TemplatePart::Variable { name, .. } = part else {
                     continue;
                 };
                 let name = in_place_of(name, swap);
@@ -220,8 +220,8 @@ impl Filling<'_> {
         let mut filled = String::with_capacity(template.len());
         let mut parts = perpend_template::parts(template).peekable();
         while let Some(part) = parts.next() {
-            let Part::Variable { name, .. } = part else {
-                if let Part::Text(text) = part {
+            let TemplatePart::Variable { name, .. } = part else {
+                if let TemplatePart::Text(text) = part {
                     filled.push_str(text);
                 }
                 continue;
@@ -239,8 +239,8 @@ impl Filling<'_> {
             filled.push_str(&fence::fenced(host::seed(), name, &text));
             let ends_line = match parts.peek() {
                 None => true,
-                Some(Part::Text(next)) => next.starts_with('\n'),
-                Some(Part::Variable { .. }) => false,
+                Some(TemplatePart::Text(next)) => next.starts_with('\n'),
+                Some(TemplatePart::Variable { .. }) => false,
             };
             if !ends_line {
                 filled.push('\n');

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use perpend_reply::Outline;
+use perpend_reply::ReplyOutline;
 use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -48,7 +48,7 @@ pub(crate) fn whole(text: &str) -> Option<String> {
         return Some(raw.to_owned());
     }
     let text = text.trim_end();
-    let outline = Outline::of(text);
+    let outline = ReplyOutline::of(text);
     let masked = outline.masked(text);
     let visible = masked.trim();
     let tries = [Some(visible), unfenced(visible)];
@@ -93,7 +93,7 @@ impl<'t> Embedded<'t> {
     /// The values of a reply, outside of thinking and quotations, that have one of the members `names`, at any depth;
     /// without names, all of them.
     pub(crate) fn of(text: &'t str, names: &[&str]) -> Self {
-        let outline = Outline::of(text);
+        let outline = ReplyOutline::of(text);
         let found = outline.values.iter().map(|at| Candidate {
             text: &text[at.clone()],
             value: parse(&text[at.clone()]),
