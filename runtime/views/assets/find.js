@@ -50,10 +50,10 @@ function note(text, href, label) {
   strip.append(line);
 }
 
-/** `5 hits in 2 steps and the trace` */
+/** `5 hits in 2 observations and the trace` */
 function found() {
   const nSteps = hits.filter(Boolean).length;
-  const steps = nSteps > 0 ? [many(nSteps, "step")] : [];
+  const steps = nSteps > 0 ? [many(nSteps, "observation")] : [];
   const where = hits.includes("") ? [...steps, "the trace"] : steps;
   return many(nPlaces, "hit") + (where.length > 0 ? ` in ${where.join(" and ")}` : "");
 }
@@ -107,7 +107,7 @@ async function step(by) {
   if (to >= hits.length && next) await more();
   if (to < 0 || to >= hits.length) {
     if (to < 0 && hits.length > 0) say("No earlier hit");
-    else say(searched ? `No further hit: ${searched}` : "No further hit");
+    else say(searched ? `No later hit: ${searched}` : "No later hit");
     return;
   }
   at = to;
@@ -145,8 +145,8 @@ function showEntry(id) {
   isEntryShown = true;
   const entry = id && document.querySelector(`main [data-step="${CSS.escape(id)}"]`);
   if (!entry) {
-    const text = id ? "This view does not show the step of this hit." : "This hit is in the trace itself.";
-    note(text, addressOf(id, ["v", "min", "kinds"]), "Open it in the tree");
+    const text = id ? "This view does not show the observation of this hit." : "This hit is in the trace itself.";
+    note(text, addressOf(id, ["v", "min", "kinds"]), "Open in the tree");
     return;
   }
   pane = entry;
@@ -196,10 +196,10 @@ if (grid) {
   mark(true);
 }
 addEventListener("perpend:hidden", ({ detail }) => {
-  const text = "The step of this hit is left out by its level or kind.";
+  const text = "The observation of this hit is hidden by the level or kind filter.";
   goal = null;
   say(text);
-  note(text, addressOf(detail, ["min", "kinds"]), "Show it with all steps");
+  note(text, addressOf(detail, ["min", "kinds"]), "Show all observations");
 });
 if (strip && document.documentElement.dataset.keys !== "off") document.addEventListener("keydown", onKey);
 if (strip) more();

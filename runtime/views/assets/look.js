@@ -17,12 +17,12 @@ async function foldRail() {
   else root.dataset.rail = "letters";
   rail.elements.rail.value = isFolded ? "letters" : "names";
   const button = rail.querySelector("button");
-  button.textContent = isFolded ? "Fold" : "»";
-  button.setAttribute("aria-label", `${isFolded ? "Fold" : "Unfold"} the sections`);
+  button.textContent = isFolded ? "Collapse" : "»";
+  button.setAttribute("aria-label", `${isFolded ? "Collapse" : "Expand"} the sidebar`);
   // An answer that leads on has been taken.
   const answer = await fetch(rail.action, { method: "POST", body, redirect: "manual" }).catch(() => null);
   if (answer?.type === "opaqueredirect") rail.dataset.kept = body.get("rail");
-  else hint("Not kept for the next page: the server did not answer");
+  else hint("Not saved: the server did not respond");
 }
 
 // In a narrow window the sections are a line that scrolls.
@@ -51,7 +51,7 @@ function switchLive() {
     // A browser that keeps nothing starts the next page with it on.
   }
   document.dispatchEvent(new Event("live"));
-  hint(isOn ? "What is new is looked for by itself" : "Nothing is looked for until you ask");
+  hint(isOn ? "Automatic updates on" : "Automatic updates off");
 }
 
 try {
@@ -108,7 +108,7 @@ if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
 
 function swapTimes() {
   if (root.dataset.zone !== "browser") {
-    hint("Times are in UTC; in the preferences they can be those of this browser");
+    hint("Times are in UTC. Change this in the preferences.");
     return;
   }
   const isUtc = root.dataset.times === "utc";
@@ -119,7 +119,7 @@ function swapTimes() {
   // Headings too, and times that came meanwhile.
   if (isUtc) localTimes(document.body);
   else nameZone(document.body, "local", "UTC");
-  hint(isUtc ? "Times in your zone" : "Times in UTC");
+  hint(isUtc ? "Times in your time zone" : "Times in UTC");
 }
 
 // Calendar

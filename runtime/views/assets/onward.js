@@ -29,7 +29,7 @@ function end(page) {
 async function onward() {
   let isCut = false;
   while (!isOver && !document.hidden) {
-    said.textContent = `${n.toLocaleString("en")} ${notice.dataset.rows} looked at, none found so far; searching on.`;
+    said.textContent = `${n.toLocaleString("en")} ${notice.dataset.rows} searched, none found so far. Searching…`;
     const page = await part(link.href);
     if (page === null) isCut = true;
     if (isCut || isOver) break;
@@ -41,8 +41,8 @@ async function onward() {
     n += Number(next.dataset.onward);
     link.href = next.querySelector("a").href;
   }
-  const why = isCut ? "The server did not answer" : "The search stopped";
-  said.textContent = `${why}: ${n.toLocaleString("en")} ${notice.dataset.rows} looked at, none found so far.`;
+  const why = isCut ? "The server did not respond" : "The search stopped";
+  said.textContent = `${why}: ${n.toLocaleString("en")} ${notice.dataset.rows} searched, none found so far.`;
 }
 
 link.addEventListener("click", () => { isOver = true; });

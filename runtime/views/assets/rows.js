@@ -279,7 +279,7 @@ async function seek(query, none) {
 
 function seekError(back) {
   const from = rowAt(current)?.dataset.step ?? "";
-  seek(`what=error&from=${from}${back ? "&back" : ""}`, () => say(back ? "No earlier error" : "No further error"));
+  seek(`what=error&from=${from}${back ? "&back" : ""}`, () => say(back ? "No earlier error" : "No later error"));
 }
 
 async function seekStep(id) {

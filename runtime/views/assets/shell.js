@@ -222,7 +222,7 @@ function markOption(field, list, option) {
 async function copy(text, what) {
   // Browsers offer this on secure addresses and on this machine only.
   const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  say(isDone ? `${what} copied` : `${what} not copied: the browser allows it on secure addresses only`);
+  say(isDone ? `${what} copied` : `${what} not copied: browsers allow this only on HTTPS or localhost`);
 }
 
 function onClick(event) {
@@ -304,7 +304,7 @@ function onShellKey(event) {
       isDone = reach((document.getElementById("marks") ?? row)?.querySelector("[data-mark]"));
       break;
     }
-    case "y": copy(location.href, "Address"); break;
+    case "y": copy(location.href, "URL"); break;
     case "?": openDialog("keys"); break;
     default: isDone = reach(controlOf(key));
   }

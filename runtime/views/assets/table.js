@@ -136,12 +136,12 @@ function boxes() {
 function needed() {
   const n = boxes().filter((box) => box.checked).length;
   if (n === 2) return null;
-  const has = n === 0 ? "none is chosen" : `${n} ${n === 1 ? "is" : "are"} chosen`;
-  return `Choose two traces to compare them: ${has}.`;
+  const has = `${n} selected`;
+  return `Select two traces to compare (${has}).`;
 }
 
 function tell(aloud) {
-  const text = needed() ?? "2 traces chosen";
+  const text = needed() ?? "2 traces selected";
   document.getElementById("n-chosen").textContent = text;
   if (aloud) said.textContent = text;
 }

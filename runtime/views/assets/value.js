@@ -144,7 +144,7 @@ async function act(button) {
   if (path) address.searchParams.set("path", path);
   const answer = await fetch(address).catch(() => null);
   if (answer?.ok && !answer.redirected) copied("Value", await answer.text());
-  else document.dispatchEvent(new CustomEvent("say", { detail: { text: "Value not copied: the server did not answer", stays: true } }));
+  else document.dispatchEvent(new CustomEvent("say", { detail: { text: "Value not copied: the server did not respond", stays: true } }));
 }
 
 function onClick(event) {

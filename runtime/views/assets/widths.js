@@ -63,7 +63,7 @@ function ofTable(table) {
     grip.tabIndex = -1;
     grip.ariaOrientation = "vertical";
     grip.ariaLabel = `Width of ${label}`;
-    grip.title = "Drag, or use arrow keys; Delete for the usual width";
+    grip.title = "Drag, or use the arrow keys; Delete resets the width";
     grip.ariaValueMin = String(LEAST);
     grip.ariaValueMax = String(MOST);
     // The grip is wider than the line between two columns: the line stays where it is under the pointer.

@@ -57,7 +57,7 @@ fn the_detail_pane_alone_is_inert_too() {
     checked(&DetailPage::of_observation(&hostile_observation(), input()));
     let bare =
         checked(&DetailPage::of_observation(&observation("a", None, 0, 1), DetailInput::default()));
-    assert!(bare.contains("nothing recorded") && bare.contains("No score"));
+    assert!(bare.contains("nothing recorded") && bare.contains("No scores"));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
     );
     for part in [
         "<mark>",
-        "1 step and the trace",
-        "30,000 of 50,000 steps searched",
+        "1 observation and the trace",
+        "30,000 of 50,000 observations searched",
         "&after=2.",
         "data-step=\"\"",
     ] {
@@ -126,8 +126,8 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
             next: None,
         },
     );
-    assert!(html.contains("101 found, 101 to 101 here"), "{html}");
-    assert!(!html.contains("Go on") && !html.contains("steps searched"));
+    assert!(html.contains("101 found, 101–101 on this page"), "{html}");
+    assert!(!html.contains("Continue") && !html.contains("observations searched"));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
         format!("?observation=root&find={find}\""),
         format!("?trace&v=log&find={find}\""),
         format!("/find?q={find}\""),
-        "<a href=\"?trace\" data-keeps>End the search</a>".to_owned(),
+        "<a href=\"?trace\" data-keeps>Clear search</a>".to_owned(),
     ] {
         assert!(html.contains(&part), "{part} in {html}");
     }
@@ -176,7 +176,7 @@ fn the_overview_is_inert() {
         Trend::Refused(text(HOSTILE)),
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
-    assert!(parts[0].contains("1 in the middle"), "{}", parts[0]);
+    assert!(parts[0].contains("1 median"), "{}", parts[0]);
     assert!(parts[2].contains("(25–75)"), "{}", parts[2]);
     let later = trends.map(|trend| DeferredTrend {
         label: "Scores",
@@ -297,7 +297,7 @@ fn the_other_pages_are_inert() {
         has_more: true,
     };
     let html = checked(&rules);
-    assert!(html.contains("The newest 200 of each"));
+    assert!(html.contains("Showing the newest 200 of each"));
     assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
     assert!(html.contains(">same name</a>"), "one name is not said twice");
     let empty = checked(&RulesPage {
@@ -401,7 +401,7 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
     let html = page(&answer);
     let names = html.matches("<a class=\"name\"").count();
     assert_eq!(names, SearchHitGroup::LIMIT + 1, "and where contents are");
-    for part in ["The first 8", "Older ones", "&below=7", "Exact ids only"] {
+    for part in ["Showing the first 8", "Older ones", "&below=7", "Exact ids only"] {
         assert!(html.contains(part), "{part} in {html}");
     }
     let hits = checked(&SearchFragment { answer });

@@ -245,7 +245,7 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
     assert!(part.contains(&shown), "{shown}: {part}");
     let overview = visitor.page(&format!("?{time}")).await;
     assert!(
-        overview.contains("<b>1</b> <span class=\"muted change\">as before</span>"),
+        overview.contains("<b>1</b> <span class=\"muted change\">unchanged</span>"),
         "{overview}"
     );
     assert!(overview.contains("Changes are against"), "{overview}");
@@ -323,7 +323,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     // Nothing there is nothing, and not zero.
     let empty = "?from=2020-01-01&to=2020-01-02&trends=1";
     let empty = visitor.page(empty).await;
-    assert!(empty.contains("<b>–</b>") && empty.contains("Nothing was scored in this range"));
+    assert!(empty.contains("<b>–</b>") && empty.contains("No scores in this range"));
     for odd in ["part=all", "part=scores&from=2026-03-02&to=2026-03-01", "part=scores&part=models"]
     {
         let odd = format!("{}/_/trends?{odd}", visitor.base);

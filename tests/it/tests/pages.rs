@@ -174,14 +174,14 @@ async fn what_evaluations_record_of_themselves_is_left_out_until_it_is_asked_for
     app.ingest(&own).await.unwrap();
     let overview = visitor.page("").await;
     assert!(!overview.contains("data-wait"), "something was recorded: {overview}");
-    let said = "Only evaluations and experiments have been recorded so far";
+    let said = "Only evaluation and experiment traces have been recorded so far";
     assert!(overview.contains(said), "{overview}");
     let shown = "?env=perpend-eval%2Cperpend-playground%2Csdk-experiment\">show them</a>";
     assert!(overview.contains(shown), "{overview}");
     let alone = visitor.page("?env=sdk-experiment").await;
     assert!(alone.contains(said) && alone.contains("class=\"cards\""), "{alone}");
     let list = visitor.page("/traces").await;
-    assert!(list.contains("evaluations and experiments hidden"), "{list}");
+    assert!(list.contains("evaluation and experiment traces hidden"), "{list}");
     assert!(!list.contains("data-wait"), "something was recorded: {list}");
     assert_eq!(rows(&list), [""; 0]);
     let all = visitor.page("/traces?q=environment%3Aset").await;
@@ -227,9 +227,9 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
 
     let path = format!("/traces/{}/find?q=refund", trace.id);
     let page = visitor.page(&path).await;
-    assert!(page.contains("<mark>REFUND</mark>") && page.contains("1 step"), "{page}");
+    assert!(page.contains("<mark>REFUND</mark>") && page.contains("1 observation"), "{page}");
     let none = visitor.page(&format!("/traces/{}/find?q=nothing", trace.id)).await;
-    assert!(none.contains("No step contains this text"), "{none}");
+    assert!(none.contains("No matches"), "{none}");
     app.stop().await.unwrap();
 }
 
@@ -245,8 +245,8 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
     app.ingest(&trace).await.unwrap();
     let path = format!("/traces/{}", trace.id);
     let mut page = visitor.page(&format!("{path}/find?q=refund")).await;
-    assert!(page.contains("100 steps"), "{page}");
-    assert!(page.contains("101 of 301 steps searched"), "{page}");
+    assert!(page.contains("100 observations"), "{page}");
+    assert!(page.contains("101 of 301 observations searched"), "{page}");
     let step = format!("?observation={}&find=refund", Trace::span_id(2));
     assert!(page.replace("&#38;", "&").contains(&step), "{page}");
     let mut names = rows(&page);
@@ -257,14 +257,14 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
         n_pages += 1;
     }
     assert!(page.contains("250 found, 201 to 250 here"), "{page}");
-    assert!(!page.contains("steps searched"), "{page}");
+    assert!(!page.contains("observations searched"), "{page}");
     let all: Vec<String> = (0..250).map(|n| format!("answer {n}")).collect();
     assert_eq!((n_pages, names), (3, all));
 
     let odd = format!("{path}/find?q=refund&after=5.x.y");
     let odd = visitor.page(&odd).await;
     assert!(odd.contains("after: this is not a place in this search"), "{odd}");
-    assert!(odd.contains("100 steps"), "{odd}");
+    assert!(odd.contains("100 observations"), "{odd}");
 
     let of_step = visitor.page(&format!("{path}{step}")).await;
     assert!(of_step.contains("data-hits=\"") && of_step.contains("End the search"), "{of_step}");
@@ -292,10 +292,10 @@ async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
     }
     let page = format!("/traces/{}/find?q=refund", trace.id);
     let page = visitor.page(&page).await;
-    assert!(page.contains("1 step and the trace"), "{page}");
+    assert!(page.contains("1 observation and the trace"), "{page}");
     let part = "<span class=\"muted\">comment</span>";
     assert_eq!(page.matches(part).count(), 2, "{page}");
-    assert_eq!(rows(&page), ["The trace itself", "answer"]);
+    assert_eq!(rows(&page), ["Trace", "answer"]);
     app.stop().await.unwrap();
 }
 
@@ -319,7 +319,7 @@ async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
     assert_eq!(rows(&page), ["ticket 1"], "the other condition holds");
     assert!(page.contains("latency"), "{page}");
     let none = visitor.page("/traces?q=userId%3Anobody").await;
-    assert!(none.contains("No trace fits these conditions"), "{none}");
+    assert!(none.contains("No traces match"), "{none}");
     app.stop().await.unwrap();
 }
 
@@ -354,7 +354,7 @@ async fn a_text_is_found_and_shown_as_it_is_read_however_json_escapes_it() {
         if found == "escaped" {
             let path = format!("/traces/{}/find?q={}", trace.id, encode(text));
             let page = visitor.page(&path).await;
-            assert!(page.contains(&mark) && page.contains("1 step"), "{page}");
+            assert!(page.contains(&mark) && page.contains("1 observation"), "{page}");
         }
     }
     let filter = json!([{
@@ -435,9 +435,9 @@ async fn a_trace_is_also_a_timeline_a_thread_and_a_log() {
     let thread = of("v=thread").await;
     assert!(thread.contains("Calls 1–1 of 1") && thread.contains("Thank you."), "{thread}");
     let log = of("v=log").await;
-    assert!(log.contains("Steps 1–2 of 2") && log.contains("Thank you."), "{log}");
+    assert!(log.contains("Observations 1–2 of 2") && log.contains("Thank you."), "{log}");
     let errors = of("v=log&min=ERROR").await;
-    assert!(errors.contains("2 steps below this level not shown"), "{errors}");
+    assert!(errors.contains("2 observations below this level not shown"), "{errors}");
     let time = of("v=time").await;
     assert!(time.contains("Critical path") && time.contains("name=\"t0\""), "{time}");
     for (query, named) in [("v=graph", "v"), ("min=LOUD", "min"), ("v=time&t0=5&t1=2", "t0 or t1")]
@@ -501,17 +501,15 @@ async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_s
     assert_eq!(names, ["ticket 3", "ticket 1", "ticket 2"]);
     for behind in ["/traces?after=_0_0", "/traces?page=9"] {
         let page = visitor.page(behind).await;
-        assert!(page.contains("The list ends before this page"), "{page}");
-        assert!(!page.contains("No trace fits"), "{page}");
+        assert!(page.contains("No traces on this page"), "{page}");
+        assert!(!page.contains("No traces match"), "{page}");
     }
     // A search that went on from the beginning knows whether the pages before had any.
     let end = "/traces?q=ticket&after=_0_0&looked=20000&found=";
-    for (n, said) in
-        [(0, "No trace fits these conditions"), (3, "the 3 that fit stand before this page")]
-    {
+    for (n, said) in [(0, "No traces match"), (3, "3 matches on earlier pages")] {
         let page = visitor.page(&format!("{end}{n}")).await;
         assert!(page.contains(said), "{page}");
-        assert!(page.contains("20,000 traces looked at, to the end"), "{page}");
+        assert!(page.contains("20,000 traces searched, to the end"), "{page}");
         let canonical =
             format!("<link rel=\"canonical\" href=\"{}/traces?q=ticket\">", visitor.base);
         assert!(page.contains(&canonical), "{page}");
@@ -602,7 +600,7 @@ async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_the
     let part = visitor.page(part).await;
     assert!(!part.contains("<html"), "{part}");
     for html in [&page, &part] {
-        assert!(html.contains("Counted in 3 traces"), "{html}");
+        assert!(html.contains("Counts of 3 traces"), "{html}");
     }
     let link = |text: &str| {
         let (before, _) = part.split_once(&format!("\"><bdi>{text}</bdi>")).unwrap();
@@ -634,7 +632,7 @@ async fn an_empty_list_says_what_each_condition_alone_leaves() {
     let q =
         perpend_views::encode("name:ticket userId:u2 userId:u3 latncy:>2 sessionId:set nowhere");
     let page = visitor.page(&format!("/traces?q={q}")).await;
-    let (_, empty) = page.split_once("No trace fits these conditions").unwrap();
+    let (_, empty) = page.split_once("No traces match").unwrap();
     for said in [
         "name:ticket</bdi></code>: 3 traces",
         "userId:u2</bdi></code>: 1 trace ",

@@ -251,7 +251,8 @@ async fn values_of_a_row_filter_the_list_and_exclude_others() {
     app.ingest(&trace).await.unwrap();
     let page = visitor.page("/traces?q=level%3ADEFAULT&sort=latency").await;
     let only = "q=level%3ADEFAULT%20userId%3Aada&#38;sort=latency\" aria-label=\"Only user ada\"";
-    let not = "q=level%3ADEFAULT%20-userId%3Aada&#38;sort=latency\" aria-label=\"Not user ada\"";
+    let not =
+        "q=level%3ADEFAULT%20-userId%3Aada&#38;sort=latency\" aria-label=\"Exclude user ada\"";
     assert!(page.contains(only) && page.contains(not), "{page}");
     assert!(page.contains("data-text=\"ada\""), "{page}");
     app.stop().await.unwrap();

@@ -120,7 +120,7 @@ async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_pri
         let path = format!("/traces/{trace}?observation={step}");
         visitor.page(&path).await
     };
-    let reason = "not known: neither sent nor computed from a price";
+    let reason = "unknown: not sent, and no price found";
     let unpriced = pane("part-1").await;
     shows(&unpriced, "15 tokens · ?");
     shows(&unpriced, reason);
@@ -158,7 +158,7 @@ async fn the_overview_says_for_how_many_steps_a_price_is_missing() {
     let (app, visitor) = filled().await;
     let overview = visitor.page(&format!("?{TIME}")).await;
     shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.65</b>");
-    shows(&overview, "no price is known for 2 steps");
+    shows(&overview, "Costs exclude 2 observations without a known price");
     let models = visitor.page(&format!("/_/trends?{TIME}&part=models")).await;
     for (name, costs, said) in CASES {
         if !costs.is_empty() {
@@ -202,7 +202,7 @@ async fn a_step_that_costs_without_tokens_hides_no_other_that_has_no_price() {
     for time in ["from=2026-04-01&to=2026-04-02", "from=2026-04-01+09:30&to=2026-04-01+10:30"] {
         let overview = visitor.page(&format!("?{time}")).await;
         shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.00</b>");
-        shows(&overview, "no price is known for 2 steps");
+        shows(&overview, "Costs exclude 2 observations without a known price");
         let models = visitor.page(&format!("/_/trends?{time}&part=models")).await;
         for (name, said) in [("part", "≥ $0.5000"), ("whole", "$0.5000"), ("none", "?")] {
             let row = between(&models, &format!("<bdi>ours-{name}-x</bdi>"), "</tr>");

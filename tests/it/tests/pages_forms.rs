@@ -322,7 +322,7 @@ async fn the_project_of_a_key_is_told_that_its_secret_was_wrong_and_no_other_one
     let wrong = app.anonymous().with_keys("pk-test", "not <the> secret");
     assert_eq!(wrong.json(Method::POST, OTLP, &body).await.unwrap().status, 401);
     let said = waits().await;
-    assert!(said.contains("last request refused") && said.contains("401 wrong secret"), "{said}");
+    assert!(said.contains("last rejected request") && said.contains("401 wrong secret"), "{said}");
     assert!(!said.contains("not"), "{said}");
     // What may be sent and is not taken is the last one then.
     let broken = json!("no spans");

@@ -43,7 +43,7 @@ fn filtered(list: &str, q: &str) -> String {
 /// Where none fits, what each condition leaves alone.
 async fn assert_each_condition_is_told(visitor: &Visitor) {
     let none = visitor.page(&filtered("users", "traceCount:>9")).await;
-    assert!(none.contains("No user fits these conditions"), "{none}");
+    assert!(none.contains("No users match"), "{none}");
     let none = format!("{}&env=default&from=-1h", filtered("users", "traceCount:>9"));
     let none = visitor.page(&none).await;
     for part in [
@@ -98,13 +98,12 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     let page = visitor.page(&filtered("sessions", "traceCuont:>5 userId:bob")).await;
     assert_eq!(rows(&page), ["single"], "the rest holds: {page}");
     assert!(page.contains("class=\"chip bad\""), "{page}");
-    assert!(page.contains("<code>traceCount</code>? The rest of the filter holds."), "{page}");
-    assert!(page.contains("/sessions?q=userId%3Abob\" aria-label=\"Without"), "{page}");
+    assert!(page.contains("<code>traceCount</code>? The other conditions apply."), "{page}");
+    assert!(page.contains("/sessions?q=userId%3Abob\" aria-label=\"Remove"), "{page}");
     assert_each_condition_is_told(&visitor).await;
     let elsewhere = format!("{}&from=-1h", filtered("sessions", "traceCount:>1"));
     let elsewhere = visitor.page(&elsewhere).await;
-    let (_, said) =
-        elsewhere.split_once("At other times there are sessions that fit, from ").unwrap();
+    let (_, said) = elsewhere.split_once("Matches at other times, from ").unwrap();
     let href = said.split("href=\"").nth(1).unwrap();
     let href = href.split('"').next().unwrap().replace("&#38;", "&");
     let there = visitor.client.get(&href).await.unwrap().text();
@@ -152,7 +151,7 @@ async fn a_search_for_sessions_stops_says_so_and_goes_on() {
     spans.push(span(3_000, 1, "s1", "ada"));
     send(&app, &spans).await;
     let first = visitor.page(&filtered("sessions", "traceCount:>1")).await;
-    let said = "The search stopped: 2,050 sessions looked at, 0 found.";
+    let said = "The search stopped: 2,050 sessions searched, 0 found.";
     assert!(first.contains(said), "{first}");
     assert!(!first.contains("No session fits"), "{first}");
     let on = way(&first, "next").unwrap();
@@ -164,7 +163,7 @@ async fn a_search_for_sessions_stops_says_so_and_goes_on() {
     assert!(back.contains(said), "{back}");
     let on = way(&back, "prev").unwrap();
     let end = visitor.client.get(&on).await.unwrap().text();
-    assert!(end.contains("Nothing more"), "{end}");
+    assert!(end.contains("No more results"), "{end}");
     app.stop().await.unwrap();
 }
 
@@ -206,7 +205,7 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     assert_eq!(low.matches("<td class=\"what\"").count(), 2, "{low}");
     let place = |n: u64| low.find(&format!("/traces/{}", trace_id(n)));
     assert!(place(3) < place(1) && place(2).is_none(), "{low}");
-    let (_, more) = low.split_once("All traces with a low score in: ").unwrap();
+    let (_, more) = low.split_once("All traces with a low score by name: ").unwrap();
     let href = more.split_once("is &#34;good&#34;").unwrap().0;
     let href = href.rsplit_once("href=\"").unwrap().1.split('"').next().unwrap();
     let list = visitor.client.get(&href.replace("&#38;", "&")).await.unwrap();
@@ -341,7 +340,7 @@ async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
         ("/users", "all"),
         ("/users/ada", "all"),
         ("/sessions", "all"),
-        ("/traces", "all but those of evaluations"),
+        ("/traces", "all except evaluations"),
     ] {
         let page = visitor.page(path).await;
         let said = format!("placeholder=\"{usual}\"");
@@ -422,9 +421,10 @@ async fn a_session_or_a_trace_that_has_nothing_but_scores_opens_with_them() {
     ] {
         score(&app, given(about)).await;
     }
-    for (path, said) in
-        [("/sessions/only%20scored", "No turns recorded"), ("/traces/own", "No steps recorded")]
-    {
+    for (path, said) in [
+        ("/sessions/only%20scored", "No turns recorded"),
+        ("/traces/own", "No observations recorded"),
+    ] {
         let page = visitor.page(path).await;
         assert!(page.contains(said) && page.contains("as heard"), "{page}");
         assert!(page.contains("/api/public/v2/scores"), "{page}");

@@ -126,7 +126,7 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     }
     let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
     assert!(turned.contains("comes after its start"), "{turned}");
-    for said in ["Needs attention", "No rule", "No trace of this time has an error"] {
+    for said in ["Needs attention", "No paused rules", "No traces with errors in this time range"] {
         assert!(!turned.contains(said), "nothing was read: {turned}");
     }
     // However long a time is asked for, a chart has a bar for each of so many months.
@@ -167,16 +167,16 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     }
     let rules = visitor.page("/rules").await;
     assert!(rules.contains(&format!("{max}20")), "{rules}");
-    let its = format!("/scores?fingerprint={fingerprint}\">its scores</a>");
+    let its = format!("/scores?fingerprint={fingerprint}\">View scores</a>");
     assert!(rules.contains(&its), "{rules}");
     let same = visitor.page(&format!("/scores?fingerprint={fingerprint}")).await;
     assert_eq!(rows_of(&same), 2, "one of each trace: {same}");
-    assert_eq!(same.matches(">same fingerprint</a>").count(), 2, "{same}");
+    assert_eq!(same.matches(">Scores with this fingerprint</a>").count(), 2, "{same}");
     let list = visitor.page("/scores").await;
     assert_eq!((rows_of(&list), count(&all)), (4, 4), "{list}");
     assert!(list.contains("/traces/") && list.contains(">v1</span>"), "{list}");
     let none = visitor.page("/scores?name=other").await;
-    assert!(none.contains("No such score") && rows_of(&none) == 0, "{none}");
+    assert!(none.contains("No scores match") && rows_of(&none) == 0, "{none}");
     let odd = visitor.page("/scores?fingerprint=x&after=y&trace=").await;
     assert!(
         odd.contains("fingerprint: ") && odd.contains("after: ") && rows_of(&odd) == 4,
@@ -188,18 +188,18 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     assert_eq!(rows_of(&now), 4, "{now}");
     for none in ["to=2020-01-01", "env=staging"] {
         let none = visitor.page(&format!("/scores?{none}")).await;
-        assert!(none.contains("No such score") && rows_of(&none) == 0, "{none}");
+        assert!(none.contains("No scores match") && rows_of(&none) == 0, "{none}");
     }
     // The trace names the scores of its steps, and leads to each.
     let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
     let lead = format!("?observation={}#score-", Trace::span_id(2));
     assert_eq!(whole.matches(&lead).count(), 2, "{whole}");
-    assert!(whole.contains("0 scores, and 2 on its steps"), "{whole}");
+    assert!(whole.contains("0 scores, 2 on observations"), "{whole}");
     // Both have one name: the list of traces shows them together.
     let listed = visitor.page("/traces").await;
     let together = format!("/scores?trace={}&#38;name=length", trace.id);
     assert_eq!(listed.matches(&together).count(), 1, "{listed}");
-    assert_eq!(listed.matches("2 scores of its steps").count(), 2);
+    assert_eq!(listed.matches("2 scores of observations").count(), 2);
     let both = visitor.page(&format!("/scores?trace={}&name=length", trace.id)).await;
     assert_eq!(rows_of(&both), 2, "{both}");
     app.stop().await.unwrap();
@@ -241,7 +241,7 @@ async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_na
     let made = app.client.json(Method::POST, "/api/public/scores", &early);
     assert!(made.await.unwrap().status.is_success());
     let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
-    assert!(whole.contains("and 1 on its steps") && whole.contains("not yet"), "{whole}");
+    assert!(whole.contains(", 1 on observations") && whole.contains("not yet"), "{whole}");
     app.stop().await.unwrap();
 }
 
@@ -280,8 +280,8 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
         assert_eq!(told, ["quality 1", "tone 0.1"], "{page}");
         assert!(page.contains(">+1</a>"), "{page}");
         assert!(page.contains("aria-label=\"API\""), "{page}");
-        assert!(page.contains("Score of the trace; 1 of its steps left out"));
-        assert!(page.contains("Score of a step: a filter on the name tests"));
+        assert!(page.contains("Score of the trace; 1 of observations not included"));
+        assert!(page.contains("Score of an observation: filters by score name test"));
         let card = format!("observation={step}#score-");
         assert_eq!(page.matches(&card).count(), 1, "{page}");
     }
@@ -304,7 +304,7 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     let focus = "from=2026-02-01";
     let page = visitor.page(&format!("?{focus}&to=2026-03-01")).await;
     assert!(page.contains("<b>12.5 %</b> <span class=\"muted\">1 of 8</span>"), "{page}");
-    assert!(page.contains("evaluations and experiments hidden"), "{page}");
+    assert!(page.contains("Evaluation and experiment traces are hidden"), "{page}");
     let (_, link) = page.split_once("hidden, <a href=\"").unwrap();
     let link = link.split('"').next().unwrap().replace("&#38;", "&");
     assert!(link.contains(focus) && link.contains("sdk-experiment"));

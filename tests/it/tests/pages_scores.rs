@@ -51,10 +51,10 @@ async fn assert_an_empty_list_says_why(visitor: &Visitor) {
     }
     let none = visitor.page("/scores?q=value%3A%3E0&from=2020-01-01&to=2020-01-02").await;
     assert!(none.contains("to 2020-01-02T00:00:00Z</bdi>: no score "), "{none}");
-    assert!(none.contains("there are scores that fit, from <time"), "{none}");
+    assert!(none.contains("Matches at other times, from <time"), "{none}");
     let none = visitor.page("/scores?name=nosuch&trace=t1").await;
     assert!(none.contains("<bdi>name: nosuch</bdi></code> · <a href="), "{none}");
-    assert!(none.contains("/scores?trace=t1\">drop it"), "{none}");
+    assert!(none.contains("/scores?trace=t1\">remove"), "{none}");
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         assert_eq!(names(&page), expected, "{q}: {page}");
         let is_faulty = q.starts_with("nme");
         assert_eq!(page.contains("there is no column"), is_faulty, "{q}");
-        assert_eq!(page.contains("No such score"), expected.is_empty(), "{q}");
+        assert_eq!(page.contains("No scores match"), expected.is_empty(), "{q}");
     }
     assert_an_empty_list_says_why(&visitor).await;
     // Older addresses narrow beside the filter, and stay when it changes.

@@ -154,7 +154,7 @@ async fn tool_calls_are_not_looked_for_in_a_trace_with_very_many_steps() {
         send(&app, part.to_vec()).await;
     }
     let page = visitor.page("/sessions/wide").await;
-    assert!(page.contains("because the trace has 5,001 steps"), "{page}");
+    assert!(page.contains("because the trace has 5,001 observations"), "{page}");
     assert!(page.contains("1 tool call: <bdi>book</bdi>") && !page.contains("<bdi>fetch"));
     app.stop().await.unwrap();
 }
@@ -188,7 +188,7 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     let turns: Vec<&str> = turns.filter_map(|turn| turn.split('"').next()).collect();
     let hits = ["7", "30", "58"].map(|turn| format!("{turn}&#38;find=REFUND"));
     assert_eq!(turns, hits, "{list}");
-    assert!(list.contains("<mark>Refund</mark>") && list.contains("in a step"));
+    assert!(list.contains("<mark>Refund</mark>") && list.contains("in an observation"));
     // The list of hits stays when one of them is opened.
     let there = visitor.page(&format!("{path}?turn=58&find=REFUND")).await;
     assert!(there.contains("aria-label=\"Turns that contain"), "{there}");
@@ -198,9 +198,9 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     let all = visitor.client.get(&all).await.unwrap().text();
     assert!(all.contains("1–3 of 3"), "{all}");
     let many = visitor.page(&format!("{path}?find=then")).await;
-    assert!(many.contains("More than 20 turns; the first of them:"));
+    assert!(many.contains("More than 20 turns, showing the first:"));
     let none = visitor.page(&format!("{path}?find=nowhere")).await;
-    assert!(none.contains("No turn contains this text."), "{none}");
+    assert!(none.contains("No turns contain this text."), "{none}");
     app.stop().await.unwrap();
 }
 

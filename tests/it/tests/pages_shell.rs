@@ -156,7 +156,7 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     post(&app, "/api/public/v2/prompts", prompt).await;
     let page = visitor.page("/search?q=tickets&go=1").await;
     for part in
-        ["Datasets", "Sessions", "Users", "Prompts", "tickets/answer", "The first 8 are shown"]
+        ["Datasets", "Sessions", "Users", "Prompts", "tickets/answer", "Showing the first 8"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -520,7 +520,7 @@ async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_sh
     let news = asked(&visitor, &format!("{address}&received={now}"), &[]).await;
     let news = news.text();
     assert!(
-        news.contains("1 new trace, which the filter may leave out") && news.contains("q=name"),
+        news.contains("1 new trace (may not match the filter)") && news.contains("q=name"),
         "{news}"
     );
     app.stop().await.unwrap();

@@ -134,12 +134,12 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
         assert!(page.contains("observation=answer"), "{view}: {page}");
     }
     let log = visitor.page("/traces/run?v=log&kinds=GENERATION").await;
-    assert!(!log.contains(root) && log.contains("1 step of other kinds not shown"), "{log}");
+    assert!(!log.contains(root) && log.contains("1 observation of other kinds not shown"), "{log}");
     // What leads to a step stays.
     let tree = visitor.page("/traces/run?kinds=GENERATION").await;
     assert!(tree.contains(root) && !tree.contains("of other kinds"), "{tree}");
     let tree = visitor.page("/traces/run?kinds=SPAN").await;
-    assert!(tree.contains("1 step of other kinds not shown"), "{tree}");
+    assert!(tree.contains("1 observation of other kinds not shown"), "{tree}");
     let odd = visitor.page("/traces/run?kinds=SPOON").await;
     assert!(odd.contains("The parameter kinds of this address is not understood"), "{odd}");
     app.stop().await.unwrap();
@@ -272,14 +272,14 @@ async fn rules_beyond_the_first_fifty_are_a_link_away() {
     running(&app).await;
     let step = "/traces/run?observation=answer";
     let first = visitor.page(step).await;
-    assert!(first.contains("Rules 1–50 of 52 were asked"), "{first}");
+    assert!(first.contains("Rules 1–50 of 52 shown"), "{first}");
     let way = "?observation=answer&#38;rules=50#pane-scores";
     assert!(first.contains(way), "{first}");
     assert_eq!(first.matches("<article class=\"verdict\">").count(), 50);
     for part in ["/traces/run", "/_/traces/run/detail"] {
         let path = format!("{part}?observation=answer&rules=50");
         let rest = visitor.page(&path).await;
-        assert!(rest.contains("Rules 51–52 of 52 were asked"), "{rest}");
+        assert!(rest.contains("Rules 51–52 of 52 shown"), "{rest}");
         assert_eq!(rest.matches("<article class=\"verdict\">").count(), 2);
     }
     app.stop().await.unwrap();

@@ -188,7 +188,7 @@ async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_colum
     let wrong = visitor.page(&wrong).await;
     assert!(wrong.contains("GENERATION"), "the allowed values are named: {wrong}");
     let part = visitor.page("/_/traces/facets?").await;
-    for group in ["Model", "Kind of step", "Prompt"] {
+    for group in ["Model", "Observation kind", "Prompt"] {
         assert!(part.contains(&format!("<h3>{group}</h3>")), "{part}");
     }
     assert!(part.contains("q=models%3Alarge\"><bdi>large</bdi></a>"), "{part}");
@@ -214,11 +214,11 @@ async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
         "level:ERROR</bdi></code>: 2 traces".to_owned(),
         format!(
             "Time <bdi>From 2026-03-05T00:00:00Z</bdi>: 1 trace · \
-             <a href=\"{list}?q=level%3AERROR&#38;env=staging\">drop it"
+             <a href=\"{list}?q=level%3AERROR&#38;env=staging\">remove"
         ),
         format!(
             "Environments <bdi>staging</bdi>: 1 trace · \
-             <a href=\"{list}?q=level%3AERROR&#38;from=2026-03-05T00%3A00%3A00Z\">drop it"
+             <a href=\"{list}?q=level%3AERROR&#38;from=2026-03-05T00%3A00%3A00Z\">remove"
         ),
         format!("<a href=\"{list}\">show all traces"),
     ] {

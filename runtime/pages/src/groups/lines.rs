@@ -119,7 +119,7 @@ fn chips(
         chips.push(GroupChip {
             name: Text::from(format!("+{}", sums.len() - CHIPS)),
             value: Text::default(),
-            title: "Scores of further names".to_owned(),
+            title: "More scores".to_owned(),
             share: None,
             href: match of.0 {
                 GroupKey::Session => format!("{}#pane-scores", href(base, of.0, of.1)),

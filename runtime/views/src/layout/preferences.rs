@@ -84,7 +84,7 @@ impl Preferences {
                 None => {}
                 Some(_) => {
                     let offered = choice.values.join(", ");
-                    return Err((choice.name, format!("is one of {offered}")));
+                    return Err((choice.name, format!("must be one of {offered}")));
                 }
             }
         }
@@ -182,6 +182,6 @@ mod tests {
         assert!(odd.is_dark() && odd.is_without_keys && !odd.is_compact);
         let wrong = |name: &str| (name == "theme").then_some("pink");
         let (name, message) = Preferences::of_form(wrong).unwrap_err();
-        assert_eq!((name, message.as_str()), ("theme", "is one of system, light, dark"));
+        assert_eq!((name, message.as_str()), ("theme", "must be one of system, light, dark"));
     }
 }

@@ -17,7 +17,7 @@ const SOURCES: [(ScoreSource, &str, &str); 3] = [
 ];
 
 /// Why chips tell scores of steps from those of the trace.
-const UNTESTED: &str = "a filter on the name tests scores of the trace alone";
+const UNTESTED: &str = "filters by score name test only scores of the trace";
 
 /// The scores of one name.
 #[derive(Clone, Debug)]
@@ -106,10 +106,10 @@ impl ScoreChip {
             _ => format!("{own} scores of the trace"),
         };
         match (self.n_own, self.n_of_steps) {
-            (0, 1) => format!("Score of a step: {UNTESTED}"),
-            (0, _) => format!("{of_steps} scores of its steps: {UNTESTED}"),
+            (0, 1) => format!("Score of an observation: {UNTESTED}"),
+            (0, _) => format!("{of_steps} scores of observations: {UNTESTED}"),
             (_, 0) => own,
-            _ => format!("{own}; {of_steps} of its steps left out"),
+            _ => format!("{own}; {of_steps} of observations not included"),
         }
     }
 
@@ -207,8 +207,8 @@ pub(crate) mod tests {
         let expected =
             ["both 0.75", "polite true", "length 120", "cites false", "overlap 0.375 (n = 2)"];
         assert_eq!(told.collect::<Vec<_>>(), expected);
-        assert_eq!(chips[0].title(), "Score of the trace; 1 of its steps left out");
-        assert!(chips[4].title().starts_with("2 scores of its steps: "));
+        assert_eq!(chips[0].title(), "Score of the trace; 1 of observations not included");
+        assert!(chips[4].title().starts_with("2 scores of observations: "));
         assert_eq!((chips[1].tone, chips[3].tone), (Tone::Good, Tone::Bad));
         let shares = chips.iter().map(|chip| chip.share);
         let expected = [Some(75.0), Some(100.0), None, Some(0.0), Some(38.0)];

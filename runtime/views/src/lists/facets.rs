@@ -51,7 +51,7 @@ const fn label(column: FacetColumn) -> &'static str {
         FacetColumn::Name => "Name",
         FacetColumn::User => "User",
         FacetColumn::Tag => "Tags",
-        FacetColumn::Kind => "Kind of step",
+        FacetColumn::Kind => "Observation kind",
         FacetColumn::Model => "Model",
         FacetColumn::Prompt => "Prompt",
         FacetColumn::Release => "Release",

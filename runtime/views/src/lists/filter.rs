@@ -13,14 +13,14 @@ use crate::{Html, Text};
 
 /// What a term of a filter can look like, and what it means.
 pub(crate) const EXAMPLES: [(&str, &str); 8] = [
-    ("column:value", "is this; terms stand apart by spaces, and all of them hold"),
+    ("column:value", "equals the value; separate terms with spaces, all must match"),
     ("column:a,b", "is one of these"),
-    ("-column:a,b", "is neither of these"),
-    ("column:~part", "contains it; ^part begins with it, $part ends with it"),
-    ("column:>2", "is larger; >=, <, <= and != compare too"),
-    ("column:1..5", "is from 1 to 5"),
-    ("column:all(a,b)", "holds all of these; any(a,b) holds one of them"),
-    ("column:set", "has a value; null has none"),
+    ("-column:a,b", "is none of these"),
+    ("column:~part", "contains the text; ^part: starts with it, $part: ends with it"),
+    ("column:>2", "is greater than; also >=, <, <= and !="),
+    ("column:1..5", "is between 1 and 5"),
+    ("column:all(a,b)", "contains all of these; any(a,b): contains one of them"),
+    ("column:set", "has a value; null: has no value"),
 ];
 
 /// What readers call a column of filters: as the lists do, else its name in words.
@@ -184,8 +184,8 @@ impl FilterView {
             false => ".",
         };
         let rest = match self.terms.iter().any(|other| other.problem.is_none()) {
-            true => "The rest of the filter holds.",
-            false => "It is left out.",
+            true => "The other conditions apply.",
+            false => "The condition is ignored.",
         };
         Some(Html::naming(&format!("{}{stop} {rest}", problem.raw())))
     }
@@ -235,7 +235,7 @@ impl StoppedSearch {
     /// `row`: what one that was looked at is called.
     pub(crate) fn said(&self, row: &str) -> String {
         let (tested, found) = (many(self.n_tested, row), count(self.n_found));
-        format!("{tested} looked at, {found} found")
+        format!("{tested} searched, {found} found")
     }
 }
 

@@ -47,7 +47,7 @@ impl FocusView {
             from: written(focus.from),
             to: written(focus.to),
             environments: Text::from(focus.environments.join(", ")),
-            usual_environments: "all but those of evaluations",
+            usual_environments: "all except evaluations",
             action,
             kept,
         }

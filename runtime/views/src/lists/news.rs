@@ -31,7 +31,7 @@ impl NewsFragment {
         let said = if self.n == 1 { one } else { several };
         let more = if self.is_cut { "+" } else { "" };
         let filter = match self.is_filtered {
-            true => ", which the filter may leave out",
+            true => " (may not match the filter)",
             false => "",
         };
         format!("{}{more} {said}{filter}", count(self.n))
@@ -73,9 +73,7 @@ mod tests {
         assert_eq!(said(1, false), "<a href=\"/project/p/traces\">1 new trace · show</a>");
         let cut = said(1_000, true);
         assert!(
-            cut.contains(
-                "1,000+ new traces, which the filter may leave out · show the newest first"
-            ),
+            cut.contains("1,000+ new traces (may not match the filter) · show the newest first"),
             "{cut}"
         );
     }

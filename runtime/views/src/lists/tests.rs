@@ -84,7 +84,7 @@ fn hostile_text_is_inert_in_the_list() {
     assert!(html.contains("1–1 of 1,000") && html.contains("+4"));
     let n_cells = html.split("<tr").nth(2).unwrap().matches("<td").count();
     assert_eq!(n_cells, 28, "a cell for each column, and the box");
-    assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
+    assert!(html.contains("cols=") && html.contains("Move Output left"));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn hostile_text_is_inert_in_the_peek() {
         },
     });
     let alone = checked(&PeekPage { peek: peek.clone() });
-    assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
+    assert!(alone.contains("Open the trace") && alone.contains("2 scores of its observations"));
     assert!(alone.contains("name=\"add\"") && alone.contains("aria-invalid"));
     let line = hostile_line();
     let html = checked(&TracesPage {
@@ -269,7 +269,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         setup: None,
         ..page(TracesQuery::of("userId:x"))
     });
-    assert!(filtered.contains("No trace fits") && filtered.contains(": 10,000+ traces"));
+    assert!(filtered.contains("No traces match") && filtered.contains(": 10,000+ traces"));
     let focused = TracesQuery {
         focus: Focus {
             from: Some(Moment::Ago(120)),
@@ -283,10 +283,10 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let list = format!("{}/traces", shell().base());
     for said in [
         format!(
-            "Time <bdi>Last 2 hours</bdi>: 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">drop it"
+            "Time <bdi>Last 2 hours</bdi>: 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">remove"
         ),
         format!(
-            "Environments <bdi>staging</bdi> was not counted · <a href=\"{list}?q=userId%3Ax&from=-2h\">drop it"
+            "Environments <bdi>staging</bdi>: not counted · <a href=\"{list}?q=userId%3Ax&from=-2h\">remove"
         ),
         format!("<a href=\"{list}\">show all traces"),
     ] {
@@ -297,7 +297,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         pager: Pager::default(),
         ..page(TracesQuery::of("userId:x"))
     });
-    assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
+    assert!(behind.contains("No traces on this page") && !behind.contains("No traces match"));
 }
 
 #[test]
@@ -311,11 +311,11 @@ fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() 
             ..TracesPage::default()
         })
     };
-    let looked = "23,456 traces looked at, to the end of the list";
+    let looked = "23,456 traces searched, to the end of the list";
     for (n_found, said, rest) in [
-        (0, "No trace fits these conditions", "."),
-        (1, "No more traces fit", ": the one that fits stands before"),
-        (5, "No more traces fit", ": the 5 that fit stand before"),
+        (0, "No traces match", "."),
+        (1, "No more matches", ": 1 match on earlier pages"),
+        (5, "No more matches", ": 5 matches on earlier pages"),
     ] {
         let html = page(n_found);
         assert!(html.contains(said), "{html}");
@@ -349,14 +349,17 @@ fn a_long_filter_is_not_repeated_for_each_value_of_a_row() {
             ..TracesPage::default()
         })
     };
-    let [only, long, peek] =
-        ["aria-label=\"Only environment", "the filter is too long to add it", "class=\"peek\""];
+    let [only, long, peek] = [
+        "aria-label=\"Only environment",
+        "the filter is too long to add a value",
+        "class=\"peek\"",
+    ];
     let usual = page(100);
     assert!(usual.contains(only) && usual.contains(peek) && !usual.contains(long));
     let longer = page(600);
     assert!(!longer.contains(only) && longer.contains(peek) && longer.contains(long));
     let longest = page(8_000);
-    assert!(!longest.contains(peek) && longest.contains("rows have no peek"));
+    assert!(!longest.contains(peek) && longest.contains("Peek is not available"));
 }
 
 #[test]
@@ -381,13 +384,13 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
     };
     for (n, lines) in [(0, Vec::new()), (1, vec![hostile_line()])] {
         let html = page(lines);
-        let said = format!("The search stopped: 20,000 traces looked at, {n} found.");
+        let said = format!("The search stopped: 20,000 traces searched, {n} found.");
         assert!(html.contains(&said), "{html}");
         assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
         let goes_on = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
         assert_eq!(goes_on, n == 0, "a script goes on where nothing was found: {html}");
         assert!(html.contains("rel=\"next\""), "{html}");
-        assert!(!html.contains("No trace fits") && !html.contains(">none<"), "{html}");
+        assert!(!html.contains("No traces match") && !html.contains(">none<"), "{html}");
     }
 }
 
@@ -407,14 +410,15 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
     let link = "q=latency%3A%3E2\">Filter by <bdi>latency:&#62;2</bdi></a></p>";
     assert!(html.contains(link), "{html}");
     let html = page(vec![question.clone(), chip("level:ERROR", None)]);
-    assert!(html.contains("did you mean <code>latency</code>? The rest of the filter holds.</p>"));
+    assert!(html.contains("did you mean <code>latency</code>? The other conditions apply.</p>"));
     let html = page(vec![question]);
-    let said = "<code>latency</code>? It is left out.</p>";
+    let said = "<code>latency</code>? The condition is ignored.</p>";
     assert!(html.contains(said), "{html}");
     let html = page(vec![chip("", Some("a filter has at most 8192 bytes"))]);
-    let said = "The filter is too long: a filter has at most 8192 bytes. It is left out.</p>";
+    let said =
+        "The filter is too long: a filter has at most 8192 bytes. The condition is ignored.</p>";
     assert!(html.contains(said), "{html}");
-    assert!(!html.contains("aria-label=\"Without "), "{html}");
+    assert!(!html.contains("aria-label=\"Remove "), "{html}");
 }
 
 #[test]
@@ -442,7 +446,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
             setup: None,
         })
     };
-    let none = "No session fits these conditions";
+    let none = "No sessions match";
     let html = page(None);
     assert!(html.contains(none), "{html}");
     assert!(html.contains("href=\"/p/sessions?from=-7d\""), "{html}");
@@ -470,7 +474,10 @@ fn what_has_nothing_but_scores_says_so_and_shows_them() {
     let session = page(true, None);
     assert!(session.contains("No turns recorded") && session.contains("card-score"));
     let trace = page(false, Some("/p/scores?trace=t"));
-    assert!(trace.contains("No steps recorded") && trace.contains("None of the trace as a whole"));
+    assert!(
+        trace.contains("No observations recorded")
+            && trace.contains("No scores of the trace as a whole")
+    );
     assert!(trace.contains("href=\"/p/scores?trace=t\""), "{trace}");
 }
 
@@ -508,7 +515,7 @@ fn lists_of_sessions_and_users_are_inert() {
         });
         assert!(html.contains("and 2 more") && html.contains("$1.15"), "{html}");
         assert!(html.contains(">1–50 of 1,234</span> · sorted by last"));
-        assert!(html.contains("The search stopped: 2,000 sessions looked at, 1 found."));
+        assert!(html.contains("The search stopped: 2,000 sessions searched, 1 found."));
         let sparks =
             html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-8h.86v8\"/>");
         let sparks = sparks.count();
@@ -565,10 +572,10 @@ fn a_user_and_a_session_are_inert() {
         ways: PageLinks::default(),
     });
     assert!(session.contains("Turns 1–1 of 30"));
-    assert!(session.contains("More than 2 turns; the first of them: Not searched: 1 later turn."));
+    assert!(session.contains("More than 2 turns, showing the first: Not searched: 1 later turn."));
     let hit = session.split_once("href=\"?turn=7&").unwrap().1;
-    assert!(hit.starts_with("find=") && session.contains("in a step"), "{hit}");
-    assert!(session.contains("Rules 1–50 of 60 were asked."));
+    assert!(hit.starts_with("find=") && session.contains("in an observation"), "{hit}");
+    assert!(session.contains("Rules 1–50 of 60 shown."));
     assert!(session.contains("href=\"?turn=1&rules=50#pane-scores\">More rules"));
 }
 
@@ -664,5 +671,5 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     assert!(html.contains(">Helpfulness<") && html.contains("href=\"/p/traces/x\""));
     assert_eq!(html.matches("class=\"older\"").count(), 1, "{html}");
     assert!(html.contains("of version 2"), "{html}");
-    assert!(checked(&page(Vec::new())).contains("No such score"));
+    assert!(checked(&page(Vec::new())).contains("No scores match"));
 }

@@ -117,17 +117,17 @@ impl TracesPage {
     /// How far a search came that went on from pages before.
     fn looked(&self) -> Option<String> {
         let n = self.searched?.n_tested;
-        Some(format!("{} looked at, to the end of the list", many(n, "trace")))
+        Some(format!("{} searched, to the end of the list", many(n, "trace")))
     }
 
     /// The same where the pages before have all that fits.
     fn searched_to_the_end(&self) -> Option<String> {
         let found = match self.searched?.n_found {
             0 => return None,
-            1 => "the one that fits stands".to_owned(),
-            n => format!("the {} that fit stand", count(n)),
+            1 => "1 match".to_owned(),
+            n => format!("{} matches", count(n)),
         };
-        Some(format!("{}: {found} before this page.", self.looked()?))
+        Some(format!("{}: {found} on earlier pages.", self.looked()?))
     }
 
     fn first_page(&self) -> String {

@@ -51,7 +51,7 @@ impl ChartPart {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Errors => "with errors",
-            Self::Median => "in the middle",
+            Self::Median => "median",
         }
     }
 
@@ -274,7 +274,7 @@ impl Chart {
         self.most = cost(CostSum { dollars: most, ..all });
         let least = if is_least { "at least " } else { "" };
         self.unpriced =
-            (0 < all.n_unpriced).then(|| format!("{least}{}", many(all.n_unpriced, "step")));
+            (0 < all.n_unpriced).then(|| format!("{least}{}", many(all.n_unpriced, "observation")));
         self
     }
 
@@ -395,9 +395,12 @@ mod tests {
         let some = chart(&costs).of_costs(&costs, false);
         let values: Vec<&str> = some.bars.iter().map(|bar| bar.value.as_str()).collect();
         assert_eq!(values, ["$0.5000", "?", "–"]);
-        assert_eq!((some.most.as_str(), some.unpriced.as_deref()), ("≥ $0.5000", Some("1 step")));
+        assert_eq!(
+            (some.most.as_str(), some.unpriced.as_deref()),
+            ("≥ $0.5000", Some("1 observation"))
+        );
         let least = chart(&costs).of_costs(&costs, true);
-        assert_eq!(least.unpriced.as_deref(), Some("at least 1 step"));
+        assert_eq!(least.unpriced.as_deref(), Some("at least 1 observation"));
         let none = chart(&costs[1..]).of_costs(&costs[1..], false);
         assert!(none.is_empty() && none.most == "?" && none.unpriced.is_some());
     }

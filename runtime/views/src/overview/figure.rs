@@ -25,8 +25,8 @@ pub fn percent_change(now: f64, before: f64) -> Option<String> {
     }
     let percent = ((now / before - 1.0) * 100.0).round();
     Some(match percent {
-        0.0 => "as before".to_owned(),
-        p if 1_000.0 < p => "over 10 times".to_owned(),
+        0.0 => "unchanged".to_owned(),
+        p if 1_000.0 < p => "over 10×".to_owned(),
         p if p < 0.0 => format!("−{:.0} %", -p),
         p => format!("+{p:.0} %"),
     })
@@ -40,7 +40,7 @@ pub fn point_change(now: f64, before: f64) -> Option<String> {
         return None;
     }
     Some(match points {
-        0.0 => "as before".to_owned(),
+        0.0 => "unchanged".to_owned(),
         p if p < 0.0 => format!("−{:.1} points", -p),
         p => format!("+{p:.1} points"),
     })
@@ -54,11 +54,11 @@ mod tests {
     fn a_change_has_a_sign_and_nothing_is_compared_with_nothing() {
         let shown = [(150.0, 100.0), (50.0, 100.0), (100.2, 100.0), (1.0, 0.0)];
         let shown = shown.map(|(now, before)| percent_change(now, before));
-        let wanted = [Some("+50 %"), Some("−50 %"), Some("as before"), None];
+        let wanted = [Some("+50 %"), Some("−50 %"), Some("unchanged"), None];
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
         let shown = [(5.6, 3.5), (3.5, 5.6), (3.51, 3.49), (3.5, f64::NAN)];
         let shown = shown.map(|(now, before)| point_change(now, before));
-        let wanted = [Some("+2.1 points"), Some("−2.1 points"), Some("as before"), None];
+        let wanted = [Some("+2.1 points"), Some("−2.1 points"), Some("unchanged"), None];
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
     }
 }

@@ -198,7 +198,7 @@ fn subject(subject: &Subject, base: &str) -> About {
         Subject::Observation(trace, step) => {
             let step = step.as_str();
             let href = format!("{}?observation={}", of_trace(trace.as_str()), encode(step));
-            about("step", step, href)
+            about("observation", step, href)
         }
         Subject::Session(session) => {
             about("session", session, href(base, GroupKey::Session, session))

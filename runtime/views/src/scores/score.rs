@@ -300,7 +300,7 @@ impl RuleRange {
     pub(crate) fn said(self) -> Option<String> {
         let [first, last, all] =
             [self.from + 1, self.from + self.n, self.n_all].map(|n| count(n as u64));
-        (self.n < self.n_all).then(|| format!("Rules {first}–{last} of {all} were asked"))
+        (self.n < self.n_all).then(|| format!("Rules {first}–{last} of {all} shown"))
     }
 
     /// The others, on the page at this address.
@@ -356,7 +356,7 @@ mod tests {
         let asked = |from, n, n_all| RuleRange { from, n, n_all };
         assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).ways("?x").is_empty());
         let middle = asked(50, 50, 120);
-        assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 were asked");
+        assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 shown");
         let ways = [
             ("Earlier rules", "?x&rules=0#pane-scores".to_owned()),
             ("More rules", "?x&rules=100#pane-scores".to_owned()),

@@ -108,9 +108,9 @@ impl TurnHits {
     fn said(&self) -> String {
         let n = self.turns.len() as u64;
         match (n, self.has_more) {
-            (0, _) if 0 < self.n_left => "No turn found so far.".to_owned(),
-            (0, _) => "No turn contains this text.".to_owned(),
-            (_, true) => format!("More than {}; the first of them:", many(n, "turn")),
+            (0, _) if 0 < self.n_left => "No matches so far.".to_owned(),
+            (0, _) => "No turns contain this text.".to_owned(),
+            (_, true) => format!("More than {}, showing the first:", many(n, "turn")),
             (_, false) => format!("{}:", many(n, "turn")),
         }
     }

@@ -201,7 +201,7 @@ fn tool_calls_that_are_not_shown_are_counted_and_those_not_looked_for_said() {
         turn.tools = None;
     }
     let unread = page(Turn::all(1, None, turns, "/project/p"));
-    assert!(unread.contains("because the trace has 50,000 steps"), "{unread}");
+    assert!(unread.contains("because the trace has 50,000 observations"), "{unread}");
     let hostile = with_tools(vec![tool(HOSTILE_ID, HOSTILE, [HOSTILE, HOSTILE])], 1);
     assert!(hostile.contains("[U+202E]txt"), "{hostile}");
 }

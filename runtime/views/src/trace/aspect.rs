@@ -113,7 +113,7 @@ impl ViewParams {
             (false, false) => "of other kinds",
             (true, false) => "of other kinds or below this level",
         };
-        (0 < n).then(|| format!("{} {why} not shown", many(n as u64, "step")))
+        (0 < n).then(|| format!("{} {why} not shown", many(n as u64, "observation")))
     }
 
     /// The same in the tree: where a step is opened from another view.
@@ -219,10 +219,10 @@ fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
 /// Which rows are no longer as they were opened and closed by hand, in words.
 pub(crate) fn forgotten(folds: &Folds) -> Option<String> {
     let said = |what: &str, now: &str| {
-        format!("Of more than {MAX_FOLDS} {what} rows the first are {now} again.")
+        format!("Only the last {MAX_FOLDS} {what} rows are kept; earlier ones are {now} again.")
     };
-    let opened = folds.forgot_open.then(|| said("opened", "folded"));
-    let closed = folds.forgot_closed.then(|| said("folded", "open"));
+    let opened = folds.forgot_open.then(|| said("expanded", "collapsed"));
+    let closed = folds.forgot_closed.then(|| said("collapsed", "expanded"));
     let all: Vec<String> = opened.into_iter().chain(closed).collect();
     (!all.is_empty()).then(|| all.join(" "))
 }
@@ -303,7 +303,7 @@ fn viewed(looking: &ViewParams) -> String {
     ];
     let said: Vec<String> = said.into_iter().flatten().collect();
     match said.is_empty() {
-        true => "all steps".to_owned(),
+        true => "all observations".to_owned(),
         false => said.join(" · "),
     }
 }
@@ -514,7 +514,7 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<HeadFigure> {
             ..plain("Tokens", tokens)
         }),
         Some(plain("Cost", cost(trace.cost()))),
-        Some(counted("Steps", trace.n_observations.into(), ["step", "steps"])),
+        Some(counted("Observations", trace.n_observations.into(), ["observation", "observations"])),
         some("Errors", errors, ["error", "errors"]),
         some("Warnings", warnings, ["warning", "warnings"]),
     ];

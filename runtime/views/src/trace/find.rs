@@ -119,7 +119,7 @@ impl FindPage {
         let rows = part.hits.into_iter();
         let hits: Vec<Row> = rows.map(|hit| Row::new(hit, &trace, &text)).collect();
         Self {
-            searched: next.as_ref().map(|_| format!("{searched} of {steps} steps searched")),
+            searched: next.as_ref().map(|_| format!("{searched} of {steps} observations searched")),
             has_trace: hits.first().is_some_and(|hit| hit.step.is_empty()),
             name,
             trace,
@@ -132,17 +132,21 @@ impl FindPage {
         }
     }
 
-    /// `2 steps and the trace`, or `112 found so far, 101 to 112 here`.
+    /// `2 observations and the trace`, or `112 found, 101–112 on this page`.
     fn n_hits(&self) -> String {
         let n_here = self.hits.len() as u64;
         let total = self.n_before + n_here;
         match (self.n_before, n_here, self.has_trace) {
             (0, 1, true) => "The trace".to_owned(),
-            (0, n, true) => format!("{} and the trace", many(n - 1, "step")),
-            (0, n, false) => many(n, "step"),
-            (n, 0, _) => format!("{} found so far, none here", count(n)),
+            (0, n, true) => format!("{} and the trace", many(n - 1, "observation")),
+            (0, n, false) => many(n, "observation"),
+            (n, 0, _) => format!("{} found so far, none on this page", count(n)),
             (n, ..) => {
-                format!("{total} found, {} to {total} here", count(n + 1), total = count(total))
+                format!(
+                    "{total} found, {}–{total} on this page",
+                    count(n + 1),
+                    total = count(total)
+                )
             }
         }
     }

@@ -102,7 +102,7 @@ impl LogPage {
         let number = |n: usize| count(n as u64);
         let behind = input.at + entries.len();
         let shown = format!(
-            "Steps {}–{} of {}",
+            "Observations {}–{} of {}",
             number(input.at + 1),
             number(behind),
             number(input.n_steps)
@@ -115,8 +115,8 @@ impl LogPage {
             hidden: input.looking.hidden(input.n_hidden),
             ways: PageLinks {
                 before: (0 < input.at)
-                    .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG_PAGE_SIZE)))),
-                behind: (behind < input.n_steps).then(|| ("Later steps", way(behind))),
+                    .then(|| ("Earlier observations", way(input.at.saturating_sub(LOG_PAGE_SIZE)))),
+                behind: (behind < input.n_steps).then(|| ("Later observations", way(behind))),
                 ..PageLinks::default()
             },
             entries,

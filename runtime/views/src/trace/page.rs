@@ -192,12 +192,12 @@ impl Detail {
         self.verdicts.iter().any(|verdict| verdict.tone == Tone::Waiting)
     }
 
-    /// `1 score, and 8 on its steps`
+    /// `1 score, 8 on observations`
     fn n_scores(&self) -> String {
         let own = many(self.scores.len() as u64, "score");
         let of_steps = self.of_steps.as_ref();
         match of_steps.and_then(ObservationScores::said) {
-            Some(said) => format!("{own}, and {said} on its steps"),
+            Some(said) => format!("{own}, {said} on observations"),
             None => own,
         }
     }
@@ -207,10 +207,10 @@ impl Detail {
         !self.scores.is_empty() || of_steps.is_some_and(|of_steps| !of_steps.scores.is_empty())
     }
 
-    /// `3 rules made no score`
+    /// `3 rules without a score`
     fn why_none(&self) -> Option<String> {
         let n = self.verdicts.len() as u64;
-        (0 < n).then(|| format!("{} made no score", many(n, "rule")))
+        (0 < n).then(|| format!("{} without a score", many(n, "rule")))
     }
 
     fn values(&self) -> &[Part] {
@@ -231,7 +231,7 @@ impl Detail {
         push_usage(&mut facts, &trace.usage, "Tokens");
         if !trace.duplicates.is_empty() {
             let n = many(trace.duplicates.len() as u64, "observation");
-            facts.push(fact("Not counted twice", format!("{n} that repeat another's usage")));
+            facts.push(fact("Duplicate usage", format!("{n}, not counted again")));
         }
         let id = trace.id.as_str();
         let at = |part: &str| Addresses::new(&input.base, id, None, part);
@@ -360,15 +360,15 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
     let mut facts = vec![fact_at("Start", step.start, true)];
     facts.push(match step.end {
         Some(end) => fact("Latency", duration(end.micros_since(step.start))),
-        None => fact("Latency", "has not ended"),
+        None => fact("Latency", "not ended"),
     });
     facts.extend(own_us.map(|us| fact("Self time", duration(us))));
     if let Some(first) = step.completion_start {
-        facts.push(fact("First token after", duration(first.micros_since(step.start))));
+        facts.push(fact("Time to first token", duration(first.micros_since(step.start))));
     }
     let optional = [
         ("Model", &step.model),
-        ("Model of the steps below", &step.aggregate_model),
+        ("Model of child observations", &step.aggregate_model),
         ("Provider", &step.provider),
         ("User", &step.user_id),
         ("Session", &step.session_id),
@@ -392,21 +392,21 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
         facts.push(fact("Prompt", format!("{}{version}", prompt.name)));
     }
     push_usage(&mut facts, &step.usage, "Tokens");
-    push_usage(&mut facts, &step.aggregate_usage, "Tokens of the steps below");
-    push_cost(&mut facts, &step.cost, "Cost, as sent");
+    push_usage(&mut facts, &step.aggregate_usage, "Tokens of child observations");
+    push_cost(&mut facts, &step.cost, "Cost (sent)");
     if step.cost.is_empty() {
-        push_cost(&mut facts, &step.computed_cost, "Cost, computed");
+        push_cost(&mut facts, &step.computed_cost, "Cost (computed)");
     }
     if 0 < step.own_cost().n_unpriced {
-        facts.push(fact("Cost", "not known: neither sent nor computed from a price"));
+        facts.push(fact("Cost", "unknown: not sent, and no price found"));
     }
-    push_cost(&mut facts, step.effective_aggregate_cost(), "Cost of the steps below");
+    push_cost(&mut facts, step.effective_aggregate_cost(), "Cost of child observations");
     if !step.called_tools.is_empty() {
-        facts.push(fact("Called", step.called_tools.join(", ")));
+        facts.push(fact("Called tools", step.called_tools.join(", ")));
     }
     facts.push(fact("Environment", step.environment.clone()));
     if !step.scope_name.is_empty() {
-        facts.push(fact("Recorded by", step.scope_name.clone()));
+        facts.push(fact("Instrumentation scope", step.scope_name.clone()));
     }
     facts
 }

@@ -57,12 +57,12 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
         .into_iter()
         .map(|(entry, us)| (entry, duration(us)));
     let most_expensive = match outline.rows().iter().any(|entry| entry.is_unpriced) {
-        true => "Most expensive with a known price",
-        false => "Most expensive",
+        true => "Most expensive observation (priced)",
+        false => "Most expensive observation",
     };
     let all = [
         peak(most_expensive, [costly.next(), costly.next()]),
-        peak("Slowest", [long.next(), long.next()]),
+        peak("Slowest observation", [long.next(), long.next()]),
     ];
     all.into_iter().flatten().collect()
 }

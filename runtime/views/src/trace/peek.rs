@@ -142,7 +142,7 @@ impl PeekContent {
             fact("Latency", line.latency()),
             fact("Tokens", line.token_text()),
             fact("Cost", line.cost_text()),
-            fact("Steps", count(line.n_observations.into())),
+            fact("Observations", count(line.n_observations.into())),
         ];
         if line.n_errors > 0 {
             figures.push(fact("Errors", count(line.n_errors.into())));

@@ -235,8 +235,8 @@ fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static s
     }
     let other = Folds { is_ungrouped: !input.folds.is_ungrouped, ..input.folds.clone() };
     let label = match input.folds.is_ungrouped {
-        true => "Group steps that look alike",
-        false => "Show every step on its own row",
+        true => "Group similar observations",
+        false => "Ungroup observations",
     };
     Some((label, RowState::new(selected, &other).address(input.looking)))
 }

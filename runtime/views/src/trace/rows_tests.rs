@@ -55,7 +55,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     }
     let html = page(&folds, 1);
     assert!(!html.contains("open-run=c0000"));
-    let said = "data-forgotten=\"Of more than 50 opened rows the first are folded again.\"";
+    let said = "data-forgotten=\"Only the last 50 expanded rows are kept; earlier ones are collapsed again.\"";
     assert!(html.contains(said), "{html}");
 }
 
@@ -112,6 +112,6 @@ fn the_slowest_step_is_named_where_it_is_one_alone() {
         }));
         checked(&trace_page(&outline(&steps), Shown::default()))
     };
-    assert!(page(90).contains("<span>Slowest</span>"));
-    assert!(!page(50).contains("<span>Slowest</span>"));
+    assert!(page(90).contains("<span>Slowest observation</span>"));
+    assert!(!page(50).contains("<span>Slowest observation</span>"));
 }

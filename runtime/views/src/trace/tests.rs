@@ -345,8 +345,8 @@ fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
         head: HeadInput::default(),
     });
     let html = checked(&view);
-    assert!(html.contains("Steps 101–102 of 300") && html.contains("+40 ms"));
-    assert!(html.contains("12 steps below this level not shown"));
+    assert!(html.contains("Observations 101–102 of 300") && html.contains("+40 ms"));
+    assert!(html.contains("12 observations below this level not shown"));
     assert!(html.contains("?trace&v=log&min=DEFAULT&at=102"), "{html}");
     assert!(html.contains("?trace&v=log&min=DEFAULT&at=0"));
 }
@@ -376,7 +376,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     assert_eq!(html.matches("class=\"gap\"").count(), 0);
     // What no child covered is said of the row, and of the trace's root alone.
     assert_eq!(html.matches("title=\"Self time 200 ms\"").count(), 1);
-    assert!(html.contains("1.00 s on 2 steps"), "{html}");
+    assert!(html.contains("1.00 s on 2 observations"), "{html}");
     assert!(
         html.contains("<span class=\"first\">250 ms</span>")
             && html.contains("<span class=\"last\">500.5 ms</span>")
@@ -413,7 +413,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
     };
     let html = page((9_000_000.0, 9_001_000.0));
     for part in [
-        "Times on the axis count from 2 h 30 min after the start of the trace.",
+        "The time axis starts 2 h 30 min after the start of the trace.",
         "aria-label=\"Time, from 2 h 30 min\"",
         "<span class=\"first\">0 s</span>",
         "<span class=\"last\">1 s</span>",
@@ -421,7 +421,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
         assert!(html.contains(part), "{part} in {html}");
     }
     let html = page((0.0, 1_000.0));
-    assert!(!html.contains("axis count from") && html.contains("aria-label=\"Time\""));
+    assert!(!html.contains("time axis starts") && html.contains("aria-label=\"Time\""));
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     };
     shown.folds.min = Some(Level::Error);
     let html = checked(&trace_page(&outline, shown));
-    assert!(html.contains("1 step below this level not shown"), "{html}");
+    assert!(html.contains("1 observation below this level not shown"), "{html}");
     assert!(html.contains("?observation=failed&min=ERROR") && !html.contains("?observation=fine"));
 }
 
@@ -489,7 +489,7 @@ fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
         checked(&trace_page_with(&outline, shown, head))
     };
     let html = view(&[ObservationKind::Tool]);
-    assert!(html.contains("1 step of other kinds not shown"), "{html}");
+    assert!(html.contains("1 observation of other kinds not shown"), "{html}");
     assert!(html.contains("?observation=tool&kinds=TOOL") && !html.contains("?observation=beside"));
     assert!(html.contains("<a href=\"?trace\" data-keeps>Show all</a>"));
     assert!(html.contains("value=\"TOOL\" checked") && html.contains("value=\"SPAN\">"));

@@ -246,8 +246,7 @@ fn call_id(step: &Observation) -> Option<&str> {
 }
 
 pub(crate) fn took(step: &Observation) -> String {
-    step.end
-        .map_or_else(|| "has not ended".to_owned(), |end| duration(end.micros_since(step.start)))
+    step.end.map_or_else(|| "not ended".to_owned(), |end| duration(end.micros_since(step.start)))
 }
 
 /// What is known of a step, without what is not.

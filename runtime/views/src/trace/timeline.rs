@@ -137,7 +137,7 @@ fn path_that_tells(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
 
 fn summary(path: &CriticalPath) -> Option<String> {
     let length = duration(path.values().sum());
-    let steps = many(path.len() as u64, "step");
+    let steps = many(path.len() as u64, "observation");
     (!path.is_empty()).then(|| format!("{length} on {steps}"))
 }
 

@@ -79,7 +79,7 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
     let command = command.as_str().context("a command")?;
     ensure!(command.contains(Server::KEYS.0) && command.contains(&server.origin));
     run(command)?;
-    let said = "document.getElementById('waits').textContent.includes('last request refused: 401 wrong secret')";
+    let said = "document.getElementById('waits').textContent.includes('last rejected request: 401 wrong secret')";
     browser.wait_for(said).await?;
     browser.eval("void (window.stays = true)").await?;
     run(&command.replace("secret key", Server::KEYS.1))?;
@@ -218,7 +218,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
         .eval("Array.from(document.querySelectorAll('#pane-scores code'), (code) => code.title).find((text) => /^[0-9a-f]{64}$/.test(text))")
         .await?;
     browser
-        .eval("Array.from(document.querySelectorAll('#pane-scores a')).find((a) => a.textContent === 'same fingerprint').click()")
+        .eval("Array.from(document.querySelectorAll('#pane-scores a')).find((a) => a.textContent === 'Scores with this fingerprint').click()")
         .await?;
     browser.wait_for("location.pathname.endsWith('/scores')").await?;
     browser

@@ -42,8 +42,8 @@ async fn compares(visitor: &Visitor) -> Result<()> {
     browser.press("jx").await?;
     browser.click("#choice button").await?;
     let needs = browser.text("#n-chosen").await?;
-    ensure!(needs == "Choose two traces to compare them: 1 is chosen.", "{needs}");
-    browser.expect("document.getElementById('said').textContent.includes('1 is chosen')").await?;
+    ensure!(needs == "Select two traces to compare (1 selected).", "{needs}");
+    browser.expect("document.getElementById('said').textContent.includes('1 selected')").await?;
     browser.press("jjx").await?;
     browser.click("#choice button").await?;
     browser.wait_for("location.pathname.endsWith('/traces/compare')").await?;

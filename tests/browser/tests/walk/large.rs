@@ -64,7 +64,7 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
     }
     browser
         .expect(
-            "/^Steps 1–[0-9,]+ of 50,001$/.test(document.querySelector('main .shown').textContent)",
+            "/^Observations 1–[0-9,]+ of 50,001$/.test(document.querySelector('main .shown').textContent)",
         )
         .await?;
     browser

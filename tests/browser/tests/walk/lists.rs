@@ -456,7 +456,7 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
         browser.wait_for("document.querySelector('.find input') !== null").await?;
         browser.fill(".find input", &format!("{word}{ENTER}")).await?;
         browser
-            .wait_for(r"/^\d+ hits? in 1 step$/.test(document.querySelector('[data-place]')?.textContent)")
+            .wait_for(r"/^\d+ hits? in 1 observation$/.test(document.querySelector('[data-place]')?.textContent)")
             .await?;
         browser.click("#sought > a").await?;
         browser.wait_for("document.querySelector('mark') !== null").await?;

@@ -102,7 +102,7 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     browser.press("f").await?;
     browser.press("The CHEAPER one is in Faenza").await?;
     browser.press(ENTER).await?;
-    browser.wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})")).await?;
+    browser.wait_for(&format!("/^[0-9]+ hits? in 1 observation$/.test({FOUND})")).await?;
     let focus = "document.activeElement.closest('input') === null";
     browser.wait_for(focus).await?;
     browser.press("n").await?;
@@ -117,11 +117,11 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     let again = format!("!window.isOld && {is_there} && {marked}");
     browser.wait_for(&again).await?;
     browser.press("n").await?;
-    let said = "document.querySelector('#toast').textContent.includes('No further hit')";
+    let said = "document.querySelector('#toast').textContent.includes('No later hit')";
     browser.wait_for(said).await?;
     browser.click("#sought > a").await?;
     browser.wait_for("document.querySelectorAll('.hits mark').length === 1").await?;
-    ensure!(browser.text("main [role=status]").await? == "1 step");
+    ensure!(browser.text("main [role=status]").await? == "1 observation");
     browser.press("j").await?;
     browser.press(ENTER).await?;
     browser.wait_for(&marked).await?;
@@ -480,7 +480,7 @@ async fn begins_at_the_selected_row(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("{n_rows} === 3")).await?;
     // A hit on a step that is left out says so, and a link shows it.
     visitor.open(&format!("/traces/{trace}?min=ERROR&find=look+up")).await?;
-    browser.wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})")).await?;
+    browser.wait_for(&format!("/^[0-9]+ hits? in 1 observation$/.test({FOUND})")).await?;
     browser.press("n").await?;
     browser.wait_for("document.querySelector('#sought .unseen a') !== null").await?;
     browser.click("#sought .unseen a").await?;

@@ -88,7 +88,7 @@ impl Walk<'_> {
         self.open("/traces?q=latncy%3A%3E2").await?;
         ensure!(browser.text("[role=alert]").await?.contains("latency"));
         self.open("/traces?q=userId%3Anobody-at-all").await?;
-        ensure!(browser.text(".empty h2").await? == "No trace fits these conditions");
+        ensure!(browser.text(".empty h2").await? == "No traces match");
         self.open("/traces").await
     }
 
