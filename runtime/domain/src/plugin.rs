@@ -326,8 +326,8 @@ pub struct EvaluationCall {
     pub evaluator_id: Arc<str>,
     /// Checked configuration, defaults filled in: a JSON object as text.
     pub config: Arc<str>,
-    /// The item, holding only the parts the evaluator needs.
-    pub item: Item,
+    /// The item, holding only the parts the evaluator needs. Calls over one target may share it.
+    pub item: Arc<Item>,
     /// `context.seed`.
     pub seed: u64,
     /// `context.run-time`, milliseconds since the epoch.

@@ -205,7 +205,7 @@ impl Workbench<'_> {
             evaluator_id: configured.evaluator.id.as_str().into(),
             config: Arc::clone(&configured.text),
             seed: seed(&configured.fingerprint, &item),
-            item,
+            item: Arc::new(item),
             run_time_ms: self.now_ms,
             limits: Limits::default(),
             purpose: Purpose::Evaluate,

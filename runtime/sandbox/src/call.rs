@@ -67,7 +67,7 @@ impl Host {
         let port = Arc::new(TimedPort { port, meter: Arc::clone(&meter) });
         let state = State::new(seed, run_time_ms, memory, port);
         let mut store = self.store(state, &limits, &meter);
-        let item = bindings::item(item);
+        let item = bindings::item(Arc::unwrap_or_clone(item));
         let guest = async {
             let instance = plugin.pre.instantiate_async(&mut store).await?;
             match purpose {

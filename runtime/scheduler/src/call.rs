@@ -84,7 +84,7 @@ impl Loaded {
 }
 
 /// Why a loaded target is not called for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum NoCall {
     /// It is one of the engine's own.
     LoopGuard(AttemptFailure),
@@ -166,7 +166,7 @@ pub(crate) fn missing_of(
 /// The call of an evaluator over an item; without an attempt it is a trial.
 pub(crate) fn call_of(
     evaluator: &PreparedEvaluator,
-    item: Item,
+    item: Arc<Item>,
     run_time: Timestamp,
     limits: Limits,
     (attempt, reuse): (Option<AttemptRef>, ReplyReuse),

@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::join_all;
 use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
     AttemptFailure, Execution, ExecutionClass, NewExecution, NoCallReason, OnMissing, Target,
 };
-use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
-use perpend_domain::observation::Observation;
+use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::plugin::{
-    AttemptRef, CallResult, EvaluationCall, FailureClass, LogLine, ReplyPolicy, ReplyReuse,
+    AttemptRef, CallResult, EvaluationCall, FailureClass, Item, LogLine, ReplyPolicy, ReplyReuse,
     ResultPermit,
 };
 use perpend_domain::time::Timestamp;
@@ -24,14 +25,15 @@ use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule, pause_of};
 use crate::failures::as_noted;
 use crate::holder::Holder;
-use crate::memory::{Part, held_by};
+use crate::memory::{Part, held_by_works};
 use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::reasons::{assignment_removed, paused, rule_deleted, uses, workers_lost};
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
+use crate::targets::Targets;
 use crate::turns::Seats;
-use crate::work::Work;
+use crate::work::{Batch, Work, seqs};
 
 /// Lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;
@@ -48,7 +50,7 @@ struct Prepared<'c> {
 }
 
 impl Prepared<'_> {
-    /// The call with its item, of which there is one copy.
+    /// The call with its item, which is not kept here.
     fn take_call(&mut self) -> EvaluationCall {
         let item = mem::take(&mut self.call.item);
         EvaluationCall { item, ..self.call.clone() }
@@ -65,42 +67,70 @@ struct Sorted<'c> {
     probing: Vec<i64>,
 }
 
+impl Sorted<'_> {
+    /// Of its calls.
+    fn items(&self) -> Vec<Arc<Item>> {
+        self.prepared.iter().map(|each| Arc::clone(&each.call.item)).collect()
+    }
+}
+
+/// Puts executions over one target together, the targets in the order in which they come first.
+fn sort_by_target(leased: &mut [Execution]) {
+    let mut places: HashMap<Target, usize> = HashMap::new();
+    for each in leased.iter() {
+        let place = places.len();
+        places.entry(each.made.target.clone()).or_insert(place);
+    }
+    leased.sort_by_key(|each| places.get(&each.made.target).copied());
+}
+
+fn batch_of(
+    by_evaluator: BTreeMap<EvaluatorId, Vec<Execution>>,
+    lease: Lease,
+    seats: &mut Seats,
+) -> Batch {
+    let works = by_evaluator.into_values().map(|leased| {
+        let seats = seats.split(leased.len());
+        Work { lease, leased, seats, revision: NEVER }
+    });
+    Batch { lease, works: works.collect() }
+}
+
 impl Inner {
-    /// Batches of one rule and one of its evaluators each: a slow one holds up no result of another. There is a seat for
-    /// each execution, and maybe some that nobody needs.
+    /// Batches of one rule each, whose executions over one target are together. Each evaluator has works of its own: a slow
+    /// one holds up no result of another. There is a seat for each execution, and maybe some that nobody needs.
     pub(crate) fn split(
         &self,
         leased: Vec<Execution>,
         lease: Lease,
         mut seats: Seats,
-    ) -> Vec<Work> {
+    ) -> Vec<Batch> {
         let seqs = leased.iter().map(|each| each.seq);
         self.lock_leases().entry(lease.fence).or_default().extend(seqs);
-        let mut by_assignment: BTreeMap<(RuleId, EvaluatorId), Vec<Execution>> = BTreeMap::new();
+        let mut by_rule: BTreeMap<RuleId, Vec<Execution>> = BTreeMap::new();
         for each in leased {
-            let made = &each.made;
-            let assignment = (made.rule_id.clone(), made.evaluator_id.clone());
-            by_assignment.entry(assignment).or_default().push(each);
+            by_rule.entry(each.made.rule_id.clone()).or_default().push(each);
         }
-        let mut works = Vec::new();
-        for leased in by_assignment.into_values() {
-            let mut rest = leased.into_iter().peekable();
-            while rest.peek().is_some() {
-                let n = self.deps.options.batch as usize;
-                let leased: Vec<Execution> = rest.by_ref().take(n).collect();
-                works.push(Work {
-                    lease,
-                    seats: seats.split(leased.len()),
-                    leased,
-                    revision: NEVER,
-                });
+        let n_most = self.deps.options.batch as usize;
+        let mut batches = Vec::new();
+        for mut leased in by_rule.into_values() {
+            sort_by_target(&mut leased);
+            let mut by_evaluator: BTreeMap<EvaluatorId, Vec<Execution>> = BTreeMap::new();
+            for each in leased {
+                let known = by_evaluator.get(&each.made.evaluator_id);
+                if known.is_some_and(|known| n_most <= known.len()) {
+                    let full = mem::take(&mut by_evaluator);
+                    batches.push(batch_of(full, lease, &mut seats));
+                }
+                by_evaluator.entry(each.made.evaluator_id.clone()).or_default().push(each);
             }
+            batches.push(batch_of(by_evaluator, lease, &mut seats));
         }
-        works
+        batches
     }
 
     /// Takes what is due, in turn.
-    pub(crate) async fn claim(&self, catalog: &Catalog) -> Result<Vec<Work>, Error> {
+    pub(crate) async fn claim(&self, catalog: &Catalog) -> Result<Vec<Batch>, Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
         if catalog.next_end().is_some_and(|at| at <= now) {
@@ -138,56 +168,83 @@ impl Inner {
     }
 
     /// Evaluates a batch, part by part as memory is free.
-    pub(crate) async fn execute(&self, work: Work) -> Result<(), Error> {
+    pub(crate) async fn execute(&self, batch: Batch) -> Result<(), Error> {
         let started_at = self.deps.clock.now();
-        if work.lease.until <= started_at {
+        if batch.lease.until <= started_at {
             // Another may have claimed them already, and what is asked here too would be paid for twice. Those that nobody
             // claimed have used up no attempt.
-            let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
+            let (fence, seqs) = (batch.lease.fence, batch.seqs());
             let ledger = &self.deps.store.ledger;
-            ledger
-                .release_executions(work.lease.fence, &seqs, Release::GivenBack, started_at)
-                .await?;
+            ledger.release_executions(fence, &seqs, Release::GivenBack, started_at).await?;
             return Ok(());
         }
         let catalog = self.catalog.current(&self.deps.store).await?;
-        let parts = self.parts_of(work, &catalog).await?;
+        let parts = self.parts_of(batch, &catalog).await?;
         drop(catalog);
         let running = parts.into_iter().map(|part| self.execute_part(part));
-        let ended = futures_util::future::join_all(running).await;
+        let ended = join_all(running).await;
         ended.into_iter().collect()
     }
 
-    /// Evaluates a part of a batch and writes what comes of it, as it comes.
-    async fn execute_part(&self, Part { mut work, n_bytes }: Part) -> Result<(), Error> {
-        let Some(first) = work.leased.first() else {
+    /// Evaluates a part of a batch: reads its targets and builds their items, and then lets each evaluator run.
+    async fn execute_part(&self, Part { mut works, n_bytes }: Part) -> Result<(), Error> {
+        let Some(first) = works.first().and_then(|work| work.leased.first()) else {
             return Ok(());
         };
         let holder =
             Holder { project: first.project.clone(), rule: Some(first.made.rule_id.clone()) };
         let reserving = self.memory.reserve(holder, n_bytes);
-        let mut memory = self.alive(&work, reserving).await;
+        let mut memory = self.alive(&works, reserving).await;
         let started_at = self.deps.clock.now();
-        let store = &self.deps.store;
-        let catalog = self.catalog.current(store).await?;
-        work.revision = catalog.revision();
-        let mut seats = work.seats.split(work.seats.n());
-        let Sorted { prepared, finished, held, probing } =
-            self.alive(&work, self.sort(&work, &catalog, started_at)).await?;
+        let catalog = self.catalog.current(&self.deps.store).await?;
+        let mut seats = Vec::with_capacity(works.len());
+        for work in &mut works {
+            work.revision = catalog.revision();
+            seats.push(work.seats.split(work.seats.n()));
+        }
+        let sorting = self.sort_all(&works, &catalog, started_at);
+        let sorted = self.alive(&works, sorting).await?;
         self.reach(Breakpoint::Sorted).await?;
+        let items: Vec<Vec<Arc<Item>>> = sorted.iter().map(Sorted::items).collect();
+        let (n_held, n_own) = held_by_works(&items);
+        drop(items);
+        memory.shrink(memory.n_bytes().saturating_sub(n_held));
+        let memory = Mutex::new(memory);
+        let (catalog, memory) = (&*catalog, &memory);
+        let of_works = works.iter().zip(sorted).zip(seats.into_iter().zip(n_own));
+        let running = of_works.map(|((work, sorted), (seats, n_own))| async move {
+            let running = self.execute_work(work, (sorted, seats), catalog, started_at);
+            let ended = Box::pin(running).await;
+            // Items that others use too are charged until the last has ended.
+            memory.lock().unwrap_or_else(PoisonError::into_inner).shrink(n_own);
+            ended
+        });
+        let ended = join_all(running).await;
+        ended.into_iter().collect()
+    }
+
+    /// Makes the calls of an evaluator and writes what comes of them, as it comes.
+    async fn execute_work(
+        &self,
+        work: &Work,
+        (sorted, mut seats): (Sorted<'_>, Seats),
+        catalog: &Catalog,
+        started_at: Timestamp,
+    ) -> Result<(), Error> {
+        let Sorted { mut prepared, finished, held, probing } = sorted;
+        let ledger = &self.deps.store.ledger;
         let until = started_at.plus_millis(retry::HELD_MS);
         let fence = work.lease.fence;
         for (message, held) in &held {
             let release = Release::Held { until, message };
-            let held = store.ledger.release_executions(fence, held, release, started_at);
-            held.await?;
+            ledger.release_executions(fence, held, release, started_at).await?;
         }
         if !held.is_empty() {
-            self.look_again_at_held(&catalog).await?;
+            self.look_again_at_held(catalog).await?;
         }
         // What ends without a call waits for none.
         if !finished.is_empty() {
-            self.write(&work, &finished, &[], started_at).await?;
+            self.write(work, &finished, &[], started_at).await?;
         }
         let n_released = held.values().map(Vec::len).sum::<usize>();
         seats.give_back(finished.len() + n_released);
@@ -196,15 +253,12 @@ impl Inner {
             (each.execution, &each.call, is_probe)
         });
         let _open = self.open_calls.begin(open, work.revision);
-        let n_held = held_by(prepared.iter().map(|each| &each.call.item));
-        memory.shrink(memory.n_bytes().saturating_sub(n_held));
-        let mut prepared = prepared;
         let calls: Vec<EvaluationCall> = prepared.iter_mut().map(Prepared::take_call).collect();
         let mut answers = self.deps.evaluate.evaluate(calls).fuse();
         let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
         loop {
             let mut answered = Vec::new();
-            for (place, result) in self.some(&mut answers, &work).await {
+            for (place, result) in self.some(&mut answers, work).await {
                 let prepared = open.get_mut(place).and_then(Option::take);
                 answered.extend(prepared.map(|prepared| (prepared, result)));
             }
@@ -219,7 +273,7 @@ impl Inner {
                 let n_answered = answered.len();
                 let permits = take_permits(&mut answered);
                 let (ended, released) = self.ended(answered, started_at).await?;
-                self.write(&work, &ended, &released, started_at).await?;
+                self.write(work, &ended, &released, started_at).await?;
                 drop(permits);
                 self.end_probes(&probing, &ended).await?;
                 seats.give_back(n_answered);
@@ -347,7 +401,7 @@ impl Inner {
         answers: &mut Fuse<BoxStream<'_, (usize, CallResult)>>,
         work: &Work,
     ) -> Vec<(usize, CallResult)> {
-        let first = self.alive(work, answers.next()).await;
+        let first = self.alive(std::slice::from_ref(work), answers.next()).await;
         let mut some = Vec::from_iter(first);
         if some.is_empty() {
             return some;
@@ -366,32 +420,51 @@ impl Inner {
         }
     }
 
-    async fn renew(&self, work: &Work) {
+    async fn renew(&self, works: &[Work]) {
+        let Some(first) = works.first() else {
+            return;
+        };
         let now = self.deps.clock.now();
         let until = now.plus_millis(self.deps.options.lease_ms);
-        let renewed = Lease { until, ..work.lease };
-        let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
+        let renewed = Lease { until, ..first.lease };
+        let seqs = seqs(works);
         if let Err(error) = self.deps.store.ledger.renew_lease(renewed, &seqs).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "lease not renewed");
         }
     }
 
     /// Waits for something that may take long; meanwhile the ledger gets signs of life.
-    async fn alive<T>(&self, work: &Work, awaited: impl Future<Output = T>) -> T {
+    async fn alive<T>(&self, works: &[Work], awaited: impl Future<Output = T>) -> T {
         let mut awaited = pin!(awaited);
         loop {
             tokio::select! {
                 done = &mut awaited => return done,
-                () = tokio::time::sleep(self.deps.options.renew) => self.renew(work).await,
+                () = tokio::time::sleep(self.deps.options.renew) => self.renew(works).await,
             }
         }
     }
 
-    /// Loads what the batch is about and builds its calls.
+    /// Loads what the works are about and builds their calls.
+    async fn sort_all<'c>(
+        &self,
+        works: &'c [Work],
+        catalog: &'c Catalog,
+        now: Timestamp,
+    ) -> Result<Vec<Sorted<'c>>, Error> {
+        let mut targets = self.read_targets(works).await?;
+        let mut all = Vec::with_capacity(works.len());
+        for work in works {
+            all.push(self.sort(work, catalog, &mut targets, now).await?);
+        }
+        Ok(all)
+    }
+
+    /// Builds the calls of some works.
     async fn sort<'c>(
         &self,
         work: &'c Work,
         catalog: &'c Catalog,
+        targets: &mut Targets<'c>,
         now: Timestamp,
     ) -> Result<Sorted<'c>, Error> {
         let mut sorted = Sorted {
@@ -400,7 +473,6 @@ impl Inner {
             held: BTreeMap::new(),
             probing: Vec::new(),
         };
-        let mut observations = self.load_observations(work).await?;
         // One look for each rule: the others of a batch would only be told no.
         let mut tried = BTreeSet::new();
         for execution in &work.leased {
@@ -444,14 +516,13 @@ impl Inner {
                 hold(paused(rule, pause));
                 continue;
             }
-            let own = observations.remove(&execution.seq);
-            let loaded = self.loaded(execution, assignment, own).await?;
-            let outcome = match loaded {
+            let loaded = self.loaded(targets, execution, assignment).await?;
+            let outcome = match &*loaded {
                 Load::Missing => Err(self.target_missing(execution, now)),
-                Load::TooLarge(why) => Err(Outcome::Failed(why, false)),
+                Load::TooLarge(why) => Err(Outcome::Failed(why.clone(), false)),
                 Load::Loaded(loaded) => {
                     let by = (&**rule, assignment);
-                    self.prepare((execution, work), by, &loaded, now)
+                    self.prepare((execution, work), by, (&**loaded, &mut *targets), now)
                 }
             };
             match (outcome, probe) {
@@ -471,66 +542,17 @@ impl Inner {
         Ok(sorted)
     }
 
-    /// The target observations with content, by place of their execution.
-    async fn load_observations(&self, work: &Work) -> Result<HashMap<i64, Observation>, Error> {
-        let mut by_project: HashMap<&ProjectId, Vec<&Execution>> = HashMap::new();
-        for leased in &work.leased {
-            if leased.made.target.observation().is_some() {
-                by_project.entry(&leased.project).or_default().push(leased);
-            }
-        }
-        let mut loaded = HashMap::new();
-        for (project, leased) in by_project {
-            let key = |each: &&Execution| match &each.made.target {
-                Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
-                Target::Trace(_) | Target::Session(_) => None,
-            };
-            let keys: Vec<_> = leased.iter().filter_map(key).collect();
-            let found = self.deps.store.telemetry.target_observations(project, &keys, true).await?;
-            let mut found: HashMap<_, _> = found
-                .into_iter()
-                .map(|own| ((own.trace_id.clone(), own.id.clone()), own))
-                .collect();
-            let mut rest = leased.into_iter().peekable();
-            while let Some(each) = rest.next() {
-                let Some(key) = key(&each) else { continue };
-                // Several executions of a batch may be about one observation: the last one takes it.
-                let is_wanted = rest.clone().any(|other| other.made.target == each.made.target);
-                let own = match is_wanted {
-                    true => found.get(&key).cloned(),
-                    false => found.remove(&key),
-                };
-                loaded.extend(own.map(|own| (each.seq, own)));
-            }
-        }
-        Ok(loaded)
-    }
-
-    /// The target with what its mapping reads of it; an observation is loaded already.
-    async fn loaded(
-        &self,
-        execution: &Execution,
-        assignment: &PreparedAssignment,
-        own: Option<Observation>,
-    ) -> Result<Load, Error> {
-        let target = &execution.made.target;
-        if target.observation().is_some() {
-            return Ok(own.map(Loaded::of_observation).into());
-        }
-        let project = &execution.project;
-        Ok(self.load_target(project, target, &assignment.plan).await?)
-    }
-
     fn prepare<'c>(
         &self,
         (execution, work): (&'c Execution, &Work),
         (rule, assignment): (&PreparedRule, &'c PreparedAssignment),
-        loaded: &Loaded,
+        (loaded, targets): (&Loaded, &mut Targets<'c>),
         now: Timestamp,
     ) -> Result<Prepared<'c>, Outcome> {
         let evaluator = &assignment.evaluator;
         let on_missing = rule.rule.on_missing;
-        let item = item_of(evaluator, &assignment.plan, loaded, on_missing);
+        let build = || item_of(evaluator, &assignment.plan, loaded, on_missing);
+        let item = targets.item(&execution.made.target, assignment, build);
         let item = item.map_err(|no_call| match (no_call, on_missing) {
             (NoCall::LoopGuard(why), _) => Outcome::Cancelled(why),
             (NoCall::Missing(why), OnMissing::Skip) => Outcome::Skipped(why),

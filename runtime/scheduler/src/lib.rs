@@ -39,6 +39,7 @@ mod retry;
 mod scored;
 mod scores;
 mod target;
+mod targets;
 mod trial;
 mod turns;
 mod whole;
@@ -58,7 +59,7 @@ use catalog::Cached;
 use open_calls::OpenCalls;
 use parts::{Inner, NEVER};
 use turns::Turns;
-use work::Work;
+use work::Batch;
 
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
@@ -182,22 +183,21 @@ impl Scheduler {
         inner.stop_waiting(&catalog).await?;
         let claimed = inner.claim(&catalog).await?;
         let has_claimed = !claimed.is_empty();
-        for work in claimed {
-            self.start(batches, work);
+        for batch in claimed {
+            self.start(batches, batch);
         }
         let (has_matched, matched) = inner.match_once().await?;
-        for work in matched {
-            self.start(batches, work);
+        for batch in matched {
+            self.start(batches, batch);
         }
         Ok(has_claimed || has_matched)
     }
 
-    fn start(&self, batches: &mut JoinSet<Result<(), Error>>, work: Work) {
+    fn start(&self, batches: &mut JoinSet<Result<(), Error>>, batch: Batch) {
         let inner = Arc::clone(&self.inner);
         batches.spawn(async move {
-            let fence = work.lease.fence;
-            let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
-            let ended = inner.execute(work).await;
+            let (fence, seqs) = (batch.lease.fence, batch.seqs());
+            let ended = inner.execute(batch).await;
             inner.forget_lease(fence, &seqs);
             inner.wake_who_waits();
             ended

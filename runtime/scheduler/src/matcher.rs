@@ -24,7 +24,7 @@ use crate::decide::{Complete, Decision, Verdict, decide, is_item};
 use crate::parts::{Breakpoint, Error, Inner};
 use crate::target::ObservationRow;
 use crate::turns::Seats;
-use crate::work::Work;
+use crate::work::Batch;
 
 /// Ingest requests looked at in one transaction.
 const N_TOUCHED: u32 = 32;
@@ -121,7 +121,7 @@ fn bounded(mut touched: Vec<IngestChange>) -> Vec<IngestChange> {
 impl Inner {
     /// Deals with some touched rows and due watches. Executions for which there is a place start out claimed;
     /// they are the second part of the answer. `false`: there was nothing.
-    pub(crate) async fn match_once(&self) -> Result<(bool, Vec<Work>), Error> {
+    pub(crate) async fn match_once(&self) -> Result<(bool, Vec<Batch>), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
         let touched = bounded(store.telemetry.touched(N_TOUCHED).await?);
@@ -319,7 +319,7 @@ impl Inner {
     }
 
     /// Writes what was decided. Executions for which there is a place are claimed at once.
-    async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Work>, Error> {
+    async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Batch>, Error> {
         let Pass { now, catalog, touched, mut batch, counts, .. } = pass;
         // While the catalog changes all the time no pass would end. The decision is valid even so: the catalog was read
         // after the change log.

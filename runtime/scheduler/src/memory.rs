@@ -6,7 +6,8 @@
 //! A project has a share of the budget. Its rules wait in a queue each, its trials and previews in another one: a rule whose
 //! calls take long leaves a part of the share to the others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use perpend_domain::evaluation::{Execution, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -18,10 +19,13 @@ use perpend_memory::Reservation;
 use crate::catalog::{Catalog, PreparedRule};
 use crate::holder::Holder;
 use crate::parts::{Error, Inner};
-use crate::work::Work;
+use crate::targets::Recipe;
+use crate::work::{Batch, Work};
 
-/// A part ends when its reservation reaches so many bytes.
+/// A part ends when its reservation reaches so many bytes for each evaluator,
 const PART_BYTES: usize = 4 << 20;
+/// and at the latest when it reaches so many. The items of one target are built together up to so many bytes.
+const MAX_PART_BYTES: usize = 16 << 20;
 /// What a target takes beside its content.
 const TARGET_BYTES: usize = 16 << 10;
 /// Copies of the content while a target is read and its parts are handed over as they are stored.
@@ -39,15 +43,95 @@ const FILTER_BYTES: usize = 8 << 20;
 
 type Key = (TraceId, ObservationId);
 
-/// A part of a batch, of one rule, and the bytes to reserve for it.
+/// A part of a batch, and the bytes to reserve for it.
+#[derive(Debug, Default)]
 pub(crate) struct Part {
-    pub(crate) work: Work,
+    pub(crate) works: Vec<Work>,
     pub(crate) n_bytes: usize,
+}
+
+/// Executions that one reading of a target serves, and the bytes to reserve for them.
+struct Unit {
+    seqs: Vec<i64>,
+    n_bytes: usize,
+}
+
+/// The executions of a batch over one target, by the item that they need; none where the mapping cannot be used.
+struct Uses<'b> {
+    target: &'b Target,
+    by_item: Vec<(Option<Recipe<'b>>, Vec<i64>)>,
+}
+
+impl<'b> Uses<'b> {
+    fn add(&mut self, recipe: Option<Recipe<'b>>, seq: i64) {
+        let is_same = |other: &Option<Recipe<'b>>| match (other, &recipe) {
+            (Some(other), Some(recipe)) => other.is_same(recipe),
+            (None, None) => true,
+            _ => false,
+        };
+        match self.by_item.iter_mut().find(|(other, _)| is_same(other)) {
+            Some((_, seqs)) => seqs.push(seq),
+            None => self.by_item.push((recipe, vec![seq])),
+        }
+    }
+
+    fn any(&self, what: fn(&MappingPlan) -> bool) -> bool {
+        let mut recipes = self.by_item.iter().filter_map(|(recipe, _)| recipe.as_ref());
+        recipes.any(|recipe| what(recipe.plan()))
+    }
+
+    /// Together where their items are small enough, else the executions of each item by themselves.
+    fn into_units(self, content_bytes: usize) -> Vec<Unit> {
+        let is_parsed = !is_session(self.target) && self.any(MappingPlan::parses);
+        let to_read = to_read(content_bytes, is_parsed);
+        let of_item = ITEM_BYTES.saturating_add(N_COPIES_ITEM.saturating_mul(content_bytes));
+        let further = of_item.saturating_mul(self.by_item.len().saturating_sub(1));
+        let unit = |seqs: Vec<i64>, further: usize| {
+            let of_calls = ITEM_BYTES * seqs.len().saturating_sub(1);
+            let n_bytes = to_read.saturating_add(further).saturating_add(of_calls);
+            Unit { seqs, n_bytes }
+        };
+        let by_item = self.by_item.into_iter().map(|(_, seqs)| seqs);
+        match further <= MAX_PART_BYTES {
+            true => vec![unit(by_item.flatten().collect(), further)],
+            false => by_item.map(|seqs| unit(seqs, 0)).collect(),
+        }
+    }
 }
 
 /// What the calls of these items take until they are answered.
 pub(crate) fn held_by<'i>(items: impl Iterator<Item = &'i Item>) -> usize {
     items.map(|item| ITEM_BYTES + N_COPIES_ITEM * item.n_bytes()).sum()
+}
+
+/// What the calls of some works take until they are answered, an item that several share once; and what is free when all
+/// calls of one work are answered, for each.
+pub(crate) fn held_by_works(works: &[Vec<Arc<Item>>]) -> (usize, Vec<usize>) {
+    // The works that use an item, as far as it matters: the first, and whether there are others.
+    let mut users: HashMap<*const Item, (usize, bool)> = HashMap::new();
+    for (place, items) in works.iter().enumerate() {
+        for item in items {
+            let (first, has_others) = users.entry(Arc::as_ptr(item)).or_insert((place, false));
+            *has_others |= *first != place;
+        }
+    }
+    let mut counted = HashSet::new();
+    let (mut all, mut own) = (0, Vec::with_capacity(works.len()));
+    for items in works {
+        let mut of_work = ITEM_BYTES * items.len();
+        let mut of_several = 0;
+        for item in items {
+            let which = Arc::as_ptr(item);
+            if counted.insert(which) {
+                let has_others = users.get(&which).is_some_and(|(_, has_others)| *has_others);
+                let sum = if has_others { &mut of_several } else { &mut of_work };
+                *sum += N_COPIES_ITEM * item.n_bytes();
+            }
+        }
+        all += of_work + of_several;
+        own.push(of_work);
+    }
+    (all, own)
 }
 
 /// What reading a target of so much content takes.
@@ -60,62 +144,85 @@ impl Inner {
     /// Splits a batch into parts, by the content of their targets.
     pub(crate) async fn parts_of(
         &self,
-        mut work: Work,
+        batch: Batch,
         catalog: &Catalog,
     ) -> Result<Vec<Part>, Error> {
-        let sizes = self.sizes_of(&work.leased, catalog).await?;
-        let mut parts = Vec::new();
-        let (mut n_executions, mut n_bytes) = (0, 0_usize);
-        for size in sizes {
-            n_executions += 1;
-            n_bytes = n_bytes.saturating_add(size);
-            if PART_BYTES <= n_bytes && n_executions < work.leased.len() {
-                let rest = work.split_off(n_executions);
-                parts.push(Part { work, n_bytes });
-                work = rest;
-                (n_executions, n_bytes) = (0, 0);
+        let enough = PART_BYTES.saturating_mul(batch.works.len()).min(MAX_PART_BYTES);
+        let mut parts: Vec<Part> = Vec::new();
+        let mut place_of: HashMap<i64, usize> = HashMap::new();
+        for unit in self.units_of(&batch, catalog).await? {
+            if parts.last().is_none_or(|part| enough <= part.n_bytes) {
+                parts.push(Part::default());
+            }
+            let place = parts.len() - 1;
+            if let Some(part) = parts.last_mut() {
+                part.n_bytes = part.n_bytes.saturating_add(unit.n_bytes);
+            }
+            place_of.extend(unit.seqs.into_iter().map(|seq| (seq, place)));
+        }
+        for work in batch.works {
+            let Work { lease, leased, mut seats, revision } = work;
+            let mut by_part: BTreeMap<usize, Vec<Execution>> = BTreeMap::new();
+            for each in leased {
+                let place = place_of.get(&each.seq).copied().unwrap_or_default();
+                by_part.entry(place).or_default().push(each);
+            }
+            for (place, leased) in by_part {
+                let seats = seats.split(leased.len());
+                if let Some(part) = parts.get_mut(place) {
+                    part.works.push(Work { lease, leased, seats, revision });
+                }
             }
         }
-        parts.push(Part { work, n_bytes });
         Ok(parts)
     }
 
-    /// What reading the target of each execution takes, in order.
-    async fn sizes_of(&self, leased: &[Execution], catalog: &Catalog) -> Result<Vec<usize>, Error> {
-        let Some(first) = leased.first() else {
+    /// The executions of a batch by target, with what reading it and building its items takes.
+    async fn units_of(&self, batch: &Batch, catalog: &Catalog) -> Result<Vec<Unit>, Error> {
+        let leased = || batch.works.iter().flat_map(|work| &work.leased);
+        let Some(first) = leased().next() else {
             return Ok(Vec::new());
         };
         // A batch is of one project.
         let project = &first.project;
+        let mut all: Vec<Uses<'_>> = Vec::new();
+        let mut places: HashMap<&Target, usize> = HashMap::new();
+        for each in leased() {
+            let made = &each.made;
+            let place = *places.entry(&made.target).or_insert(all.len());
+            if place == all.len() {
+                all.push(Uses { target: &made.target, by_item: Vec::new() });
+            }
+            let rule = catalog.rule(project, &made.rule_id);
+            let assignment = rule.and_then(|rule| rule.assignment(&made.evaluator_id, made.shadow));
+            if let Some(uses) = all.get_mut(place) {
+                uses.add(assignment.and_then(Recipe::of), each.seq);
+            }
+        }
         let telemetry = &self.deps.store.telemetry;
-        let key = |each: &Execution| match &each.made.target {
+        let key = |uses: &Uses<'_>| match uses.target {
             Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
             Target::Trace(_) | Target::Session(_) => None,
         };
-        let keys: Vec<Key> = leased.iter().filter_map(key).collect();
+        let keys: Vec<Key> = all.iter().filter_map(key).collect();
         let sizes = telemetry.content_sizes(project, &keys).await?;
         let of_observations: HashMap<Key, usize> = keys.into_iter().zip(sizes).collect();
-        let mut all = Vec::with_capacity(leased.len());
-        for each in leased {
-            let made = &each.made;
-            let rule = catalog.rule(project, &made.rule_id);
-            let assignment = rule.and_then(|rule| rule.assignment(&made.evaluator_id, made.shadow));
-            let plan = assignment.and_then(|assignment| assignment.plan.as_ref().ok());
-            let content_bytes = match &made.target {
+        let mut units = Vec::with_capacity(all.len());
+        for uses in all {
+            let content_bytes = match uses.target {
                 Target::Observation(trace, id) => {
                     let found = of_observations.get(&(trace.clone(), id.clone()));
                     found.copied().unwrap_or_default()
                 }
                 Target::Trace(id) => {
-                    let is_whole = plan.is_some_and(MappingPlan::reads_observations);
+                    let is_whole = uses.any(MappingPlan::reads_observations);
                     self.trace_bytes(project, id, is_whole).await?
                 }
                 Target::Session(_) => SESSION_BYTES / N_COPIES,
             };
-            let is_parsed = plan.is_some_and(MappingPlan::parses);
-            all.push(to_read(content_bytes, is_parsed && !is_session(&made.target)));
+            units.extend(uses.into_units(content_bytes));
         }
-        Ok(all)
+        Ok(units)
     }
 
     /// Reserves memory for a trial or a preview: at once where it is free, else in turn.
@@ -222,4 +329,19 @@ impl Inner {
 
 const fn is_session(target: &Target) -> bool {
     matches!(target, Target::Session(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_that_evaluators_share_is_charged_once_and_to_none_of_them_alone() {
+        let item = |n| Arc::new(Item { metadata: Some("x".repeat(n)), ..Item::default() });
+        let (shared, alone) = (item(1_000), item(10));
+        let works = [vec![Arc::clone(&shared), alone], vec![shared]];
+        let (all, own) = held_by_works(&works);
+        assert_eq!(all, 3 * ITEM_BYTES + N_COPIES_ITEM * 1_010);
+        assert_eq!(own, [2 * ITEM_BYTES + N_COPIES_ITEM * 10, ITEM_BYTES]);
+    }
 }

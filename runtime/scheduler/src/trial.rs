@@ -193,7 +193,13 @@ impl Scheduler {
                 Err(why) => results[place] = Some(TrialResult::without_call(why)),
                 Ok(item) => {
                     let limits = inner.deps.options.limits;
-                    let call = call_of(&evaluator, item.clone(), now, limits, (None, trial.reuse));
+                    let call = call_of(
+                        &evaluator,
+                        Arc::new(item.clone()),
+                        now,
+                        limits,
+                        (None, trial.reuse),
+                    );
                     let origin = call.origin.clone();
                     calls.push(call);
                     open.push(Open { place, target, item, origin });

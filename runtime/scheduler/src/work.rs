@@ -5,7 +5,7 @@ use perpend_executions::Lease;
 
 use crate::turns::Seats;
 
-/// A batch under one lease.
+/// Executions of one rule and one of its evaluators, under one lease.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) lease: Lease,
@@ -15,15 +15,22 @@ pub(crate) struct Work {
     pub(crate) revision: i64,
 }
 
-impl Work {
-    /// Takes out what comes after the first `n`.
-    pub(crate) fn split_off(&mut self, n: usize) -> Self {
-        let leased = self.leased.split_off(n.min(self.leased.len()));
-        Self {
-            lease: self.lease,
-            seats: self.seats.split(leased.len()),
-            leased,
-            revision: self.revision,
-        }
+/// Executions of one rule under one lease, by evaluator: what is read of a target serves all of them.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) lease: Lease,
+    pub(crate) works: Vec<Work>,
+}
+
+impl Batch {
+    /// All of its executions.
+    pub(crate) fn seqs(&self) -> Vec<i64> {
+        seqs(&self.works)
     }
+}
+
+/// The executions of some works.
+pub(crate) fn seqs(works: &[Work]) -> Vec<i64> {
+    let leased = works.iter().flat_map(|work| &work.leased);
+    leased.map(|each| each.seq).collect()
 }

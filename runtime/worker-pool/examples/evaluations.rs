@@ -69,7 +69,8 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
             output: Some(Payload::Text(text.clone())),
             expected_output: Some(Payload::Text(text)),
             ..Item::default()
-        },
+        }
+        .into(),
         seed: 7,
         run_time_ms: 1_000,
         limits: Limits::default(),

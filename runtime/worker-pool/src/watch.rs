@@ -119,7 +119,7 @@ mod tests {
             plugin: Digest::of(component),
             evaluator_id: "one".into(),
             config: "{}".into(),
-            item: Item { id: item.into(), ..Item::default() },
+            item: Item { id: item.into(), ..Item::default() }.into(),
             seed: 7,
             run_time_ms: 1_000,
             limits: Limits::default(),

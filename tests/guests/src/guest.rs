@@ -105,7 +105,7 @@ impl Guest {
             plugin: Digest::of(b""),
             evaluator_id: evaluator.into(),
             config: config.to_string().into(),
-            item: item.clone(),
+            item: Arc::new(item.clone()),
             seed: 7,
             run_time_ms: 1_700_000_000_000,
             limits: self.limits,

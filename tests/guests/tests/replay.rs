@@ -118,7 +118,8 @@ fn calls(subjects: &[Subject]) -> Vec<EvaluationCall> {
                     output: (n % 50 != 0).then(|| Payload::Text(words(n))),
                     expected_output: Some(Payload::Text(words(n / 2))),
                     ..Item::default()
-                },
+                }
+                .into(),
                 seed: n as u64,
                 run_time_ms: 1_700_000_000_000 + n as u64,
                 limits: Limits::default(),

@@ -100,7 +100,8 @@ impl Asked {
                 id: "item".into(),
                 trace: Some(TraceRef { trace_id: trace.into(), observation_id: None }),
                 ..Item::default()
-            },
+            }
+            .into(),
             seed: 7,
             run_time_ms: 1_000,
             limits: Limits::default(),

@@ -102,8 +102,9 @@ async fn a_session_opens_its_own_traces_and_no_others() {
         asked.app.ingest(trace).await.unwrap();
     }
     let mut call = asked.call(Digest::of(b""), granted(), &one.id);
-    call.item.trace = None;
-    call.item.session = Some("s".to_owned());
+    let item = Arc::make_mut(&mut call.item);
+    item.trace = None;
+    item.session = Some("s".to_owned());
     let call = Arc::new(call);
     let info = HostRequest::GetSession { session_id: "s".to_owned() };
     let HostReply::GetSession(Ok(info)) = asks(&asked, &call, info).await else { unreachable!() };

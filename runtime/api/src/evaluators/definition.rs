@@ -147,7 +147,7 @@ async fn asked_plugin(
         plugin,
         evaluator_id: evaluator.into(),
         config: config.to_string().into(),
-        item: Item::default(),
+        item: Item::default().into(),
         seed: 0,
         run_time_ms: 0,
         limits: Limits::default(),

@@ -87,6 +87,12 @@ impl MappingPlan {
         Self { entries: Some(entries), written: written.to_vec() }
     }
 
+    /// Whether the other one makes the same items of targets of one kind.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.parses() == other.parses() && self.written == other.written
+    }
+
     /// Whether all observations of a target trace are needed, not only its root.
     #[must_use]
     pub fn reads_observations(&self) -> bool {

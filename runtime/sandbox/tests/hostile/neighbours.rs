@@ -33,7 +33,8 @@ pub(crate) fn call(limits: Limits) -> EvaluationCall {
             id: "item".into(),
             output: Some(Payload::Text("hello".into())),
             ..Item::default()
-        },
+        }
+        .into(),
         seed: 7,
         run_time_ms: 1_000,
         limits,

@@ -1,13 +1,14 @@
 //! Large targets are evaluated within the memory budget.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use perpend_domain::evaluation::TargetKind;
+use perpend_domain::evaluation::{Mapping, TargetKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{CallResult, EvaluationCall};
+use perpend_domain::plugin::{CallResult, EvaluationCall, Item};
 use perpend_scheduler::{Evaluate, Options};
 use perpend_storage::testing::on_each_database;
 
@@ -39,6 +40,55 @@ impl Evaluate for Counting {
         };
         together(results).boxed()
     }
+}
+
+/// Keeps the items of all calls.
+#[derive(Debug)]
+struct Keeping {
+    items: Mutex<Vec<Arc<Item>>>,
+    answers: Arc<FakeEvaluate>,
+}
+
+impl Evaluate for Keeping {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
+        self.items.lock().unwrap().extend(calls.iter().map(|call| Arc::clone(&call.item)));
+        together(self.answers.results(calls))
+    }
+}
+
+#[tokio::test]
+async fn evaluators_of_a_rule_with_the_same_mapping_share_the_item_of_a_target() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let mut evaluators = Vec::new();
+        for id in ["a", "b", "c"] {
+            let other = world.rule(id, TargetKind::Observation, |rule| rule.enabled = false).await;
+            evaluators.push(other.assignments[0].evaluator_id.clone());
+        }
+        let output =
+            Mapping { variable: "output".to_owned(), source: "output".to_owned(), json_path: None };
+        world
+            .rule("r", TargetKind::Observation, |rule| {
+                for (n, evaluator) in evaluators.into_iter().enumerate() {
+                    let mut another = rule.assignments[0].clone();
+                    another.id = format!("as-r-{n}").parse().unwrap();
+                    another.evaluator_id = evaluator;
+                    another.mapping = (n == 2).then(|| vec![output.clone()]);
+                    rule.assignments.push(another);
+                }
+            })
+            .await;
+        world.ingest((1..=3).map(|n| generation(n, n)).collect()).await;
+        let evaluate =
+            Arc::new(Keeping { items: Mutex::default(), answers: FakeEvaluate::length() });
+        world.scheduler(evaluate.clone()).run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 4 * 3);
+        let items = evaluate.items.lock().unwrap();
+        assert_eq!(items.len(), 4 * 3);
+        let built: HashSet<_> = items.iter().map(Arc::as_ptr).collect();
+        assert_eq!(built.len(), 2 * 3);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ async fn a_session_is_scored_once_when_all_its_traces_are_quiet_with_what_was_sa
         let items: Arc<Mutex<Vec<Item>>> = Arc::default();
         let noted = Arc::clone(&items);
         let scheduler = world.scheduler(FakeEvaluate::new(move |call, _| {
-            noted.lock().unwrap().push(call.item.clone());
+            noted.lock().unwrap().push(Item::clone(&call.item));
             Ok(1.0)
         }));
         let explain = async |id: &str| {

@@ -137,7 +137,7 @@ pub(crate) fn from_inside_a_worker_nothing_outside_can_be_reached() {
     block_on(async {
         let bench = start(&[&good], |_| (), Arc::new(NoHostCalls));
         let mut attempts = call(&good);
-        attempts.item.id = "attempts".into();
+        Arc::make_mut(&mut attempts.item).id = "attempts".into();
         let answers = bench.workers.evaluate(vec![attempts]).await;
         let possible = &answers[0].outcome.as_ref().unwrap_err().message;
         assert_eq!(possible, "", "possible in a worker");

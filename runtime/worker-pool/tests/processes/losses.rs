@@ -11,7 +11,7 @@ use crate::{Bench, artifacts, block_on, call, class, kill, start, until};
 
 fn marked(guest: &Guest<'_>, id: &str) -> EvaluationCall {
     let mut call = call(guest);
-    call.item.id = id.into();
+    Arc::make_mut(&mut call.item).id = id.into();
     call
 }
 

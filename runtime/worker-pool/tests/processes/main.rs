@@ -147,7 +147,7 @@ fn call(guest: &Guest<'_>) -> EvaluationCall {
         plugin: Digest::of(&guest.bytes()),
         evaluator_id: "one".into(),
         config: "{}".into(),
-        item: Item { output: Some(Payload::Text("hello".into())), ..Item::default() },
+        item: Item { output: Some(Payload::Text("hello".into())), ..Item::default() }.into(),
         seed: 7,
         run_time_ms: 1_000,
         limits: Limits { cpu_ms: 20_000, ..Limits::default() },
@@ -358,7 +358,7 @@ fn host_calls_carry_the_call_they_come_from() {
         let change = |options: &mut Options| options.grants = Grants::ALL;
         let bench = start(&[&reader], change, Arc::clone(&notes) as Arc<dyn HostCalls>);
         let mut call = call(&reader);
-        call.item.id = "mine".into();
+        Arc::make_mut(&mut call.item).id = "mine".into();
         let answers = bench.workers.evaluate(vec![call]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
         let notes = notes.0.lock().unwrap();

@@ -69,7 +69,7 @@ pub(crate) fn results_that_are_not_dropped_keep_further_ones_in_the_worker() {
     block_on(async {
         let bench = start(&[&good], |_| {}, Arc::new(NoHostCalls));
         let mut large = call(&good);
-        large.item.id = "large-1".to_owned();
+        Arc::make_mut(&mut large.item).id = "large-1".to_owned();
         let mut answers = pin!(bench.workers.answers(vec![large; N_CALLS]));
         let (mut kept, mut n_answers) = (Vec::new(), 0);
         loop {
@@ -165,7 +165,7 @@ pub(crate) fn a_worker_that_stays_short_of_memory_is_replaced_between_calls() {
         let change = |options: &mut Options| options.max_resident_bytes = 512 << 20;
         let bench = start(&[&good], change, Arc::new(NoHostCalls));
         let mut leaves = call(&good);
-        leaves.item.id = "leave-1".into();
+        Arc::make_mut(&mut leaves.item).id = "leave-1".into();
         let answers = bench.workers.evaluate(vec![leaves]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
         let before = bench.workers.pids();

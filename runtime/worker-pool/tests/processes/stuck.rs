@@ -24,7 +24,7 @@ async fn hangs_and_is_cancelled(bench: &Bench) -> bool {
     let first = bench.workers.pids()[0];
     let is_gone = || !bench.workers.pids().contains(&first);
     let mut hangs = call(&good);
-    hangs.item.id = "hang-1".into();
+    Arc::make_mut(&mut hangs.item).id = "hang-1".into();
     // When a later call has its answer, the worker has that one.
     tokio::select! {
         biased;

@@ -141,7 +141,8 @@ fn call(digest: Digest) -> EvaluationCall {
             output: Some(Payload::Text(output)),
             expected_output: Some(Payload::Text(expected)),
             ..Item::default()
-        },
+        }
+        .into(),
         seed: 1,
         run_time_ms: 1_700_000_000_000,
         limits: Limits::default(),

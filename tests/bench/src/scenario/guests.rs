@@ -116,7 +116,8 @@ impl Guest {
                 id: "bench".to_owned(),
                 output: Some(Payload::Text(output.to_owned())),
                 ..Item::default()
-            },
+            }
+            .into(),
             seed: 1,
             run_time_ms: 1_700_000_000_000,
             limits: Limits::default(),

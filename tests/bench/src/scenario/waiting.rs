@@ -79,7 +79,8 @@ fn call(component: &[u8]) -> EvaluationCall {
             input: text("What is the capital of France?"),
             output: text("Paris"),
             ..Item::default()
-        },
+        }
+        .into(),
         seed: 1,
         run_time_ms: 1_700_000_000_000,
         limits: Limits::default(),
