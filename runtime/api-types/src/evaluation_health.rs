@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Trouble {
+pub enum EvaluationProblemKind {
     /// The rule is paused.
     RulePaused,
     /// An evaluator of the rule is paused.
@@ -34,7 +34,7 @@ pub enum EvaluationStatus {
 #[serde(rename_all = "camelCase")]
 pub struct EvaluationProblem {
     /// What is wrong.
-    pub kind: Trouble,
+    pub kind: EvaluationProblemKind,
     /// The rule.
     pub evaluation_rule_id: RuleId,
     /// Its name.
@@ -78,7 +78,7 @@ pub struct RequeueInput {
 
 /// How many went back.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Requeued {
+pub struct RequeueResponse {
     /// Executions.
     pub requeued: u64,
 }

@@ -238,11 +238,11 @@ pub struct Judge {
 
 /// What a version is shown as, besides a plug-in.
 #[derive(Clone, Debug)]
-pub enum Shown {
+pub enum EvaluatorDetails {
     /// A plug-in alone.
     Plugin,
     /// Source text.
-    Code(Source),
+    Code(EvaluatorSource),
     /// A judge.
     Judge(Judge),
 }
@@ -271,7 +271,7 @@ pub struct NewEvaluatorByName {
 
 /// A plug-in as an evaluator names it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct PluginOfEvaluator {
+pub struct EvaluatorPlugin {
     name: String,
     version: String,
     digest: Digest,
@@ -285,7 +285,7 @@ pub struct Definition {
     /// `llm_as_judge`, `code` or `plugin`.
     #[serde(rename = "type")]
     kind: String,
-    plugin: PluginOfEvaluator,
+    plugin: EvaluatorPlugin,
     /// Which evaluator of the plug-in.
     evaluator: String,
     /// Defaults filled in.
@@ -310,7 +310,7 @@ pub struct Definition {
 
 /// Source text in a language.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct EvaluatorSource {
     /// The text.
     pub code: String,
     /// PYTHON, TYPESCRIPT or JAVASCRIPT.
@@ -319,16 +319,16 @@ pub struct Source {
 
 impl Definition {
     /// Of a version, with what it shows as a judge.
-    fn new(version: &evaluation::EvaluatorVersion, shown: Shown) -> (Self, Judge) {
+    fn new(version: &evaluation::EvaluatorVersion, shown: EvaluatorDetails) -> (Self, Judge) {
         let (kind, source, judge) = match shown {
-            Shown::Plugin => ("plugin", None, None),
-            Shown::Code(source) => ("code", Some(source), None),
-            Shown::Judge(judge) => ("llm_as_judge", None, Some(judge)),
+            EvaluatorDetails::Plugin => ("plugin", None, None),
+            EvaluatorDetails::Code(source) => ("code", Some(source), None),
+            EvaluatorDetails::Judge(judge) => ("llm_as_judge", None, Some(judge)),
         };
         let (code, language) = source.map(|it| (it.code, it.language)).unzip();
         let definition = Self {
             kind: kind.to_owned(),
-            plugin: PluginOfEvaluator {
+            plugin: EvaluatorPlugin {
                 name: version.plugin_name.clone(),
                 version: version.plugin_version.clone(),
                 digest: version.plugin,
@@ -363,7 +363,7 @@ pub struct EvaluatorVersion {
 impl EvaluatorVersion {
     /// As stored.
     #[must_use]
-    pub fn new(version: &evaluation::EvaluatorVersion, shown: Shown) -> Self {
+    pub fn new(version: &evaluation::EvaluatorVersion, shown: EvaluatorDetails) -> Self {
         let (definition, judge) = Definition::new(version, shown);
         Self {
             id: version.id.clone(),
@@ -378,7 +378,7 @@ impl EvaluatorVersion {
 /// A rule that uses an evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct UseOfEvaluator {
+pub struct EvaluatorUse {
     /// The rule.
     pub evaluation_rule_id: RuleId,
     /// The mapping that it uses instead of the evaluator's own.
@@ -388,7 +388,7 @@ pub struct UseOfEvaluator {
 /// What an evaluator is, whatever it is made of.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EvaluatorHead {
+pub struct EvaluatorSummary {
     id: EvaluatorId,
     name: String,
     description: Option<String>,
@@ -399,7 +399,7 @@ pub struct EvaluatorHead {
     paused_reason: Option<String>,
     /// For people.
     paused_message: Option<String>,
-    evaluation_rule_assignments: Vec<UseOfEvaluator>,
+    evaluation_rule_assignments: Vec<EvaluatorUse>,
     created_at: Timestamp,
     updated_at: Timestamp,
     version_id: EvaluatorVersionId,
@@ -411,7 +411,7 @@ pub struct EvaluatorHead {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Evaluator {
     #[serde(flatten)]
-    head: EvaluatorHead,
+    head: EvaluatorSummary,
     #[serde(flatten)]
     definition: Definition,
     #[serde(flatten)]
@@ -421,14 +421,18 @@ pub struct Evaluator {
 impl Evaluator {
     /// As stored, with the rules that use it.
     #[must_use]
-    pub fn new(evaluator: &evaluation::Evaluator, uses: Vec<UseOfEvaluator>, shown: Shown) -> Self {
+    pub fn new(
+        evaluator: &evaluation::Evaluator,
+        uses: Vec<EvaluatorUse>,
+        shown: EvaluatorDetails,
+    ) -> Self {
         let paused = evaluator.paused.as_ref();
         let version = &evaluator.version;
         let status = match paused {
             Some(_) => "paused",
             None => "active",
         };
-        let head = EvaluatorHead {
+        let head = EvaluatorSummary {
             id: evaluator.id.clone(),
             name: evaluator.name.clone(),
             description: evaluator.description.clone(),
@@ -453,7 +457,7 @@ impl Evaluator {
 #[serde(rename_all = "camelCase")]
 pub struct EvaluatorByName {
     #[serde(flatten)]
-    head: EvaluatorHead,
+    head: EvaluatorSummary,
     evaluation_rule_count: usize,
     /// Of a judge: names of the prompt's placeholders.
     variables: Vec<String>,

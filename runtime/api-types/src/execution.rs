@@ -19,7 +19,7 @@ use crate::score::SupersededScore;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schema(as = ExecutionStatus)]
-pub enum Status {
+pub enum ExecutionStatus {
     /// It waits for its turn, or runs.
     Pending,
     /// It waits for a time, or for somebody.
@@ -32,7 +32,7 @@ pub enum Status {
     Cancelled,
 }
 
-impl From<ExecutionState> for Status {
+impl From<ExecutionState> for ExecutionStatus {
     fn from(state: ExecutionState) -> Self {
         match state {
             ExecutionState::Pending | ExecutionState::Running => Self::Pending,
@@ -68,7 +68,7 @@ pub struct Execution {
     /// 0, and one more for each time that the target was scored again.
     generation: u32,
     state: ExecutionState,
-    status: Status,
+    status: ExecutionStatus,
     attempts: u32,
     /// Of the last failure, or the reason of a skip.
     error_class: Option<String>,
@@ -246,7 +246,7 @@ pub struct ModelCall {
 /// How often something happened to the targets of a rule within an hour.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = RuleCount)]
-pub struct Count {
+pub struct HourlyCount {
     /// When the hour began.
     pub hour: Timestamp,
     /// What happened.
@@ -260,18 +260,18 @@ pub struct Count {
 #[schema(as = RuleCounters)]
 pub struct Counters {
     /// By hour and reason.
-    pub data: Vec<Count>,
+    pub data: Vec<HourlyCount>,
     /// How many executions are in each state now.
     pub states: BTreeMap<String, u64>,
     /// Hours in which a spent budget left sampled targets without a score: means over them are biased.
     #[serde(rename = "lostToBudget")]
-    pub lost_to_budget: Vec<Lost>,
+    pub lost_to_budget: Vec<LostTargets>,
 }
 
 /// Sampled targets of one hour that a spent budget left without a score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = LostToBudget)]
-pub struct Lost {
+pub struct LostTargets {
     /// When the hour began.
     pub hour: Timestamp,
     /// How many.
@@ -297,7 +297,7 @@ pub struct Explanation {
     /// The same as a sentence for people.
     pub explanation: String,
     /// The facts behind the step.
-    pub details: Facts,
+    pub details: ExplanationDetails,
     /// Executions of the rule over the target.
     pub executions: Vec<Execution>,
 }
@@ -306,7 +306,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExplanationFacts)]
-pub struct Facts {
+pub struct ExplanationDetails {
     /// When the target is complete if nothing more comes; `null`: it has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// A batch of events.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = EventBatch)]
-pub struct Batch {
+pub struct IngestionBatch {
     /// `{id, type, timestamp, body}` each; `type` is `trace-create`, `span-create`, `span-update`,
     /// `generation-create`, `generation-update`, `event-create`, `score-create` and so on.
     #[schema(value_type = Vec<BTreeMap<String, Value>>)]
@@ -18,8 +18,8 @@ pub struct Batch {
 
 /// An event that was taken.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = EventTaken)]
-pub struct Taken {
+#[schema(as = AcceptedEvent)]
+pub struct AcceptedEvent {
     /// Of the event.
     pub id: String,
     /// 201.
@@ -28,8 +28,8 @@ pub struct Taken {
 
 /// An event that was not taken.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = EventRefused)]
-pub struct Refused {
+#[schema(as = RejectedEvent)]
+pub struct RejectedEvent {
     /// Of the event; empty where it has none.
     pub id: String,
     /// 400, or 401 where the key does not hold what the event needs.
@@ -43,12 +43,12 @@ pub struct Refused {
 /// What became of the events of a batch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = EventOutcome)]
-pub struct Outcome {
+#[schema(as = IngestionResponse)]
+pub struct IngestionResponse {
     /// Those that were taken.
-    pub successes: Vec<Taken>,
+    pub successes: Vec<AcceptedEvent>,
     /// The first of those that were not.
-    pub errors: Vec<Refused>,
+    pub errors: Vec<RejectedEvent>,
     /// How many more were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -122,7 +122,7 @@ pub struct SpanInput {
 /// A change of a span.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SpanChange {
+pub struct SpanPatch {
     /// Which one.
     pub span_id: String,
     /// What is absent stays as it is.
@@ -156,7 +156,7 @@ pub struct GenerationInput {
 /// A change of a generation.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct GenerationChange {
+pub struct GenerationPatch {
     /// Which one.
     pub generation_id: String,
     /// What is absent stays as it is.

@@ -48,7 +48,7 @@ pub struct LabelledItem {
 /// Whether a version may be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Badge {
+pub enum CalibrationStatus {
     /// There were fewer than 30 labels, or no check.
     Uncalibrated,
     /// The lower end of the interval reaches what is asked for: Cohen's kappa of 0.6, or Spearman's rho of 0.7.
@@ -154,7 +154,7 @@ pub struct Repeatability {
 /// Instructions of one kind, planted into what is judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Plants {
+pub struct PlantedInstructions {
     /// `appended_order`, `fake_system_text`, `fence_break`, `praise` or `other_language`.
     pub kind: String,
     /// How many were judged.
@@ -187,7 +187,7 @@ pub struct EvaluatorCheck {
     /// When.
     pub checked_at: Timestamp,
     /// Whether this version may be trusted.
-    pub status: Badge,
+    pub status: CalibrationStatus,
     /// The same for people.
     pub explanation: String,
     /// The scores it was held against; `null` for items.
@@ -211,7 +211,7 @@ pub struct EvaluatorCheck {
     /// Whether it gives the same again; `null` after a single run.
     pub repeatability: Option<Repeatability>,
     /// What planted instructions did; none where none were planted.
-    pub plants: Vec<Plants>,
+    pub plants: Vec<PlantedInstructions>,
     /// Calls of the evaluator.
     pub execution_count: u64,
     /// What their model calls cost, in US dollars; `null` where the price of one is not known.
@@ -229,7 +229,7 @@ pub struct EvaluatorCheck {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct EvaluatorChecks {
     /// Of the newest version.
-    pub status: Badge,
+    pub status: CalibrationStatus,
     /// Newest version first.
     pub data: Vec<EvaluatorCheck>,
 }

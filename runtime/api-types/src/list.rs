@@ -10,14 +10,14 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// All of a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct All<T> {
+pub struct CompleteList<T> {
     /// In the order of the list.
     pub data: Vec<T>,
 }
 
 /// A numbered page of a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Listed<T> {
+pub struct NumberedList<T> {
     /// In the order of the list.
     pub data: Vec<T>,
     /// Which page this is.
@@ -51,7 +51,7 @@ impl PageMeta {
     }
 }
 
-impl<T> Listed<T> {
+impl<T> NumberedList<T> {
     /// A page, each row as `view` shows it.
     pub fn new<R>(paging: Paging, found: &NumberedPage<R>, view: impl FnMut(&R) -> T) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl<T> Listed<T> {
 
 /// A part of a list that goes on behind a cursor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Continued<T> {
+pub struct CursorList<T> {
     /// In the order of the list.
     pub data: Vec<T>,
     /// Where it goes on.
@@ -83,12 +83,12 @@ pub struct CursorMeta {
 
 /// Something was done.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Done {
+pub struct Confirmation {
     /// What, for people.
     pub message: String,
 }
 
-impl Done {
+impl Confirmation {
     /// With a sentence for people.
     #[must_use]
     pub fn new(message: &str) -> Self {
@@ -98,7 +98,7 @@ impl Done {
 
 /// What something is known by from now on, or was until now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Known<T> {
+pub struct IdResponse<T> {
     /// Its id.
     pub id: T,
 }
@@ -149,7 +149,7 @@ fn one(of: RefOr<Schema>) -> RefOr<Schema> {
     of
 }
 
-frame!(All, "AllOf", "data": list);
-frame!(Listed, "PageOf", "data": list, "meta": PageMeta);
-frame!(Continued, "PartOf", "data": list, "meta": CursorMeta);
-frame!(Known, "KnownBy", "id": one);
+frame!(CompleteList, "AllOf", "data": list);
+frame!(NumberedList, "PageOf", "data": list, "meta": PageMeta);
+frame!(CursorList, "PartOf", "data": list, "meta": CursorMeta);
+frame!(IdResponse, "KnownBy", "id": one);

@@ -58,7 +58,7 @@ pub struct Tokens {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Observation)]
-pub struct Whole {
+pub struct FullObservation {
     id: ObservationId,
     trace_id: TraceId,
     r#type: ObservationKind,
@@ -121,7 +121,7 @@ pub struct Whole {
     /// The calls in the output, in order; absent where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    tool_calls: Vec<Call>,
+    tool_calls: Vec<ToolCallView>,
     /// The names of the called tools, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -140,7 +140,7 @@ struct Tools {
     /// The calls in the output, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    tool_calls: Vec<Call>,
+    tool_calls: Vec<ToolCallView>,
     /// The names of the called tools, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -150,7 +150,7 @@ struct Tools {
 /// A call of a tool.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = ToolCall)]
-struct Call {
+struct ToolCallView {
     /// The id that the provider gave.
     id: Option<String>,
     name: String,
@@ -165,7 +165,7 @@ struct Call {
 impl Tools {
     fn new(content: &mut Content, called: Vec<String>) -> Self {
         let calls = std::mem::take(&mut content.tool_calls).into_iter();
-        let calls = calls.enumerate().map(|(index, call)| Call {
+        let calls = calls.enumerate().map(|(index, call)| ToolCallView {
             id: call.id,
             name: call.name,
             arguments: call.arguments,
@@ -199,7 +199,7 @@ fn whole<S: Serializer>(usage: &Usage, serializer: S) -> Result<S::Ok, S::Error>
     serializer.collect_map(usage.iter().map(|(bucket, n)| (bucket, n.to_u64())))
 }
 
-impl Whole {
+impl FullObservation {
     /// As stored, with what it names.
     #[must_use]
     pub fn new(stored: StoredObservation, named: ResolvedRefs<'_>) -> Self {
@@ -265,13 +265,13 @@ impl Whole {
 
 /// Groups of members of the v2 shape; the core is always there.
 #[derive(Clone, Debug, Default)]
-pub struct Groups {
+pub struct FieldGroups {
     names: Vec<String>,
     /// Metadata keys whose text is not cut.
     expanded: Vec<String>,
 }
 
-impl Groups {
+impl FieldGroups {
     /// What can be asked for.
     pub const NAMES: &'static [&'static str] = &[
         "core",
@@ -314,7 +314,7 @@ impl Groups {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ObservationV2)]
-pub struct Grouped {
+pub struct GroupedObservation {
     id: ObservationId,
     trace_id: TraceId,
     start_time: Timestamp,
@@ -474,13 +474,13 @@ struct TraceContext {
     trace_name: Option<String>,
 }
 
-impl Grouped {
+impl GroupedObservation {
     /// As stored, with what it names, as far as it was asked for.
     #[must_use]
     pub fn new(
         project: &ProjectId,
         stored: StoredObservation,
-        groups: &Groups,
+        groups: &FieldGroups,
         named: ResolvedRefs<'_>,
     ) -> Self {
         let has = |name| groups.has(name);

@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 /// What the server takes as a plug-in.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = PluginOffer)]
-pub struct Offer {
+#[schema(as = PluginSupport)]
+pub struct PluginSupport {
     /// Versions of the WIT package.
     pub contracts: Vec<String>,
     /// The largest component.
@@ -24,7 +24,7 @@ pub struct Plugins {
     /// By name and version.
     pub data: Vec<Plugin>,
     /// What the server takes.
-    pub meta: Offer,
+    pub meta: PluginSupport,
 }
 
 /// An evaluator of a plug-in.
@@ -95,7 +95,7 @@ pub struct Plugin {
 
 /// What is known of a component besides what it says about itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Registered {
+pub struct RegisteredComponent {
     /// Its digest.
     pub digest: Digest,
     /// It comes with the server.
@@ -109,7 +109,7 @@ pub struct Registered {
 impl Plugin {
     /// What a component says about itself, and what is known of it besides.
     #[must_use]
-    pub fn new(info: &PluginInfo, registered: Registered) -> Self {
+    pub fn new(info: &PluginInfo, registered: RegisteredComponent) -> Self {
         let capabilities = info.capabilities.names().into_iter();
         Self {
             name: info.name.clone(),
@@ -188,7 +188,7 @@ pub struct Rollback {
 /// What an evaluator is made from.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct MadeFrom {
+pub struct EvaluatorOrigin {
     /// `null` where nothing was changed.
     pub evaluator_version: Option<u32>,
     /// Version of the plug-in.
@@ -201,23 +201,23 @@ pub struct MadeFrom {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RollbackMove)]
-pub struct Move {
+pub struct PluginMove {
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
     /// Its name.
     pub name: String,
     /// Until now.
-    pub before: MadeFrom,
+    pub before: EvaluatorOrigin,
     /// From now on.
-    pub after: MadeFrom,
+    pub after: EvaluatorOrigin,
 }
 
 /// Evaluators that went back, or would.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RolledBack {
+pub struct RollbackResponse {
     /// Each of them.
-    pub data: Vec<Move>,
+    pub data: Vec<PluginMove>,
     /// Nothing was changed.
     pub dry_run: bool,
 }

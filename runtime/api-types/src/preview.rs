@@ -13,17 +13,17 @@ use crate::trial::TrialItem;
 #[schema(as = RulePreview)]
 pub struct Preview {
     /// The targets that the other numbers come from.
-    pub examined: Examined,
+    pub examined: ExaminedTargets,
     /// Targets of the last 24 hours.
-    pub last_day: Matches,
+    pub last_day: MatchCounts,
     /// Targets of the last seven days.
-    pub last_week: Matches,
+    pub last_week: MatchCounts,
     /// The newest targets in the sample, at most ten; where the sample is empty, targets that match.
-    pub examples: Vec<Example>,
+    pub examples: Vec<RulePreviewExample>,
     /// Targets whose mapped parts were looked for: the newest 200 of the same.
     pub checked_count: u32,
     /// Mapped parts that some of these lack.
-    pub missing_variables: Vec<Missing>,
+    pub missing_variables: Vec<MissingPart>,
     /// What each evaluator would do in a day.
     pub evaluators: Vec<Estimate>,
     /// What all of them would cost in a day, in US dollars; `null` where that of one is not known.
@@ -34,7 +34,7 @@ pub struct Preview {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewExamined)]
-pub struct Examined {
+pub struct ExaminedTargets {
     /// How many.
     pub count: u32,
     /// They are all of the last seven days. Where they are not, the matches count those since `since`.
@@ -46,7 +46,7 @@ pub struct Examined {
 /// Targets of a span of time.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = PreviewMatches)]
-pub struct Matches {
+pub struct MatchCounts {
     /// The filter takes them.
     pub matching: u32,
     /// Of these, in the sample.
@@ -57,7 +57,7 @@ pub struct Matches {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewExample)]
-pub struct Example {
+pub struct RulePreviewExample {
     /// The trace; `null` for a session.
     pub trace_id: Option<TraceId>,
     /// The observation, where that is the target.
@@ -82,7 +82,7 @@ pub struct Example {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewMissing)]
-pub struct Missing {
+pub struct MissingPart {
     /// The evaluator that it is mapped for.
     pub evaluator_id: EvaluatorId,
     /// The variable.
@@ -95,7 +95,7 @@ pub struct Missing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = PreviewBasis)]
-pub enum Basis {
+pub enum EstimateBasis {
     /// The mean of its last executions.
     Executions,
     /// A trial on the first example.
@@ -116,7 +116,7 @@ pub struct Estimate {
     /// Targets in a day, reckoned from those that were looked at.
     pub executions_per_day: f64,
     /// What the cost and the duration come from.
-    pub basis: Basis,
+    pub basis: EstimateBasis,
     /// Of one execution, in US dollars; `null` where it is not known.
     pub cost_per_execution_usd: Option<f64>,
     /// The same times the executions of a day.

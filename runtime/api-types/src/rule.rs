@@ -100,7 +100,7 @@ pub struct Assignment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = RuleStatus)]
-pub enum Status {
+pub enum RuleStatus {
     /// It is not enabled.
     Inactive,
     /// It scores.
@@ -116,7 +116,7 @@ pub struct Rule {
     id: RuleId,
     name: String,
     enabled: bool,
-    status: Status,
+    status: RuleStatus,
     paused_at: Option<Timestamp>,
     /// For programs, such as `PLUGIN_FAILING`.
     paused_reason: Option<String>,
@@ -165,9 +165,9 @@ impl From<&evaluation::Rule> for Rule {
             name: rule.name.clone(),
             enabled: rule.enabled,
             status: match (rule.enabled, paused) {
-                (false, _) => Status::Inactive,
-                (true, None) => Status::Active,
-                (true, Some(_)) => Status::Paused,
+                (false, _) => RuleStatus::Inactive,
+                (true, None) => RuleStatus::Active,
+                (true, Some(_)) => RuleStatus::Paused,
             },
             paused_at: paused.map(|pause| pause.at),
             paused_reason: paused.map(|pause| pause.reason.clone()),
@@ -262,7 +262,7 @@ pub struct RuleByName {
     id: RuleId,
     name: String,
     enabled: bool,
-    status: Status,
+    status: RuleStatus,
     paused_at: Option<Timestamp>,
     paused_reason: Option<String>,
     paused_message: Option<String>,

@@ -49,18 +49,18 @@ pub struct ScoreInput {
 
 /// What became of an array of scores, of which some were wrong.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct PartlyTaken {
+pub struct PartialScoreResponse {
     /// Scores that were written.
     pub accepted: usize,
     /// Scores that were not.
     pub rejected: usize,
     /// Why, for the first of them.
-    pub errors: Vec<Rejected>,
+    pub errors: Vec<RejectedScore>,
 }
 
 /// Why a score was not written.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Rejected {
+pub struct RejectedScore {
     /// Begins with the place in the array, `[0]`.
     pub message: String,
 }
@@ -69,7 +69,7 @@ pub struct Rejected {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ScoreOrigin)]
-pub struct Origin {
+pub struct EvaluationOrigin {
     execution_id: ExecutionId,
     evaluator_id: EvaluatorId,
     evaluator_version_id: EvaluatorVersionId,
@@ -81,7 +81,7 @@ pub struct Origin {
     score_name: String,
 }
 
-impl From<&score::ScoreOrigin> for Origin {
+impl From<&score::ScoreOrigin> for EvaluationOrigin {
     fn from(origin: &score::ScoreOrigin) -> Self {
         Self {
             execution_id: origin.execution_id.clone(),
@@ -97,7 +97,7 @@ impl From<&score::ScoreOrigin> for Origin {
 
 /// Groups of members of the v3 shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Groups {
+pub struct ScoreGroups {
     /// Comment, config, metadata, origin.
     pub details: bool,
     /// What it is about.
@@ -106,7 +106,7 @@ pub struct Groups {
     pub annotation: bool,
 }
 
-impl Groups {
+impl ScoreGroups {
     /// Every group.
     pub const ALL: Self = Self { details: true, subject: true, annotation: true };
 }
@@ -140,7 +140,7 @@ impl From<&ScoreValue> for AnyValue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[schema(as = ScoreSubject)]
-pub enum Subject {
+pub enum ScoreTarget {
     /// A whole trace.
     Trace {
         /// Its id.
@@ -165,7 +165,7 @@ pub enum Subject {
     },
 }
 
-impl From<&score::Subject> for Subject {
+impl From<&score::Subject> for ScoreTarget {
     fn from(subject: &score::Subject) -> Self {
         match subject.clone() {
             score::Subject::Trace(id) => Self::Trace { id },
@@ -198,7 +198,7 @@ pub struct ScoreV3 {
     annotation: Option<Annotation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    subject: Option<Subject>,
+    subject: Option<ScoreTarget>,
 }
 
 /// The group `details`.
@@ -211,7 +211,7 @@ struct Details {
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     metadata: Map<String, Value>,
     /// Of `EVAL` scores.
-    origin: Option<Origin>,
+    origin: Option<EvaluationOrigin>,
 }
 
 /// The group `annotation`.
@@ -226,7 +226,7 @@ struct Annotation {
 impl ScoreV3 {
     /// As stored, with the groups that were asked for.
     #[must_use]
-    pub fn new(project: &ProjectId, score: &score::Score, groups: Groups) -> Self {
+    pub fn new(project: &ProjectId, score: &score::Score, groups: ScoreGroups) -> Self {
         let written = &score.written;
         Self {
             id: written.id.clone(),
@@ -268,7 +268,7 @@ pub struct SupersededScore {
 /// A value in the v2 shape: a number for every score but those of free text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
-pub enum Number {
+pub enum ScoreNumber {
     /// 0 or 1, of BOOLEAN and CORRECTION scores.
     Truth(u8),
     /// The number, or what the category counts as.
@@ -298,11 +298,11 @@ pub struct ScoreV2 {
     environment: String,
     data_type: ScoreDataType,
     /// Of `EVAL` scores.
-    origin: Option<Origin>,
+    origin: Option<EvaluationOrigin>,
     /// Absent for TEXT scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = f64, required = false)]
-    value: Option<Number>,
+    value: Option<ScoreNumber>,
     /// Absent for NUMERIC scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -330,14 +330,15 @@ impl ScoreV2 {
             _ => (None, None),
         };
         let (value, text) = match &written.value {
-            ScoreValue::Numeric(number) => (Some(Number::Number(*number)), None),
-            ScoreValue::Boolean(truth) => {
-                (Some(Number::Truth(u8::from(*truth))), Some(if *truth { "True" } else { "False" }))
-            }
+            ScoreValue::Numeric(number) => (Some(ScoreNumber::Number(*number)), None),
+            ScoreValue::Boolean(truth) => (
+                Some(ScoreNumber::Truth(u8::from(*truth))),
+                Some(if *truth { "True" } else { "False" }),
+            ),
             ScoreValue::Categorical(text) => {
-                (Some(Number::Number(number_of(text))), Some(text.as_str()))
+                (Some(ScoreNumber::Number(number_of(text))), Some(text.as_str()))
             }
-            ScoreValue::Correction(text) => (Some(Number::Truth(0)), Some(text.as_str())),
+            ScoreValue::Correction(text) => (Some(ScoreNumber::Truth(0)), Some(text.as_str())),
             ScoreValue::Text(text) => (None, Some(text.as_str())),
         };
         Self {
@@ -368,7 +369,7 @@ impl ScoreV2 {
 /// What a list of scores shows of the trace that one is about.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TraceOfScore {
+pub struct ScoreTrace {
     /// Its user.
     pub user_id: Option<String>,
     /// Its tags.
@@ -387,6 +388,6 @@ pub struct ScoreInList {
     pub score: ScoreV2,
     /// The trace it is about, where `fields` asks for it; `null` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<TraceOfScore>)]
-    pub trace: Option<Option<TraceOfScore>>,
+    #[schema(value_type = Option<ScoreTrace>)]
+    pub trace: Option<Option<ScoreTrace>>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::observation::{Whole, as_json};
+use crate::observation::{FullObservation, as_json};
 use crate::score::ScoreV2;
 
 /// Traces to be deleted.
@@ -35,14 +35,14 @@ pub struct Marks {
 
 /// Which members a trace is shown with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct TraceFields {
     /// Input, output and metadata.
     pub content: bool,
     /// Latency and cost.
     pub metrics: bool,
 }
 
-impl Shown {
+impl TraceFields {
     /// All of them.
     pub const ALL: Self = Self { content: true, metrics: true };
 }
@@ -88,7 +88,7 @@ pub struct Trace {
 impl Trace {
     /// As stored, with the members that are wanted.
     #[must_use]
-    pub fn new(project: &ProjectId, stored: StoredTrace, shown: Shown) -> Self {
+    pub fn new(project: &ProjectId, stored: StoredTrace, shown: TraceFields) -> Self {
         let trace = stored.trace;
         let metric = |value: f64| if shown.metrics { value } else { -1.0 };
         Self {
@@ -136,7 +136,7 @@ pub struct TraceWithAll {
     #[serde(flatten)]
     pub trace: Trace,
     /// Its observations.
-    pub observations: Vec<Whole>,
+    pub observations: Vec<FullObservation>,
     /// Its scores.
     pub scores: Vec<ScoreV2>,
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, State};
 use perpend_api_types::budget::{BudgetState, ModelCost, ModelCosts, NewBudgets};
-use perpend_api_types::list::All;
+use perpend_api_types::list::CompleteList;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::budget::{Budget, BudgetWindow, MAX_USD};
 use perpend_domain::evaluation::Evaluator;
@@ -117,7 +117,7 @@ pub(super) async fn check(
 async fn list_budgets(
     State(app): State<App>,
     caller: Act,
-) -> Result<Answer<All<BudgetState>>, Problem> {
+) -> Result<Answer<CompleteList<BudgetState>>, Problem> {
     let now = app.web.clock.now();
     let mut data = Vec::new();
     for scoped in app.store.catalog.budgets(&caller.project).await? {
@@ -137,7 +137,7 @@ async fn list_budgets(
             window_end: budget.window.end(now),
         });
     }
-    Ok(Answer(All { data }))
+    Ok(Answer(CompleteList { data }))
 }
 
 async fn put_of_project(

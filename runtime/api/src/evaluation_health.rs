@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use axum::extract::State;
 use perpend_api_types::evaluation_health::{
-    EvaluationHealth, EvaluationProblem, EvaluationStatus, RequeueInput, Requeued, Trouble,
+    EvaluationHealth, EvaluationProblem, EvaluationProblemKind, EvaluationStatus, RequeueInput,
+    RequeueResponse,
 };
 use perpend_broker::ClosedConnection;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
@@ -70,8 +71,8 @@ impl Seen {
         let held = held.filter(|held| evaluator.is_none_or(|own| own.id == held.evaluator));
         EvaluationProblem {
             kind: match evaluator {
-                None => Trouble::RulePaused,
-                Some(_) => Trouble::EvaluatorPaused,
+                None => EvaluationProblemKind::RulePaused,
+                Some(_) => EvaluationProblemKind::EvaluatorPaused,
             },
             evaluation_rule_id: rule.id.clone(),
             evaluation_rule_name: rule.name.clone(),
@@ -90,7 +91,7 @@ impl Seen {
         let asked = providers(evaluator, self.default.as_ref());
         let closed = self.closed.iter().filter(|(provider, _)| asked.contains(provider));
         let problem = |(provider, closed): &(String, ClosedConnection)| EvaluationProblem {
-            kind: Trouble::ConnectionClosed,
+            kind: EvaluationProblemKind::ConnectionClosed,
             evaluation_rule_id: rule.id.clone(),
             evaluation_rule_name: rule.name.clone(),
             evaluator_id: Some(evaluator.id.clone()),
@@ -111,7 +112,7 @@ impl Seen {
         let overdue =
             overdue.find(|each| each.rule == rule.id && each.evaluator == evaluator.id)?;
         Some(EvaluationProblem {
-            kind: Trouble::ExecutionsOverdue,
+            kind: EvaluationProblemKind::ExecutionsOverdue,
             evaluation_rule_id: rule.id.clone(),
             evaluation_rule_name: rule.name.clone(),
             evaluator_id: Some(evaluator.id.clone()),
@@ -194,7 +195,7 @@ async fn requeue_failed(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<RequeueInput>,
-) -> Result<Answer<Requeued>, Problem> {
+) -> Result<Answer<RequeueResponse>, Problem> {
     let class = input.error_class.as_deref().map(|name| {
         let unknown = || {
             Problem::body(
@@ -215,5 +216,5 @@ async fn requeue_failed(
     let ledger = &app.store.ledger;
     let requeued = ledger.requeue_failed(&caller.project, &failed, limit, now).await?;
     app.scheduler.wake();
-    Ok(Answer(Requeued { requeued }))
+    Ok(Answer(RequeueResponse { requeued }))
 }

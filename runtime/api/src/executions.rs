@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
 use perpend_api_types::execution::{
-    self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts, Lost,
+    self as contract, AssignmentFacts, Counters, ExecutionWithAttempts, ExplanationDetails,
+    HourlyCount, LostTargets,
 };
-use perpend_api_types::list::{All, Continued};
-use perpend_api_types::score::{Groups, ScoreV3, SupersededScore};
+use perpend_api_types::list::{CompleteList, CursorList};
+use perpend_api_types::score::{ScoreGroups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, SessionId, TraceId};
@@ -107,7 +108,7 @@ async fn list_executions(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<All<contract::Execution>>, Problem> {
+) -> Result<Answer<CompleteList<contract::Execution>>, Problem> {
     let target = match params.text("sessionId") {
         Some(_) if params.text("traceId").is_some() => {
             let message = "either a trace or a session is expected";
@@ -118,14 +119,14 @@ async fn list_executions(
     };
     let ledger = &app.store.ledger;
     let rows = ledger.executions_over(&caller.project, &target).await?;
-    Ok(Answer(All { data: rows.iter().map(Into::into).collect() }))
+    Ok(Answer(CompleteList { data: rows.iter().map(Into::into).collect() }))
 }
 
 async fn list_failed_executions(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Continued<contract::Execution>>, Problem> {
+) -> Result<Answer<CursorList<contract::Execution>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = match cursor::place(&params)? {
         None => None,
@@ -137,7 +138,7 @@ async fn list_failed_executions(
     let after = after.as_ref().map(|(at, id)| (*at, id));
     let failed = app.store.ledger.failed_executions(&caller.project, after, limit);
     let page = failed.await?;
-    Ok(Answer(Continued {
+    Ok(Answer(CursorList {
         data: page.items.iter().map(Into::into).collect(),
         meta: cursor::meta(page.next.as_ref()),
     }))
@@ -161,7 +162,7 @@ async fn get_execution(
     let aside = app.store.telemetry.superseded_scores(&caller.project, target, id);
     let aside = aside.await?.into_iter();
     let aside = aside.map(|(score, by)| SupersededScore {
-        score: ScoreV3::new(&caller.project, &score, Groups::ALL),
+        score: ScoreV3::new(&caller.project, &score, ScoreGroups::ALL),
         superseded_by: by,
     });
     let calls = app.store.ledger.model_calls(&caller.project, id).await?;
@@ -214,9 +215,9 @@ async fn list_counters(
             *lost.entry(Reverse(count.hour)).or_default() += count.n;
         }
     }
-    let lost = lost.into_iter().map(|(hour, count)| Lost { hour: hour.0, count });
+    let lost = lost.into_iter().map(|(hour, count)| LostTargets { hour: hour.0, count });
     let lost = lost.collect();
-    let by_hour = counts.into_iter().map(|count| Count {
+    let by_hour = counts.into_iter().map(|count| HourlyCount {
         hour: count.hour,
         reason: count.reason,
         count: count.n,
@@ -291,30 +292,32 @@ fn explanation_view(
 }
 
 /// The facts behind a step.
-fn facts(step: &Step) -> Facts {
-    let none = Facts::default;
+fn facts(step: &Step) -> ExplanationDetails {
+    let none = ExplanationDetails::default;
     match step {
         Step::NoSuchTarget | Step::Due => none(),
-        Step::NotComplete { complete_at } => Facts { complete_at: Some(*complete_at), ..none() },
+        Step::NotComplete { complete_at } => {
+            ExplanationDetails { complete_at: Some(*complete_at), ..none() }
+        }
         Step::WaitingForRule { rule, .. } => {
-            Facts { waiting_for_rule_id: Some(rule.clone()), ..none() }
+            ExplanationDetails { waiting_for_rule_id: Some(rule.clone()), ..none() }
         }
         Step::Refused(refusal) => match refusal {
             Refusal::RuleInactive
             | Refusal::RulePaused
             | Refusal::InternalEnvironment
             | Refusal::NotAnItem => none(),
-            Refusal::NotMatched { index, condition, actual } => Facts {
+            Refusal::NotMatched { index, condition, actual } => ExplanationDetails {
                 index: Some(*index),
                 condition: Some(condition.clone()),
                 actual: Some(actual.clone()),
                 ..none()
             },
             Refusal::SampledOut { value, rate } => {
-                Facts { sample: Some(*value), sampling: Some(*rate), ..none() }
+                ExplanationDetails { sample: Some(*value), sampling: Some(*rate), ..none() }
             }
         },
-        Step::OlderThanRule { arrived_at, rule_created_at, .. } => Facts {
+        Step::OlderThanRule { arrived_at, rule_created_at, .. } => ExplanationDetails {
             arrived_at: Some(*arrived_at),
             rule_created_at: Some(*rule_created_at),
             ..none()
@@ -328,7 +331,7 @@ fn facts(step: &Step) -> Facts {
                 late_observation_count: assignment.n_late,
                 skipped_until: assignment.skipped_until.filter(|until| *until < NEVER),
             });
-            Facts {
+            ExplanationDetails {
                 sample: Some(*sample),
                 sampling: Some(*rate),
                 complete_at: Some(Some(completion.at)),

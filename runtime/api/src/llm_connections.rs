@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use perpend_api_types::connection::{
     LlmConnection, LlmConnectionOptions, LlmConnectionWithOptions, NewLlmConnection,
 };
-use perpend_api_types::list::{Done, Listed};
+use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::connections::{Connection, ConnectionSecret, MAX_IN_FLIGHT};
 use perpend_catalog::sealed::SealedAt;
 use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
@@ -187,10 +187,10 @@ async fn list_connections(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<LlmConnection>>, Problem> {
+) -> Result<Answer<NumberedList<LlmConnection>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.connections(&caller.project, paging).await?;
-    Ok(Answer(Listed::new(paging, &found, view)))
+    Ok(Answer(NumberedList::new(paging, &found, view)))
 }
 
 async fn put_connection(
@@ -246,12 +246,12 @@ async fn delete_connection(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Done>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let deleted =
         app.store.catalog.delete_connection(&caller.project, &id, app.web.clock.now()).await;
     deleted.map_err(missing)?;
     app.store.ledger.forget_replies(&caller.project, &id).await?;
-    Ok(Answer(Done::new("LLM connection deleted")))
+    Ok(Answer(Confirmation::new("LLM connection deleted")))
 }
 
 fn missing(error: perpend_db::Error) -> Problem {
@@ -327,12 +327,12 @@ async fn put_default_model(
 async fn delete_default_model(
     State(app): State<App>,
     caller: Act,
-) -> Result<Answer<Done>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_default_model(&caller.project, now);
     deleted.await.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("default evaluation model"),
         error => error.into(),
     })?;
-    Ok(Answer(Done::new("default evaluation model deleted")))
+    Ok(Answer(Confirmation::new("default evaluation model deleted")))
 }

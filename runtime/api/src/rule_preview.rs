@@ -3,7 +3,8 @@
 use axum::extract::State;
 use futures_util::future::try_join_all;
 use perpend_api_types::preview::{
-    Basis, Estimate, Examined, Example, Matches, Missing, Preview as Shown,
+    Estimate, EstimateBasis, ExaminedTargets, MatchCounts, MissingPart, Preview as Shown,
+    RulePreviewExample,
 };
 use perpend_api_types::rule::RuleInput;
 use perpend_domain::access::Permission::EvaluatorWrite;
@@ -63,7 +64,7 @@ async fn preview_rule(
     let costs = estimates.iter().map(|each| each.cost_per_day_usd);
     Ok(Answer(Shown {
         cost_per_day_usd: costs.sum(),
-        examined: Examined {
+        examined: ExaminedTargets {
             count: found.n_examined,
             is_whole: found.is_whole,
             since: found.since,
@@ -75,7 +76,7 @@ async fn preview_rule(
         missing_variables: found
             .missing
             .into_iter()
-            .map(|each| Missing {
+            .map(|each| MissingPart {
                 evaluator_id: each.evaluator,
                 variable: each.variable,
                 count: each.n_targets,
@@ -96,17 +97,17 @@ fn per_day(app: &App, found: &Preview) -> f64 {
     }
 }
 
-fn matches(found: perpend_scheduler::Matches) -> Matches {
-    Matches { matching: found.n_matching, sampled: found.n_sampled }
+fn matches(found: perpend_scheduler::Matches) -> MatchCounts {
+    MatchCounts { matching: found.n_matching, sampled: found.n_sampled }
 }
 
-fn example(found: PreviewExample) -> Example {
+fn example(found: PreviewExample) -> RulePreviewExample {
     let (item, why) = match found.item {
         Ok(item) => (Some(evaluators::shown_item(item)), None),
         Err(why) => (None, Some(why)),
     };
     let (class, message) = why.map(|why| (why.class.as_str().to_owned(), why.message)).unzip();
-    Example {
+    RulePreviewExample {
         trace_id: found.target.trace().cloned(),
         observation_id: found.target.observation().cloned(),
         session_id: found.target.session().cloned(),
@@ -128,7 +129,7 @@ struct Asked<'a> {
 
 /// What one execution takes.
 struct Known {
-    basis: Basis,
+    basis: EstimateBasis,
     cost: Option<f64>,
     latency_ms: Option<f64>,
 }
@@ -161,15 +162,15 @@ impl Asked<'_> {
     ) -> Result<Known, Problem> {
         let known = |basis, cost, latency_ms| Known { basis, cost, latency_ms };
         if !evaluator.version.grants.model {
-            return Ok(known(Basis::Free, Some(0.0), None));
+            return Ok(known(EstimateBasis::Free, Some(0.0), None));
         }
         let ledger = &self.app.store.ledger;
         let id = &self.assignment.evaluator_id;
         if let Some(means) = ledger.latest_means(self.project, id).await? {
-            return Ok(known(Basis::Executions, means.cost, Some(means.latency_ms)));
+            return Ok(known(EstimateBasis::Executions, means.cost, Some(means.latency_ms)));
         }
         let Some(example) = example else {
-            return Ok(known(Basis::Unknown, None, None));
+            return Ok(known(EstimateBasis::Unknown, None, None));
         };
         let trial = Trial {
             evaluator,
@@ -185,11 +186,11 @@ impl Asked<'_> {
         let calls = tried.map(|result| result.model_calls).unwrap_or_default();
         // One that the provider did not answer says nothing of what an answer costs.
         if calls.iter().all(|call| call.error.is_some()) {
-            return Ok(known(Basis::Unknown, None, None));
+            return Ok(known(EstimateBasis::Unknown, None, None));
         }
         let latency_ms: u64 = calls.iter().map(|call| call.latency_ms).sum();
         let cost = model_calls::cost(&calls);
-        Ok(known(Basis::Trial, cost, Some(latency_ms as f64)))
+        Ok(known(EstimateBasis::Trial, cost, Some(latency_ms as f64)))
     }
 
     /// The calls that the connection of the first model takes at a time.

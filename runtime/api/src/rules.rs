@@ -1,7 +1,7 @@
 //! Evaluation rules: which incoming targets go to which evaluators.
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::{Continued, Known};
+use perpend_api_types::list::{CursorList, IdResponse};
 use perpend_api_types::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_catalog::RulePatch;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
@@ -450,11 +450,11 @@ async fn list_rules(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Continued<contract::Rule>>, Problem> {
+) -> Result<Answer<CursorList<contract::Rule>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
     let page = app.store.catalog.rules(&caller.project, after.as_ref(), limit).await?;
-    Ok(Answer(Continued {
+    Ok(Answer(CursorList {
         data: page.items.iter().map(Into::into).collect(),
         meta: cursor::meta(page.next.as_ref()),
     }))
@@ -484,7 +484,7 @@ async fn delete_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Known<RuleId>>, Problem> {
+) -> Result<Answer<IdResponse<RuleId>>, Problem> {
     let id = delete(&app, &caller.project, &id).await?;
-    Ok(Answer(Known { id }))
+    Ok(Answer(IdResponse { id }))
 }

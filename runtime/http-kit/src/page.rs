@@ -1,7 +1,7 @@
 //! Lists that are read by page number: their parameters and the frame of their answer.
 
 use axum::Json;
-use perpend_api_types::list::Listed;
+use perpend_api_types::list::NumberedList;
 use perpend_domain::list::{NumberedPage, Paging};
 use serde_json::{Value, json};
 
@@ -32,5 +32,5 @@ pub fn answer<T>(
     found: &NumberedPage<T>,
     view: impl FnMut(&T) -> Value,
 ) -> Json<Value> {
-    Json(json!(Listed::new(paging, found, view)))
+    Json(json!(NumberedList::new(paging, found, view)))
 }

@@ -24,7 +24,7 @@ mod view;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use perpend_api_types::evaluator::{self as contract, NewEvaluator};
-use perpend_api_types::list::{Continued, CursorMeta, Known};
+use perpend_api_types::list::{CursorList, CursorMeta, IdResponse};
 use perpend_catalog as catalog;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
@@ -143,7 +143,7 @@ async fn list_evaluators(
     caller: Act,
     headers: HeaderMap,
     params: Params,
-) -> Result<Answer<Continued<contract::Evaluator>>, Problem> {
+) -> Result<Answer<CursorList<contract::Evaluator>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
     let page = app.store.catalog.evaluators(&caller.project, after.as_ref(), limit).await?;
@@ -153,7 +153,7 @@ async fn list_evaluators(
         let uses = app.store.catalog.evaluator_uses(&caller.project, &evaluator.id).await?;
         data.push(view::evaluator(evaluator, uses, is_closed));
     }
-    Ok(Answer(Continued { data, meta: cursor::meta(page.next.as_ref()) }))
+    Ok(Answer(CursorList { data, meta: cursor::meta(page.next.as_ref()) }))
 }
 
 async fn get_evaluator(
@@ -239,9 +239,9 @@ async fn delete_evaluator(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Known<EvaluatorId>>, Problem> {
+) -> Result<Answer<IdResponse<EvaluatorId>>, Problem> {
     let id = delete(&app, &caller.project, &id).await?;
-    Ok(Answer(Known { id }))
+    Ok(Answer(IdResponse { id }))
 }
 
 async fn list_versions(
@@ -250,7 +250,7 @@ async fn list_versions(
     headers: HeaderMap,
     params: Params,
     Path(id): Path<String>,
-) -> Result<Answer<Continued<contract::EvaluatorVersion>>, Problem> {
+) -> Result<Answer<CursorList<contract::EvaluatorVersion>>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
     let limit = params.int("limit", 1, 100, 50)?;
     let before = match cursor::decode(&params)? {
@@ -267,7 +267,7 @@ async fn list_versions(
     // A full page may be the last one; then the next is empty, and says so.
     let is_full = found.len() as u32 == limit;
     let last = found.last().filter(|last| is_full && 1 < last.number);
-    Ok(Answer(Continued {
+    Ok(Answer(CursorList {
         data: found.iter().map(view).collect(),
         meta: CursorMeta {
             cursor: last.map(|last| cursor::encode(&last.number.into())),

@@ -1,7 +1,9 @@
 //! How an evaluator reads.
 
 use axum::http::HeaderMap;
-use perpend_api_types::evaluator::{self as contract, Shown, Source, UseOfEvaluator};
+use perpend_api_types::evaluator::{
+    self as contract, EvaluatorDetails, EvaluatorSource, EvaluatorUse,
+};
 use perpend_catalog::RuleUse;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, PYTHON_INTERPRETER};
 
@@ -16,12 +18,12 @@ pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
 
 /// How a version is shown: as it was made, and to a client that knows no plug-ins as source text which says what it
 /// really is.
-fn shown(version: &EvaluatorVersion, is_closed: bool) -> Shown {
+fn shown(version: &EvaluatorVersion, is_closed: bool) -> EvaluatorDetails {
     if version.is_judge() {
-        return Shown::Judge(judge::view(&version.config, &version.slots));
+        return EvaluatorDetails::Judge(judge::view(&version.config, &version.slots));
     }
     let own = own_source(version, is_closed);
-    let comment = || Source {
+    let comment = || EvaluatorSource {
         language: "PYTHON",
         code: format!(
             "# Not source code: this evaluator is the WebAssembly plug-in {}@{}\n# (sha256:{}), evaluator {:?}.\n",
@@ -29,7 +31,7 @@ fn shown(version: &EvaluatorVersion, is_closed: bool) -> Shown {
         ),
     };
     let source = own.or_else(|| is_closed.then(comment));
-    source.map_or(Shown::Plugin, Shown::Code)
+    source.map_or(EvaluatorDetails::Plugin, EvaluatorDetails::Code)
 }
 
 /// Why a definition of this kind cannot take the place of a version.
@@ -55,7 +57,7 @@ pub(super) fn evaluator(
     uses: Vec<RuleUse>,
     is_closed: bool,
 ) -> contract::Evaluator {
-    let assigned = |rule: RuleUse| UseOfEvaluator {
+    let assigned = |rule: RuleUse| EvaluatorUse {
         evaluation_rule_id: rule.rule_id,
         variable_mapping_override: rule.mapping,
     };
@@ -64,7 +66,7 @@ pub(super) fn evaluator(
 }
 
 /// What a version runs that runs source. `None` for any other.
-fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
+fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<EvaluatorSource> {
     if !version.runs_source() {
         return None;
     }
@@ -75,5 +77,5 @@ fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
         _ => "JAVASCRIPT",
     };
     let code = version.config["source"].as_str().unwrap_or_default();
-    Some(Source { code: code.to_owned(), language })
+    Some(EvaluatorSource { code: code.to_owned(), language })
 }

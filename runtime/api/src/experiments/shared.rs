@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use perpend_api_types::score::{Groups, ScoreV3};
+use perpend_api_types::score::{ScoreGroups, ScoreV3};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::Period;
@@ -65,7 +65,7 @@ pub(super) fn shown(project: &ProjectId, scores: &[Score]) -> Value {
     json!(
         scores
             .iter()
-            .map(|score| json!(ScoreV3::new(project, score, Groups::ALL)))
+            .map(|score| json!(ScoreV3::new(project, score, ScoreGroups::ALL)))
             .collect::<Vec<_>>()
     )
 }

@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use perpend_api_types::evaluator::{EvaluatorByName, NewEvaluatorByName};
-use perpend_api_types::list::{Done, Listed, PageMeta};
+use perpend_api_types::list::{Confirmation, NumberedList, PageMeta};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -80,7 +80,7 @@ async fn list_evaluators(
     caller: Act,
     headers: HeaderMap,
     params: Params,
-) -> Result<Answer<Listed<EvaluatorByName>>, Problem> {
+) -> Result<Answer<NumberedList<EvaluatorByName>>, Problem> {
     let paging = page::paging(&params)?;
     let found = cut(all_evaluators(&app, &caller.project).await?, paging);
     let mut data = Vec::with_capacity(found.items.len());
@@ -88,7 +88,7 @@ async fn list_evaluators(
         let view = shown(&app, &caller.project, evaluator, &headers);
         data.push(view.await?.into());
     }
-    Ok(Answer(Listed { data, meta: PageMeta::new(paging, found.n_total) }))
+    Ok(Answer(NumberedList { data, meta: PageMeta::new(paging, found.n_total) }))
 }
 
 async fn get_evaluator(
@@ -106,7 +106,7 @@ async fn delete_evaluator(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Done>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     evaluators::delete(&app, &caller.project, &id).await?;
-    Ok(Answer(Done::new("Evaluator successfully deleted")))
+    Ok(Answer(Confirmation::new("Evaluator successfully deleted")))
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, State};
 use perpend_api_types::filter::Conditions;
-use perpend_api_types::list::{Done, Listed};
+use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_api_types::rule::{
     AssignmentByName, AssignmentInput, EvaluatorName, NamedEvaluator, RuleByName, RuleInput,
     RuleInputByName,
@@ -221,7 +221,7 @@ async fn list_rules(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<RuleByName>>, Problem> {
+) -> Result<Answer<NumberedList<RuleByName>>, Problem> {
     let paging = page::paging(&params)?;
     // Clients of this API know of no sessions, and would not read a list with one.
     let mut all = all_rules(&app, &caller.project).await?;
@@ -229,7 +229,7 @@ async fn list_rules(
     let found = cut(all, paging);
     let all = all_evaluators(&app, &caller.project).await?;
     let view = |rule: &Rule| by_name(&all, rule);
-    Ok(Answer(Listed::new(paging, &found, view)))
+    Ok(Answer(NumberedList::new(paging, &found, view)))
 }
 
 async fn get_rule(
@@ -268,7 +268,7 @@ async fn delete_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Done>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     rules::delete(&app, &caller.project, &id).await?;
-    Ok(Answer(Done::new("Evaluation rule successfully deleted")))
+    Ok(Answer(Confirmation::new("Evaluation rule successfully deleted")))
 }

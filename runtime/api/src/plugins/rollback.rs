@@ -8,7 +8,7 @@
 //!   registered version, which nobody uses afterwards.
 
 use axum::extract::State;
-use perpend_api_types::plugin::{MadeFrom, Move, Rollback, RolledBack};
+use perpend_api_types::plugin::{EvaluatorOrigin, PluginMove, Rollback, RollbackResponse};
 use perpend_catalog::{NewVersion, Plugin, Successor};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::ProjectId;
@@ -36,7 +36,7 @@ pub(super) async fn roll_back(
     State(app): State<App>,
     caller: Act,
     Body(wanted): Body<Rollback>,
-) -> Result<Answer<RolledBack>, Problem> {
+) -> Result<Answer<RollbackResponse>, Problem> {
     let project = &caller.project;
     let registered = registered(&app, project, &wanted.name).await?;
     if let Some(to) = &wanted.to
@@ -74,7 +74,7 @@ pub(super) async fn roll_back(
     if !issues.is_empty() {
         return Err(Problem::issues(Code::Unprocessable, issues));
     }
-    let data: Vec<Move> = if wanted.dry_run {
+    let data: Vec<PluginMove> = if wanted.dry_run {
         moves.iter().map(|one| one.shown(None)).collect()
     } else {
         let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
@@ -83,7 +83,7 @@ pub(super) async fn roll_back(
         let made = moves.iter().zip(numbers);
         made.map(|(one, number)| one.shown(Some(number))).collect()
     };
-    Ok(Answer(RolledBack { data, dry_run: wanted.dry_run }))
+    Ok(Answer(RollbackResponse { data, dry_run: wanted.dry_run }))
 }
 
 fn issue(evaluator: &Evaluator, why: &str) -> Issue {
@@ -186,17 +186,17 @@ impl Moving {
         Self { before, successor }
     }
 
-    fn shown(&self, number: Option<u32>) -> Move {
+    fn shown(&self, number: Option<u32>) -> PluginMove {
         let (current, next) = (&self.before.version, &self.successor.version);
-        Move {
+        PluginMove {
             evaluator_id: self.before.id.clone(),
             name: self.before.name.clone(),
-            before: MadeFrom {
+            before: EvaluatorOrigin {
                 evaluator_version: Some(current.number),
                 plugin_version: current.plugin_version.clone(),
                 digest: current.plugin,
             },
-            after: MadeFrom {
+            after: EvaluatorOrigin {
                 evaluator_version: number,
                 plugin_version: next.plugin_version.clone(),
                 digest: next.plugin,

@@ -1,14 +1,14 @@
 //! Plug-ins as the API shows them.
 
 use perpend_api_types::plugin::{
-    Offer, Plugin, PluginUser, PluginVersion, PluginWithUsers, Registered,
+    Plugin, PluginSupport, PluginUser, PluginVersion, PluginWithUsers, RegisteredComponent,
 };
 use perpend_broker::components::MAX_COMPONENT_BYTES;
 use perpend_catalog as catalog;
 
 /// What this server takes: says so where plug-ins are listed and where one is refused.
-pub(super) fn offer() -> Offer {
-    Offer {
+pub(super) fn offer() -> PluginSupport {
+    PluginSupport {
         contracts: vec![perpend_domain::plugin::CONTRACT_VERSION.to_owned()],
         max_component_bytes: MAX_COMPONENT_BYTES,
     }
@@ -16,7 +16,7 @@ pub(super) fn offer() -> Offer {
 
 /// As it stands in lists.
 pub(super) fn plugin(plugin: &catalog::Plugin) -> Plugin {
-    let registered = Registered {
+    let registered = RegisteredComponent {
         digest: plugin.digest,
         is_first_party: plugin.owner.is_none(),
         size_bytes: plugin.size_bytes,

@@ -6,10 +6,10 @@ use std::mem;
 
 use axum::extract::{Request, State};
 use perpend_api_types::ingestion::{
-    Batch, GenerationChange, GenerationInput, Outcome, Refused, SpanChange, SpanInput, Taken,
-    TraceInput,
+    AcceptedEvent, GenerationInput, GenerationPatch, IngestionBatch, IngestionResponse,
+    RejectedEvent, SpanInput, SpanPatch, TraceInput,
 };
-use perpend_api_types::list::Known;
+use perpend_api_types::list::IdResponse;
 use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
 use perpend_domain::telemetry::EventBatch;
 use perpend_domain::text::whole_characters;
@@ -40,7 +40,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Take create and update events of traces, observations and scores",
         Needs::Either(IngestWrite, ScoreWrite),
     );
-    routes.add(batch.body::<Batch>(), take_batch);
+    routes.add(batch.body::<IngestionBatch>(), take_batch);
     let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
     let trace = create("createTrace", "/api/public/traces", "Write one trace");
     let trace = trace.body::<TraceInput>();
@@ -53,20 +53,20 @@ pub(super) fn routes(routes: &mut Routes) {
     let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
     routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
     let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
-    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanChange>();
+    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanPatch>();
     routes.add(span, |app, caller, body| one(app, caller, body, SPAN_UPDATE));
     let generation = update("updateGeneration", "/api/public/generations", "Change one generation")
-        .body::<GenerationChange>();
+        .body::<GenerationPatch>();
     routes.add(generation, |app, caller, body| one(app, caller, body, GENERATION_UPDATE));
 }
 
 /// Notes that an event was taken.
-fn done(outcome: &mut Outcome, id: &str) {
-    outcome.successes.push(Taken { id: id.to_owned(), status: 201 });
+fn done(outcome: &mut IngestionResponse, id: &str) {
+    outcome.successes.push(AcceptedEvent { id: id.to_owned(), status: 201 });
 }
 
 /// Notes that an event was refused: listed, or counted when many are.
-fn failed(outcome: &mut Outcome, id: &str, status: u16, message: &str) {
+fn failed(outcome: &mut IngestionResponse, id: &str, status: u16, message: &str) {
     if MAX_LISTED <= outcome.errors.len() {
         *outcome.errors_omitted.get_or_insert_default() += 1;
         return;
@@ -75,7 +75,7 @@ fn failed(outcome: &mut Outcome, id: &str, status: u16, message: &str) {
         401 => "UnauthorizedError",
         _ => "InvalidRequestError",
     };
-    outcome.errors.push(Refused {
+    outcome.errors.push(RejectedEvent {
         id: id.chars().take(MAX_ID_CHARS).collect(),
         status,
         message: message.to_owned(),
@@ -91,7 +91,7 @@ struct Sorted {
     ids: Vec<String>,
     /// Scores by event id.
     scores: Vec<(String, Value, Timestamp)>,
-    outcome: Outcome,
+    outcome: IngestionResponse,
 }
 
 /// Reads every event; CPU only.
@@ -135,7 +135,7 @@ async fn take(
     caller: &Act,
     events: Vec<Value>,
     account: Option<Account>,
-) -> Result<Outcome, Problem> {
+) -> Result<IngestionResponse, Problem> {
     let project = &caller.project;
     let only_scores = !caller.scope.holds(IngestWrite);
     let limits = app.web.config.ingest.span.clone();
@@ -190,11 +190,11 @@ async fn take_batch(
     State(app): State<App>,
     caller: Act,
     request: Request,
-) -> Result<Answer<Outcome, 207>, Problem> {
+) -> Result<Answer<IngestionResponse, 207>, Problem> {
     let limit = app.web.config.api_max_body_bytes.max(MAX_BODY_BYTES);
     let account = Account::of(request.extensions()).cloned();
     let bytes = read_json(&app.web, request, limit).await?;
-    let input: Batch = from_json(&whole_characters(&bytes))?;
+    let input: IngestionBatch = from_json(&whole_characters(&bytes))?;
     if MAX_EVENTS < input.batch.len() {
         let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
         return Err(Problem::new(Code::TooLarge, message));
@@ -227,7 +227,7 @@ async fn one(
     caller: Act,
     Told(mut body): Told<BTreeMap<String, Value>>,
     single: Single,
-) -> Result<Answer<Known<Value>>, Problem> {
+) -> Result<Answer<IdResponse<Value>>, Problem> {
     let event_id = app.web.ids.uuid().to_string();
     let id = body.remove(single.id).or_else(|| body.remove("id"));
     let id = id.filter(|id| !id.is_null());
@@ -244,7 +244,7 @@ async fn one(
     });
     let outcome = take(&app, &caller, vec![event], None).await?;
     match outcome.errors.first() {
-        None => Ok(Answer(Known { id })),
+        None => Ok(Answer(IdResponse { id })),
         Some(error) => Err(Problem::new(Code::InvalidBody, &*error.message)),
     }
 }

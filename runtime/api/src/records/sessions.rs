@@ -1,9 +1,9 @@
 //! Sessions: listed, and read with their traces.
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::Listed;
+use perpend_api_types::list::NumberedList;
 use perpend_api_types::session::{Session, SessionWithTraces};
-use perpend_api_types::trace::{Shown, Trace};
+use perpend_api_types::trace::{Trace, TraceFields};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::ProjectId;
@@ -53,7 +53,7 @@ async fn list_sessions(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<Session>>, Problem> {
+) -> Result<Answer<NumberedList<Session>>, Problem> {
     let paging = page::paging(&params)?;
     let query = SessionQuery {
         id: None,
@@ -63,7 +63,7 @@ async fn list_sessions(
         ..SessionQuery::default()
     };
     let found = app.store.telemetry.sessions(&caller.project, &query, paging).await?;
-    Ok(Answer(Listed::new(paging, &found, |session| Session::new(&caller.project, session))))
+    Ok(Answer(NumberedList::new(paging, &found, |session| Session::new(&caller.project, session))))
 }
 
 async fn get_session(
@@ -109,7 +109,7 @@ impl Parts for Traces {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let telemetry = &self.app.store.telemetry;
         for stored in telemetry.next_traces(&mut self.traces).await? {
-            let trace = Trace::new(&self.project, stored, Shown::ALL);
+            let trace = Trace::new(&self.project, stored, TraceFields::ALL);
             self.members.push(out, &trace)?;
         }
         let is_done = self.traces.is_done();

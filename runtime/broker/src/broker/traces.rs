@@ -245,7 +245,7 @@ impl Reader<'_> {
         let page = &lines[..limit.min(lines.len())];
         let ids: Vec<&str> = page.iter().map(|line| bones[line.bone].id.as_str()).collect();
         let sizes = self.sizes(&id, &ids).await?;
-        let entry = |line: &outline::OutlineLine| {
+        let entry = |line: &outline::Line| {
             let bone = &bones[line.bone];
             let (input_size, output_size) = sizes.get(&bone.id).copied().unwrap_or_default();
             let duration = bone.end.map(|end| millis(end).saturating_sub(millis(bone.start)));

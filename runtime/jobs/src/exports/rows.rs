@@ -1,8 +1,8 @@
 //! How exported rows read: as the API shows them, a column for each field, names with underscores.
 
-use perpend_api_types::observation::{Grouped, Groups, Whole};
+use perpend_api_types::observation::{FieldGroups, FullObservation, GroupedObservation};
 use perpend_api_types::score::ScoreV2;
-use perpend_api_types::trace::{Shown, Trace};
+use perpend_api_types::trace::{Trace, TraceFields};
 use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
 use perpend_catalog::{Categories, LookedUp};
 use perpend_domain::ids::ProjectId;
@@ -240,7 +240,7 @@ impl Table {
         let (read, is_cut) = read.await?;
         let last = read.last().map(|(place, _)| place.clone());
         let is_full = is_cut || read.len() == asked.limit as usize;
-        let groups = Groups::new(groups().map(str::to_owned).collect(), Vec::new());
+        let groups = FieldGroups::new(groups().map(str::to_owned).collect(), Vec::new());
         // Records of traces are no steps; the traces show what they say.
         let steps = read.into_iter().map(|(_, stored)| stored);
         let steps = steps.filter(|stored| !stored.observation.is_trace_record());
@@ -254,8 +254,10 @@ impl Table {
             let metadata = json!(stored.observation.content.metadata);
             let named = known.named_by(&stored.observation);
             let mut view = match self {
-                Self::ObservationsV2 => json!(Grouped::new(asked.project, stored, &groups, named)),
-                _ => json!(Whole::new(stored, named)),
+                Self::ObservationsV2 => {
+                    json!(GroupedObservation::new(asked.project, stored, &groups, named))
+                }
+                _ => json!(FullObservation::new(stored, named)),
             };
             view["projectId"] = json!(asked.project);
             view["calledToolNames"] = tools;
@@ -281,7 +283,7 @@ async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Er
     let (read, is_cut) = read.await?;
     let last = read.last().map(|(place, _)| place.clone());
     let is_full = is_cut || read.len() == asked.limit as usize;
-    let view = |(_, stored)| json!(Trace::new(asked.project, stored, Shown::ALL));
+    let view = |(_, stored)| json!(Trace::new(asked.project, stored, TraceFields::ALL));
     Ok(Read { views: read.into_iter().map(view).collect(), last, is_full })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use perpend_api_types::judge_check::{
-    Agreement, Badge, CheckInput, Correlation, EvaluatorCheck, Figure, LabelledItem,
+    Agreement, CalibrationStatus, CheckInput, Correlation, EvaluatorCheck, Figure, LabelledItem,
 };
 use perpend_api_types::score::AnyValue;
 use perpend_api_types::trial::TrialItem;
@@ -78,11 +78,11 @@ enum FailOn {
 }
 
 impl FailOn {
-    const fn badge(self) -> Badge {
+    const fn badge(self) -> CalibrationStatus {
         match self {
-            Self::Weak => Badge::Weak,
-            Self::Uncalibrated => Badge::Uncalibrated,
-            Self::Stale => Badge::Stale,
+            Self::Weak => CalibrationStatus::Weak,
+            Self::Uncalibrated => CalibrationStatus::Uncalibrated,
+            Self::Stale => CalibrationStatus::Stale,
         }
     }
 }
@@ -144,7 +144,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(check.status, &fail_on))
 }
 
-fn exit_code(status: Badge, fail_on: &[FailOn]) -> ExitCode {
+fn exit_code(status: CalibrationStatus, fail_on: &[FailOn]) -> ExitCode {
     match fail_on.iter().any(|one| one.badge() == status) {
         true => ExitCode::from(FAILED_CHECK),
         false => ExitCode::SUCCESS,
@@ -233,10 +233,10 @@ fn item_of(line: &str) -> anyhow::Result<LabelledItem> {
 fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
     let mut page = Page { text: String::new(), has_colours };
     let (word, colour) = match check.status {
-        Badge::Calibrated => ("calibrated", 32),
-        Badge::Weak => ("weak", 31),
-        Badge::Uncalibrated => ("uncalibrated", 33),
-        Badge::Stale => ("stale", 33),
+        CalibrationStatus::Calibrated => ("calibrated", 32),
+        CalibrationStatus::Weak => ("weak", 31),
+        CalibrationStatus::Uncalibrated => ("uncalibrated", 33),
+        CalibrationStatus::Stale => ("stale", 33),
     };
     let word = page.coloured(colour, word);
     page.line(&word, &check.explanation);

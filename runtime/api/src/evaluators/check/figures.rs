@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_api_types::judge_check::{
-    Agreement, Badge, Correlation, Figure, LabelFigures, Repeatability,
+    Agreement, CalibrationStatus, Correlation, Figure, LabelFigures, Repeatability,
 };
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_stats::agreement::{Confusion, Weights};
@@ -237,13 +237,13 @@ fn correlation(evaluator: &str, right: &[f64], given: &[f64]) -> Option<Correlat
 
 impl Figures {
     /// Whether the evaluator may be trusted, and why.
-    pub(super) fn badge(&self, n_pairs: usize) -> (Badge, String) {
+    pub(super) fn badge(&self, n_pairs: usize) -> (CalibrationStatus, String) {
         let (name, figure, least) = match (&self.agreement, &self.correlation) {
             (Some(agreement), _) => ("Cohen's kappa", agreement.kappa, LEAST_KAPPA),
             (None, Some(correlation)) => ("Spearman's rho", correlation.spearman, LEAST_RHO),
             (None, None) => {
                 let said = "No item has a label and a verdict, so that nothing can be said.";
-                return (Badge::Uncalibrated, said.to_owned());
+                return (CalibrationStatus::Uncalibrated, said.to_owned());
             }
         };
         if n_pairs < LEAST_PAIRS {
@@ -251,15 +251,15 @@ impl Figures {
                 "{LEAST_PAIRS} items with a label and a verdict are needed to judge by, and this check has {n_pairs}. The figures \
                  are shown all the same."
             );
-            return (Badge::Uncalibrated, said);
+            return (CalibrationStatus::Uncalibrated, said);
         }
         let (Some(value), Some(lower), Some(upper)) = (figure.value, figure.lower, figure.upper)
         else {
             let said = format!("{name} is not defined here: one side never changes.");
-            return (Badge::Weak, said);
+            return (CalibrationStatus::Weak, said);
         };
         let is_enough = least <= lower;
-        let badge = if is_enough { Badge::Calibrated } else { Badge::Weak };
+        let badge = if is_enough { CalibrationStatus::Calibrated } else { CalibrationStatus::Weak };
         let said = format!(
             "{name} is {value:.2}, between {lower:.2} and {upper:.2} with 95 % confidence; the lower end {} the {least} that is \
              asked for.",
@@ -322,7 +322,9 @@ mod tests {
 
     #[test]
     fn a_judge_that_always_agrees_is_calibrated_from_thirty_labels_on() {
-        for (n, expected) in [(29, Badge::Uncalibrated), (30, Badge::Calibrated)] {
+        for (n, expected) in
+            [(29, CalibrationStatus::Uncalibrated), (30, CalibrationStatus::Calibrated)]
+        {
             let said: Vec<Verdict> =
                 (0..n).map(|at| label(if at % 2 == 0 { "good" } else { "bad" })).collect();
             let judged = of(said.clone(), said);
@@ -339,7 +341,7 @@ mod tests {
         let right = (0..100).map(|at| label(if at < 90 { "good" } else { "bad" }));
         let judged = of(right.collect(), vec![label("good"); 100]);
         let figures = figures("e", &judged);
-        assert_eq!(figures.badge(100).0, Badge::Weak);
+        assert_eq!(figures.badge(100).0, CalibrationStatus::Weak);
         let agreement = figures.agreement.unwrap();
         assert_eq!(agreement.agreement.value, Some(0.9));
         assert_eq!(agreement.constant_label, "good");

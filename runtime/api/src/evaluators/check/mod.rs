@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use perpend_api_types::judge_check::{
-    Badge, CheckFailures, CheckInput, EvaluatorCheck, EvaluatorChecks, Plants,
+    CalibrationStatus, CheckFailures, CheckInput, EvaluatorCheck, EvaluatorChecks,
+    PlantedInstructions,
 };
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, OnMissing};
@@ -70,11 +71,11 @@ async fn list_checks(
     let newest = evaluator.version.number;
     for check in &mut data {
         let is_old = check.checked_at.plus_millis(FRESH_MS) < now;
-        if (is_old || check.version < newest) && check.status != Badge::Uncalibrated {
-            check.status = Badge::Stale;
+        if (is_old || check.version < newest) && check.status != CalibrationStatus::Uncalibrated {
+            check.status = CalibrationStatus::Stale;
         }
     }
-    let status = data.first().map_or(Badge::Uncalibrated, |check| check.status);
+    let status = data.first().map_or(CalibrationStatus::Uncalibrated, |check| check.status);
     Ok(Answer(EvaluatorChecks { status, data }))
 }
 
@@ -274,7 +275,7 @@ impl Asking<'_> {
         items: Vec<Judgement>,
         judged: &Judged,
         verdicts: &[Vec<Option<Verdict>>],
-    ) -> Result<Vec<Plants>, Problem> {
+    ) -> Result<Vec<PlantedInstructions>, Problem> {
         let planted = plants::planted(&items, judged);
         drop(items);
         let mut after = Vec::with_capacity(planted.len());

@@ -1,6 +1,6 @@
 //! Instructions planted into what is judged: an evaluator that follows them is no judge.
 
-use perpend_api_types::judge_check::Plants;
+use perpend_api_types::judge_check::PlantedInstructions;
 use perpend_domain::mapping::ManualItem;
 use perpend_scheduler::TrialOn;
 use serde_json::Value;
@@ -98,10 +98,10 @@ pub(super) fn counted(
     planted: &[Planted],
     after: &[Option<Verdict>],
     before: &[Vec<Option<Verdict>>],
-) -> Vec<Plants> {
-    let mut all: Vec<Plants> = KINDS
+) -> Vec<PlantedInstructions> {
+    let mut all: Vec<PlantedInstructions> = KINDS
         .iter()
-        .map(|(kind, _)| Plants {
+        .map(|(kind, _)| PlantedInstructions {
             kind: (*kind).to_owned(),
             planted_count: 0,
             flipped_count: 0,

@@ -1,8 +1,8 @@
 //! Observations: v2 by cursor, and the older list by page.
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::{Continued, CursorMeta, Listed, PageMeta};
-use perpend_api_types::observation::{Grouped, Groups, Whole};
+use perpend_api_types::list::{CursorList, CursorMeta, NumberedList, PageMeta};
+use perpend_api_types::observation::{FieldGroups, FullObservation, GroupedObservation};
 use perpend_catalog::LookedUp;
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
@@ -166,24 +166,24 @@ fn cannot_count(given_up: &ScanLimit) -> Problem {
     Problem::query("filter", message)
 }
 
-fn groups(params: &Params) -> Result<Groups, Problem> {
+fn groups(params: &Params) -> Result<FieldGroups, Problem> {
     let names = params.list("fields");
-    if let Some(unknown) = names.iter().find(|name| !Groups::NAMES.contains(&name.as_str())) {
-        let message = format!("{unknown:?} is none of {}", Groups::NAMES.join(", "));
+    if let Some(unknown) = names.iter().find(|name| !FieldGroups::NAMES.contains(&name.as_str())) {
+        let message = format!("{unknown:?} is none of {}", FieldGroups::NAMES.join(", "));
         return Err(Problem::query("fields", message));
     }
     if params.flag("parseIoAsJson")? == Some(true) {
         let message = "input and output are raw text here; parse what needs parsing";
         return Err(Problem::query("parseIoAsJson", message));
     }
-    Ok(Groups::new(names, params.list("expandMetadata")))
+    Ok(FieldGroups::new(names, params.list("expandMetadata")))
 }
 
 async fn list_v2(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Continued<Grouped>>, Problem> {
+) -> Result<Answer<CursorList<GroupedObservation>>, Problem> {
     let groups = groups(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V2)?,
@@ -203,9 +203,9 @@ async fn list_v2(
     let next = next_of(&page);
     let view = |stored: StoredObservation| {
         let named = known.named_by(&stored.observation);
-        Grouped::new(&caller.project, stored, &groups, named)
+        GroupedObservation::new(&caller.project, stored, &groups, named)
     };
-    Ok(Answer(Continued {
+    Ok(Answer(CursorList {
         data: page.items.into_iter().map(view).collect(),
         meta: CursorMeta { cursor: next, limit: None },
     }))
@@ -215,7 +215,7 @@ async fn list_v1(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Streamed<Listed<Whole>>, Problem> {
+) -> Result<Streamed<NumberedList<FullObservation>>, Problem> {
     let paging = page::paging(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V1)?,
@@ -270,7 +270,7 @@ impl Parts for Page {
         let known = looked_up(&self.app, &self.project, &found.items).await?;
         for stored in found.items {
             let named = known.named_by(&stored.observation);
-            self.members.push(out, &Whole::new(stored, named))?;
+            self.members.push(out, &FullObservation::new(stored, named))?;
         }
         match next.filter(|_| 0 < self.query.limit) {
             Some(place) => {
@@ -289,14 +289,14 @@ async fn get_v1(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Whole>, Problem> {
+) -> Result<Answer<FullObservation>, Problem> {
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
     let found = app.store.telemetry.observation(&caller.project, &id).await?;
     let found = found.ok_or_else(missing)?;
     let known = looked_up(&app, &caller.project, std::slice::from_ref(&found)).await?;
     let named = known.named_by(&found.observation);
-    Ok(Answer(Whole::new(found, named)))
+    Ok(Answer(FullObservation::new(found, named)))
 }
 
 async fn looked_up(

@@ -6,8 +6,8 @@ pub(super) mod write;
 use std::collections::{BTreeSet, HashMap};
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::{Continued, Done, Listed};
-use perpend_api_types::score::{ScoreInList, ScoreInput, ScoreV2, ScoreV3, TraceOfScore, place};
+use perpend_api_types::list::{Confirmation, CursorList, NumberedList};
+use perpend_api_types::score::{ScoreInList, ScoreInput, ScoreTrace, ScoreV2, ScoreV3, place};
 use perpend_catalog::Categories;
 use perpend_domain::access::Permission::{ScoreDelete, ScoreRead, ScoreWrite};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
@@ -75,20 +75,20 @@ async fn delete_score(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Done, 202>, Problem> {
+) -> Result<Answer<Confirmation, 202>, Problem> {
     let deleted = app.store.telemetry.delete_score(&caller.project, &known(&id)?).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
     })?;
-    Ok(Answer(Done::new("Score deleted")))
+    Ok(Answer(Confirmation::new("Score deleted")))
 }
 
 async fn list_v3(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Continued<ScoreV3>>, Problem> {
+) -> Result<Answer<CursorList<ScoreV3>>, Problem> {
     let (wanted, fields) = query::read_v3(&params)?;
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
@@ -96,14 +96,14 @@ async fn list_v3(
     let view = |score| ScoreV3::new(&caller.project, score, fields);
     let mut meta = cursor::meta(page.next.as_ref());
     meta.limit = Some(limit);
-    Ok(Answer(Continued { data: page.items.iter().map(view).collect(), meta }))
+    Ok(Answer(CursorList { data: page.items.iter().map(view).collect(), meta }))
 }
 
 async fn list_v2(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<ScoreInList>>, Problem> {
+) -> Result<Answer<NumberedList<ScoreInList>>, Problem> {
     let wanted = query::read_v2(&params)?;
     numbered(&app, &caller, &params, &wanted).await
 }
@@ -113,7 +113,7 @@ async fn list_v1(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<ScoreInList>>, Problem> {
+) -> Result<Answer<NumberedList<ScoreInList>>, Problem> {
     let mut wanted = query::read_v2(&params)?;
     wanted.is_in_trace = true;
     if wanted.data_types.is_empty() {
@@ -134,7 +134,7 @@ async fn numbered(
     caller: &Act,
     params: &Params,
     wanted: &ScoreQuery,
-) -> Result<Answer<Listed<ScoreInList>>, Problem> {
+) -> Result<Answer<NumberedList<ScoreInList>>, Problem> {
     let paging = page::paging(params)?;
     let found = app.store.telemetry.scores_page(&caller.project, wanted, paging);
     let found = found.await?;
@@ -143,7 +143,7 @@ async fn numbered(
         true => Some(traces_of(app, caller, &found.items).await?),
         false => None,
     };
-    Ok(Answer(Listed::new(paging, &found, |score| ScoreInList {
+    Ok(Answer(NumberedList::new(paging, &found, |score| ScoreInList {
         score: ScoreV2::new(score, |label| categories.number(score, label)),
         trace: traces.as_ref().map(|traces| {
             let (trace, _) = place(&score.written.subject)?;
@@ -157,7 +157,7 @@ async fn traces_of(
     app: &App,
     caller: &Act,
     scores: &[Score],
-) -> Result<HashMap<TraceId, TraceOfScore>, Problem> {
+) -> Result<HashMap<TraceId, ScoreTrace>, Problem> {
     let ids: BTreeSet<&TraceId> =
         scores.iter().filter_map(|score| Some(place(&score.written.subject)?.0)).collect();
     let names: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
@@ -171,7 +171,7 @@ async fn traces_of(
     let found = app.store.telemetry.traces(&caller.project, &query).await?;
     let member = |stored: StoredTrace| {
         let trace = stored.trace;
-        let view = TraceOfScore {
+        let view = ScoreTrace {
             user_id: trace.user_id,
             tags: trace.tags,
             environment: trace.environment,

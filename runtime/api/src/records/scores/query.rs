@@ -1,6 +1,6 @@
 //! What the lists of scores may be asked.
 
-use perpend_api_types::score::Groups;
+use perpend_api_types::score::ScoreGroups;
 use perpend_domain::filter::{Column, ColumnKind, Filter, Order, Test};
 use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreSource};
@@ -70,7 +70,7 @@ fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<V
     parsed.ok_or_else(|| Problem::query(name, perpend_domain::ids::InvalidId.to_string()))
 }
 
-pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Groups), Problem> {
+pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, ScoreGroups), Problem> {
     params.only(V3)?;
     let targets = ["traceId", "sessionId", "experimentId"];
     let given: Vec<_> = targets.into_iter().filter(|name| params.text(name).is_some()).collect();
@@ -83,7 +83,7 @@ pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Groups), Problem> 
     if params.text("observationId").is_some() && params.text("traceId").is_none() {
         return Err(Problem::query("observationId", "needs traceId"));
     }
-    let mut fields = Groups::default();
+    let mut fields = ScoreGroups::default();
     for name in params.list("fields") {
         match name.as_str() {
             "core" => {}

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use axum::extract::State;
-use perpend_api_types::list::{Done, Known};
-use perpend_api_types::score::{PartlyTaken, Rejected, ScoreInput};
+use perpend_api_types::list::{Confirmation, IdResponse};
+use perpend_api_types::score::{PartialScoreResponse, RejectedScore, ScoreInput};
 use perpend_domain::access::Permission::ScoreWrite;
 use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
 use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
@@ -26,7 +26,10 @@ const MAX_TEXT_CHARS: usize = 500;
 const MAX_SCORES: usize = 10_000;
 
 /// What became of one score, of all in an array, or of some.
-type Taken = Either<Answer<Known<ScoreId>>, Either<Answer<Done, 202>, Answer<PartlyTaken, 207>>>;
+type Taken = Either<
+    Answer<IdResponse<ScoreId>>,
+    Either<Answer<Confirmation, 202>, Answer<PartialScoreResponse, 207>>,
+>;
 
 pub(super) async fn create_scores(
     State(app): State<App>,
@@ -51,7 +54,7 @@ pub(super) async fn create_scores(
         if !put(&app, &caller, &[score], now).await?.is_empty() {
             return Err(not_theirs().with("permission", ScoreWrite.name()));
         }
-        return Ok(Either::One(Answer(Known { id })));
+        return Ok(Either::One(Answer(IdResponse { id })));
     }
     let (mut scores, mut places, mut problems) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (at, score) in read.into_iter().enumerate() {
@@ -70,13 +73,13 @@ pub(super) async fn create_scores(
         }
     }
     if problems.is_empty() {
-        return Ok(Either::Other(Either::One(Answer(Done::new("Accepted")))));
+        return Ok(Either::Other(Either::One(Answer(Confirmation::new("Accepted")))));
     }
     let listed = problems.iter().take(MAX_LISTED);
-    let rejected =
-        listed.map(|(at, problem)| Rejected { message: format!("[{at}] {}", problem.message()) });
+    let rejected = listed
+        .map(|(at, problem)| RejectedScore { message: format!("[{at}] {}", problem.message()) });
     let n_rejected = problems.len();
-    Ok(Either::Other(Either::Other(Answer(PartlyTaken {
+    Ok(Either::Other(Either::Other(Answer(PartialScoreResponse {
         accepted: n_items - n_rejected,
         rejected: n_rejected,
         errors: rejected.collect(),

@@ -6,8 +6,8 @@ mod whole;
 use std::collections::{HashMap, HashSet};
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::{Done, Listed, PageMeta};
-use perpend_api_types::trace::{Deletion, Marks, Shown, Trace, TraceInList, TraceWithAll};
+use perpend_api_types::list::{Confirmation, NumberedList, PageMeta};
+use perpend_api_types::trace::{Deletion, Marks, Trace, TraceFields, TraceInList, TraceWithAll};
 use perpend_domain::access::Permission::{TraceDelete, TraceMark, TraceRead};
 use perpend_domain::filter::TRACES;
 use perpend_domain::fold::MAX_TAGS;
@@ -109,8 +109,8 @@ impl Fields {
         self.0.is_empty() || self.0.iter().any(|known| known == name)
     }
 
-    fn shown(&self) -> Shown {
-        Shown { content: self.has("io"), metrics: self.has("metrics") }
+    fn shown(&self) -> TraceFields {
+        TraceFields { content: self.has("io"), metrics: self.has("metrics") }
     }
 }
 
@@ -178,7 +178,7 @@ async fn list_traces(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Streamed<Listed<TraceInList>>, Problem> {
+) -> Result<Streamed<NumberedList<TraceInList>>, Problem> {
     let fields = Fields::read(&params);
     let query = query(&params, &fields)?;
     let found = app.store.telemetry.find_page(&caller.project, &query).await;
@@ -305,7 +305,7 @@ async fn mark_trace(
     if marks == TraceMarks::default() {
         let stored = telemetry.trace(project, &id, true).await?;
         let stored = stored.ok_or_else(missing)?;
-        return Ok(Answer(Trace::new(project, stored, Shown::ALL)));
+        return Ok(Answer(Trace::new(project, stored, TraceFields::ALL)));
     }
     let change = (app.web.ids.uuid().to_string(), app.web.clock.now());
     match telemetry.mark_trace(project, &id, &marks, change).await {
@@ -314,7 +314,7 @@ async fn mark_trace(
         Err(error) => return Err(error.into()),
     }
     let stored = telemetry.trace(project, &id, true).await?;
-    Ok(Answer(Trace::new(project, stored.ok_or_else(missing)?, Shown::ALL)))
+    Ok(Answer(Trace::new(project, stored.ok_or_else(missing)?, TraceFields::ALL)))
 }
 
 /// Deletes traces, and first what evaluators logged about them.
@@ -329,7 +329,7 @@ async fn delete_traces(
     State(app): State<App>,
     caller: Act,
     Body(deletion): Body<Deletion>,
-) -> Result<Answer<Done>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     if deletion.trace_ids.is_empty() || deletion.trace_ids.len() > MAX_DELETED {
         return Err(Problem::body("traceIds", format!("1 to {MAX_DELETED} ids are expected")));
     }
@@ -337,16 +337,16 @@ async fn delete_traces(
     let ids: Vec<TraceId> =
         deletion.trace_ids.iter().filter_map(|id| TraceId::new(id).ok()).collect();
     delete(&app, &caller, &ids).await?;
-    Ok(Answer(Done::new("Traces deleted")))
+    Ok(Answer(Confirmation::new("Traces deleted")))
 }
 
 async fn delete_trace(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<Done>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     if let Ok(id) = TraceId::new(&id) {
         delete(&app, &caller, &[id]).await?;
     }
-    Ok(Answer(Done::new("Trace deleted")))
+    Ok(Answer(Confirmation::new("Trace deleted")))
 }

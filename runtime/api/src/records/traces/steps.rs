@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use perpend_api_types::found::{Found, FoundHit, FoundMeta};
 use perpend_api_types::outline::{OutlineMeta, OutlineRow, OutlineWindow};
+use perpend_api_types::trace_search::{TraceSearchHit, TraceSearchMeta, TraceSearchResponse};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::outline::{Outline, OutlineNode};
@@ -128,7 +128,7 @@ async fn find_in(
     caller: Act,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Answer<Found>, Problem> {
+) -> Result<Answer<TraceSearchResponse>, Problem> {
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let text = params.text("text").unwrap_or_default();
     let sought = TextPattern::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
@@ -138,9 +138,9 @@ async fn find_in(
     let part = telemetry.find_in_trace(&caller.project, &id, &query).await?;
     let part = part.ok_or_else(missing)?;
     let written = |(start, id): SearchCursor| cursor::encode(&json!([start.as_micros(), id]));
-    Ok(Answer(Found {
-        data: part.hits.into_iter().map(FoundHit::from).collect(),
-        meta: FoundMeta {
+    Ok(Answer(TraceSearchResponse {
+        data: part.hits.into_iter().map(TraceSearchHit::from).collect(),
+        meta: TraceSearchMeta {
             searched: part.n_searched,
             total: part.n_steps,
             after: part.next.map(written),

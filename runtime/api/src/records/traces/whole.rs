@@ -1,6 +1,6 @@
 //! A trace with all that is in it, written while it is read: memory holds one part of it, however large it is.
 
-use perpend_api_types::observation::Whole;
+use perpend_api_types::observation::FullObservation;
 use perpend_api_types::score::ScoreV2;
 use perpend_api_types::trace::{Trace, TraceWithAll};
 use perpend_catalog::{Categories, LookedUp};
@@ -63,7 +63,7 @@ impl Parts for Rest {
             let known = LookedUp::of(catalog, prices, &self.project, observations, now).await?;
             for step in steps.into_iter().filter(is_step) {
                 let named = known.named_by(&step.observation);
-                self.members.push(out, &Whole::new(step, named))?;
+                self.members.push(out, &FullObservation::new(step, named))?;
             }
             if !is_done {
                 return Ok(false);

@@ -9,18 +9,18 @@ use utoipa::ToSchema;
 
 /// One part of a search in a trace.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TraceFound)]
-pub struct Found {
+#[schema(as = TraceSearchResponse)]
+pub struct TraceSearchResponse {
     /// The trace itself, then observations by start and id; at most 100.
-    pub data: Vec<FoundHit>,
+    pub data: Vec<TraceSearchHit>,
     /// How far the search came.
-    pub meta: FoundMeta,
+    pub meta: TraceSearchMeta,
 }
 
 /// How far a search came.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FoundMeta {
+pub struct TraceSearchMeta {
     /// Observations searched up to the end of this part.
     pub searched: u64,
     /// Observations of the trace.
@@ -33,20 +33,20 @@ pub struct FoundMeta {
 /// An observation, or the trace itself, that contains the text.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FoundHit {
+pub struct TraceSearchHit {
     /// Null for the trace itself, as are the next three.
     observation_id: Option<ObservationId>,
     r#type: Option<ObservationKind>,
     name: Option<String>,
     start_time: Option<Timestamp>,
     /// The parts that contain the text.
-    places: Vec<FoundPlace>,
+    places: Vec<TraceSearchMatch>,
 }
 
 /// One part that contains the text, with its first occurrence.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FoundPlace {
+pub struct TraceSearchMatch {
     part: SearchField,
     /// At most 80 characters.
     before: String,
@@ -58,9 +58,9 @@ pub struct FoundPlace {
     count: u64,
 }
 
-impl From<SearchHit> for FoundHit {
+impl From<SearchHit> for TraceSearchHit {
     fn from(hit: SearchHit) -> Self {
-        let places = hit.places.into_iter().map(FoundPlace::from).collect();
+        let places = hit.places.into_iter().map(TraceSearchMatch::from).collect();
         match hit.step {
             Some(step) => Self {
                 observation_id: Some(step.id),
@@ -76,7 +76,7 @@ impl From<SearchHit> for FoundHit {
     }
 }
 
-impl From<FieldMatch> for FoundPlace {
+impl From<FieldMatch> for TraceSearchMatch {
     fn from(place: FieldMatch) -> Self {
         Self {
             part: place.part,
