@@ -639,7 +639,7 @@ async fn an_empty_list_says_what_each_condition_alone_leaves() {
         "latncy:&#62;2</bdi></code> has no effect",
         "sessionId:set</bdi></code>: no trace",
         "nowhere</bdi></code>: no trace",
-        "drop it",
+        ">remove",
     ] {
         assert!(empty.contains(said), "{said} is missing: {empty}");
     }
