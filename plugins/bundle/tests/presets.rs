@@ -52,7 +52,7 @@ fn configurations_satisfy_the_schema_and_the_check() {
                 config[name] = default.clone();
             }
         }
-        let faults = Schema::of_2020_12(&schema).unwrap().faults(&config, 10);
+        let faults = Schema::of_2020_12(&schema).unwrap().violations(&config, 10);
         assert!(faults.is_empty(), "{}: {faults:?}", preset.name);
         let problems = ThisPlugin::check_config(&preset.evaluator, &config.to_string());
         assert_eq!(problems, [], "{}", preset.name);

@@ -26,7 +26,7 @@ pub enum PermissionLevel {
 }
 
 macro_rules! permissions {
-    ($($variant:ident, $name:literal, $place:ident, [$($scope:ident),*], $covers:literal;)*) => {
+    ($($variant:ident, $name:literal, $level:ident, [$($scope:ident),*], $covers:literal;)*) => {
         /// What somebody may do.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Permission { $(#[doc = $covers] $variant,)* }
@@ -45,7 +45,7 @@ macro_rules! permissions {
 
             /// Where it holds.
             #[must_use]
-            pub const fn place(self) -> PermissionLevel { match self { $(Self::$variant => PermissionLevel::$place,)* } }
+            pub const fn level(self) -> PermissionLevel { match self { $(Self::$variant => PermissionLevel::$level,)* } }
 
             const fn scopes(self) -> &'static [Scope] { match self { $(Self::$variant => &[$(Scope::$scope),*],)* } }
         }
@@ -149,7 +149,7 @@ mod tests {
             for scope in Scope::ALL.iter().filter(|scope| scope.holds(*one)) {
                 let is_of_organization = *scope == Scope::Organization;
                 assert_eq!(
-                    one.place() == PermissionLevel::Organization,
+                    one.level() == PermissionLevel::Organization,
                     is_of_organization,
                     "{one}"
                 );

@@ -27,7 +27,7 @@ pub struct Schema(Validator);
 /// The value is no schema, or one that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON Schema, at {pointer:?}: {message}")]
-pub struct Unusable {
+pub struct InvalidSchema {
     /// JSON Pointer into the schema.
     pub pointer: String,
     /// What is wrong there.
@@ -36,20 +36,20 @@ pub struct Unusable {
 
 /// One thing in a value that a schema does not allow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
+pub struct Violation {
     /// Where: names of members and places in lists, from the outside in.
     pub path: Vec<Value>,
     /// Where, as a JSON Pointer; cut after 500 characters.
     pub pointer: String,
     /// What.
-    pub kind: Kind,
+    pub kind: ViolationKind,
     /// For people; at most 500 characters.
     pub message: String,
 }
 
 /// What is wrong, where others may want to say it in their own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ViolationKind {
     /// A member of this name is missing.
     Missing(String),
     /// No members of these names are known.
@@ -63,7 +63,7 @@ impl Schema {
     ///
     /// # Errors
     /// When it is none, or refers to what is not in it.
-    pub fn new(schema: &Value) -> Result<Self, Unusable> {
+    pub fn new(schema: &Value) -> Result<Self, InvalidSchema> {
         Self::compile(schema, None)
     }
 
@@ -71,13 +71,13 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Schema::new`].
-    pub fn of_2020_12(schema: &Value) -> Result<Self, Unusable> {
+    pub fn of_2020_12(schema: &Value) -> Result<Self, InvalidSchema> {
         Self::compile(schema, Some(Draft::Draft202012))
     }
 
-    fn compile(schema: &Value, draft: Option<Draft>) -> Result<Self, Unusable> {
+    fn compile(schema: &Value, draft: Option<Draft>) -> Result<Self, InvalidSchema> {
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(Unusable {
+            return Err(InvalidSchema {
                 pointer: String::new(),
                 message: "it has to be an object, true or false".to_owned(),
             });
@@ -86,7 +86,7 @@ impl Schema {
         if let Some(draft) = draft {
             options = options.with_draft(draft);
         }
-        let validator = options.build(schema).map_err(|error| Unusable {
+        let validator = options.build(schema).map_err(|error| InvalidSchema {
             pointer: short(error.instance_path().as_str()),
             message: short(&error.to_string()),
         })?;
@@ -95,32 +95,34 @@ impl Schema {
 
     /// What of a value the schema does not allow, at most `max` things.
     #[must_use]
-    pub fn faults(&self, value: &Value, max: usize) -> Vec<Fault> {
+    pub fn violations(&self, value: &Value, max: usize) -> Vec<Violation> {
         if self.0.is_valid(value) {
             return Vec::new();
         }
         let errors = self.0.iter_errors(value).take(max);
-        let faults = errors.flat_map(|error| told(&error, MAX_DEPTH));
-        faults.take(max).collect()
+        let violations = errors.flat_map(|error| violations_of(&error, MAX_DEPTH));
+        violations.take(max).collect()
     }
 }
 
 /// What an error says. Where a value may have several forms, it says what the form that is meant lacks, or which values
 /// there are: "valid under none of the schemas" helps nobody.
-fn told(error: &ValidationError<'_>, depth: usize) -> Vec<Fault> {
+fn violations_of(error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
     let forms = match error.kind() {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             context
         }
-        _ => return vec![fault(error)],
+        _ => return vec![violation(error)],
     };
     if let Some(values) = values(error, forms) {
         let message = short(&format!("{} is expected", values.join(" or ")));
-        return vec![Fault { message, ..fault(error) }];
+        return vec![Violation { message, ..violation(error) }];
     }
     match meant(error, forms) {
-        Some(form) if 0 < depth => form.iter().flat_map(|error| told(error, depth - 1)).collect(),
-        _ => vec![fault(error)],
+        Some(form) if 0 < depth => {
+            form.iter().flat_map(|error| violations_of(error, depth - 1)).collect()
+        }
+        _ => vec![violation(error)],
     }
 }
 
@@ -148,15 +150,15 @@ fn values(
     Some(values)
 }
 
-/// The form that is meant: the only one with the fewest faults of those that differ in no value by which forms are told
+/// The form that is meant: the only one with the fewest violations of those that differ in no value by which forms are told
 /// apart.
 fn meant<'f>(
     error: &ValidationError<'_>,
     forms: &'f [Vec<ValidationError<'static>>],
 ) -> Option<&'f [ValidationError<'static>]> {
-    let is_another = |fault: &ValidationError<'_>| match fault.kind() {
+    let is_another = |violation: &ValidationError<'_>| match violation.kind() {
         ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => true,
-        ValidationErrorKind::Type { .. } => fault.instance_path() == error.instance_path(),
+        ValidationErrorKind::Type { .. } => violation.instance_path() == error.instance_path(),
         _ => false,
     };
     let close = forms.iter().filter(|form| !form.iter().any(is_another));
@@ -166,23 +168,23 @@ fn meant<'f>(
     closest.next().is_none().then_some(first)
 }
 
-fn fault(error: &ValidationError<'_>) -> Fault {
+fn violation(error: &ValidationError<'_>) -> Violation {
     let segments = error.instance_path().segments();
     let path = segments.map(|segment| match segment {
         LocationSegment::Property(name) => name.as_ref().into(),
         LocationSegment::Index(at) => at.into(),
     });
-    Fault {
+    Violation {
         path: path.collect(),
         pointer: short(error.instance_path().as_str()),
         kind: match error.kind() {
             ValidationErrorKind::Required { property } => {
-                Kind::Missing(property.as_str().unwrap_or_default().to_owned())
+                ViolationKind::Missing(property.as_str().unwrap_or_default().to_owned())
             }
             ValidationErrorKind::AdditionalProperties { unexpected } => {
-                Kind::Unknown(unexpected.clone())
+                ViolationKind::Unknown(unexpected.clone())
             }
-            _ => Kind::Other,
+            _ => ViolationKind::Other,
         },
         message: short(&error.to_string()),
     }

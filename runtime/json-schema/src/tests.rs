@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-fn faults(schema: &Value, value: &Value) -> Vec<Fault> {
-    Schema::new(schema).unwrap().faults(value, 50)
+fn faults(schema: &Value, value: &Value) -> Vec<Violation> {
+    Schema::new(schema).unwrap().violations(value, 50)
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn a_fault_has_its_place_its_kind_and_a_message() {
     assert_eq!(found[0].path, [json!("q"), json!(1)]);
     assert!(found[0].message.contains("string"), "{found:?}");
     let kinds = |value| faults(&schema, &value).into_iter().map(|fault| fault.kind);
-    assert!(kinds(json!({})).eq([Kind::Missing("q".to_owned())]));
-    assert!(kinds(json!({ "q": [], "r": 1 })).eq([Kind::Unknown(vec!["r".to_owned()])]));
+    assert!(kinds(json!({})).eq([ViolationKind::Missing("q".to_owned())]));
+    assert!(kinds(json!({ "q": [], "r": 1 })).eq([ViolationKind::Unknown(vec!["r".to_owned()])]));
 }
 
 #[test]

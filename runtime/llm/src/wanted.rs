@@ -205,8 +205,8 @@ impl Wanted {
                 });
             }
         };
-        let faults = schema.faults(&value, MAX_VIOLATIONS).into_iter();
-        let sentence = |fault: perpend_json_schema::Fault| match fault.pointer.as_str() {
+        let faults = schema.violations(&value, MAX_VIOLATIONS).into_iter();
+        let sentence = |fault: perpend_json_schema::Violation| match fault.pointer.as_str() {
             "" => fault.message,
             pointer => format!("{pointer}: {}", fault.message),
         };

@@ -5,7 +5,7 @@ use peak_alloc::PeakAlloc;
 use perpend_domain::batch::{Media, SpanLog};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
-use perpend_otlp::{Context, Encoding, Full, Limits, Sink, read_logs, read_traces};
+use perpend_otlp::{Context, Encoding, Limits, MemoryExhausted, Sink, read_logs, read_traces};
 
 /// Memory beside what is charged: for the reader itself.
 const BESIDE: usize = 64 << 10;
@@ -23,30 +23,30 @@ struct Charged {
 }
 
 impl Sink for Charged {
-    fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
+    fn reserve(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
         let n_charged = self.n_held + n_bytes;
         if self.max_bytes < n_charged {
-            return Err(Full);
+            return Err(MemoryExhausted);
         }
         self.n_charged = self.n_charged.max(n_charged);
         Ok(())
     }
 
-    fn hold(&mut self, n_bytes: usize) -> Result<(), Full> {
-        self.make_room(n_bytes)?;
+    fn retain(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
+        self.reserve(n_bytes)?;
         self.n_held += n_bytes;
         Ok(())
     }
 
-    fn observation(&mut self, _: Observation) -> Result<(), Full> {
+    fn observation(&mut self, _: Observation) -> Result<(), MemoryExhausted> {
         Ok(())
     }
 
-    fn score(&mut self, _: NewScore) -> Result<(), Full> {
+    fn score(&mut self, _: NewScore) -> Result<(), MemoryExhausted> {
         Ok(())
     }
 
-    fn media(&mut self, _: Media) -> Result<(), Full> {
+    fn media(&mut self, _: Media) -> Result<(), MemoryExhausted> {
         Ok(())
     }
 

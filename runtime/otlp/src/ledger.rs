@@ -3,7 +3,7 @@
 use crate::DecodeError;
 use crate::limits::Limits;
 use crate::model::Room;
-use crate::sink::{Full, Sink};
+use crate::sink::{MemoryExhausted, Sink};
 
 /// Memory for each decoded value, lists grown to twice what they hold.
 const BYTES_PER_DECODED_VALUE: usize = 256;
@@ -39,7 +39,7 @@ impl<'m> Ledger<'m> {
     /// The body is read with an index of so many bytes.
     pub(crate) fn index(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
         self.of_index = n_bytes;
-        Ok(self.make_room(0)?)
+        Ok(self.reserve(0)?)
     }
 
     pub(crate) fn begin_resource(&mut self) -> Result<(), DecodeError> {
@@ -56,13 +56,13 @@ impl<'m> Ledger<'m> {
     /// So many bytes of the description of the resource are about to be read.
     pub(crate) fn describe_resource(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
         self.of_resource += self.of_description(n_bytes);
-        Ok(self.make_room(0)?)
+        Ok(self.reserve(0)?)
     }
 
     /// So many bytes of the description of the scope are about to be read.
     pub(crate) fn describe_scope(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
         self.of_scope += self.of_description(n_bytes);
-        Ok(self.make_room(0)?)
+        Ok(self.reserve(0)?)
     }
 
     /// Read, and copied for its members.
@@ -78,19 +78,19 @@ impl<'m> Ledger<'m> {
     }
 
     /// A member of so many bytes is about to be read.
-    pub(crate) fn read(&mut self, n_bytes: usize) -> Result<(), Full> {
-        self.make_room(self.to_read(n_bytes))
+    pub(crate) fn read(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
+        self.reserve(self.to_read(n_bytes))
     }
 
     /// What was read from so many bytes is about to be mapped.
-    pub(crate) fn map(&mut self, n_bytes: usize, room: &Room) -> Result<(), Full> {
+    pub(crate) fn map(&mut self, n_bytes: usize, room: &Room) -> Result<(), MemoryExhausted> {
         let texts = N_COPIES * n_bytes + N_COPIES_GROWN * room.n_grown();
         let values = BYTES_PER_VALUE * room.n_taken(self.limits.max_values);
-        self.make_room(texts + values + BYTES_PER_SPAN)
+        self.reserve(texts + values + BYTES_PER_SPAN)
     }
 
-    fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
-        self.sink.make_room(self.of_index + self.of_resource + self.of_scope + n_bytes)
+    fn reserve(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
+        self.sink.reserve(self.of_index + self.of_resource + self.of_scope + n_bytes)
     }
 }
 

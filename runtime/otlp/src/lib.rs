@@ -45,8 +45,8 @@ mod wire;
 pub use events::{Event, read_event};
 pub use limits::Limits;
 pub use media::is_media_type;
-pub use request::{Context, DecodeError, Encoding, Reason, Taken};
-pub use sink::{Full, Sink};
+pub use request::{Context, DecodeError, Encoding, MappingReport, Reason};
+pub use sink::{MemoryExhausted, Sink};
 
 /// Reads a trace request into `sink`. What that has taken is worth nothing when this fails.
 ///
@@ -57,7 +57,7 @@ pub fn read_traces(
     encoding: Encoding,
     context: &Context,
     sink: &mut dyn Sink,
-) -> Result<Taken, DecodeError> {
+) -> Result<MappingReport, DecodeError> {
     let mut mapper = mapping::SpanMapper::new(context, sink);
     match encoding {
         // Logs have the field numbers of traces: they are read as spans without ids.

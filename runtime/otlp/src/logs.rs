@@ -14,7 +14,7 @@ use crate::media::Extractor;
 use crate::model::{LogRecord, Room, Scope, Span, Value, to_object};
 use crate::notes::Notes;
 use crate::scores::{self, Place};
-use crate::sink::{Full, Sink};
+use crate::sink::{MemoryExhausted, Sink};
 use crate::source::Source;
 use crate::times::timestamp;
 use crate::{Context, DecodeError, facts};
@@ -65,13 +65,13 @@ impl<'m> LogMapper<'m> {
         self.take_media(&mut log)?;
         let is_score = log.event == EVALUATION_RESULT;
         let environment = is_score.then(|| environment(&record, resource, self.context));
-        self.ledger.sink.hold(log.memory())?;
+        self.ledger.sink.retain(log.memory())?;
         self.kept.push(Kept { nanos: nanos(&record), log, environment });
         Ok(())
     }
 
     /// Media leaves the record here: content that is joined later does not pass the mapping of spans.
-    fn take_media(&mut self, log: &mut SpanLog) -> Result<(), Full> {
+    fn take_media(&mut self, log: &mut SpanLog) -> Result<(), MemoryExhausted> {
         let mut found = Vec::new();
         let mut extractor = Extractor {
             trace_id: &log.trace_id,
@@ -88,7 +88,7 @@ impl<'m> LogMapper<'m> {
     }
 
     /// Gives everything to the sink, in the order of time.
-    pub(crate) fn finish(mut self) -> Result<(), Full> {
+    pub(crate) fn finish(mut self) -> Result<(), MemoryExhausted> {
         // Stored times are cut to the microsecond: what is closer together stays in the order of the batch.
         self.kept.sort_by_key(|kept| kept.nanos);
         let mut n_results = HashMap::new();

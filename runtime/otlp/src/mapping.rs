@@ -19,10 +19,10 @@ use crate::metadata::{self, Shared};
 use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
 use crate::notes::{Notes, TRUNCATED};
 use crate::scores::{self, Place};
-use crate::sink::{Full, Sink};
+use crate::sink::{MemoryExhausted, Sink};
 use crate::source::Source;
 use crate::usage::Numbers;
-use crate::{Context, DecodeError, Taken, content, facts, json, kind, times, tools, usage};
+use crate::{Context, DecodeError, MappingReport, content, facts, json, kind, times, tools, usage};
 
 /// The attributes of a resource, and what its spans share.
 #[derive(Debug)]
@@ -46,15 +46,19 @@ impl<'r> Resource<'r> {
 pub(crate) struct SpanMapper<'m> {
     context: &'m Context,
     pub(crate) ledger: Ledger<'m>,
-    taken: Taken,
+    taken: MappingReport,
 }
 
 impl<'m> SpanMapper<'m> {
     pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
-        Self { context, ledger: Ledger::new(&context.limits, sink), taken: Taken::default() }
+        Self {
+            context,
+            ledger: Ledger::new(&context.limits, sink),
+            taken: MappingReport::default(),
+        }
     }
 
-    pub(crate) fn finish(self) -> Taken {
+    pub(crate) fn finish(self) -> MappingReport {
         self.taken
     }
 
@@ -142,8 +146,8 @@ fn add_span(
     (scope, resource): (&Scope<'_>, &Resource<'_>),
     context: &Context,
     sink: &mut dyn Sink,
-    taken: &mut Taken,
-) -> Result<(), Full> {
+    taken: &mut MappingReport,
+) -> Result<(), MemoryExhausted> {
     let attributes = Attributes::new(&span.attributes.pairs);
     let source = Source::new(span, &attributes, scope, &resource.attributes, context);
     // The unfinished double of a span that is still to come, under an id of its own.

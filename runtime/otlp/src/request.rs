@@ -47,8 +47,8 @@ pub enum DecodeError {
     Full,
 }
 
-impl From<Full> for DecodeError {
-    fn from(Full: Full) -> Self {
+impl From<MemoryExhausted> for DecodeError {
+    fn from(MemoryExhausted: MemoryExhausted) -> Self {
         Self::Full
     }
 }
@@ -79,7 +79,7 @@ pub struct Reason {
 
 /// What became of the spans of a request, beside what its [`crate::Sink`] has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct MappingReport {
     /// Spans taken, those that were dropped as noise included.
     pub n_accepted: usize,
     /// Spans left out because they are malformed.
@@ -94,7 +94,7 @@ pub struct Taken {
     pub hint: Option<&'static str>,
 }
 
-impl Taken {
+impl MappingReport {
     /// Reasons of each kind that are kept.
     const MAX_REASONS: usize = 5;
     const MAX_SCOPE_BYTES: usize = 100;
@@ -116,10 +116,10 @@ impl Taken {
 }
 
 fn add(reasons: &mut Vec<Reason>, text: Cow<'static, str>, scope: &str) {
-    let scope = cut_bytes(scope, Taken::MAX_SCOPE_BYTES);
+    let scope = cut_bytes(scope, MappingReport::MAX_SCOPE_BYTES);
     let mut known = reasons.iter();
     let is_known = known.any(|known| known.text == text && known.scope == scope);
-    if reasons.len() < Taken::MAX_REASONS && !is_known {
+    if reasons.len() < MappingReport::MAX_REASONS && !is_known {
         reasons.push(Reason { text, scope: scope.to_owned() });
     }
 }

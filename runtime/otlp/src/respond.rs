@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::limits::cut_bytes;
-use crate::{Encoding, Reason, Taken};
+use crate::{Encoding, MappingReport, Reason};
 
 /// Longest message in bytes.
 const MAX_MESSAGE: usize = 1_024;
@@ -32,7 +32,7 @@ pub enum Answer {
 
 /// The answer to a trace request.
 #[must_use]
-pub fn answer(taken: &Taken, encoding: Encoding) -> Answer {
+pub fn answer(taken: &MappingReport, encoding: Encoding) -> Answer {
     let n_rejected = taken.n_rejected;
     if n_rejected > 0 && taken.n_accepted == 0 {
         return Answer::AllRejected(with_reasons(
@@ -139,8 +139,8 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
 
-    fn taken(n_rejected: usize, n_accepted: usize) -> Taken {
-        let mut taken = Taken { n_accepted, ..Taken::default() };
+    fn taken(n_rejected: usize, n_accepted: usize) -> MappingReport {
+        let mut taken = MappingReport { n_accepted, ..MappingReport::default() };
         for _ in 0..n_rejected {
             taken.reject("the trace id is missing", "app");
         }

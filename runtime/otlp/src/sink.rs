@@ -6,7 +6,7 @@ use perpend_domain::score::NewScore;
 
 /// There is no room for more of this request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct MemoryExhausted;
 
 /// Takes what a request becomes. Everything is charged before it is held: a reader holds one decoded span
 /// at a time, and asks for room for that one first.
@@ -14,32 +14,32 @@ pub trait Sink {
     /// Makes room for so many bytes beside what is held already, until the next call.
     ///
     /// # Errors
-    /// [`Full`]: reading stops there.
-    fn make_room(&mut self, n_bytes: usize) -> Result<(), Full>;
+    /// [`MemoryExhausted`]: reading stops there.
+    fn reserve(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted>;
 
     /// So many bytes are held from now on, to the end of the request.
     ///
     /// # Errors
-    /// [`Full`]: reading stops there.
-    fn hold(&mut self, n_bytes: usize) -> Result<(), Full>;
+    /// [`MemoryExhausted`]: reading stops there.
+    fn retain(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted>;
 
     /// Takes an observation.
     ///
     /// # Errors
-    /// [`Full`]: reading stops there.
-    fn observation(&mut self, observation: Observation) -> Result<(), Full>;
+    /// [`MemoryExhausted`]: reading stops there.
+    fn observation(&mut self, observation: Observation) -> Result<(), MemoryExhausted>;
 
     /// Takes a score.
     ///
     /// # Errors
-    /// [`Full`]: reading stops there.
-    fn score(&mut self, score: NewScore) -> Result<(), Full>;
+    /// [`MemoryExhausted`]: reading stops there.
+    fn score(&mut self, score: NewScore) -> Result<(), MemoryExhausted>;
 
     /// Takes a media item.
     ///
     /// # Errors
-    /// [`Full`]: reading stops there.
-    fn media(&mut self, media: Media) -> Result<(), Full>;
+    /// [`MemoryExhausted`]: reading stops there.
+    fn media(&mut self, media: Media) -> Result<(), MemoryExhausted>;
 
     /// Takes a log record, for whose memory room was asked with [`Sink::hold`].
     fn log(&mut self, log: SpanLog);
@@ -47,25 +47,25 @@ pub trait Sink {
 
 /// All that was sent, without a bound: for tests, and for what a user reads from an own file.
 impl Sink for Batch {
-    fn make_room(&mut self, _: usize) -> Result<(), Full> {
+    fn reserve(&mut self, _: usize) -> Result<(), MemoryExhausted> {
         Ok(())
     }
 
-    fn hold(&mut self, _: usize) -> Result<(), Full> {
+    fn retain(&mut self, _: usize) -> Result<(), MemoryExhausted> {
         Ok(())
     }
 
-    fn observation(&mut self, observation: Observation) -> Result<(), Full> {
+    fn observation(&mut self, observation: Observation) -> Result<(), MemoryExhausted> {
         self.observations.push(observation);
         Ok(())
     }
 
-    fn score(&mut self, score: NewScore) -> Result<(), Full> {
+    fn score(&mut self, score: NewScore) -> Result<(), MemoryExhausted> {
         self.scores.push(score);
         Ok(())
     }
 
-    fn media(&mut self, media: Media) -> Result<(), Full> {
+    fn media(&mut self, media: Media) -> Result<(), MemoryExhausted> {
         self.media.push(media);
         Ok(())
     }

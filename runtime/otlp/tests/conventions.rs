@@ -5,7 +5,7 @@
 use perpend_domain::batch::Batch;
 use perpend_domain::observation::{Level, Observation, ObservationKind as Kind};
 use perpend_domain::time::Timestamp;
-use perpend_otlp::{Context, Encoding, Limits, Taken, read_logs, read_traces};
+use perpend_otlp::{Context, Encoding, Limits, MappingReport, read_logs, read_traces};
 use serde_json::{Value, json};
 
 mod logs;
@@ -59,7 +59,7 @@ fn request(spans: &[Value], scope: &Value, resource: &Value) -> Vec<u8> {
 /// What was sent, and what was said to it.
 struct Mapped {
     batch: Batch,
-    taken: Taken,
+    taken: MappingReport,
 }
 
 fn mapped(body: &[u8], context: &Context) -> Mapped {

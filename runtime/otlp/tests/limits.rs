@@ -7,7 +7,7 @@ use perpend_domain::ids::fits;
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::merge;
 use perpend_otlp::respond::{Answer, answer};
-use perpend_otlp::{Context, Encoding, Event, Limits, Taken, read_event, read_traces};
+use perpend_otlp::{Context, Encoding, Event, Limits, MappingReport, read_event, read_traces};
 use serde_json::{Map, Value, json};
 
 const START: &str = "1800000000000000000";
@@ -17,7 +17,7 @@ fn long(n: usize) -> String {
 }
 
 /// The observation of a span with these members and attributes of text.
-fn read(members: &Value, attributes: &Value) -> (Observation, Taken) {
+fn read(members: &Value, attributes: &Value) -> (Observation, MappingReport) {
     let text = |(key, value): (&String, &Value)| {
         let value = match value {
             Value::Number(number) => json!({ "doubleValue": number }),

@@ -67,7 +67,7 @@ fn held(check: &SchemaCheck) -> SchemaAnswer {
             let schema = Schema::new(&schema)
                 .map_err(|why| Mismatch { message: why.to_string(), pointer: why.pointer })?;
             let held = check.values.iter().map(|value| {
-                let faults = schema.faults(&parsed(value)?, MAX_LISTED);
+                let faults = schema.violations(&parsed(value)?, MAX_LISTED);
                 Ok(ValueReport {
                     mismatches: faults.into_iter().map(mismatch).collect(),
                     with_defaults: None,

@@ -25,7 +25,7 @@ pub fn check_config(schema: &str, config: Value) -> Result<Value, Vec<Mismatch>>
     let compiled = Schema::of_2020_12(&schema).map_err(|why| broken(why.to_string()))?;
     let mut config = config;
     fill_defaults(&schema, &schema, &mut config, MAX_DEPTH);
-    let faults = compiled.faults(&config, MAX_LISTED);
+    let faults = compiled.violations(&config, MAX_LISTED);
     if faults.is_empty() && !config.is_object() {
         return Err(vec![Mismatch::whole("an object is expected")]);
     }

@@ -42,7 +42,7 @@ enum Shows {
 impl Operation {
     fn is_of_organization(&self) -> bool {
         let mut all = self.permissions.iter();
-        all.any(|one| one.place() == PermissionLevel::Organization)
+        all.any(|one| one.level() == PermissionLevel::Organization)
     }
 
     /// SCIM and OTLP have no place for it.

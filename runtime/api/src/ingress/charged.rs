@@ -7,7 +7,7 @@ use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
 use perpend_http_kit::admission::{Account, Counted};
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_otlp::{DecodeError, Full, Sink};
+use perpend_otlp::{DecodeError, MemoryExhausted, Sink};
 use perpend_telemetry::{Preparing, Serialised};
 
 /// Memory that any request may take, however small it is.
@@ -78,43 +78,43 @@ impl<'p> Charged<'p> {
         Ok(())
     }
 
-    fn noted<T>(&mut self, result: Result<T, Problem>) -> Result<T, Full> {
+    fn noted<T>(&mut self, result: Result<T, Problem>) -> Result<T, MemoryExhausted> {
         result.map_err(|problem| {
             self.problem = Some(problem);
-            Full
+            MemoryExhausted
         })
     }
 }
 
 impl Sink for Charged<'_> {
-    fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
+    fn reserve(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
         let charged = self.charge(self.n_held.saturating_add(n_bytes));
         self.noted(charged)
     }
 
-    fn hold(&mut self, n_bytes: usize) -> Result<(), Full> {
-        self.make_room(n_bytes)?;
+    fn retain(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
+        self.reserve(n_bytes)?;
         self.n_held += n_bytes;
         Ok(())
     }
 
-    fn observation(&mut self, mut observation: Observation) -> Result<(), Full> {
+    fn observation(&mut self, mut observation: Observation) -> Result<(), MemoryExhausted> {
         self.prices.apply(&mut observation);
         let serialised = Serialised::new(observation).map_err(Problem::from);
         let serialised = self.noted(serialised)?;
-        self.hold(self.preparing.n_bytes_of(&serialised))?;
+        self.retain(self.preparing.n_bytes_of(&serialised))?;
         self.preparing.add(serialised);
         Ok(())
     }
 
-    fn score(&mut self, score: NewScore) -> Result<(), Full> {
-        self.hold(score.memory())?;
+    fn score(&mut self, score: NewScore) -> Result<(), MemoryExhausted> {
+        self.retain(score.memory())?;
         self.preparing.scores.push(score);
         Ok(())
     }
 
-    fn media(&mut self, media: Media) -> Result<(), Full> {
-        self.hold(BYTES_PER_MEDIA + media.bytes.len())?;
+    fn media(&mut self, media: Media) -> Result<(), MemoryExhausted> {
+        self.retain(BYTES_PER_MEDIA + media.bytes.len())?;
         self.preparing.media.push(media);
         Ok(())
     }

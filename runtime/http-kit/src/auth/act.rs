@@ -57,7 +57,7 @@ pub(super) enum Allowed {
 /// What the credentials may do of `any`.
 pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Problem> {
     let holds = |scope: Scope| any.iter().any(|one| scope.holds(*one));
-    let is_of_organization = any.iter().all(|one| one.place() == PermissionLevel::Organization);
+    let is_of_organization = any.iter().all(|one| one.level() == PermissionLevel::Organization);
     let message = match (caller.owner, caller.scope) {
         (Owner::Project(project), scope) if holds(scope) => {
             return Ok(Allowed::InProject(Act { project, scope, public_half: caller.public_half }));

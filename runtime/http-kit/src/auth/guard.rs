@@ -51,7 +51,7 @@ impl Needs {
 
     /// Whether it is about an organization: keys, people and projects.
     pub fn is_of_organization(self) -> bool {
-        matches!(self, Self::One(one) if one.place() == PermissionLevel::Organization)
+        matches!(self, Self::One(one) if one.level() == PermissionLevel::Organization)
     }
 
     /// Whether a key of this scope does.

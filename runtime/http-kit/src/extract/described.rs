@@ -5,7 +5,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use perpend_json_schema::{Fault, Kind, Schema};
+use perpend_json_schema::{Schema, Violation, ViolationKind};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
@@ -21,7 +21,7 @@ pub fn all_issues<T: ToSchema + 'static>(body: &[u8], first: Problem) -> Problem
     let Some((value, schema)) = value.flatten().zip(schema::<T>()) else {
         return first;
     };
-    let faults = schema.faults(&value, MAX_LISTED).into_iter();
+    let faults = schema.violations(&value, MAX_LISTED).into_iter();
     let issues: Vec<Issue> = faults.flat_map(issues).collect();
     match issues.len() {
         0 | 1 => first,
@@ -51,18 +51,18 @@ fn compiled<T: ToSchema>() -> Option<Schema> {
     Schema::new(&schema).ok()
 }
 
-fn issues(fault: Fault) -> Vec<Issue> {
+fn issues(fault: Violation) -> Vec<Issue> {
     let below = |name: &str, message: &str| Issue {
         path: fault.path.iter().cloned().chain([name.into()]).collect(),
         message: message.to_owned(),
     };
     match &fault.kind {
-        Kind::Missing(name) => vec![below(name, "is missing")],
-        Kind::Unknown(names) => {
+        ViolationKind::Missing(name) => vec![below(name, "is missing")],
+        ViolationKind::Unknown(names) => {
             let names = names.iter().take(MAX_LISTED);
             names.map(|name| below(name, "unknown field")).collect()
         }
-        Kind::Other => vec![Issue { message: fault.message, path: fault.path }],
+        ViolationKind::Other => vec![Issue { message: fault.message, path: fault.path }],
     }
 }
 

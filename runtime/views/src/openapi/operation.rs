@@ -205,7 +205,7 @@ impl Operation {
         let json = &described["responses"]["200"]["content"]["application/json"];
         let mut all = Permission::ALL.iter();
         let is_of_organization =
-            all.any(|one| one.place() == PermissionLevel::Organization && one.name() == needs);
+            all.any(|one| one.level() == PermissionLevel::Organization && one.name() == needs);
         Self {
             is_callable: method == "get" && json.is_object() && !is_of_organization,
             id: text(&described["operationId"]),
