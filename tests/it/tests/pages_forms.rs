@@ -353,7 +353,7 @@ async fn an_address_that_says_a_thing_twice_is_refused_on_a_page_with_its_frame(
         let answer = visitor.client.get(&path).await.unwrap();
         let html = answer.text();
         assert_eq!(answer.status, 400, "{path}: {html}");
-        assert!(html.contains(&format!("{name}: is given more than once")), "{path}: {html}");
+        assert!(html.contains(&format!("{name}: must not be repeated")), "{path}: {html}");
         assert!(html.contains("class=\"rail\""), "{path}: {html}");
     }
     // Two ids that browsers would take for steps in the path.

@@ -457,9 +457,9 @@ async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_
     for list in ["sessions", "users", "scores"] {
         let odd = visitor.page(&format!("/{list}?n=abc&sort=foo&cols=luck")).await;
         for said in [
-            "cols: this list always has the same columns; luck",
-            "n: a page cannot have abc rows",
-            "sort: this list has one order",
+            "`cols` is not supported by this list, got `luck`",
+            "`n` must be one of 25, 50, 100; got `abc`",
+            "`sort` is not supported by this list, got `foo`",
         ] {
             assert!(odd.contains(said), "{list}: {odd}");
         }

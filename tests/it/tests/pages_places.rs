@@ -117,7 +117,7 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     assert!(!none.contains("began from"), "{none}");
     for path in ["", "/traces", "/sessions"] {
         let page = visitor.page(&format!("{path}?from=yesterday")).await;
-        assert!(page.contains("from: yesterday is not a time"), "{path}: {page}");
+        assert!(page.contains("`from` must be a time"), "{path}: {page}");
     }
     for path in ["/traces", "/sessions"] {
         let page = visitor.page(&format!("{path}?from=-1h&to=-2h")).await;
@@ -179,7 +179,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     assert!(none.contains("No scores match") && rows_of(&none) == 0, "{none}");
     let odd = visitor.page("/scores?fingerprint=x&after=y&trace=").await;
     assert!(
-        odd.contains("fingerprint: ") && odd.contains("after: ") && rows_of(&odd) == 4,
+        odd.contains("`fingerprint` ") && odd.contains("`after` ") && rows_of(&odd) == 4,
         "{odd}"
     );
     let of_trace = visitor.page(&format!("/scores?trace={}", trace.id)).await;

@@ -121,7 +121,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         assert!(named.iter().all(|name| !both.contains(name)), "{both}");
     }
     let odd = visitor.page("/scores?before=x&superseded=yes").await;
-    assert!(odd.contains("before: ") && odd.contains("superseded: "), "{odd}");
+    assert!(odd.contains("`before` ") && odd.contains("`superseded` "), "{odd}");
     assert_eq!(names(&odd).len(), 3, "{odd}");
     let many: Vec<String> = (0..=100).map(|n| n.to_string()).collect();
     let long = format!("/scores?q=-name%3A{}", many.join("%2C"));

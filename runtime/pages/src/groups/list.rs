@@ -40,8 +40,8 @@ pub(crate) struct GroupListParams {
     cols: String,
 }
 
-/// The order of the list.
-const ACTIVE_LAST: &str = "those active last come";
+/// The order of the list, for notices.
+const RECENTLY_ACTIVE: &str = "recently active ones";
 
 /// Whether a page is behind or before a place in the list, or the last one.
 const fn is_later(query: &GroupQuery) -> bool {
@@ -219,10 +219,10 @@ async fn list(
     let q = traces::params::filter(&params.q, &mut notices);
     let parsed = parse(&q, of.columns);
     let of_table = (&*params.n, &*params.sort, &*params.cols);
-    let (n, rows) = cursor::rows(of_table, ACTIVE_LAST, &mut notices);
+    let (n, rows) = cursor::page_size(of_table, RECENTLY_ACTIVE, &mut notices);
     let mut query = groups::lines::group_query((app, viewer), by, n);
     (query.after, query.is_backwards) =
-        cursor::parse_place(&params.after, &params.before, &mut notices);
+        cursor::parse_position(&params.after, &params.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
     let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
     let own: Vec<Parameter> = filter.into_iter().chain(rows.clone()).collect();
@@ -230,7 +230,7 @@ async fn list(
         path: list_href(&base, by),
         pairs: [own.clone(), viewer.parameters()].concat(),
     };
-    let of_focus = (links.path.clone(), [own, viewer.unread()].concat());
+    let of_focus = (links.path.clone(), [own, viewer.unknown_parameters()].concat());
     let ways = ways(&links, &query, &tested);
     let on = tested.stopped.as_ref();
     let on = on.map(|at| links.at(at, query.is_backwards));
@@ -319,11 +319,11 @@ mod tests {
         query.after = cursor("x");
         let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
         let ways = super::ways(&links, &query, &tested);
-        assert_eq!(ways.behind, Some(("Go on", "/p?q=a&after=5.y".to_owned())));
+        assert_eq!(ways.behind, Some(("Continue search", "/p?q=a&after=5.y".to_owned())));
         assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));
         query.is_backwards = true;
         let ways = super::ways(&links, &query, &tested);
-        assert_eq!(ways.before, Some(("Go on", "/p?q=a&before=5.y".to_owned())));
+        assert_eq!(ways.before, Some(("Continue search", "/p?q=a&before=5.y".to_owned())));
         assert_eq!(ways.behind, None);
         // From the first page to the last one, behind which nothing is.
         let tested = TestedGroups {

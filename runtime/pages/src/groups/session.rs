@@ -21,7 +21,7 @@ use serde::Deserialize;
 use crate::read;
 use crate::reference;
 use crate::request::query::Query;
-use crate::request::reply::{laid_out, page};
+use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace;
@@ -104,7 +104,7 @@ async fn turns(
         let turns = turns.collect();
         Turn::all(skip + 1, before.as_ref(), turns, &base)
     };
-    laid_out(make).await
+    on_blocking_thread(make).await
 }
 
 /// The tool calls of each of these traces; none of a trace with too many steps to look for them.
@@ -172,7 +172,7 @@ async fn found(
     let (base, session) = (viewer.base(), session.to_owned());
     let rest = (tested.places.last.is_some(), tested.n_left);
     let make = move || TurnHits::new((&base, &session), &text, turns, rest);
-    laid_out(make).await.map(Some)
+    on_blocking_thread(make).await.map(Some)
 }
 
 /// How many rules stand before those that are asked why there is no score.

@@ -76,7 +76,7 @@ pub(crate) async fn user_page(
     };
     let group = group.ok_or_else(|| Problem::not_found("user"))?;
     let address = href(&viewer.base(), GroupKey::User, &user);
-    let focus = (address, viewer.unread());
+    let focus = (address, viewer.unknown_parameters());
     let mut view = UserPage {
         shell: viewer
             .shell(Section::Users)

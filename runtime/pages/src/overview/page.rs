@@ -43,7 +43,7 @@ pub(crate) async fn overview_page(
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    query::unrepeated(raw.as_deref())?;
+    query::reject_repeated(raw.as_deref())?;
     let pairs = form_urlencoded::parse(raw.as_deref().unwrap_or_default().as_bytes());
     let is_whole = pairs.into_iter().any(|(name, _)| name == "trends");
     let any = Filter { conditions: vec![read::exclude_internal(TRACES)] };
@@ -56,7 +56,7 @@ pub(crate) async fn overview_page(
         shell: viewer.shell(Section::Overview),
         focus: FocusView::new(
             &viewer.focus,
-            (viewer.base(), viewer.unread()),
+            (viewer.base(), viewer.unknown_parameters()),
             (USUAL_LABEL, false),
         ),
         notices: viewer.faults.clone(),
@@ -114,7 +114,7 @@ fn own(viewer: &Viewer) -> String {
         environments: read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec(),
         ..viewer.focus.clone()
     };
-    let all = [focus.parameters(), viewer.unread()].concat();
+    let all = [focus.parameters(), viewer.unknown_parameters()].concat();
     with_query(&viewer.base(), &all)
 }
 

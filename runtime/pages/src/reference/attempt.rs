@@ -71,7 +71,7 @@ pub(crate) async fn attempt_page(
     Path((_, id)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    query::unrepeated(query.as_deref())?;
+    query::reject_repeated(query.as_deref())?;
     let tried = app.reference(reference::page::faults).callable_operation(&id);
     let (path, parameters) = tried.ok_or_else(|| Problem::not_found("operation"))?;
     let given = given(query.as_deref().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The embedded files: style sheets, scripts and the mark.
+//! Embedded files: style sheets, scripts and the logo.
 
 use axum::extract::OriginalUri;
 use axum::http::HeaderMap;
@@ -9,40 +9,42 @@ use perpend_http_kit::compression;
 use perpend_http_kit::problem::Problem;
 use perpend_views::layout::assets::{self, Asset};
 
-use crate::request::reply::laid_out;
+use crate::request::reply::on_blocking_thread;
 
-/// One file, under the name that carries its digest.
+/// `GET /assets/{file}`: the file name contains a digest of the content.
 pub(crate) async fn asset(
     OriginalUri(address): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let asset = assets::find(address.path()).ok_or_else(|| Problem::not_found("file"))?;
-    let named = [
+    let headers_of_file = [
         (CONTENT_TYPE, asset.content_type),
-        // The name changes with the bytes.
+        // The name changes with the content.
         (CACHE_CONTROL, "public, max-age=31536000, immutable"),
         (VARY, "accept-encoding"),
     ];
     if compression::prefers_brotli(&headers) {
-        let packed = packed(asset).await?;
+        let packed = compressed(asset).await?;
         if !packed.is_empty() {
-            return Ok((named, [(CONTENT_ENCODING, "br")], packed).into_response());
+            return Ok((headers_of_file, [(CONTENT_ENCODING, "br")], packed).into_response());
         }
     }
-    Ok((named, asset.bytes).into_response())
+    Ok((headers_of_file, asset.bytes).into_response())
 }
 
-/// A file compressed as far as Brotli can. That takes too long to be done for each answer: it is done once.
-async fn packed(asset: &'static Asset) -> Result<&'static [u8], Problem> {
+/// The file compressed at the highest Brotli level. This is slow, so the result is cached.
+async fn compressed(asset: &'static Asset) -> Result<&'static [u8], Problem> {
     let packed = match asset.packed.get() {
         Some(packed) => packed,
-        None => laid_out(move || asset.packed.get_or_init(|| compressed(asset.bytes))).await?,
+        None => {
+            on_blocking_thread(move || asset.packed.get_or_init(|| compress(asset.bytes))).await?
+        }
     };
     Ok(packed)
 }
 
-/// Nothing on a failure: then the file is sent as any other answer is.
-fn compressed(mut bytes: &[u8]) -> Vec<u8> {
+/// Empty on a failure; the file is then sent uncompressed.
+fn compress(mut bytes: &[u8]) -> Vec<u8> {
     let params = BrotliEncoderParams {
         quality: 11,
         size_hint: bytes.len(),

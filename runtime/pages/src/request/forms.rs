@@ -1,9 +1,9 @@
-//! Forms of pages: where they were sent from, read, acted on once, and answered with the page that they were sent from.
+//! Forms of pages: check of the origin, parsing, execution at most once, and the redirect to the page of the form.
 //!
 //! Invariants:
-//! - **Only a page of the session sends its forms.** A handler gets the fields from [`Sent`] alone, which asks for the
-//!   origin and for the token in the form.
-//! - **Twice is once.** What a handler does goes through [`Sent::once`].
+//! - **Protected against cross-site requests.** A handler gets the fields only from [`SubmittedForm`], which checks the
+//!   origin and the token of the form.
+//! - **A repeated submission has no effect.** A handler changes data only in [`SubmittedForm::run_once`].
 
 use axum::extract::{FromRequest, OriginalUri, Request};
 use axum::http::header::SET_COOKIE;
@@ -18,13 +18,13 @@ use perpend_views::Section;
 use crate::request;
 use crate::request::frame::Frame;
 use crate::request::submissions::{NOTICE_COOKIE, SubmissionKey, SubmissionOutcome, UNDO_SECONDS};
-use crate::request::viewer::{Viewer, of_session};
+use crate::request::viewer::{Viewer, session_viewer};
 use crate::state::App;
 
-/// Largest form accepted from a signed-in user.
+/// Largest form accepted from a logged-in user, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// A form that a page of the viewer's session sent.
+/// A form submitted from a page of the viewer's session.
 #[derive(Debug)]
 pub(crate) struct SubmittedForm {
     pub(crate) viewer: Viewer,
@@ -37,14 +37,14 @@ impl FromRequest<App> for SubmittedForm {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let Some(viewer) = request.extensions().get::<Viewer>().cloned() else {
-            tracing::error!("a form without a guard asks who sent it");
+            tracing::error!("the route of a form has no authenticator");
             return Err(Problem::internal());
         };
         request::origin::same_site(app, request.headers())?;
         let path = path(&request);
         let body = admission::read(&app.web, request, MAX_BYTES).await?.bytes;
         let fields = Params::parse(&String::from_utf8_lossy(&body));
-        token(&viewer, &fields)?;
+        check_token(&viewer, &fields)?;
         let key = SubmissionKey {
             project: viewer.project.clone(),
             token: viewer.token,
@@ -55,20 +55,20 @@ impl FromRequest<App> for SubmittedForm {
 }
 
 impl SubmittedForm {
-    /// Where the sender goes on.
+    /// The local URL to redirect to after the submission; the overview of the project if the form has none.
     pub(crate) fn return_path(&self) -> String {
         let return_path = self.fields.text("back").and_then(request::origin::local);
         return_path.map_or_else(|| self.viewer.base(), str::to_owned)
     }
 
-    /// Acts, unless this very form was acted on a moment ago, and leads the sender on to where that is told.
+    /// Runs the action unless the same form was submitted recently, then redirects to a page that shows the outcome.
     pub(crate) async fn run_once(
         &self,
         app: &App,
-        act: impl Future<Output = Result<SubmissionOutcome, Problem>>,
+        action: impl Future<Output = Result<SubmissionOutcome, Problem>>,
     ) -> Result<Response, Problem> {
         let slot = app.submissions().slot(&self.key, app.web.clock.now());
-        slot.get_or_try_init(|| act).await?;
+        slot.get_or_try_init(|| action).await?;
         let mut response = Redirect::to(&self.return_path()).into_response();
         let id = self.key.id();
         let cookie =
@@ -85,32 +85,32 @@ fn path(request: &Request) -> String {
     address.map_or(request.uri(), |address| &address.0).path().to_owned()
 }
 
-/// The token of the viewer's session is in the form.
-fn token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
-    let shown = fields.text("form").unwrap_or_default();
-    match viewer.token.is_in(shown.split('.').next().unwrap_or_default()) {
+/// Checks that the form has a token of the viewer's session.
+fn check_token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
+    let sent = fields.text("form").unwrap_or_default();
+    match viewer.token.is_in(sent.split('.').next().unwrap_or_default()) {
         true => Ok(()),
         false => Err(Problem::new(
             Code::AccessDenied,
-            "this form does not belong to your session: open the page again, then send it",
+            "this form does not belong to your session; reload the page and submit it again",
         )),
     }
 }
 
-/// Reads the session, and puts its frame around later errors.
+/// Reads the session and sets the shell that a later error page uses.
 pub(crate) async fn session_viewer_in_frame(
     app: &App,
     headers: &HeaderMap,
     frame: Option<&Frame>,
 ) -> Result<Option<Viewer>, Problem> {
-    let viewer = of_session(app, headers).await?;
+    let viewer = session_viewer(app, headers).await?;
     if let (Some(viewer), Some(frame)) = (&viewer, frame) {
         let _ = frame.shell.set(viewer.shell(Section::Other));
     }
     Ok(viewer)
 }
 
-/// The fields of a form that needs no session. Where there is one the form has to be of it.
+/// Parses a form that requires no session. If the request has a session, the form must have its token.
 pub(crate) async fn read_public_form(
     app: &App,
     request: Request,
@@ -122,7 +122,7 @@ pub(crate) async fn read_public_form(
     let body = admission::read(&app.web, request, max_bytes).await?.bytes;
     let fields = Params::parse(&String::from_utf8_lossy(&body));
     if let Some(viewer) = viewer {
-        token(&viewer, &fields)?;
+        check_token(&viewer, &fields)?;
     }
     Ok(fields)
 }

@@ -1,6 +1,6 @@
-//! Parts of pages have addresses of their own, below `P/_/`: whoever opens one is led to the page that it is a part of.
+//! Fragments have URLs below `P/_/`. A browser that opens one is redirected to the page that contains it.
 
-/// The page at whose address a visitor sees what a fragment shows a part of; none for what is no fragment.
+/// The URL of the page that contains a fragment; absent if the address is not that of a fragment.
 pub(crate) fn page_of(address: &str) -> Option<String> {
     let (base, rest) = address.split_once("/_/")?;
     let project = base.strip_prefix("/project/")?;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_leads_to_its_page_and_a_page_to_nothing_else() {
+    fn a_fragment_redirects_to_its_page_and_a_page_does_not() {
         for (part, page) in [
             ("traces/t/detail?observation=o", "/traces/t?observation=o"),
             ("traces/t%2F/rows?trace&at=7", "/traces/t%2F?trace&at=7"),

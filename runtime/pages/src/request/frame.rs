@@ -1,7 +1,7 @@
-//! Around every page: an error in the form of a page, the headers that keep it inert, and what a browser may keep of it.
+//! Middleware of all pages: error pages, security headers and caching.
 //!
-//! A page is kept by the browser of its reader and asked for again each time: going back is instant, and what did not
-//! change is not sent again. What shows a secret, an error, or anything but HTML is not kept, unless its handler says so.
+//! Browsers cache a page and revalidate it on each request, so that an unchanged page is not sent again. Secrets, errors and
+//! responses other than HTML are not cached unless the handler sets a policy.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,60 +25,60 @@ use crate::request::fragment;
 use crate::request::viewer;
 use crate::state::App;
 
-/// What is known of the page once it is known who looks.
+/// Data for the response that an authenticator or a handler sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
-    /// What stands around it: an error is shown in it too.
+    /// Navigation and header, also used by an error page.
     pub(crate) shell: Arc<OnceLock<Shell>>,
-    /// The cookie in which its project is the last used one.
+    /// `Set-Cookie` value that records the last used project.
     pub(crate) cookie: Arc<OnceLock<String>>,
 }
 
-/// Layer: gives a [`Problem`] the form of a page, and every answer the headers that keep it inert.
+/// Middleware that renders a [`Problem`] as a page and adds security headers to every response.
 pub async fn as_page(mut request: Request, next: Next) -> Response {
-    if let Some(page) = page_of_fragment(&request) {
-        return keep_inert(Redirect::to(&page).into_response());
+    if let Some(page) = page_of_opened_fragment(&request) {
+        return with_security_headers(Redirect::to(&page).into_response());
     }
     let id = request.headers().get(REQUEST_ID).cloned();
     let known = request.headers().get_all(IF_NONE_MATCH).iter().cloned();
     let known: Vec<HeaderValue> = known.collect();
     let frame = Frame::default();
-    let of_sender = request::origin::shell(request.headers());
+    let default_shell = request::origin::shell(request.headers());
     request.extensions_mut().insert(frame.clone());
     if *request.method() == Method::HEAD {
-        // Its headers are those of the page, so the page is made; the server sends them alone.
+        // The headers must equal those of GET, so the page is rendered; the server drops the body.
         *request.method_mut() = Method::GET;
-        // A part of something is only ever asked for by GET.
+        // Range applies to GET only.
         request.headers_mut().remove(RANGE);
     }
     let is_read = *request.method() == Method::GET;
     let is_page = is_read || request::origin::wants_page(request.headers());
     let mut response = next.run(request).await;
     if let Some(problem) = problem_of(&response, is_page) {
-        let shell = frame.shell.get().cloned().unwrap_or(of_sender);
+        let shell = frame.shell.get().cloned().unwrap_or(default_shell);
         response = error_page(&problem, shell, (id.as_ref(), is_read));
-    } else if is_kept(&response) {
-        response = tagged(response, &known).await;
+    } else if is_cacheable(&response) {
+        response = with_etag(response, &known).await;
         let cookie = frame.cookie.get().map(HeaderValue::try_from);
         if let Some(Ok(cookie)) = cookie {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
     }
-    keep_inert(response)
+    with_security_headers(response)
 }
 
-/// What an answer says that is to become a page: to a program that uses another method, the method is named as the API does.
+/// The problem to render as a page. A program that uses a wrong method gets the error body of the API instead.
 fn problem_of(response: &Response, is_page: bool) -> Option<Problem> {
     let problem = response.extensions().get::<Problem>().cloned();
     match (response.status(), problem) {
         (StatusCode::METHOD_NOT_ALLOWED, Some(_)) if !is_page => None,
-        // A part of the path is no text: nothing has such a name.
+        // A path segment is not UTF-8, so no page has this path.
         (StatusCode::BAD_REQUEST, None) if !is_html(response) => Some(Problem::not_found("page")),
         (_, problem) => problem,
     }
 }
 
-/// A page was asked for with a method that it does not take.
+/// Fallback for a page that does not support the method of the request.
 pub(crate) async fn method_not_allowed(State(app): State<App>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let address = parts.extensions.get::<OriginalUri>();
@@ -87,11 +87,11 @@ pub(crate) async fn method_not_allowed(State(app): State<App>, request: Request)
         let shell = viewer::shell_without_page(&app, &parts.headers, address).await;
         let _ = frame.shell.set(shell);
     }
-    let message = format!("{} does not take {}", address.path(), parts.method);
+    let message = format!("{} does not support the method {}", address.path(), parts.method);
     Problem::new(Code::MethodNotAllowed, message).into_response()
 }
 
-/// Where a page is whose address is asked for with a slash at its end.
+/// A redirect that removes slashes at the end of the path; absent if there is none to remove.
 #[must_use]
 pub fn without_slash(method: &Method, headers: &HeaderMap, address: &Uri) -> Option<Response> {
     let path = address.path().strip_suffix('/')?.trim_end_matches('/');
@@ -100,21 +100,21 @@ pub fn without_slash(method: &Method, headers: &HeaderMap, address: &Uri) -> Opt
     if path.is_empty() || is_of_api || !is_read || !request::origin::wants_page(headers) {
         return None;
     }
-    // Below it are projects; which of them is meant the start page knows.
+    // The start page redirects to the last used project.
     let path = if path == "/project" { "/" } else { path };
     let query = address.query().map(|query| format!("?{query}"));
     let there = format!("{path}{}", query.unwrap_or_default());
     request::origin::local(&there)
-        .map(|there| keep_inert(Redirect::permanent(there).into_response()))
+        .map(|there| with_security_headers(Redirect::permanent(there).into_response()))
 }
 
-/// The page that a fragment is a part of, for a visitor who opens the fragment itself.
-fn page_of_fragment(request: &Request) -> Option<String> {
-    let opened = request.headers().get("sec-fetch-dest")?;
+/// The page that contains a fragment, if a browser opens the fragment as a document.
+fn page_of_opened_fragment(request: &Request) -> Option<String> {
+    let destination = request.headers().get("sec-fetch-dest")?;
     let address = request.extensions().get::<OriginalUri>();
     let address = address.map_or(request.uri(), |address| &address.0);
     let address = address.path_and_query()?.as_str();
-    (opened == "document").then(|| fragment::page_of(address))?
+    (destination == "document").then(|| fragment::page_of(address))?
 }
 
 fn is_html(response: &Response) -> bool {
@@ -122,29 +122,29 @@ fn is_html(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
-fn is_kept(response: &Response) -> bool {
+fn is_cacheable(response: &Response) -> bool {
     response.status() == StatusCode::OK
         && is_html(response)
         && !response.headers().contains_key(CACHE_CONTROL)
 }
 
-/// With a tag of its bytes but the tokens of its forms and how long ago things were, or without them for a browser that has them already.
-async fn tagged(response: Response, known: &[HeaderValue]) -> Response {
+/// Adds an ETag, or answers 304 if the browser has the page. Form tokens and relative times are not part of the tag.
+async fn with_etag(response: Response, known: &[HeaderValue]) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
-        tracing::error!("the body of a page broke off");
+        tracing::error!("reading the body of a page failed");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let same: Vec<&[u8]> = without_volatile_parts(&bytes).collect();
     let digest = Digest::of(&same.concat()).to_string();
     let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
-    let is_known = holds(known, &tag);
+    let is_known = matches_etag(known, &tag);
     if let Ok(tag) = HeaderValue::try_from(tag) {
         parts.headers.insert(ETAG, tag);
     }
     let policy = HeaderValue::from_static("private, no-cache");
     parts.headers.insert(CACHE_CONTROL, policy);
-    // What was kept of a session is not shown after it ended: going back asks again when the cookies are others.
+    // A cached page is not reused with other cookies, for example after the session ended.
     let by_session = HeaderValue::from_static("cookie");
     parts.headers.append(VARY, by_session);
     if !is_known {
@@ -156,21 +156,21 @@ async fn tagged(response: Response, known: &[HeaderValue]) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Whether one of these tags names the same bytes. Weak ones do: compression makes them.
-fn holds(known: &[HeaderValue], tag: &str) -> bool {
+/// Whether `If-None-Match` contains the tag. Weak tags match, because compression weakens them.
+fn matches_etag(known: &[HeaderValue], tag: &str) -> bool {
     let lists = known.iter().filter_map(|list| list.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
-/// Puts in the headers that keep a page from running or loading what is not ours.
-fn keep_inert(mut response: Response) -> Response {
+/// Adds the headers that prevent a page from running or loading foreign content.
+fn with_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     let fixed: [(HeaderName, &'static str); 5] = [
         (CONTENT_SECURITY_POLICY, assets::CONTENT_SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Addresses of this server, the one with the token above all, are nobody else's business. With `no-referrer` browsers
-        // would not say where a form was sent from.
+        // Other sites do not receive URLs of this server, such as the one with the login token. With `no-referrer` browsers would
+        // not send the origin of a form.
         (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("permissions-policy"), assets::PERMISSIONS_POLICY),
@@ -182,11 +182,11 @@ fn keep_inert(mut response: Response) -> Response {
     response
 }
 
-/// The 404 page of an address that has none.
+/// The 404 page.
 pub async fn not_found(app: &App, headers: &HeaderMap, address: &Uri) -> Response {
     let shell = viewer::shell_without_page(app, headers, address).await;
     let page = error_page(&Problem::not_found("page"), shell, (headers.get(REQUEST_ID), true));
-    keep_inert(page)
+    with_security_headers(page)
 }
 
 fn error_page(
@@ -196,31 +196,30 @@ fn error_page(
 ) -> Response {
     let status = problem.code().status();
     let (title, message) = match problem.code() {
-        Code::NotFound => (
-            "Not found",
-            "There is nothing at this address, or it belongs to another project.".to_owned(),
-        ),
+        Code::NotFound => {
+            ("Not found", "This page does not exist, or it belongs to another project.".to_owned())
+        }
         Code::Internal => (
-            "Something broke here",
-            "The page could not be made. Nothing that was sent to this server is lost.".to_owned(),
+            "Internal error",
+            "The page could not be rendered. No stored data is affected.".to_owned(),
         ),
         code => (code.title(), problem.message().to_owned()),
     };
     let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
     let view = ErrorPage {
-        // Without forms: what is not found has the same bytes whatever it is.
+        // Without forms, so that all pages that are not found are identical.
         shell: Shell { forms: FormContext::default(), here: String::new(), ..shell },
         status: status.as_u16(),
         title,
         message: Text::from(message),
-        // A form is not sent again by itself.
+        // A form is not resubmitted automatically.
         again_after: problem.retry_after().filter(|_| is_read),
         request_id: id.filter(|_| status.is_server_error()),
     };
     let html = perpend_views::render(&view).unwrap_or_else(|_| title.to_owned());
     let mut response = (status, Html(html)).into_response();
     problem.set_headers(&mut response);
-    // A challenge would make browsers ask for a password in a window of their own.
+    // With a challenge, browsers would open their own password dialog.
     response.headers_mut().remove(WWW_AUTHENTICATE);
     response
 }
@@ -230,12 +229,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slash_at_the_end_of_a_page_leads_to_the_page_and_to_no_other_server() {
+    fn a_trailing_slash_redirects_to_the_page_and_never_to_another_server() {
         let page = HeaderMap::from_iter([(
             axum::http::header::ACCEPT,
             HeaderValue::from_static("text/html"),
         )]);
-        let leads = |path: &str| {
+        let redirect = |path: &str| {
             let address: Uri = path.parse().unwrap();
             let response = without_slash(&Method::GET, &page, &address)?;
             let there = response.headers().get("location")?.to_str().ok()?;
@@ -251,7 +250,7 @@ mod tests {
             ("/", None),
             ("/x", None),
         ] {
-            assert_eq!(leads(path).as_deref(), there, "{path}");
+            assert_eq!(redirect(path).as_deref(), there, "{path}");
         }
         let address = Uri::from_static("/project/p/");
         assert!(without_slash(&Method::POST, &page, &address).is_none());
@@ -260,13 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_known_by_its_bytes_in_any_list() {
-        let known = |list: &'static str| holds(&[HeaderValue::from_static(list)], "\"ab\"");
+    fn an_etag_is_found_in_lists_and_as_a_weak_tag() {
+        let matches =
+            |list: &'static str| matches_etag(&[HeaderValue::from_static(list)], "\"ab\"");
         for list in ["\"ab\"", "W/\"ab\"", "\"x\", W/\"ab\" , \"y\"", "*"] {
-            assert!(known(list), "{list}");
+            assert!(matches(list), "{list}");
         }
         for list in ["\"abc\"", "ab", "", "\"x\""] {
-            assert!(!known(list), "{list}");
+            assert!(!matches(list), "{list}");
         }
     }
 }

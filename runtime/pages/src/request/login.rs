@@ -1,4 +1,4 @@
-//! In and out: the token of the printed address, or a key pair, for a session cookie.
+//! Login with the printed one-time token or with a key pair, and logout.
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
@@ -24,24 +24,24 @@ use crate::request::fragment;
 use crate::request::frame::Frame;
 use crate::request::query::Query;
 use crate::request::reply::page;
-use crate::request::viewer::of_session;
+use crate::request::viewer::session_viewer;
 use crate::state::App;
 
 const START: &str = "/";
-/// Largest form. It is read before anything is known of its sender.
+/// Largest form of an unauthenticated sender, in bytes.
 const MAX_FORM_BYTES: usize = 16 << 10;
-const WRONG_TOKEN: &str = "This login token is wrong, was used, or has expired: it works once, within an hour of the start. Log in with a key pair, or restart the server, which prints a new one.";
-const WRONG_PAIR: &str = "No project has this key pair.";
-const TOO_MANY: &str = "Too many wrong credentials came from this network.";
+const WRONG_TOKEN: &str = "This login token is invalid, used or expired. A token can be used once, within an hour after the server started. Log in with a key pair, or restart the server to get a new token.";
+const WRONG_PAIR: &str = "Unknown key pair.";
+const TOO_MANY: &str = "Too many failed login attempts from this network.";
 const OTHER_PAIR: &str =
-    "This key pair may not read a project: take one of a project, whose keys may read.";
+    "This key pair cannot read traces. Use a key pair of a project with read permission.";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LoginParams {
     token: String,
     next: String,
-    /// Someone who is logged in asks for one more project.
+    /// Set to add another project to an existing session.
     more: String,
 }
 
@@ -68,7 +68,7 @@ impl LoginForm {
     }
 }
 
-/// The login form's address for a visitor of `wanted`.
+/// The URL of the login page that returns to `wanted` afterwards.
 pub(crate) fn address(wanted: &str) -> String {
     let wanted = fragment::page_of(wanted).unwrap_or_else(|| wanted.to_owned());
     if wanted == START || wanted.is_empty() {
@@ -77,21 +77,21 @@ pub(crate) fn address(wanted: &str) -> String {
     format!("/login?next={}", utf8_percent_encode(&wanted, NON_ALPHANUMERIC))
 }
 
-/// Where to go after login: only ever a path on this server, and none that asks to log in or leads out again.
+/// The path to redirect to after the login: a path of this server other than the login and logout pages.
 fn destination(next: &str) -> &str {
     let path = next.split(['?', '#']).next().unwrap_or_default();
-    let is_door = matches!(path.trim_end_matches('/'), "/login" | "/logout");
-    request::origin::local(next).filter(|_| !is_door).unwrap_or(START)
+    let is_login_or_logout = matches!(path.trim_end_matches('/'), "/login" | "/logout");
+    request::origin::local(next).filter(|_| !is_login_or_logout).unwrap_or(START)
 }
 
-/// `GET /`, with the token of the printed address or without.
+/// `GET /`, with or without the one-time token.
 pub(crate) async fn home(
     State(app): State<App>,
     Query(query): Query<LoginParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        let start = match of_session(&app, &headers).await? {
+        let start = match session_viewer(&app, &headers).await? {
             Some(viewer) => viewer.base(),
             None => "/login".to_owned(),
         };
@@ -107,10 +107,10 @@ pub(crate) async fn login_page(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        if query.more.is_empty() && of_session(&app, &headers).await?.is_some() {
+        if query.more.is_empty() && session_viewer(&app, &headers).await?.is_some() {
             return Ok(Redirect::to(destination(&query.next)).into_response());
         }
-        // Where nothing is found in the projects that are open, the page was perhaps one of another.
+        // A page that was not found may belong to a project that is not part of the session yet.
         let here = match query.next.is_empty() {
             true => request::origin::referring_page(&headers).unwrap_or_default(),
             false => &query.next,
@@ -123,8 +123,8 @@ pub(crate) async fn login_page(
         };
         return page(StatusCode::OK, &view);
     }
-    // The token is for whoever presses the button: programs that only look at addresses do not use it up.
-    let viewer = of_session(&app, &headers).await?;
+    // GET does not consume the token: link previews and scanners open URLs. The form on this page does.
+    let viewer = session_viewer(&app, &headers).await?;
     if viewer.is_some_and(|viewer| viewer.project == app.home_project) {
         return Ok(Redirect::to(destination(&query.next)).into_response());
     }
@@ -158,7 +158,7 @@ pub(crate) async fn log_in(
             Err(problem) => too_many(&headers, problem, form),
         };
     }
-    match by_pair(&app, client, &form).await {
+    match project_of_key_pair(&app, client, &form).await {
         Ok(project) => {
             let origin = SessionOrigin::KeyPair(form.public_key.trim().to_owned());
             let cookie = auth::begin_session(&app.web, &headers, &project, origin).await?;
@@ -174,12 +174,12 @@ pub(crate) async fn log_in(
     }
 }
 
-/// `GET /logout`: the form, for pages that have none.
+/// `GET /logout`: a page with the logout form.
 pub(crate) async fn logout_page(
     State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    match of_session(&app, &headers).await? {
+    match session_viewer(&app, &headers).await? {
         Some(viewer) => {
             let shell = Shell { here: "/logout".to_owned(), ..viewer.shell(Section::Other) };
             page(StatusCode::OK, &LogoutPage { shell })
@@ -197,7 +197,7 @@ pub(crate) async fn log_out(
     forms::read_public_form(&app, request, MAX_FORM_BYTES).await?;
     let cookie = auth::end_sessions(&app.web, &headers).await?;
     let mut response = with_cookie(Redirect::to("/login"), &cookie);
-    // The browser deletes the pages it has cached of this session.
+    // Makes the browser delete cached pages of the session.
     response.headers_mut().insert(
         HeaderName::from_static("clear-site-data"),
         HeaderValue::from_static("\"cache\", \"storage\""),
@@ -205,8 +205,12 @@ pub(crate) async fn log_out(
     Ok(response)
 }
 
-/// A key pair, checked by the very code that checks it for the API.
-async fn by_pair(app: &App, client: ClientAddress, form: &LoginForm) -> Result<ProjectId, Problem> {
+/// Authenticates a key pair with the same code as the API.
+async fn project_of_key_pair(
+    app: &App,
+    client: ClientAddress,
+    form: &LoginForm,
+) -> Result<ProjectId, Problem> {
     let pair = STANDARD.encode(format!("{}:{}", form.public_key.trim(), form.secret_key.trim()));
     let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
@@ -221,8 +225,8 @@ fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
     response
 }
 
-/// The form as it was filled in, but for what is secret.
-fn again(headers: &HeaderMap, problem: &'static str, form: LoginForm) -> LoginPage {
+/// The login form with the sent values, without secrets.
+fn form_with_problem(headers: &HeaderMap, problem: &'static str, form: LoginForm) -> LoginPage {
     LoginPage {
         shell: request::origin::shell(headers),
         problem: Some(problem),
@@ -239,15 +243,18 @@ fn refuse(
     problem: &'static str,
     form: LoginForm,
 ) -> Result<Response, Problem> {
-    page(StatusCode::UNAUTHORIZED, &again(headers, problem, form))
+    page(StatusCode::UNAUTHORIZED, &form_with_problem(headers, problem, form))
 }
 
-/// The form again where a network has to wait; else the problem.
+/// The form with a delay, if the network has exceeded its login attempts; otherwise the problem.
 fn too_many(headers: &HeaderMap, problem: Problem, form: LoginForm) -> Result<Response, Problem> {
     if problem.code() != Code::TooManyAttempts {
         return Err(problem);
     }
-    let view = LoginPage { again_after: problem.retry_after(), ..again(headers, TOO_MANY, form) };
+    let view = LoginPage {
+        again_after: problem.retry_after(),
+        ..form_with_problem(headers, TOO_MANY, form)
+    };
     let mut response = page(StatusCode::TOO_MANY_REQUESTS, &view)?;
     problem.set_headers(&mut response);
     Ok(response)
@@ -258,20 +265,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn login_never_leads_back_to_itself_or_to_logout() {
-        for door in ["/login", "/logout", "/login/", "/logout?next=%2F", "//x"] {
-            assert_eq!(destination(door), START, "{door}");
+    fn login_never_redirects_to_itself_or_to_logout() {
+        for path in ["/login", "/logout", "/login/", "/logout?next=%2F", "//x"] {
+            assert_eq!(destination(path), START, "{path}");
         }
         assert_eq!(destination("/logins?a=/login"), "/logins?a=/login");
     }
 
     #[test]
-    fn the_wanted_address_is_kept() {
-        let asked = |path: &str| address(path);
-        assert_eq!(asked("/"), "/login");
-        assert_eq!(asked("/traces?name=a%26"), "/login?next=%2Ftraces%3Fname%3Da%2526");
+    fn the_login_url_contains_the_requested_page() {
+        assert_eq!(address("/"), "/login");
+        assert_eq!(address("/traces?name=a%26"), "/login?next=%2Ftraces%3Fname%3Da%2526");
         assert_eq!(
-            asked("/project/p/_/traces/t/detail?observation=o"),
+            address("/project/p/_/traces/t/detail?observation=o"),
             "/login?next=%2Fproject%2Fp%2Ftraces%2Ft%3Fobservation%3Do"
         );
     }

@@ -1,4 +1,4 @@
-//! What a browser says beside its question: where a form was sent from, and what its reader prefers.
+//! Request headers of browsers: the origin of forms, cookies and preferences.
 
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, COOKIE, HOST, ORIGIN, REFERER};
@@ -7,21 +7,21 @@ use perpend_views::{Forms, Preferences, Shell};
 
 use crate::state::App;
 
-/// Where a form was sent from is ours.
+/// Rejects a form that was not sent from this server.
 pub(crate) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
-    match is_ours(app.web.config.public_url.as_deref(), headers) {
+    match is_same_origin(app.web.config.public_url.as_deref(), headers) {
         true => Ok(()),
         false => Err(Problem::new(
             Code::AccessDenied,
-            "this form came from another site, or without an Origin header; a proxy in front of this server must \
-             forward the headers Host and Origin",
+            "the form was sent from another site or without an `Origin` header; a proxy in front of this server must \
+             forward the headers `Host` and `Origin`",
         )),
     }
 }
 
-/// Browsers say where a form was sent from: over HTTPS and on this machine with a header of its own, elsewhere with the
-/// origin alone. A request with neither header does not come from a page of this server.
-fn is_ours(public_url: Option<&str>, headers: &HeaderMap) -> bool {
+/// Browsers send `Sec-Fetch-Site` over HTTPS and to localhost, and otherwise only `Origin`. A request without either header
+/// does not come from a page of this server.
+fn is_same_origin(public_url: Option<&str>, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return matches!(site.as_bytes(), b"same-origin" | b"none");
     }
@@ -35,7 +35,7 @@ fn is_ours(public_url: Option<&str>, headers: &HeaderMap) -> bool {
     }
 }
 
-/// The address, where it is a path of this server.
+/// The address if it is a path of this server.
 pub(crate) fn local(address: &str) -> Option<&str> {
     let bytes = address.as_bytes();
     let is_local = bytes.first() == Some(&b'/')
@@ -44,7 +44,7 @@ pub(crate) fn local(address: &str) -> Option<&str> {
     is_local.then_some(address)
 }
 
-/// The page of this server that a request came from, as the browser says it.
+/// The path of the `Referer` header.
 pub(crate) fn referring_page(headers: &HeaderMap) -> Option<&str> {
     let from = headers.get(REFERER)?.to_str().ok()?;
     let (_, rest) = from.split_once("://")?;
@@ -57,36 +57,36 @@ pub(crate) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> 
     let lists = lists.filter_map(|list| list.to_str().ok());
     let mut cookies =
         lists.flat_map(|list| list.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let found = cookies.find(|(own, _)| *own == name);
-    found.map(|(_, value)| value)
+    let cookie = cookies.find(|(own, _)| *own == name);
+    cookie.map(|(_, value)| value)
 }
 
-/// What the browser that sends these headers is to be shown.
+/// The display preferences in the cookie.
 pub(crate) fn preferences(headers: &HeaderMap) -> Preferences {
     cookie(headers, Preferences::COOKIE).map_or_else(Preferences::default, Preferences::of_cookie)
 }
 
-/// The cookie with the forms of values that were chosen last, as an address names them.
+/// The cookie with the last selected display forms of values, in the format of a query string.
 pub(crate) const FORMS_COOKIE: &str = "perpend_forms";
 
-/// The forms in which the reader wants values where an address names none.
+/// The display forms of values that apply if the URL has none.
 pub(crate) fn forms(headers: &HeaderMap) -> Forms {
     let mut forms = Forms::default();
-    let kept = cookie(headers, FORMS_COOKIE).unwrap_or_default();
-    for (name, value) in form_urlencoded::parse(kept.as_bytes()) {
+    let stored = cookie(headers, FORMS_COOKIE).unwrap_or_default();
+    for (name, value) in form_urlencoded::parse(stored.as_bytes()) {
         forms.take(&name, &value);
     }
     forms
 }
 
-/// Whether the sender of these headers is a browser that opens a page.
+/// Whether the client accepts HTML.
 pub fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Whether a script of ours asks, rather than a reader who opens a page: browsers say so, and where they do not (they only do
-/// on this machine and over HTTPS) our scripts accept HTML alone.
+/// Whether a script of a page sent the request. Browsers send `Sec-Fetch-Mode` only over HTTPS and to localhost; elsewhere
+/// the scripts are recognized by their `Accept` header, which is `text/html` alone.
 pub(crate) fn is_script_request(headers: &HeaderMap) -> bool {
     match headers.get("sec-fetch-mode") {
         Some(mode) => mode != "navigate",
@@ -94,7 +94,7 @@ pub(crate) fn is_script_request(headers: &HeaderMap) -> bool {
     }
 }
 
-/// The frame of a page without a session.
+/// The shell of a page without a session.
 pub(crate) fn shell(headers: &HeaderMap) -> Shell {
     Shell { preferences: preferences(headers), ..Shell::default() }
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_of_another_origin_is_refused_whatever_the_browser_says_of_it() {
+    fn a_form_of_another_origin_is_rejected_with_either_header() {
         let site = |site| vec![("sec-fetch-site", site)];
         let origin = |origin| vec![("origin", origin)];
         for (sent, by_host, by_url) in [
@@ -125,14 +125,14 @@ mod tests {
             for (name, value) in &sent {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
-            assert_eq!(is_ours(None, &headers), by_host, "{sent:?}");
+            assert_eq!(is_same_origin(None, &headers), by_host, "{sent:?}");
             let public = Some("https://perpend.example/");
-            assert_eq!(is_ours(public, &headers), by_url, "{sent:?}");
+            assert_eq!(is_same_origin(public, &headers), by_url, "{sent:?}");
         }
     }
 
     #[test]
-    fn a_form_leads_only_to_this_server() {
+    fn only_paths_of_this_server_are_local() {
         assert_eq!(local("/traces/a?observation=b"), Some("/traces/a?observation=b"));
         for outside in
             ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "x"]

@@ -1,4 +1,4 @@
-//! `/preferences`: how the reader wants the pages, kept in a cookie of their browser.
+//! `/preferences`: display preferences, stored in a cookie.
 
 use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::SET_COOKIE;
@@ -15,10 +15,10 @@ use crate::request::reply::page;
 use crate::request::viewer;
 use crate::state::App;
 
-/// Largest form. It is read before anything is known of its sender.
+/// Largest form, in bytes; it requires no session.
 const MAX_FORM_BYTES: usize = 1 << 10;
-/// As long as browsers keep a cookie.
-const SECONDS: i64 = 400 * 24 * 3_600;
+/// The longest lifetime of a cookie that browsers accept.
+const MAX_AGE_SECONDS: i64 = 400 * 24 * 3_600;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -61,7 +61,7 @@ pub(crate) async fn save_preferences(
             return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
         }
     };
-    // The form at the rail is on every page; its sender returns to that page.
+    // The navigation contains this form on every page; the response redirects to that page.
     let elsewhere = fields.text("back").and_then(request::origin::local);
     let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
     let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();
@@ -69,9 +69,9 @@ pub(crate) async fn save_preferences(
     Ok(response)
 }
 
-/// Has the browser keep a choice under this name; none where the value is empty.
+/// Stores a preference in a cookie; an empty value deletes the cookie.
 pub(crate) fn set_cookie(response: &mut Response, name: &str, value: &str) {
-    let seconds = if value.is_empty() { 0 } else { SECONDS };
+    let seconds = if value.is_empty() { 0 } else { MAX_AGE_SECONDS };
     let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax");
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         response.headers_mut().append(SET_COOKIE, cookie);

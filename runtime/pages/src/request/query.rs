@@ -1,4 +1,4 @@
-//! The query of an address as a struct of its parameters.
+//! Extractor of query parameters.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use crate::request::frame::Frame;
 use crate::request::viewer;
 use crate::state::App;
 
-const DUPLICATE: &str = "is given more than once";
+const DUPLICATE: &str = "must not be repeated";
 
-/// The parameters. One that is given twice is a problem that names it, on a page with its frame.
+/// Query parameters of a page. A repeated parameter is an error that names it.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
@@ -31,7 +31,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
             Some(name) => Problem::query(&name, DUPLICATE),
             None => Problem::query("", rejection.body_text()),
         };
-        // Pages for anybody have no guard that tells whose frame it is.
+        // Public pages have no authenticator that sets the shell.
         if let Some(frame) = parts.extensions.get::<Frame>()
             && frame.shell.get().is_none()
         {
@@ -42,15 +42,15 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
-/// Refuses a query that gives a parameter twice, on a page that reads its parameters elsewhere.
-pub(crate) fn unrepeated(query: Option<&str>) -> Result<(), Problem> {
+/// Rejects a repeated parameter, for handlers that parse the query themselves.
+pub(crate) fn reject_repeated(query: Option<&str>) -> Result<(), Problem> {
     match repeated(query.unwrap_or_default()) {
         Some(name) => Err(Problem::query(&name, DUPLICATE)),
         None => Ok(()),
     }
 }
 
-/// The first parameter that is given twice.
+/// The first repeated parameter.
 fn repeated(query: &str) -> Option<String> {
     let mut seen = HashSet::new();
     let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name.into_owned());
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parameter_that_is_given_twice_is_named() {
+    fn the_repeated_parameter_is_named() {
         assert_eq!(repeated("a=1&b=2&%61=3").as_deref(), Some("a"));
         assert_eq!(repeated("a=1&b=1"), None);
     }

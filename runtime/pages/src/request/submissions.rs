@@ -1,6 +1,6 @@
-//! Forms that were acted on a moment ago, so that one that is sent twice acts once, and what was done can be told and undone.
+//! Recently submitted forms, so that a repeated submission runs once and its outcome can be shown and undone.
 //!
-//! Held in the memory of this node, bounded: a form that is sent again to another node, or after a restart, acts again.
+//! Stored in the memory of this node with bounds: a form resubmitted to another node or after a restart runs again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,18 +12,18 @@ use perpend_http_kit::auth::FormToken;
 use perpend_views::{FlashMessage, Undo};
 use tokio::sync::OnceCell;
 
-/// How long a form is remembered.
+/// How long a submission is stored, in milliseconds.
 const RETENTION_MS: i64 = 600_000;
-/// Names what the last form did, so that the next pages tell it.
+/// Cookie with the id of the last submission, whose outcome the next page shows.
 pub(crate) const NOTICE_COOKIE: &str = "perpend_told";
-/// How long something can be undone.
+/// How long an action can be undone.
 pub(crate) const UNDO_SECONDS: i64 = 60;
-/// Forms that are remembered of one session.
+/// Stored submissions of one session.
 const MAX_PER_SESSION: usize = 64;
-/// Forms that are remembered in all.
-const MAX: usize = 4_096;
+/// Stored submissions of all sessions.
+const MAX_SUBMISSIONS: usize = 4_096;
 
-/// A form as it was sent: the session, the project, and everything that was sent in it.
+/// Identifies a submission: session, project, and a digest of path and body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SubmissionKey {
     pub(crate) project: ProjectId,
@@ -32,18 +32,18 @@ pub(crate) struct SubmissionKey {
 }
 
 impl SubmissionKey {
-    /// A short name.
+    /// The first 16 hexadecimal digits of the digest.
     pub(crate) fn id(&self) -> String {
         self.digest.to_string().chars().take(16).collect()
     }
 }
 
-/// What a form did.
+/// The outcome of a form.
 #[derive(Clone, Debug)]
 pub(crate) struct SubmissionOutcome {
-    /// In words.
+    /// Message for the user.
     pub(crate) words: String,
-    /// How to undo it.
+    /// The form that undoes it; absent if it cannot be undone.
     pub(crate) undo: Option<Undo>,
 }
 
@@ -53,7 +53,7 @@ impl SubmissionOutcome {
     }
 }
 
-/// Whoever acts fills it; the others wait for that.
+/// Filled by the first request; concurrent requests with the same form wait for it.
 type Slot = Arc<OnceCell<SubmissionOutcome>>;
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ struct Submission {
     outcome: Slot,
 }
 
-/// The forms, the newest last.
+/// Submissions, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Submissions(Mutex<VecDeque<Submission>>);
 
@@ -72,7 +72,7 @@ impl Submissions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of what a form does: the same one for the same form.
+    /// The slot for the outcome of a form; equal forms share it.
     pub(crate) fn slot(&self, key: &SubmissionKey, now: Timestamp) -> Slot {
         let mut entries = self.lock();
         entries.retain(|entry| now < entry.at.plus_millis(RETENTION_MS));
@@ -85,7 +85,7 @@ impl Submissions {
         {
             entries.remove(oldest);
         }
-        if MAX <= entries.len() {
+        if MAX_SUBMISSIONS <= entries.len() {
             entries.pop_front();
         }
         let outcome = Slot::default();
@@ -93,8 +93,8 @@ impl Submissions {
         outcome
     }
 
-    /// The last form of a session that is remembered; a page that was made before it has to be made anew, because a form in
-    /// it may have been used.
+    /// The id of the last completed submission of a session. Forms contain it, so a page rendered before the submission differs
+    /// from one rendered after it.
     pub(crate) fn last(&self, token: FormToken, now: Timestamp) -> String {
         let entries = self.lock();
         let mut of_session = entries.iter().rev().filter(|entry| {
@@ -105,21 +105,21 @@ impl Submissions {
         of_session.next().map_or_else(String::new, |entry| entry.key.id())
     }
 
-    /// What a form of this session did in this project, as long as it can be undone.
-    pub(crate) fn told(
+    /// The outcome of a submission of this session in this project, until it can no longer be undone.
+    pub(crate) fn notice(
         &self,
         (token, project): (FormToken, &ProjectId),
         id: &str,
         now: Timestamp,
     ) -> Option<FlashMessage> {
         let entries = self.lock();
-        let found = entries.iter().find(|entry| {
+        let submission = entries.iter().find(|entry| {
             entry.key.token == token
                 && entry.key.project == *project
                 && now < entry.at.plus_millis(UNDO_SECONDS * 1_000)
                 && entry.key.id() == id
         });
-        let outcome = found?.outcome.get()?;
+        let outcome = submission?.outcome.get()?;
         Some(FlashMessage {
             id: id.to_owned(),
             words: outcome.words.as_str().into(),

@@ -1,4 +1,4 @@
-//! Something that was read of projects a moment ago, and is taken for the present one for some time.
+//! A cache by project whose entries expire.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,23 +6,23 @@ use hashlink::LruCache;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-/// Projects of which it is held.
-const PROJECTS: usize = 64;
+/// Projects with an entry; the least recently used one is evicted.
+const MAX_PROJECTS: usize = 64;
 
-/// Of the projects that were asked about last.
+/// One value per project.
 #[derive(Debug)]
 pub(crate) struct TtlCache<T> {
     by_project: Mutex<LruCache<ProjectId, (Timestamp, T)>>,
-    /// How long it is taken for the present one, in milliseconds.
+    /// Lifetime of an entry in milliseconds.
     ttl_ms: i64,
 }
 
 impl<T: Clone> TtlCache<T> {
     pub(crate) fn new(ttl_ms: i64) -> Self {
-        Self { by_project: Mutex::new(LruCache::new(PROJECTS)), ttl_ms }
+        Self { by_project: Mutex::new(LruCache::new(MAX_PROJECTS)), ttl_ms }
     }
 
-    /// What is still fresh.
+    /// The value, unless it has expired.
     pub(crate) fn get(&self, project: &ProjectId, now: Timestamp) -> Option<T> {
         let mut entries = self.by_project.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, value) = entries.get(project)?;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_is_held_for_its_time_and_for_its_project() {
+    fn a_value_expires_after_its_lifetime_and_is_stored_per_project() {
         let cache = TtlCache::new(5_000);
         let [own, other] = ["p", "q"].map(|id| ProjectId::new(id).unwrap());
         let at = Timestamp::from_millis;

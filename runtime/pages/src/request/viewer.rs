@@ -1,4 +1,4 @@
-//! Who looks at a page, and the project that it shows.
+//! The session of a request: user, project and display settings.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -22,66 +22,66 @@ use crate::request::submissions::NOTICE_COOKIE;
 use crate::setup;
 use crate::state::App;
 
-/// Executions that failed in this time are counted, in milliseconds.
-const RECENT: i64 = 24 * 60 * 60 * 1_000;
+/// Period whose failed executions are counted, in milliseconds.
+const FAILURE_PERIOD_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Who looks at a page, and the project that it shows.
+/// The logged-in user of a page and its project.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewer {
     pub(crate) project: ProjectId,
-    /// What they may see.
+    /// Permissions in the project.
     pub(crate) scope: Scope,
-    /// What the forms of the session carry.
+    /// Token that the forms of the session contain.
     pub(crate) token: FormToken,
-    name: String,
+    project_name: String,
     /// The other projects of the session.
     others: Vec<ProjectLink>,
     preferences: Preferences,
-    /// The forms of values that they chose last.
+    /// The last selected display forms of values.
     pub(crate) forms: Forms,
     waits: AttentionCounts,
-    kit: FormContext,
-    /// The time and the environments of the page, or of the list that it was opened from.
+    form_context: FormContext,
+    /// Time range and environments of the page, or else of the list that it was opened from.
     pub(crate) focus: Focus,
-    /// What of it cannot be read.
+    /// Messages about invalid parameters of the focus.
     pub(crate) faults: Vec<Text>,
-    /// What no page reads of the address.
-    unread: UnknownParameters,
-    /// Scheme, host and port under which they reach this server.
+    /// Query parameters that no page uses.
+    unknown_parameters: UnknownParameters,
+    /// Scheme, host and port of this server as the browser reaches it.
     pub(crate) origin: String,
-    /// When they asked.
+    /// Time of the request.
     now: Timestamp,
 }
 
 impl Viewer {
-    /// The address that those of all pages of the project begin with.
+    /// URL prefix of all pages of the project.
     pub(crate) fn base(&self) -> String {
         perpend_views::base(self.project.as_str())
     }
 
-    /// Whether the viewer has this permission. Pages leave out the controls of what the viewer may not do.
+    /// Whether the viewer has this permission. Pages hide controls of actions that are not permitted.
     pub(crate) fn may(&self, permission: Permission) -> bool {
         self.scope.holds(permission)
     }
 
-    /// What of the address no page reads, for links that lead to the same page.
-    pub(crate) fn unread(&self) -> Vec<Parameter> {
-        self.unread.parameters().collect()
+    /// Query parameters that no page uses; links to the same page preserve them.
+    pub(crate) fn unknown_parameters(&self) -> Vec<Parameter> {
+        self.unknown_parameters.parameters().collect()
     }
 
-    /// The same with the time and the environments.
+    /// Query parameters of the focus and the unknown ones.
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
-        [self.focus.parameters(), self.unread()].concat()
+        [self.focus.parameters(), self.unknown_parameters()].concat()
     }
 
-    /// The same viewer on another page: where its forms lead back to.
-    pub(crate) fn at(&self, back: &str) -> Self {
+    /// A copy whose forms redirect to this page.
+    pub(crate) fn with_return_path(&self, back: &str) -> Self {
         let mut viewer = self.clone();
-        viewer.kit.back = back.to_owned();
+        viewer.form_context.back = back.to_owned();
         viewer
     }
 
-    /// The environments that are shown: those that are chosen, or all but those of evaluations and experiments.
+    /// Condition for the selected environments, or for all except the internal ones if none is selected.
     pub(crate) fn environments(&self, columns: &'static [Column]) -> Condition {
         match self.focus.environments.as_slice() {
             [] => read::exclude_internal(columns),
@@ -92,20 +92,20 @@ impl Viewer {
         }
     }
 
-    /// What forms in a fragment carry.
-    pub(crate) const fn kit(&self) -> &FormContext {
-        &self.kit
+    /// Values that the forms of a fragment contain.
+    pub(crate) const fn form_context(&self) -> &FormContext {
+        &self.form_context
     }
 
     pub(crate) fn shell(&self, section: Section) -> Shell {
         Shell {
-            project: Some(ProjectLink::new(self.project.as_str(), &self.name)),
+            project: Some(ProjectLink::new(self.project.as_str(), &self.project_name)),
             others: self.others.clone(),
             section,
             preferences: self.preferences,
-            forms: self.kit.clone(),
+            forms: self.form_context.clone(),
             focus: self.focus.clone(),
-            here: self.kit.back.clone(),
+            here: self.form_context.back.clone(),
             waits: self.waits,
             api: Vec::new(),
             now: self.now,
@@ -113,16 +113,16 @@ impl Viewer {
     }
 }
 
-/// The focus of an address, or else of the list in it, and what of it cannot be read.
+/// The focus in a query, or else in the list URL of its `in` parameter, with messages about invalid parameters.
 fn focus_of(query: &str) -> (Focus, Vec<Text>) {
     let mut focus = Focus::default();
     let mut faults = Vec::new();
     let mut list = None;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         match focus.take(&name, &value) {
-            Some(Err(may_be)) => {
-                let said: String = value.chars().take(100).collect();
-                let fault = format!("{name}: {said} is not {may_be}.");
+            Some(Err(expected)) => {
+                let value: String = value.chars().take(100).collect();
+                let fault = format!("`{name}` must be {expected}; got `{value}`.");
                 faults.push(Text::from(fault));
             }
             Some(Ok(())) => {}
@@ -147,13 +147,13 @@ fn path_of(address: &Uri) -> &str {
     address.map_or("", |address| address.as_str())
 }
 
-/// What waits in a project, or did some seconds ago.
-async fn waits(app: &App, project: &ProjectId) -> Result<AttentionCounts, Problem> {
+/// Numbers of paused rules and failed executions of a project, cached for some seconds.
+async fn attention_counts(app: &App, project: &ProjectId) -> Result<AttentionCounts, Problem> {
     let now = app.web.clock.now();
     if let Some(waits) = app.attention_counts().get(project, now) {
         return Ok(waits);
     }
-    let (store, since) = (&app.store, now.plus_millis(-RECENT));
+    let (store, since) = (&app.store, now.plus_millis(-FAILURE_PERIOD_MS));
     let failed = store.ledger.n_failed_since(project, since, AttentionCounts::LIMIT);
     let waits = AttentionCounts {
         paused: store.catalog.n_paused_rules(project).await?,
@@ -163,62 +163,70 @@ async fn waits(app: &App, project: &ProjectId) -> Result<AttentionCounts, Proble
     Ok(waits)
 }
 
-/// The project that an address is of.
+/// The project id in a path; absent if the path is not in a project.
 pub(crate) fn project_of_path(path: &str) -> Option<String> {
     let id = path.strip_prefix("/project/")?.split('/').next()?;
     Some(percent_decode_str(id).decode_utf8_lossy().into_owned())
 }
 
-/// Whose session the headers carry: in the project of the address, if they are logged in there.
+/// The viewer of the session cookie. The project is that of the path, if it is part of the session.
 pub(crate) async fn viewer(
     app: &App,
     headers: &HeaderMap,
     address: &Uri,
 ) -> Result<Option<Viewer>, Problem> {
-    let wanted = project_of_path(address.path());
-    let session = session_of(&app.web, headers, wanted.as_deref()).await?;
+    let project = project_of_path(address.path());
+    let session = session_of(&app.web, headers, project.as_deref()).await?;
     Ok(match session {
-        Some(session) => Some(in_session(app, session, headers, address).await),
+        Some(session) => Some(viewer_of_session(app, session, headers, address).await),
         None => None,
     })
 }
 
-async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &Uri) -> Viewer {
+async fn viewer_of_session(
+    app: &App,
+    session: Session,
+    headers: &HeaderMap,
+    address: &Uri,
+) -> Viewer {
     let Session { act, project, others, token } = session;
     let others = others.iter();
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
-        // A page does not fail for a number at its side.
-        true => waits(app, &act.project).await.unwrap_or_else(|problem| {
-            tracing::warn!(problem = problem.message(), "nothing is counted on the rail");
+        // A page does not fail because of these counts.
+        true => attention_counts(app, &act.project).await.unwrap_or_else(|problem| {
+            tracing::warn!(
+                problem = problem.message(),
+                "counting paused rules and failed executions failed"
+            );
             AttentionCounts::default()
         }),
         false => AttentionCounts::default(),
     };
     let (submissions, now) = (app.submissions(), app.web.clock.now());
-    let told = request::origin::cookie(headers, NOTICE_COOKIE);
-    let told = told.and_then(|id| submissions.told((token, &act.project), id, now));
+    let notice = request::origin::cookie(headers, NOTICE_COOKIE);
+    let notice = notice.and_then(|id| submissions.notice((token, &act.project), id, now));
     let here = path_of(address);
     let query = address.query().unwrap_or_default();
     let (focus, mut faults) = focus_of(query);
     if focus.is_backwards(now) {
-        let fault = "to: this is not after the start of the time, so nothing is in it.";
+        let fault = "`to` must be after `from`, so no data is shown.";
         faults.push(Text::from(fault));
     }
     Viewer {
         waits,
         focus,
         faults,
-        unread: UnknownParameters::of(form_urlencoded::parse(query.as_bytes())),
+        unknown_parameters: UnknownParameters::of(form_urlencoded::parse(query.as_bytes())),
         now,
         origin: setup::origin_of_request(app, headers),
         project: act.project,
         scope: act.scope,
         token,
-        name: project.name,
+        project_name: project.name,
         others: others.map(|other| ProjectLink::new(other.id.as_str(), &other.name)).collect(),
         preferences: request::origin::preferences(headers),
         forms: request::origin::forms(headers),
-        kit: FormContext {
+        form_context: FormContext {
             token: format!(
                 "{}.{}.{}",
                 token.masked(&*app.web.ids),
@@ -226,35 +234,41 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
                 submissions.last(token, now)
             ),
             back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
-            told,
+            told: notice,
         },
     }
 }
 
-/// The viewer whose session the headers carry, for pages that need none.
-pub(crate) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
+/// The viewer of the session cookie, for pages that require no session.
+pub(crate) async fn session_viewer(
+    app: &App,
+    headers: &HeaderMap,
+) -> Result<Option<Viewer>, Problem> {
     viewer(app, headers, &Uri::default()).await
 }
 
-/// The frame of an address that has no page, for whoever is signed in.
+/// The shell of an error page for a path without a page.
 pub(crate) async fn shell_without_page(app: &App, headers: &HeaderMap, address: &Uri) -> Shell {
     match viewer(app, headers, address).await {
         Ok(Some(viewer)) => viewer.shell(Section::Other),
         Ok(None) => request::origin::shell(headers),
         Err(problem) => {
-            tracing::warn!(problem = problem.message(), "an error page has no sections");
+            tracing::warn!(
+                problem = problem.message(),
+                "loading the session for an error page failed"
+            );
             request::origin::shell(headers)
         }
     }
 }
 
-/// The frame of a page that needs no session, at this address.
+/// The shell of a page that requires no session.
 pub(crate) async fn shell(
     app: &App,
     headers: &HeaderMap,
     (address, section): (&Uri, Section),
 ) -> Result<Shell, Problem> {
-    Ok(match of_session(app, headers).await? {
+    Ok(match session_viewer(app, headers).await? {
         Some(viewer) => Shell {
             focus: focus_of(address.query().unwrap_or_default()).0,
             here: path_of(address).to_owned(),
@@ -269,7 +283,7 @@ impl FromRequestParts<App> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         parts.extensions.get().cloned().ok_or_else(|| {
-            tracing::error!("a page without a guard asks who looks at it");
+            tracing::error!("the route of a page has no authenticator");
             Problem::internal()
         })
     }

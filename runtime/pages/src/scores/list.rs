@@ -101,9 +101,9 @@ impl ScoreListQuery {
         query.trace_ids.extend(TraceId::new(params.trace.trim()).ok());
         let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
         narrowed.take("name", name, true, "");
-        let fault = "fingerprint: it must have 64 hexadecimal digits; it is left out.";
+        let fault = "`fingerprint` must have 64 hexadecimal digits; ignored.";
         narrowed.take("fingerprint", params.fingerprint.trim(), by_print, fault);
-        let fault = "trace: this is no id; it is left out.";
+        let fault = "`trace` must be a trace id; ignored.";
         narrowed.take("trace", params.trace.trim(), by_trace, fault);
         if is_without_own {
             let said = Text::from("evaluations and experiments");
@@ -113,7 +113,7 @@ impl ScoreListQuery {
         if narrowed.shows_older {
             narrowed.kept.push(("superseded".into(), "1".to_owned()));
         } else if !matches!(params.superseded.as_str(), "" | "0") {
-            let fault = "superseded: it is 1, which shows superseded scores, or 0; it is left out.";
+            let fault = "`superseded` must be 0 or 1; ignored.";
             narrowed.notices.push(Text::from(fault));
         }
         let filter = narrowed.parsed.filter.clone();
@@ -414,8 +414,8 @@ pub(crate) async fn list_page(
     let ScoreListQuery { q, query, parsed, shows_older, shown: narrowed, mut kept, mut notices } =
         ScoreListQuery::new(&params, &viewer, read::start_of_minute(app.web.clock.now()));
     let of_table = (&*params.n, &*params.sort, &*params.cols);
-    let (n, rows) = cursor::rows(of_table, "the newest come", &mut notices);
-    let (place, is_backwards) = cursor::parse_place(&params.after, &params.before, &mut notices);
+    let (n, rows) = cursor::page_size(of_table, "the newest", &mut notices);
+    let (place, is_backwards) = cursor::parse_position(&params.after, &params.before, &mut notices);
     let from = match (place.clone(), is_backwards) {
         (place, false) => place.map(ScoresFrom::After),
         (place, true) => Some(place.map_or_else(from_end, ScoresFrom::Before)),
@@ -447,7 +447,7 @@ pub(crate) async fn list_page(
         true => Some(setup::setup_guide(&app, project, &headers).await?),
         false => None,
     };
-    let of_focus = (links.path.clone(), [kept, filter, viewer.unread()].concat());
+    let of_focus = (links.path.clone(), [kept, filter, viewer.unknown_parameters()].concat());
     let toggle = if shows_older { "hide" } else { "show" };
     let other = turned(&links, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {

@@ -21,7 +21,7 @@ use crate::read::unknown_trace;
 use crate::reference;
 use crate::request;
 use crate::request::preferences;
-use crate::request::reply::{laid_out, page};
+use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::scores::views::{score_views, scores_about};
 use crate::state::App;
@@ -76,7 +76,7 @@ pub(crate) async fn rejected_form_page(
     tried: RejectedForm,
 ) -> Result<Response, Problem> {
     let query = back.split_once('?').map(|(_, query)| query);
-    let viewer = viewer.at(back);
+    let viewer = viewer.with_return_path(back);
     let mut response = whole(app, &viewer, id, query, tried).await?;
     *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
     Ok(response)
@@ -142,7 +142,7 @@ async fn whole(
         };
         (trace, step.is_none(), pane)
     };
-    let (trace, trace_selected, detail) = laid_out(make).await?;
+    let (trace, trace_selected, detail) = on_blocking_thread(make).await?;
     let view = TracePage::new(TraceInput {
         shell: viewer
             .shell(Section::Traces)
@@ -189,12 +189,12 @@ pub(crate) async fn detail_fragment(
             let step =
                 read::observation_with_content(&app, &viewer.project, &id, observation).await?;
             let step = step.ok_or_else(unknown_trace)?;
-            laid_out(move || DetailPage::of_observation(&step, input)).await?
+            on_blocking_thread(move || DetailPage::of_observation(&step, input)).await?
         }
         None => {
             let whole = read::trace_with_content(&app, &viewer.project, &id).await?;
             let whole = whole.ok_or_else(unknown_trace)?;
-            laid_out(move || DetailPage::of_trace(&whole, input)).await?
+            on_blocking_thread(move || DetailPage::of_trace(&whole, input)).await?
         }
     };
     let mut response = page(StatusCode::OK, &view)?;
@@ -343,7 +343,7 @@ pub(crate) async fn detail_of(
     }
     Ok(DetailInput {
         base: viewer.base(),
-        kit: viewer.kit().clone(),
+        kit: viewer.form_context().clone(),
         scores: score_views(app, viewer, &about).await?,
         verdicts: verdicts.all,
         rules: verdicts.asked,

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::read;
 use crate::request::query::Query;
-use crate::request::reply::{laid_out, page};
+use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::raw;
@@ -157,6 +157,6 @@ async fn view(
         asked,
         find,
     };
-    let view = laid_out(move || ValueView::new(input)).await?;
+    let view = on_blocking_thread(move || ValueView::new(input)).await?;
     Ok((view.ok_or_else(raw::unknown)?, faults))
 }

@@ -17,7 +17,7 @@ use perpend_views::{
 
 use crate::read::{self, unknown_trace};
 use crate::reference;
-use crate::request::reply::{laid_out, page};
+use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::params::TraceParams;
@@ -97,7 +97,7 @@ pub(crate) async fn thread(
             .await?
             .ok_or_else(unknown_trace)?,
     };
-    let view = laid_out(move || ThreadPage::new(input)).await?;
+    let view = on_blocking_thread(move || ThreadPage::new(input)).await?;
     page(StatusCode::OK, &view)
 }
 

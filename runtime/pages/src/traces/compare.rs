@@ -18,7 +18,7 @@ use perpend_views::{
 };
 
 use crate::read;
-use crate::request::reply::{laid_out, page};
+use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::page::{self, TracePath};
@@ -172,7 +172,7 @@ async fn compared(
     add_scores(app, viewer, &mut sides).await?;
     let input =
         CompareInput { shell: viewer.shell(Section::Traces), query, sides, pairs, steps, notices };
-    let view = laid_out(move || ComparePage::new(input)).await?;
+    let view = on_blocking_thread(move || ComparePage::new(input)).await?;
     page(StatusCode::OK, &view)
 }
 

@@ -65,7 +65,7 @@ pub(crate) async fn rejected_form_page(
         peek: Some(trace.as_str().to_owned()),
         ..TraceListParams::new(back.split_once('?').map(|(_, query)| query))
     };
-    let viewer = viewer.at(back);
+    let viewer = viewer.with_return_path(back);
     let view = whole(app, &viewer, &HeaderMap::new(), params, tried).await?;
     page(StatusCode::UNPROCESSABLE_ENTITY, &view)
 }
@@ -239,13 +239,13 @@ fn ways(
         Some(TracesFrom::End) | None => (None, None),
     };
     let on = on_before.clone().or_else(|| on_behind.clone());
-    let go_on = |address: Option<String>| address.map(|address| ("Go on", address));
+    let resume = |address: Option<String>| address.map(|address| ("Continue search", address));
     let previous = places.first.as_ref();
     let next = places.last.as_ref();
     let ways = PageLinks {
         first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
-        before: previous.map(|place| ("Previous", before(place))).or_else(|| go_on(on_before)),
-        behind: next.map(|place| ("Next", after(place))).or_else(|| go_on(on_behind)),
+        before: previous.map(|place| ("Previous", before(place))).or_else(|| resume(on_before)),
+        behind: next.map(|place| ("Next", after(place))).or_else(|| resume(on_behind)),
         last: next.map(|_| address(ListPage::Last)),
     };
     (ways, on)
@@ -335,12 +335,12 @@ mod tests {
         let behind = places(TracesFrom::After(cursor.clone()));
         let (ways, on) = super::ways(&query, "/p", &behind, more);
         let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
-        assert_eq!(ways.behind, Some(("Go on", there.clone())));
+        assert_eq!(ways.behind, Some(("Continue search", there.clone())));
         assert_eq!((on, ways.before), (Some(there), None));
         let before = places(TracesFrom::Before(cursor));
         let (ways, on) = super::ways(&query, "/p", &before, more);
         let there = "/p/traces?q=a&before=_5_a".to_owned();
-        assert_eq!(ways.before, Some(("Go on", there.clone())));
+        assert_eq!(ways.before, Some(("Continue search", there.clone())));
         assert_eq!((on, ways.behind), (Some(there), None));
     }
 }

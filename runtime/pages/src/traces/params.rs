@@ -1,4 +1,4 @@
-//! What an address asks of the list of traces.
+//! Query parameters of the list of traces.
 
 use perpend_domain::query::MAX_BYTES;
 use perpend_telemetry::{TraceCursor, TracesFrom};
@@ -7,33 +7,33 @@ use perpend_views::{
     UnknownParameters, count,
 };
 
-/// A list has no page behind this one.
+/// The largest page number.
 const MAX_PAGE: u32 = 1_000_000;
-/// Characters of what cannot be read that are repeated.
-const SAID: usize = 100;
+/// Characters of an invalid value that a notice repeats.
+const MAX_ECHO: usize = 100;
 
-/// What an address asks of the list of traces, and what of it cannot be had.
+/// Query parameters of the list of traces. Invalid ones have their default and add a notice.
 #[derive(Debug)]
 pub(crate) struct TraceListParams {
     pub(crate) query: TracesQuery,
     pub(crate) page: ListPage,
-    /// The cursor that the page is behind or before.
+    /// The cursor that the page follows or precedes.
     pub(crate) from: Option<TracesFrom>,
-    /// The id of the trace beside the list.
+    /// The id of the trace shown next to the list.
     pub(crate) peek: Option<String>,
-    /// The values of some columns are counted on the page.
+    /// Whether the page has facets.
     pub(crate) has_facets: bool,
-    /// There are bars over time on the page.
+    /// Whether the page has a chart of traces over time.
     pub(crate) has_bars: bool,
-    /// The list is counted to its end.
+    /// Whether all matches are counted.
     pub(crate) counts_all: bool,
-    /// How far a search came that this page goes on with.
+    /// Progress of the search that this page continues.
     pub(crate) searched: Option<SearchProgress>,
     pub(crate) notices: Vec<Text>,
 }
 
 impl TraceListParams {
-    /// Reads the query of an address. What it asks for and cannot have is said, and the rest holds.
+    /// Parses a query string.
     pub(crate) fn new(raw: Option<&str>) -> Self {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
@@ -57,9 +57,9 @@ impl TraceListParams {
                 "looked" => looked = value.parse().ok(),
                 "found" => found = value.parse().ok(),
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
-                // Each box of the form has one, and what is typed beside them.
+                // One per checkbox and one for the text field.
                 "cols" => columns.push(value),
-                // What is wrong with it is said by whoever reads the address for the frame of the page.
+                // `Viewer` reports errors of the focus.
                 name => match focus.take(name, &value) {
                     Some(_) => {}
                     None => others.take(name, &value),
@@ -71,7 +71,7 @@ impl TraceListParams {
             q: filter(&q, &mut notices),
             focus,
             sort: order(&sort, &mut notices),
-            columns: shown(&columns.join(","), &mut notices),
+            columns: columns_of(&columns.join(","), &mut notices),
             n: rows(&n, &mut notices),
             others,
         };
@@ -80,7 +80,7 @@ impl TraceListParams {
             Some(TracesFrom::After(cursor)) => ListPage::After(cursor.to_string()),
             Some(TracesFrom::Before(cursor)) => ListPage::Before(cursor.to_string()),
             Some(TracesFrom::End) => ListPage::Last,
-            None => ListPage::Number(number(&page, &mut notices)),
+            None => ListPage::Number(page_number(&page, &mut notices)),
         };
         let searched =
             looked.zip(found).map(|(n_tested, n_found)| SearchProgress { n_tested, n_found });
@@ -98,24 +98,21 @@ impl TraceListParams {
     }
 }
 
-/// The filter that an address asks for; none where it is too long to be read, as each link of the page would repeat it.
+/// The filter; empty if it is too long, because each link of the page repeats it.
 pub(crate) fn filter(raw: &str, notices: &mut Vec<Text>) -> String {
     let q = raw.trim();
     if q.len() <= MAX_BYTES {
         return q.to_owned();
     }
     let [most, n] = [MAX_BYTES, q.len()].map(|n| count(n as u64));
-    notices.push(Text::from(format!(
-        "q: a filter has at most {most} bytes; this one has {n} and is left out."
-    )));
+    notices.push(Text::from(format!("`q` must have at most {most} bytes, got {n}; ignored.")));
     String::new()
 }
 
-fn cut(raw: &str) -> String {
-    raw.chars().take(SAID).collect()
+fn truncated(raw: &str) -> String {
+    raw.chars().take(MAX_ECHO).collect()
 }
 
-/// The order that an address asks for. What it cannot have is said.
 fn order(raw: &str, notices: &mut Vec<Text>) -> Sort {
     if raw.is_empty() {
         return Sort::default();
@@ -123,33 +120,32 @@ fn order(raw: &str, notices: &mut Vec<Text>) -> Sort {
     Sort::from_name(raw).unwrap_or_else(|| {
         let all: Vec<String> = Sort::all().map(|(sort, _)| sort.in_address()).collect();
         let message = format!(
-            "sort: traces cannot be ordered by {}, so the newest come first; it is one of {}.",
-            cut(raw),
-            all.join(", ")
+            "`sort` must be one of {}; got `{}`. Showing the newest first.",
+            all.join(", "),
+            truncated(raw)
         );
         notices.push(Text::from(message));
         Sort::default()
     })
 }
 
-/// The number of the page that an address asks for, from 1. What cannot be read is said.
-fn number(raw: &str, notices: &mut Vec<Text>) -> u32 {
+/// The page number, from 1.
+fn page_number(raw: &str, notices: &mut Vec<Text>) -> u32 {
     if raw.is_empty() {
         return 1;
     }
     let read = raw.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
     read.unwrap_or_else(|| {
         let message = format!(
-            "page: {} is not a number from 1 to {}, so this is the first page.",
-            cut(raw),
-            count(MAX_PAGE.into())
+            "`page` must be between 1 and {}, got `{}`; showing the first page.",
+            count(MAX_PAGE.into()),
+            truncated(raw)
         );
         notices.push(Text::from(message));
         1
     })
 }
 
-/// The cursor of an address. A notice says when it is not one of this order.
 fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Option<TracesFrom> {
     let (name, raw) = match (after, before) {
         ("", "") => return None,
@@ -161,8 +157,8 @@ fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Op
     }
     let Some(cursor) = TraceCursor::read(raw, &sort.order) else {
         let message = format!(
-            "{name}: {} is not a cursor of this order, so this is the first page.",
-            cut(raw)
+            "`{name}` must be a cursor of this order, got `{}`; showing the first page.",
+            truncated(raw)
         );
         notices.push(Text::from(message));
         return None;
@@ -173,7 +169,7 @@ fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Op
     })
 }
 
-/// How many rows an address asks for. What cannot be had is said.
+/// Rows per page.
 pub(crate) fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
     if raw.is_empty() {
         return ROWS[0];
@@ -181,8 +177,8 @@ pub(crate) fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
     let read = raw.parse().ok().filter(|n| ROWS.contains(n));
     read.unwrap_or_else(|| {
         let message = format!(
-            "n: a page cannot have {} rows, so it has {}; it is 25, 50 or 100.",
-            cut(raw),
+            "`n` must be one of 25, 50, 100; got `{}`. Showing {} rows.",
+            truncated(raw),
             ROWS[0]
         );
         notices.push(Text::from(message));
@@ -190,20 +186,20 @@ pub(crate) fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
     })
 }
 
-/// The columns that an address asks for.
-fn shown(raw: &str, notices: &mut Vec<Text>) -> Columns {
+fn columns_of(raw: &str, notices: &mut Vec<Text>) -> Columns {
     let read = Columns::parse(raw);
     if !read.unknown.is_empty() {
         let message = format!(
-            "cols: no column is named {}. The columns are {}.",
-            cut(&read.unknown.join(", ")),
+            "`cols` has unknown columns: {}. Known columns: {}.",
+            truncated(&read.unknown.join(", ")),
             Columns::names()
         );
         notices.push(Text::from(message));
     }
     if read.is_cut {
-        let message =
-            format!("cols: the first {MAX_COLUMNS} columns are shown, the rest is left out.");
+        let message = format!(
+            "`cols` must have at most {MAX_COLUMNS} columns; showing the first {MAX_COLUMNS}."
+        );
         notices.push(Text::from(message));
     }
     read.columns
@@ -214,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxes_and_what_is_typed_beside_them_are_columns_together() {
+    fn columns_of_checkboxes_and_of_the_text_field_are_combined() {
         let params = TraceListParams::new(Some(
             "cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount",
         ));
@@ -227,22 +223,22 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_too_long_is_left_out_and_named() {
+    fn a_filter_that_is_too_long_is_ignored_with_a_notice() {
         let long = TraceListParams::new(Some(&format!("q={}", "a".repeat(MAX_BYTES + 1))));
         assert_eq!(long.query.q, "");
-        assert!(long.notices[0].raw().starts_with("q: "), "{:?}", long.notices);
+        assert!(long.notices[0].raw().starts_with("`q` "), "{:?}", long.notices);
         let fits = TraceListParams::new(Some(&format!("q={}", "a".repeat(MAX_BYTES))));
         assert_eq!((fits.query.q.len(), fits.notices.len()), (MAX_BYTES, 0));
     }
 
     #[test]
-    fn each_parameter_that_cannot_be_read_is_named_and_the_others_hold() {
+    fn each_invalid_parameter_adds_a_notice_and_the_others_apply() {
         let params = TraceListParams::new(Some("q=+a+&cols=luck,id&n=7&sort=x&page=0&peculiar=1"));
-        let said: Vec<&str> = params.notices.iter().map(Text::raw).collect();
-        for (said, name) in said.iter().zip(["sort: ", "cols: ", "n: ", "page: "]) {
-            assert!(said.starts_with(name), "{said}");
+        let notices: Vec<&str> = params.notices.iter().map(Text::raw).collect();
+        for (notice, start) in notices.iter().zip(["`sort` ", "`cols` ", "`n` ", "`page` "]) {
+            assert!(notice.starts_with(start), "{notice}");
         }
-        assert_eq!(said.len(), 4);
+        assert_eq!(notices.len(), 4);
         assert_eq!((params.query.q.as_str(), &params.page), ("a", &ListPage::Number(1)));
         let next = params.query.address("/p", &ListPage::Last);
         assert!(next.ends_with("&peculiar=1&before=end"), "{next}");
@@ -250,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_a_search_came_is_that_of_the_page_behind_it() {
+    fn search_progress_applies_only_after_a_cursor() {
         let searched = |query| TraceListParams::new(Some(query)).searched;
         let so_far = SearchProgress { n_tested: 20_000, n_found: 5 };
         assert_eq!(searched("after=_5_a&looked=20000&found=5"), Some(so_far));
@@ -266,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_holds_in_its_own_order_and_is_named_in_another() {
+    fn a_cursor_applies_in_its_order_and_adds_a_notice_in_another() {
         let params = TraceListParams::new(Some("after=_5_a&page=3"));
         assert_eq!(params.page, ListPage::After("_5_a".to_owned()));
         assert!(params.notices.is_empty());
         let params = TraceListParams::new(Some("before=_5_a&sort=-latency"));
         assert_eq!((params.page, params.from), (ListPage::Number(1), None));
-        assert!(params.notices[0].raw().starts_with("before: "));
+        assert!(params.notices[0].raw().starts_with("`before` "));
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::read;
 use crate::read::unknown_trace;
-use crate::request::reply::{laid_out, page};
+use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::page::TracePath;
@@ -52,7 +52,7 @@ pub(crate) async fn peek(
         scores: scores.collect(),
         n_of_steps,
         may_mark: viewer.may(TraceMark),
-        forms: viewer.kit().clone(),
+        forms: viewer.form_context().clone(),
         tried,
     }))
 }
@@ -96,6 +96,7 @@ pub(crate) async fn cell_fragment(
         _ => return Err(unknown_trace()),
     };
     let base = viewer.base();
-    let cell = laid_out(move || CellPage::new(value.as_ref(), &base, &trace, &part)).await?;
+    let cell =
+        on_blocking_thread(move || CellPage::new(value.as_ref(), &base, &trace, &part)).await?;
     page(StatusCode::OK, &cell)
 }

@@ -117,7 +117,7 @@ pub const RANGES: [(i64, &str); 6] = [
 impl Focus {
     /// Takes a parameter of an address: nothing when it is of another kind, else what is wrong with it, if anything.
     pub fn take(&mut self, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-        const MOMENT: &str = "a time such as -24h, -7d or 2026-03-01 10:00 in UTC; it is left out";
+        const MOMENT: &str = "a time such as -24h, -7d or 2026-03-01 10:00 in UTC";
         let side = match name {
             "from" => &mut self.from,
             "to" => &mut self.to,
@@ -128,7 +128,7 @@ impl Focus {
                         continue;
                     }
                     if MAX_ENVIRONMENTS <= self.environments.len() {
-                        return Some(Err("a list of at most 20 names; the first 20 are taken"));
+                        return Some(Err("a list of at most 20 names"));
                     }
                     self.environments.push(name.to_owned());
                 }
