@@ -1,5 +1,5 @@
-//! Differences between two values: JSON documents by path, texts by lines and words; and what a conversation repeats. What
-//! of them is shown is the business of who asks.
+//! Differences between two values: JSON documents by path, texts by lines and words. Also finds repeated messages in
+//! conversations. Callers decide how much of a difference they show.
 
 pub mod json;
 pub mod lines;

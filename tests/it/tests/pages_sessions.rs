@@ -239,7 +239,7 @@ async fn the_thread_has_tool_calls_and_other_agents_of_a_trace_that_was_instrume
     let thread = visitor.page(&format!("/traces/{}?v=thread", trace_id(1))).await;
     assert!(thread.contains("Calls 1–5 of 5"), "{thread}");
     assert_eq!(thread.matches("two rooms").count(), 1, "{thread}");
-    assert_eq!(thread.matches(">Open the step</a>").count(), 1, "{thread}");
+    assert_eq!(thread.matches(">Open observation</a>").count(), 1, "{thread}");
     assert!(thread.contains(&format!("?observation={}", Trace::span_id(3))));
     assert_eq!(thread.matches("no room is left").count(), 1, "{thread}");
     let (before, inside) = thread.split_once("<h2 class=\"within in1\">").unwrap();

@@ -152,7 +152,7 @@ async fn a_large_value_comes_in_windows_is_searched_whole_and_downloaded_whole()
     let last = visitor.page(&fragment(format!("{long}&from=196608"))).await;
     assert!(!last.contains("data-more"), "{:.2000}", last);
     let found = visitor.page(&fragment("&find=NUMBER+19876+".to_owned())).await;
-    assert!(found.contains("1 place") && found.contains("$[&#39;items&#39;][19876]"), "{found}");
+    assert!(found.contains("1 match") && found.contains("$[&#39;items&#39;][19876]"), "{found}");
     let raw = format!(
         "{}/traces/{trace}/observations/{}/raw/input?download=1",
         visitor.base,

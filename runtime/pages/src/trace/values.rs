@@ -154,7 +154,7 @@ async fn view(
         payload: raw::value(content, &params.part).ok_or_else(raw::unknown)?,
         part: params.part,
         path,
-        asked,
+        params: asked,
         find,
     };
     let view = on_blocking_thread(move || ValueView::new(input)).await?;

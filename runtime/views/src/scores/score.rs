@@ -7,7 +7,7 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{clock, count, exact_number, number};
-use crate::values::content::{json_without_media, worded};
+use crate::values::content::{display_text, json_without_media};
 
 /// How something is coloured; the words beside it say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ impl ScoreView {
     /// With its explanation.
     #[must_use]
     pub fn comment(mut self, comment: Option<&str>) -> Self {
-        self.comment = comment.filter(|text| !text.is_empty()).map(worded);
+        self.comment = comment.filter(|text| !text.is_empty()).map(display_text);
         self
     }
 

@@ -20,7 +20,9 @@ use crate::overview::charts::{Chart, TurnBar};
 use crate::scores::score::{RuleRange, ScoreView, Tone};
 use crate::trace::find::{PartExcerpt, part_excerpt};
 use crate::trace::thread::{mark, took};
-use crate::values::content::{Addresses, Block, Repeated, Spoken, repeated, worded};
+use crate::values::content::{
+    Addresses, Block, CallMessages, Repeated, display_text, repeated_messages,
+};
 use crate::values::preview::beginning;
 use crate::{Shell, Text};
 
@@ -223,7 +225,7 @@ impl ToolCall {
             name: Text::from(step.name.as_str()),
             took: took(step),
             mark: mark(step),
-            message: step.status_message.as_deref().map(worded),
+            message: step.status_message.as_deref().map(display_text),
             arguments: begins(input),
             result: begins(output),
             is_large: step.has_content && input.is_none() && output.is_none(),
@@ -332,23 +334,23 @@ impl Turn {
         let n_before = usize::from(before.is_some());
         let traces = before.into_iter();
         let traces = traces.chain(turns.iter().map(|turn| &turn.trace));
-        let spoken =
-            traces.map(|trace| Spoken::compared(trace.input.as_ref(), trace.output.as_ref()));
-        let spoken: Vec<Spoken> = spoken.collect();
-        let same = repeated(spoken.iter()).into_iter().skip(n_before);
+        let messages = traces
+            .map(|trace| CallMessages::for_comparison(trace.input.as_ref(), trace.output.as_ref()));
+        let messages: Vec<CallMessages> = messages.collect();
+        let same = repeated_messages(messages.iter()).into_iter().skip(n_before);
         let turns = turns.into_iter().zip(same).zip(first..);
         let turns = turns.map(|((turn, same), number)| {
             let TurnInput { line, trace, tools } = turn;
             let at = |part: &str| Addresses::new(base, &line.id, None, part);
             let input = at("input");
-            let left_out = same.as_ref().map(|same| same.which.clone());
-            let same = same.map(|Repeated { which, call }| {
+            let excluded = same.as_ref().map(|same| same.messages.clone());
+            let same = same.map(|Repeated { messages, call }| {
                 let turn = (first + call as u64).saturating_sub(n_before as u64);
                 Same {
-                    n: which.n(),
+                    n: messages.n(),
                     turn,
                     is_before: turn < first,
-                    those: input.page(&format!("&as=conversation&n={which}")),
+                    those: input.page(&format!("&as=conversation&n={messages}")),
                 }
             });
             let n_steps = u64::from(line.n_observations);
@@ -359,7 +361,7 @@ impl Turn {
                 same,
                 tools: Tools::of(tools, trace.root.as_ref(), &line.href(base)),
                 too_many_steps,
-                input: Block::without(trace.input.as_ref(), &input, left_out.unwrap_or_default()),
+                input: Block::without(trace.input.as_ref(), &input, excluded.unwrap_or_default()),
                 output: Block::of(trace.output.as_ref(), &at("output")),
                 trace: line,
             }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::Text;
 use crate::format::{count, duration, many};
-use crate::values::content::{Addresses, Media, beside_media, inline_medium, without_media};
+use crate::values::content::{Addresses, Media, inline_medium, separate_media, without_media};
 use perpend_domain::content::exceptions;
 
 /// Events or links that are shown, and attributes of one of them.
@@ -88,7 +88,7 @@ impl Attribute {
         let at = at.and_then(|at| at.below(&PathSegment::Name(key.to_owned())));
         let n_media = if at.is_some() { MEDIA } else { 0 };
         let (value, media, n_more_media) =
-            beside_media(value, at.as_ref().unwrap_or(&nowhere), n_media);
+            separate_media(value, at.as_ref().unwrap_or(&nowhere), n_media);
         Self { key: Text::from(key), value: cut(value, CHARACTERS), media, n_more_media }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::pages_tests::HOSTILE;
     use crate::trace::sample_observations::observation;
-    use crate::values::content::Place;
+    use crate::values::content::MediaLocation;
     use serde_json::json;
 
     fn told(metadata: &Value) -> (Vec<List>, Option<Map<String, Value>>) {
@@ -292,8 +292,8 @@ mod tests {
             panic!("{items:?}");
         };
         assert!(plain.value.raw().starts_with("see [image/png"), "{plain:?}");
-        let address = |medium: &Media| match &medium.place {
-            Place::Image(address) => address.clone(),
+        let address = |medium: &Media| match &medium.location {
+            MediaLocation::Image(address) => address.clone(),
             other => panic!("{other:?}"),
         };
         let addresses: Vec<String> = plain.media.iter().map(address).collect();

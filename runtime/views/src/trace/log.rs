@@ -10,7 +10,7 @@ use crate::format::{count, duration, kind_word};
 use crate::lists::page_links::PageLinks;
 use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::thread::facts;
-use crate::values::content::worded;
+use crate::values::content::display_text;
 use crate::{Shell, Text};
 
 /// Steps on a page.
@@ -93,7 +93,7 @@ impl LogPage {
                     Level::Debug => Some(("debug", "plain")),
                     Level::Default => None,
                 },
-                message: step.status_message.as_deref().map(worded),
+                message: step.status_message.as_deref().map(display_text),
                 input: asked,
                 output: answered,
             }

@@ -18,13 +18,15 @@ use crate::trace::observation_scores::ObservationScores;
 use crate::trace::peaks::{Peak, peaks};
 use crate::trace::rows::{RowsInput, Window, column_classes, cost_cell, nonzero};
 use crate::trace::timeline::TimePart;
-use crate::values::content::{Addresses, Forms, Shown, called_tools, without_media, worded};
-use crate::values::page::Part;
+use crate::values::content::{
+    Addresses, Forms, RenderedValue, called_tools, display_text, without_media,
+};
+use crate::values::page::ValuePart;
 use crate::{Shell, Text};
 
 const INPUT: (&str, &str) = ("Input", "input");
 const OUTPUT: (&str, &str) = ("Output", "output");
-const TOOLS: (&str, &str) = ("Tools offered", "tools");
+const TOOLS: (&str, &str) = ("Offered tools", "tools");
 const METADATA: (&str, &str) = ("Metadata", "metadata");
 
 /// What a trace's page is made from.
@@ -127,9 +129,9 @@ struct Detail {
     facts: Vec<Fact>,
     happened: Vec<List>,
     /// Input and output.
-    values: [Part; 2],
+    values: [ValuePart; 2],
     /// Tools and metadata.
-    extras: [Part; 2],
+    extras: [ValuePart; 2],
     scores: Vec<ScoreView>,
     verdicts: Vec<RuleOutcome>,
     rules: RuleRange,
@@ -213,12 +215,12 @@ impl Detail {
         (0 < n).then(|| format!("{} without a score", many(n, "rule")))
     }
 
-    fn values(&self) -> &[Part] {
+    fn values(&self) -> &[ValuePart] {
         &self.values
     }
 
     /// What is shown last, and only when there is any.
-    fn extras(&self) -> impl Iterator<Item = &Part> {
+    fn extras(&self) -> impl Iterator<Item = &ValuePart> {
         let all = self.extras.iter();
         all.filter(|part| !part.block.is_absent())
     }
@@ -250,19 +252,19 @@ impl Detail {
             facts,
             happened: Vec::new(),
             values: [
-                Part::new(INPUT, at("input"), forms, |asked, at| {
-                    Shown::of(trace.input.as_ref(), asked, at)
+                ValuePart::new(INPUT, at("input"), forms, |asked, at| {
+                    RenderedValue::of(trace.input.as_ref(), asked, at)
                 }),
-                Part::new(OUTPUT, at("output"), forms, |asked, at| {
-                    Shown::of(trace.output.as_ref(), asked, at)
+                ValuePart::new(OUTPUT, at("output"), forms, |asked, at| {
+                    RenderedValue::of(trace.output.as_ref(), asked, at)
                 }),
             ],
             extras: [
-                Part::new(TOOLS, at("tools"), forms, |asked, at| {
-                    Shown::of_tools(None, &[], asked.form, at)
+                ValuePart::new(TOOLS, at("tools"), forms, |asked, at| {
+                    RenderedValue::of_tools(None, &[], asked.form, at)
                 }),
-                Part::new(METADATA, at("metadata"), forms, |asked, at| {
-                    Shown::of_map(&trace.metadata, asked, at)
+                ValuePart::new(METADATA, at("metadata"), forms, |asked, at| {
+                    RenderedValue::of_map(&trace.metadata, asked, at)
                 }),
             ],
             from: format!(
@@ -305,25 +307,25 @@ impl Detail {
             id: Text::from(step.id.as_str()),
             level,
             level_class,
-            status_message: step.status_message.as_deref().map(worded),
+            status_message: step.status_message.as_deref().map(display_text),
             failures: failures(step, &at("metadata")),
             figures: figures(step),
             facts: observation_facts(step, input.own_us),
             happened,
             values: [
-                Part::new(INPUT, at("input"), forms, |form, at| {
-                    Shown::of(asked.as_ref(), form, at)
+                ValuePart::new(INPUT, at("input"), forms, |form, at| {
+                    RenderedValue::of(asked.as_ref(), form, at)
                 }),
-                Part::new(OUTPUT, at("output"), forms, |form, at| {
-                    Shown::of(output.as_ref(), form, at)
+                ValuePart::new(OUTPUT, at("output"), forms, |form, at| {
+                    RenderedValue::of(output.as_ref(), form, at)
                 }),
             ],
             extras: [
-                Part::new(TOOLS, at("tools"), forms, |asked, at| {
-                    Shown::of_tools(offered, &called.unwrap_or_default(), asked.form, at)
+                ValuePart::new(TOOLS, at("tools"), forms, |asked, at| {
+                    RenderedValue::of_tools(offered, &called.unwrap_or_default(), asked.form, at)
                 }),
-                Part::new(METADATA, at("metadata"), forms, |form, at| {
-                    Shown::of_map(meta, form, at)
+                ValuePart::new(METADATA, at("metadata"), forms, |form, at| {
+                    RenderedValue::of_map(meta, form, at)
                 }),
             ],
             from: format!(

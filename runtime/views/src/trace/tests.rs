@@ -248,7 +248,7 @@ fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice(
         assert_eq!(html.matches(result).count(), 1, "{result}: {html}");
     }
     assert_eq!(html.matches("<article class=\"turn").count(), 2, "{html}");
-    assert_eq!(html.matches(">Open the step</a>").count(), 2, "{html}");
+    assert_eq!(html.matches(">Open observation</a>").count(), 2, "{html}");
     let [t, u] = ["t", "u"].map(|id| html.find(&format!("?observation={id}")).unwrap());
     assert!(t < u, "calls and steps of one name pair in order: {html}");
     assert!(html.contains("Calls 1–4 of 4"), "merged calls are counted: {html}");
@@ -285,7 +285,7 @@ fn a_tool_step_that_no_message_asked_for_stands_in_its_place_with_its_result() {
     assert_eq!(html.matches("<article class=\"turn").count(), 3, "{html}");
     let places = ["I will search.", "two rooms", ">done<"].map(|text| html.find(text).unwrap());
     assert!(places.is_sorted(), "{html}");
-    assert!(html.contains("rooms") && !html.contains(">Open the step</a>"));
+    assert!(html.contains("rooms") && !html.contains(">Open observation</a>"));
 }
 
 #[test]
@@ -556,7 +556,7 @@ fn a_column_that_no_row_fills_takes_no_room() {
 fn value_page(
     payload: Payload,
     path: &str,
-    asked: ValueParams,
+    params: ValueParams,
     find: Option<&str>,
 ) -> Option<String> {
     let view = ValueView::new(ValueInput {
@@ -566,7 +566,7 @@ fn value_page(
         part: "input".to_owned(),
         payload,
         path: path.parse().unwrap(),
-        asked,
+        params,
         find: find.map(ToOwned::to_owned),
     });
     let view = view?;
@@ -617,5 +617,5 @@ fn the_page_of_a_node_says_where_it_is_and_leads_up() {
     let found = value_page(value(), "$", ValueParams::default(), Some("HERE")).unwrap();
     assert!(found.contains("1 place") && found.contains("<mark>here</mark>"), "{found}");
     let none = value_page(value(), "$", ValueParams::default(), Some("nowhere")).unwrap();
-    assert!(none.contains("0 places"), "{none}");
+    assert!(none.contains("0 matches"), "{none}");
 }

@@ -11,7 +11,8 @@ use crate::lists::page_links::PageLinks;
 use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::rows::{cost_cell, nonzero};
 use crate::values::content::{
-    Addresses, Block, MessageSelection, Spoken, StepLink, Told, told, worded,
+    Addresses, Block, CallMessages, MessageSelection, NewMessages, ObservationLink, display_text,
+    new_messages,
 };
 use crate::{Shell, Text};
 
@@ -106,9 +107,9 @@ struct Entry {
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
     is_large: bool,
-    /// What it was asked in order: messages that an earlier call had, and what is new behind them.
-    asked: Vec<(Option<Same>, Block)>,
-    answer: Block,
+    /// The input in order: repeated messages, each with the new messages after them.
+    input: Vec<(Option<Same>, Block)>,
+    output: Block,
 }
 
 /// Messages that an earlier call had: how many, that call's name, and the addresses of the messages and of the call.
@@ -124,33 +125,33 @@ impl ThreadPage {
         let of_id = |id: &str| format!("{base}/traces/{trace}?observation={}{to_tree}", encode(id));
         let address = |step: &Observation| of_id(step.id.as_str());
         let calls = input.calls.iter();
-        let spoken = calls.map(|call| spoken(call, base, address(&call.step)));
-        let spoken: Vec<Spoken> = spoken.collect();
-        let is_large: Vec<bool> = spoken.iter().map(|spoken| spoken.is_large).collect();
-        let history: Vec<Spoken> = input.history.iter().map(compared).collect();
-        let told = told(&history, spoken, input.n_before);
+        let messages = calls.map(|call| call_messages(call, base, address(&call.step)));
+        let messages: Vec<CallMessages> = messages.collect();
+        let is_large: Vec<bool> = messages.iter().map(|call| call.is_large).collect();
+        let history: Vec<CallMessages> = input.history.iter().map(compared).collect();
+        let messages = new_messages(&history, messages, input.n_before);
         let steps = input.calls.iter().map(|call| &call.step);
         let steps: Vec<&Observation> = input.history.iter().chain(steps).collect();
         let window = input.calls.iter().zip(is_large).skip(input.n_before);
-        let n_window = told.len();
+        let n_window = messages.len();
         let mut before: Option<&EnclosingAgent> = None;
-        let entries = window.zip(told).filter(|(_, told)| !told.is_joined);
-        let entries = entries.map(|((call, is_large), told)| {
-            let Told { same, asked, answer, .. } = told;
-            let other = same.and_then(|same| steps.get(same.call).copied());
-            // Runs of messages may be of several calls; one alone is of the call that is known.
-            let is_one_run = asked.iter().filter(|(which, _)| which.is_some()).count() == 1;
-            let as_other = |which: &MessageSelection| {
+        let entries = window.zip(messages).filter(|(_, messages)| !messages.is_attached);
+        let entries = entries.map(|((call, is_large), messages)| {
+            let NewMessages { repeated, input, output, .. } = messages;
+            let other = repeated.and_then(|repeated| steps.get(repeated.call).copied());
+            // Several ranges can repeat messages of several calls, a single range only those of `other`.
+            let is_one_range = input.iter().filter(|(range, _)| range.is_some()).count() == 1;
+            let as_other = |range: &MessageSelection| {
                 let other = other?;
-                let (n, those) = same_messages(which, &call.step, base);
-                let (name, href) = match is_one_run {
+                let (n, those) = same_messages(range, &call.step, base);
+                let (name, href) = match is_one_range {
                     true => (Text::from(other.name.as_str()), address(other)),
                     false => (Text::from("in earlier calls"), those.clone()),
                 };
                 Some((n, name, [those, href]))
             };
-            let asked = asked.into_iter();
-            let asked = asked.map(|(which, new)| (which.as_ref().and_then(as_other), new));
+            let input = input.into_iter();
+            let input = input.map(|(range, new)| (range.as_ref().and_then(as_other), new));
             let within = call.within.as_ref();
             let heading = within.filter(|within| before != Some(*within));
             let heading = heading.map(|within| {
@@ -162,8 +163,8 @@ impl ThreadPage {
                 heading,
                 href: address(&call.step),
                 is_large,
-                asked: asked.collect(),
-                answer,
+                input: input.collect(),
+                output,
                 ..Entry::of(call)
             }
         });
@@ -201,42 +202,42 @@ fn unread(n: usize) -> Option<String> {
     (0 < n).then_some(said)
 }
 
-fn compared(step: &Observation) -> Spoken {
+fn compared(step: &Observation) -> CallMessages {
     let content = &step.content;
-    Spoken::compared(content.input.as_ref(), content.output.as_ref())
+    CallMessages::for_comparison(content.input.as_ref(), content.output.as_ref())
 }
 
-/// How many messages of a step were shown before, and where they are.
-fn same_messages(which: &MessageSelection, step: &Observation, base: &str) -> (String, String) {
+/// The number of repeated messages of an observation, and the URL that shows them.
+fn same_messages(range: &MessageSelection, step: &Observation, base: &str) -> (String, String) {
     let id = Some(step.id.as_str());
     let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
-    let n = many(which.n() as u64, "message");
-    let those = at.page(&format!("&as=conversation&n={which}"));
+    let n = many(range.n() as u64, "message");
+    let those = at.page(&format!("&as=conversation&n={range}"));
     (format!("same {n}"), those)
 }
 
-fn spoken(call: &Call, base: &str, href: String) -> Spoken {
+fn call_messages(call: &Call, base: &str, href: String) -> CallMessages {
     let step = &call.step;
     let is_tool = step.kind == ObservationKind::Tool;
     if call.is_large || !(call.is_generation || is_tool) {
-        return Spoken::unread(call.is_large);
+        return CallMessages::unread(call.is_large);
     }
     let id = step.id.as_str();
     let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
-    let (asked, answered) = (at("input"), at("output"));
+    let (input_urls, output_urls) = (at("input"), at("output"));
     let content = &step.content;
-    let input = (content.input.as_ref(), &asked);
-    let output = (content.output.as_ref(), &answered);
+    let input = (content.input.as_ref(), &input_urls);
+    let output = (content.output.as_ref(), &output_urls);
     if !is_tool {
-        return Spoken::new(input, output);
+        return CallMessages::new(input, output);
     }
-    let link = StepLink {
+    let link = ObservationLink {
         href,
-        took: took(step),
+        duration: took(step),
         mark: mark(step),
-        message: step.status_message.as_deref().map(worded),
+        message: step.status_message.as_deref().map(display_text),
     };
-    Spoken::ran((call_id(step), &step.name), input, output, link)
+    CallMessages::tool_call((call_id(step), &step.name), input, output, link)
 }
 
 /// The id of the call that a tool step ran for.
@@ -285,10 +286,10 @@ impl Entry {
             indent: call.depth.min(MAX_DEPTH),
             facts: facts(step),
             mark: mark(step),
-            message: step.status_message.as_deref().map(worded),
+            message: step.status_message.as_deref().map(display_text),
             is_large: false,
-            asked: Vec::new(),
-            answer: Block::Absent,
+            input: Vec::new(),
+            output: Block::Absent,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A value: its forms in the pane of a step, and the page of one of its nodes.
+//! A value in the detail pane of an observation or a trace, and the page of a node of a value.
 
 use crate::markup::{encode, segment};
 use askama::Template;
@@ -6,15 +6,17 @@ use perpend_domain::mapping::NodePath;
 use perpend_domain::payload::Payload;
 
 use crate::format::{count, size};
-use crate::values::content::{Addresses, Block, Form, Forms, Places, Shown, ValueParams, places};
+use crate::values::content::{
+    Addresses, Block, Form, Forms, RenderedValue, TextMatches, ValueParams, find_text,
+};
 use crate::{Shell, Text};
 
-/// Nodes around one that are linked to, beside the root.
+/// Maximum number of linked ancestors of a node, in addition to the root.
 const MAX_CRUMBS: usize = 20;
-/// Levels that a reader may open or close at once.
+/// Choices for the number of expanded levels.
 const LEVELS: [usize; 3] = [1, 2, 3];
 
-/// A link to another form of a value, or to more or fewer open levels of it.
+/// A link to another form of a value, or to another number of expanded levels.
 #[derive(Debug)]
 pub(crate) struct Tab {
     pub(crate) label: String,
@@ -22,9 +24,9 @@ pub(crate) struct Tab {
     pub(crate) is_current: bool,
 }
 
-/// A value among those of a step.
+/// One of the values of an observation or a trace.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ValuePart {
     pub(crate) title: &'static str,
     pub(crate) block: Block,
     pub(crate) tabs: Vec<Tab>,
@@ -32,39 +34,39 @@ pub(crate) struct Part {
     pub(crate) at: Addresses,
 }
 
-impl Part {
-    /// In the form that was chosen for it; `address` is that of the page around it, up to the forms.
+impl ValuePart {
+    /// Renders a value in the form selected in `forms`; `address` is the URL of the enclosing page without the forms.
     pub(crate) fn new(
         (title, part): (&'static str, &'static str),
         at: Addresses,
         (forms, address): (&Forms, &str),
-        shown: impl FnOnce(&ValueParams, &Addresses) -> Shown,
+        render: impl FnOnce(&ValueParams, &Addresses) -> RenderedValue,
     ) -> Self {
-        let shown = shown(&ValueParams::form(forms.of(part)), &at);
-        let tabs = named(&shown.forms).map(|(form, label)| Tab {
+        let rendered = render(&ValueParams::form(forms.of(part)), &at);
+        let tabs = form_labels(&rendered.forms).map(|(form, label)| Tab {
             label: label.to_owned(),
             href: format!("{address}{}", forms.with(part, form).query()),
-            is_current: Some(form) == shown.form,
+            is_current: Some(form) == rendered.form,
         });
         Self {
             title,
-            tabs: match shown.block.is_absent() {
+            tabs: match rendered.block.is_absent() {
                 true => Vec::new(),
                 false => tabs.collect(),
             },
-            levels: levels(&shown.block, None, &at),
-            block: shown.block,
+            levels: levels(&rendered.block, None, &at),
+            block: rendered.block,
             at,
         }
     }
 }
 
-fn named(forms: &[Form]) -> impl Iterator<Item = (Form, &'static str)> {
+fn form_labels(forms: &[Form]) -> impl Iterator<Item = (Form, &'static str)> {
     let all = Form::ALL.iter().filter(|(form, ..)| forms.contains(form));
     all.map(|(form, _, label)| (*form, *label))
 }
 
-/// The pages with so many levels of a tree open.
+/// Links to pages with other numbers of expanded levels.
 fn levels(block: &Block, depth: Option<usize>, at: &Addresses) -> Vec<Tab> {
     if !matches!(block, Block::Tree(_)) {
         return Vec::new();
@@ -79,35 +81,35 @@ fn levels(block: &Block, depth: Option<usize>, at: &Addresses) -> Vec<Tab> {
     tabs.collect()
 }
 
-/// What the page of a node is made from.
+/// Input of [`ValueView`].
 #[derive(Debug)]
 pub struct ValueInput {
-    /// The address of the project.
+    /// Base URL of the project.
     pub base: String,
-    /// The id and, where it has one, the name of the trace.
+    /// Id and optional name of the trace.
     pub trace: (String, Option<Text>),
-    /// The id and the name of the observation.
+    /// Id and name of the observation; absent for values of the trace.
     pub observation: Option<(String, Text)>,
-    /// Which of its values: `input`, `output`, `metadata` or `tools`.
+    /// `input`, `output`, `metadata` or `tools`.
     pub part: String,
-    /// The value.
+    /// The complete value.
     pub payload: Payload,
-    /// The node in it.
+    /// Path of the node.
     pub path: NodePath,
-    /// What of the node is asked for.
-    pub asked: ValueParams,
-    /// The text to look for in the node.
+    /// Form and part of the node.
+    pub params: ValueParams,
+    /// Text to search for in the node.
     pub find: Option<String>,
 }
 
-/// A node of a value: in a form, or where a text stands in it.
+/// A node of a value in one of its forms, or the matches of a text search in it.
 #[derive(Debug, Template)]
 #[template(path = "value_view.html")]
 pub struct ValueView {
     title: &'static str,
-    /// What it is the value of: words and address.
-    of: Vec<(Text, String)>,
-    /// The nodes around it, from the root on, and itself.
+    /// Breadcrumbs: labels and URLs of the trace list, the trace and the observation.
+    crumbs: Vec<(Text, String)>,
+    /// Labels and URLs of the ancestors and of the node, from the root on.
     steps: Vec<(Text, String)>,
     path: Text,
     size: String,
@@ -116,23 +118,23 @@ pub struct ValueView {
     at: Addresses,
     find: Text,
     block: Block,
-    places: Option<Places>,
+    matches: Option<TextMatches>,
 }
 
-/// The page of it.
+/// The page of a node of a value.
 #[derive(Debug, Template)]
 #[template(path = "value.html")]
 pub struct ValuePage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// The node.
     pub view: ValueView,
-    /// What of the address could not be read.
+    /// Invalid query parameters.
     pub notices: Vec<Text>,
 }
 
 impl ValueView {
-    /// Lays it out; none when the value has no such node.
+    /// `None` if the value does not contain the node.
     #[must_use]
     pub fn new(input: ValueInput) -> Option<Self> {
         let ValueInput {
@@ -142,49 +144,49 @@ impl ValueView {
             part,
             payload,
             path,
-            asked,
+            params,
             find,
         } = input;
-        let step = observation.as_ref().map(|(id, _)| id.as_str());
-        let whole = Addresses::new(&base, &trace, step, &part);
+        let observation_id = observation.as_ref().map(|(id, _)| id.as_str());
+        let whole = Addresses::new(&base, &trace, observation_id, &part);
         let at = whole.at(&path.to_string());
-        let places = match &find {
-            Some(text) => Some(places(&payload, &path, text, &at)?),
+        let matches = match &find {
+            Some(text) => Some(find_text(&payload, &path, text, &at)?),
             None => None,
         };
-        let asked = ValueParams { is_unfolded: true, ..asked };
-        let shown = match places {
-            None => Shown::of_path(&payload, &path, &asked, &whole)?,
-            Some(_) => Shown::of(None, &asked, &whole),
+        let params = ValueParams { is_expanded: true, ..params };
+        let rendered = match matches {
+            None => RenderedValue::of_path(&payload, &path, &params, &whole)?,
+            Some(_) => RenderedValue::of(None, &params, &whole),
         };
         let page = format!("{base}/traces/{}", segment(&trace));
-        let mut of = vec![
+        let mut crumbs = vec![
             (Text::from("Traces"), format!("{base}/traces")),
             (name.unwrap_or_else(|| Text::from(trace)), page.clone()),
         ];
-        of.extend(observation.map(|(id, name)| {
+        crumbs.extend(observation.map(|(id, name)| {
             let href = format!("{page}?observation={}", encode(&id));
             (name, href)
         }));
-        let tabs = named(&shown.forms).map(|(form, label)| Tab {
+        let tabs = form_labels(&rendered.forms).map(|(form, label)| Tab {
             label: label.to_owned(),
             href: at.page(&format!("&as={}", form.name())),
-            is_current: Some(form) == shown.form,
+            is_current: Some(form) == rendered.form,
         });
-        // Of a deep node those around it that are nearest.
+        // For a deep node, only the nearest ancestors.
         let first = path.0.len().saturating_sub(MAX_CRUMBS);
         let nearest = (0..=path.0.len()).filter(|n| *n == 0 || first < *n);
         let around = nearest.map(|n| {
-            let of = NodePath(path.0[..n].to_vec()).to_string();
-            let word = match n.checked_sub(1) {
+            let path_text = NodePath(path.0[..n].to_vec()).to_string();
+            let label = match n.checked_sub(1) {
                 None => "$".to_owned(),
                 Some(last) => path.0[last].to_string(),
             };
-            (Text::from(word), whole.at(&of).page("&as=tree"))
+            (Text::from(label), whole.at(&path_text).page("&as=tree"))
         });
         Some(Self {
-            title: titled(&part),
-            of,
+            title: part_title(&part),
+            crumbs,
             steps: around.collect(),
             path: Text::from(path.to_string()),
             size: match path.0.is_empty() {
@@ -192,33 +194,32 @@ impl ValueView {
                 false => String::new(),
             },
             tabs: tabs.collect(),
-            levels: levels(&shown.block, asked.depth, &at),
+            levels: levels(&rendered.block, params.depth, &at),
             find: Text::from(find.unwrap_or_default()),
-            block: shown.block,
-            places,
+            block: rendered.block,
+            matches,
             at,
         })
     }
 
-    fn n_places(&self) -> String {
-        let Some(places) = &self.places else {
+    fn match_count(&self) -> String {
+        let Some(matches) = &self.matches else {
             return String::new();
         };
-        let n = count(places.list.len() as u64);
-        match (places.has_more || places.is_partial, places.list.len()) {
-            (true, _) => format!("More than {n} places; some of them"),
-            (false, 1) => "1 place".to_owned(),
-            (false, _) => format!("{n} places"),
+        let n = count(matches.list.len() as u64);
+        match (matches.has_more || matches.is_partial, matches.list.len()) {
+            (true, _) => format!("More than {n} matches, showing the first"),
+            (false, 1) => "1 match".to_owned(),
+            (false, _) => format!("{n} matches"),
         }
     }
 }
 
-/// What a part is called on pages.
-fn titled(part: &str) -> &'static str {
+fn part_title(part: &str) -> &'static str {
     match part {
         "input" => "Input",
         "output" => "Output",
-        "tools" => "Tools offered",
+        "tools" => "Offered tools",
         _ => "Metadata",
     }
 }

@@ -1,4 +1,4 @@
-//! What a value says, on one line of a list.
+//! The beginning of a value, or its first match, on one line of a list.
 
 use perpend_domain::payload::Payload;
 use perpend_domain::text_search::{Excerpt, first};
@@ -6,20 +6,20 @@ use perpend_domain::text_search::{Excerpt, first};
 use crate::Text;
 use crate::trace::around::Around;
 
-/// Bytes of a beginning, or a word more.
+/// Length in bytes after which a beginning is truncated at the next word boundary.
 const BEGINNING: usize = 200;
-/// Characters before what was looked for: few, so that it is not cut off.
+/// Maximum number of characters before a match, so that the match stays visible.
 const BEFORE: usize = 24;
-/// Bytes in which it is looked for.
+/// Length in bytes of the searched part of a value.
 const SEARCHED: usize = 8 * 1024;
-/// Bytes of a payload that are decoded: what is shown behind a place at the end of those.
+/// Length in bytes of the decoded part of a payload: includes the context of a match at the end of the searched part.
 const DECODED: usize = SEARCHED + 512;
-/// Bytes of a conversation that is taken apart for a line.
+/// Maximum length in bytes of a conversation that is parsed for a preview.
 const READ: usize = 64 * 1024;
-/// Texts that are looked for.
+/// Maximum number of search texts.
 const MAX_SOUGHT: usize = 5;
 
-/// How a value begins, or what stands around a text that was looked for in it.
+/// The beginning of a value, or the context of a match.
 #[derive(Clone, Debug)]
 pub struct Preview {
     pub(crate) before: Text,
@@ -28,7 +28,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// What stands around the first of these texts that is in the value, else its beginning; nothing of an empty value.
+    /// The context of the first text of `sought` that the value contains, or the beginning of the value. `None` for an empty
+    /// value.
     #[must_use]
     pub fn of(value: &str, sought: &[&str]) -> Option<Self> {
         let Some((from, to)) = place(value, sought) else {
@@ -52,7 +53,7 @@ impl Preview {
         })
     }
 
-    /// The same of a payload, with the strings of its JSON decoded as far as one of the texts is still found.
+    /// Like [`Self::of`], with JSON strings decoded as long as one of the texts still matches.
     #[must_use]
     pub fn of_payload(value: &Payload, sought: &[&str]) -> Option<Self> {
         let found = value.readings(DECODED).filter(|text| place(text, sought).is_some()).last();
@@ -65,20 +66,20 @@ impl Preview {
     }
 }
 
-/// Where the first of these texts is that is found.
+/// Position of the first text of `sought` that the value contains.
 fn place(value: &str, sought: &[&str]) -> Option<(usize, usize)> {
     let searched = value.get(..value.floor_char_boundary(SEARCHED));
     let mut sought = sought.iter().take(MAX_SOUGHT);
     sought.find_map(|text| first(searched.unwrap_or(value), text))
 }
 
-/// How a payload begins, with the strings of its JSON decoded, and its words apart by one space; of a conversation that is
-/// not long, how what was asked last begins.
+/// The beginning of a payload with JSON strings decoded and white space collapsed. For a short conversation, the beginning of
+/// the last message.
 #[must_use]
 pub fn beginning(value: &Payload) -> String {
     let raw = Some(value.as_str()).filter(|raw| raw.len() <= READ);
-    let said = raw.and_then(perpend_domain::content::last_message_text);
-    first_words(&said.map_or_else(|| value.decoded(DECODED), Into::into))
+    let last_message = raw.and_then(perpend_domain::content::last_message_text);
+    first_words(&last_message.map_or_else(|| value.decoded(DECODED), Into::into))
 }
 
 fn first_words(text: &str) -> String {
@@ -100,9 +101,9 @@ fn first_words(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(value: &str, sought: &[&str]) -> Option<[String; 3]> {
-        let said = Preview::of(value, sought)?;
-        Some([said.before, said.found, said.behind].map(|part| part.raw().to_owned()))
+    fn preview(value: &str, sought: &[&str]) -> Option<[String; 3]> {
+        let preview = Preview::of(value, sought)?;
+        Some([preview.before, preview.found, preview.behind].map(|part| part.raw().to_owned()))
     }
 
     fn parts(parts: [&str; 3]) -> Option<[String; 3]> {
@@ -110,39 +111,39 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_begins_with_the_value_or_shortly_before_what_was_looked_for() {
+    fn preview_starts_with_the_value_or_shortly_before_the_match() {
         let none: &[&str] = &[];
-        assert_eq!(said(" \n ", none), None);
-        assert_eq!(said("Where  is\nit?", none), parts(["Where is it?", "", ""]));
-        assert_eq!(said("Where is it?", &["refund"]), parts(["Where is it?", "", ""]));
+        assert_eq!(preview(" \n ", none), None);
+        assert_eq!(preview("Where  is\nit?", none), parts(["Where is it?", "", ""]));
+        assert_eq!(preview("Where is it?", &["refund"]), parts(["Where is it?", "", ""]));
         let long = format!("{} Your REFUND is on its way.", "word ".repeat(30));
-        let found = said(&long, &["nothing", "your refund"]);
+        let found = preview(&long, &["nothing", "your refund"]);
         assert_eq!(found, parts(["…rd word word word word  ", "Your REFUND", " is on its way."]));
-        assert_eq!(said("A refund", &["refund"]), parts(["A ", "refund", ""]));
+        assert_eq!(preview("A refund", &["refund"]), parts(["A ", "refund", ""]));
     }
 
     #[test]
-    fn a_preview_of_json_has_its_characters_and_marks_what_is_found_as_written_too() {
+    fn preview_decodes_json_strings_and_matches_escaped_text_too() {
         let escaped = r#"{"q":"\u4f60\u597d \u00c4pfel","args":"{\"a\":\"\\n\"}"}"#;
-        let said = |value: Payload, sought: &[&str]| {
-            let said = Preview::of_payload(&value, sought)?;
-            Some([said.before, said.found, said.behind].map(|part| part.raw().to_owned()))
+        let preview = |value: Payload, sought: &[&str]| {
+            let preview = Preview::of_payload(&value, sought)?;
+            Some([preview.before, preview.found, preview.behind].map(|part| part.raw().to_owned()))
         };
         for payload in [Payload::Json, Payload::Text] {
-            let said = |sought: &[&str]| said(payload(escaped.to_owned()), sought);
+            let preview = |sought: &[&str]| preview(payload(escaped.to_owned()), sought);
             let begins = "{\"q\":\"你好 Äpfel\",\"args\":\"{\"a\":\" \"}\"}";
-            assert_eq!(said(&[]), parts([begins, "", ""]));
-            assert_eq!(said(&["nothing"]), parts([begins, "", ""]));
+            assert_eq!(preview(&[]), parts([begins, "", ""]));
+            assert_eq!(preview(&["nothing"]), parts([begins, "", ""]));
             let behind = "\",\"args\":\"{\"a\":\"\n\"}\"}";
             let found = parts(["{\"q\":\"你好 ", "Äpfel", behind]);
-            assert_eq!(said(&["nothing", "äpfel"]), found);
+            assert_eq!(preview(&["nothing", "äpfel"]), found);
             let before = "…你好 Äpfel\",\"args\":\"{\"a\":\"";
-            assert_eq!(said(&["\n"]), parts([before, "\n", "\"}\"}"]));
-            assert_eq!(said(&["\\n"]).unwrap()[1], "\\n");
-            assert_eq!(said(&["u4f60"]).unwrap()[1], "u4f60");
+            assert_eq!(preview(&["\n"]), parts([before, "\n", "\"}\"}"]));
+            assert_eq!(preview(&["\\n"]).unwrap()[1], "\\n");
+            assert_eq!(preview(&["u4f60"]).unwrap()[1], "u4f60");
         }
         let long = format!("[\"\\u4f60{}\"]", "\\n".repeat(1_000_000));
-        let said = said(Payload::Text(long), &["你"]);
-        assert_eq!(said.unwrap()[..2], ["[\"", "你"]);
+        let preview = preview(Payload::Text(long), &["你"]);
+        assert_eq!(preview.unwrap()[..2], ["[\"", "你"]);
     }
 }

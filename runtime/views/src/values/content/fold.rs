@@ -1,4 +1,4 @@
-//! Text and JSON that fold away when they are long, with the media that stand in them.
+//! Text and JSON that are collapsed if they are long, and the media they contain.
 
 use std::hash::{DefaultHasher, Hasher as _};
 
@@ -8,25 +8,25 @@ use perpend_domain::content::beginning;
 use super::media::Media;
 use crate::format::{count, size};
 
-/// Values above this are folded away.
+/// Longer values are collapsed.
 const FOLD_BYTES: usize = 4_000;
-/// As are values with more lines than this.
+/// Values with more lines are collapsed.
 const FOLD_LINES: usize = 60;
-/// A page shows this much of one value; the rest is asked for.
+/// Maximum length of the text of one value on a page; the rest is loaded on request.
 pub(super) const SHOWN_BYTES: usize = 64 * 1024;
 
-/// How a text is written.
+/// How a text is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// As it is.
+    /// Plain text.
     Plain,
-    /// As JSON, indented.
+    /// Indented JSON.
     Json,
-    /// With its markdown rendered where it has any, and all of it is at hand.
+    /// Rendered markdown, if the text contains markdown and is shown completely; otherwise plain text.
     Rich,
 }
 
-/// What of a text is shown: from this byte on, at most so many.
+/// The byte range of a text that is shown: at most `n` bytes from byte `from`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) from: usize,
@@ -39,38 +39,38 @@ impl Default for Window {
     }
 }
 
-/// Text that is folded away when it is long.
+/// A text that is collapsed if it is long.
 #[derive(Clone, Debug)]
 pub struct Fold {
     pub(crate) body: Html,
-    /// Elements instead of text.
+    /// `body` has block elements (rendered markdown).
     pub(crate) is_rich: bool,
-    /// Set when folded: how it starts.
+    /// The beginning of the text; present if collapsed.
     pub(crate) preview: Option<Text>,
-    /// Set when folded: how long it is.
+    /// The length of the text; empty unless collapsed.
     pub(crate) size: String,
-    /// Only a part of it is on the page.
+    /// Present if only a part of the text is on the page.
     pub(crate) cut: Option<Cut>,
-    /// Nothing but media.
+    /// The text consists of media only.
     pub(crate) is_blank: bool,
-    /// Those that were taken out of it.
+    /// Media extracted from the text.
     pub(crate) media: Vec<Media>,
-    /// Media beyond the number that a page shows of one value.
+    /// Number of media above the limit per value.
     pub(crate) n_more_media: usize,
-    /// Equal for equal texts, whatever is shown of them.
-    pub(super) print: u64,
+    /// Hash of the complete text.
+    pub(super) content_hash: u64,
 }
 
-/// What of a longer text is shown, and where the rest is.
+/// The shown part of a longer text and a link to the rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     /// `64 KB of 3.2 MB`.
     pub(crate) shown: String,
-    /// The byte where the next part begins; none when this is the last one.
+    /// Byte offset of the next part; absent for the last part.
     pub(super) next: Option<usize>,
-    /// The address of the next part.
+    /// URL of the next part.
     pub(crate) more: Option<String>,
-    /// Whether a part of a text follows there, which a script can put in place.
+    /// `more` returns the next part of the same text, which a script can append.
     pub(crate) is_next: bool,
 }
 
@@ -80,7 +80,7 @@ impl Fold {
         let shown = beginning(&raw[from..], window.n);
         let to = from + shown.len();
         let rich = match style {
-            // A part of a longer text may begin or end inside of something.
+            // A part of a longer text may start or end inside a markdown element.
             Style::Rich if from == 0 && to == raw.len() => Html::markdown(shown),
             _ => None,
         };
@@ -122,31 +122,31 @@ impl Fold {
             is_blank: false,
             media: Vec::new(),
             n_more_media: 0,
-            print: hasher.finish(),
+            content_hash: hasher.finish(),
         }
     }
 
-    /// Shown at once however long it is.
-    pub(super) fn unfolded(mut self) -> Self {
+    /// Expanded regardless of length.
+    pub(super) fn expanded(mut self) -> Self {
         self.preview = None;
         self
     }
 }
 
-/// Members of an object that have no place of their own in the form that is shown.
+/// Members of an object that the current form does not show.
 #[derive(Clone, Debug)]
-pub(crate) struct Further {
+pub(crate) struct OtherFields {
     pub(crate) n: usize,
-    /// Their names, as many as fit into a line.
+    /// The first names, separated by commas.
     pub(crate) names: Text,
     pub(crate) body: Fold,
 }
 
-impl Further {
+impl OtherFields {
     pub(crate) fn title(&self) -> String {
         match self.n {
-            1 => "1 further field".to_owned(),
-            n => format!("{} further fields", count(n as u64)),
+            1 => "1 more field".to_owned(),
+            n => format!("{} more fields", count(n as u64)),
         }
     }
 }

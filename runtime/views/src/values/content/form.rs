@@ -1,27 +1,27 @@
-//! The forms in which a value is shown, and how an address names them.
+//! The forms in which values are shown, and their names in URLs.
 
 use std::fmt::Write as _;
 
 /// A form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Tools that were offered, as a list.
+    /// Tool definitions as a list.
     List,
     /// Messages, as a conversation.
     Conversation,
     /// Text with its markdown rendered; JSON indented.
     Text,
-    /// Keys, types and sizes.
+    /// A tree of keys, types and sizes.
     Tree,
-    /// As it was recorded.
+    /// The recorded text.
     Raw,
 }
 
 impl Form {
-    /// Their words for addresses, for a message.
+    /// The names in URLs, for error messages.
     pub const NAMES: &str = "conversation, text, tree or raw";
 
-    /// All of them, with the words for addresses and for people.
+    /// All forms with their names in URLs and their labels.
     pub(crate) const ALL: [(Self, &'static str, &'static str); 5] = [
         (Self::List, "list", "List"),
         (Self::Conversation, "conversation", "Conversation"),
@@ -30,7 +30,7 @@ impl Form {
         (Self::Raw, "raw", "Raw"),
     ];
 
-    /// The one with this name in an address.
+    /// The form with this name in a URL.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known, _)| *known == name);
@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-/// The parts that have forms, each with the parameter that chooses one.
+/// The values that have forms, with the query parameter that selects the form.
 const PARTS: [(&str, &str); 4] = [
     ("input", "as.input"),
     ("output", "as.output"),
@@ -51,25 +51,25 @@ const PARTS: [(&str, &str); 4] = [
     ("metadata", "as.metadata"),
 ];
 
-/// The forms that were chosen for the parts of a step.
+/// The selected forms of the values of an observation or a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forms([Option<Form>; 4]);
 
 impl Forms {
-    /// Takes a parameter of an address: nothing when it is of another kind, else whether its value can be read.
+    /// Sets a form from a query parameter. Returns `None` for other parameters, and whether the value is valid otherwise.
     pub fn take(&mut self, parameter: &str, value: &str) -> Option<bool> {
         let at = PARTS.iter().position(|(_, name)| *name == parameter)?;
         self.0[at] = Form::from_name(value);
         Some(self.0[at].is_some())
     }
 
-    /// The form of a part.
+    /// The form of a value.
     pub(crate) fn of(&self, part: &str) -> Option<Form> {
         let at = PARTS.iter().position(|(name, _)| *name == part)?;
         self.0[at]
     }
 
-    /// The same with another form of a part.
+    /// A copy with another form for one value.
     pub(crate) fn with(&self, part: &str, form: Form) -> Self {
         let mut forms = self.clone();
         if let Some(at) = PARTS.iter().position(|(name, _)| *name == part) {
@@ -78,7 +78,7 @@ impl Forms {
         forms
     }
 
-    /// The same with the forms of others for the parts of which it says nothing.
+    /// A copy in which values without a form have the form of `others`.
     #[must_use]
     pub fn or(&self, others: &Self) -> Self {
         let mut forms = self.clone();
@@ -88,13 +88,13 @@ impl Forms {
         forms
     }
 
-    /// The parameters that say so.
+    /// The query parameters.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = PARTS.iter().zip(self.0);
         named.filter_map(|((_, parameter), form)| Some((*parameter, form?.name())))
     }
 
-    /// As the end of an address.
+    /// The query parameters, each preceded by `&`.
     #[must_use]
     pub fn query(&self) -> String {
         let mut query = String::new();
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_read_as_they_are_written() {
+    fn forms_round_trip_through_query_parameters() {
         let mut forms = Forms::default();
         assert_eq!(forms.take("as.input", "tree"), Some(true));
         assert_eq!(forms.take("as.output", "cloud"), Some(false));

@@ -1,4 +1,4 @@
-//! Media as a page shows them, and the values that they were taken out of.
+//! Media on pages, and the URLs of values and media.
 
 use crate::markup::{Text, encode, segment};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
@@ -9,39 +9,39 @@ use serde_json::Value;
 
 use crate::format::size;
 
-/// What an address of others may not hold in ours.
+/// Characters that are percent-encoded in external URLs.
 const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\'').add(b'<').add(b'>').add(b'`');
 
-/// A longer path fits into no address: its node is in the raw value.
+/// Maximum length in bytes of a node path in a URL. Nodes with longer paths are only available in the raw value.
 pub const MAX_PATH: usize = 2_000;
 
-/// Where a browser finds a value, parts of it, and what it refers to.
+/// The URLs of a value, its nodes and its media.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
-    /// Address that those of all pages of the project begin with.
+    /// Common prefix of the pages of the project.
     base: String,
-    /// Path of the raw value; its media are below it, by number.
+    /// Path of the raw value. Media are at `/media/NUMBER` below it.
     raw: String,
-    /// The parameters that say which value it is.
+    /// Query parameters that identify the value.
     value: String,
-    /// The node that is meant; the whole value when empty.
+    /// Path of the node; empty for the whole value.
     path: String,
-    /// Traces can be filtered by the members of the value.
+    /// Whether traces can be filtered by the members of the value.
     is_filter: bool,
 }
 
 impl Addresses {
-    /// Of a part of a trace, or of one of its observations.
+    /// URLs of the value `part` (`input`, `output`, …) of a trace or of one of its observations.
     #[must_use]
     pub fn new(base: &str, trace: &str, observation: Option<&str>, part: &str) -> Self {
-        let (of_step, id) = match observation {
+        let (observation_path, id) = match observation {
             Some(id) => {
                 (format!("/observations/{}", segment(id)), format!("&observation={}", encode(id)))
             }
             None => (String::new(), String::new()),
         };
         Self {
-            raw: format!("{base}/traces/{}{of_step}/raw/{part}", segment(trace)),
+            raw: format!("{base}/traces/{}{observation_path}/raw/{part}", segment(trace)),
             value: format!("trace={}{id}&part={part}", encode(trace)),
             base: base.to_owned(),
             path: String::new(),
@@ -49,14 +49,14 @@ impl Addresses {
         }
     }
 
-    /// Of the node at a normalized path.
+    /// URLs of the node at a normalized path.
     #[must_use]
     pub fn at(&self, path: &str) -> Self {
         let path = if path == "$" { "" } else { path };
         Self { path: path.to_owned(), ..self.clone() }
     }
 
-    /// Of a node in this one; none where its path fits into no address.
+    /// URLs of a child node; `None` if its path exceeds [`MAX_PATH`].
     pub(crate) fn below(&self, step: &PathSegment) -> Option<Self> {
         let around = match self.path.as_str() {
             "" => "$",
@@ -66,7 +66,8 @@ impl Addresses {
         (path.len() <= MAX_PATH).then(|| self.at(&path))
     }
 
-    /// The page of the value, with these parameters behind. The fragment that stands for it is below `_` of the project.
+    /// The page of the value with the additional parameters `more`. The fragment of the page has the same URL below `_` of
+    /// the project.
     pub(crate) fn page(&self, more: &str) -> String {
         let path = match self.path.as_str() {
             "" => String::new(),
@@ -75,12 +76,12 @@ impl Addresses {
         format!("{}/value?{}{path}{more}", self.base, self.value)
     }
 
-    /// Where a form about the value is sent.
+    /// Action of forms about the value.
     pub(crate) fn form(&self) -> String {
         format!("{}/value", self.base)
     }
 
-    /// Names and values that say which value it is, for a form.
+    /// Hidden form fields that identify the value.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         let pairs = self.value.split('&').filter_map(|pair| pair.split_once('='));
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -92,17 +93,17 @@ impl Addresses {
         pairs
     }
 
-    /// The value as it was recorded.
+    /// URL of the raw value.
     pub(crate) fn raw(&self) -> String {
         self.below_raw("", "")
     }
 
-    /// The same, to be kept as a file.
+    /// URL that downloads the raw value.
     pub(crate) fn download(&self) -> String {
         self.below_raw("", "download=1")
     }
 
-    /// The base of the project, where traces can be filtered by members of this value.
+    /// The base of the project if traces can be filtered by members of this value.
     pub(crate) fn filter(&self) -> Option<&str> {
         self.is_filter.then_some(&self.base)
     }
@@ -119,46 +120,46 @@ impl Addresses {
     }
 }
 
-/// The value of a payload. Text that holds an object or a list as JSON is read as that.
+/// Parses a payload. A text that is a JSON object or array is parsed too.
 pub(crate) fn read(payload: &Payload) -> Value {
     let is_json = matches!(payload, Payload::Json(_));
     inline::read(payload.as_str(), is_json)
 }
 
-/// The medium with this number in a recorded value, as the addresses on a page count them.
+/// The medium with this number in a recorded value; pages number media in document order.
 #[must_use]
 pub fn inline_medium(payload: &Payload, number: usize) -> Option<InlineMedium> {
     InlineMedium::of(read(payload), number)
 }
 
-/// A picture, sound, film or file.
+/// An image, audio, video or other file.
 #[derive(Clone, Debug)]
 pub(crate) struct Media {
     pub(crate) label: &'static str,
     pub(crate) name: Option<Text>,
-    /// MIME type; empty when it is not known.
+    /// MIME type; empty if unknown.
     pub(crate) content_type: Text,
-    /// Empty when it is not known.
+    /// Empty if unknown.
     pub(crate) size: String,
-    pub(crate) place: Place,
-    /// Equal for media that were recorded alike.
-    pub(super) print: u64,
+    pub(crate) location: MediaLocation,
+    /// Hash of the recorded bytes.
+    pub(super) content_hash: u64,
 }
 
-/// Where the bytes are, and what a browser does with them.
+/// Where the bytes are stored and how a browser shows them.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
-    /// On this server, of a type that is shown as a picture.
+pub(crate) enum MediaLocation {
+    /// On this server, shown as an image.
     Image(String),
-    /// A sound that can be played here.
+    /// On this server, played as audio.
     Audio(String),
-    /// A film that can be played here.
+    /// On this server, played as video.
     Video(String),
-    /// On this server, to be downloaded.
+    /// On this server, for download.
     File(String),
-    /// On another server, which is never asked: its name, and the address to open.
+    /// On another server: host and URL. The server itself never requests it.
     Remote(Text, String),
-    /// In a store that no browser reads: its address, or its id.
+    /// In storage that browsers cannot read: URL or id.
     Stored(Text),
 }
 
@@ -170,38 +171,39 @@ impl Media {
         };
         let shown = inline_type(&found.content_type);
         let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
-        let place = match shown.map(family).as_deref() {
-            Some("image") => Place::Image(address),
-            Some("audio") => Place::Audio(address),
-            Some("video") => Place::Video(address),
-            _ => Place::File(address),
+        let location = match shown.map(family).as_deref() {
+            Some("image") => MediaLocation::Image(address),
+            Some("audio") => MediaLocation::Audio(address),
+            Some("video") => MediaLocation::Video(address),
+            _ => MediaLocation::File(address),
         };
         Self {
             label: label(&found.content_type),
             name: None,
             content_type: Text::from(found.content_type.as_str()),
             size: found.size.map(size).unwrap_or_default(),
-            place,
-            print: found.print,
+            location,
+            content_hash: found.print,
         }
     }
 
-    /// A medium at an address of `http` or `https`, or of a store, or that a provider keeps under an id.
+    /// A medium at an `http`, `https` or object storage URL, or with a file id of a provider.
     pub(super) fn remote(url: &str, content_type: &str) -> Self {
-        let place = match host_of(url) {
-            Some(host) => {
-                Place::Remote(Text::from(host), utf8_percent_encode(url, UNSAFE).to_string())
-            }
-            None => Place::Stored(Text::from(url)),
+        let location = match host_of(url) {
+            Some(host) => MediaLocation::Remote(
+                Text::from(host),
+                utf8_percent_encode(url, UNSAFE).to_string(),
+            ),
+            None => MediaLocation::Stored(Text::from(url)),
         };
         Self {
             label: label(content_type),
             name: None,
             content_type: Text::from(content_type),
             size: String::new(),
-            // Its address is part of what is read.
-            print: 0,
-            place,
+            // The URL identifies the content.
+            content_hash: 0,
+            location,
         }
     }
 }
@@ -215,7 +217,7 @@ fn label(content_type: &str) -> &'static str {
     }
 }
 
-/// What a part of a message calls its medium.
+/// The kind of medium named by a message part.
 pub(super) fn family(value: &Value) -> &'static str {
     let members = value.as_object().into_iter().flatten();
     let names = members.flat_map(|(key, member)| [key.as_str(), member.as_str().unwrap_or("")]);
@@ -224,17 +226,17 @@ pub(super) fn family(value: &Value) -> &'static str {
     found.next().copied().unwrap_or("file")
 }
 
-/// Whether a text is the address of a file in a store.
+/// Whether a text is an object storage URL.
 fn is_stored(url: &str) -> bool {
     ["s3://", "gs://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
-/// Whether a text is an address where a medium may be.
+/// Whether a text is a URL of a medium.
 pub(super) fn is_address(text: &str) -> bool {
     host_of(text).is_some() || is_stored(text)
 }
 
-/// The server of an address of `http` or `https`, without name and password.
+/// The host of an `http` or `https` URL, without user information.
 fn host_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let is_web = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));

@@ -1,5 +1,5 @@
-//! Messages in the shapes of the common APIs and libraries: who speaks, and the parts of what is said.
-//! A member that has no place in this form is shown under the message.
+//! Messages in the formats of the common APIs and libraries: role, name and parts. Members that are not part of the format
+//! are shown below the message.
 
 use crate::markup::Text;
 use perpend_domain::content::fields::Fields;
@@ -11,11 +11,11 @@ use perpend_domain::content::roles::{
 use perpend_domain::content::{is_empty, merge};
 use serde_json::{Map, Value};
 
-use super::fold::Further;
-use super::parts::{Part, Role};
+use super::fold::OtherFields;
+use super::parts::{MessagePart, PartRole};
 use super::source::Source;
 
-/// Short members that stand in the head of a message.
+/// Short members shown in the heading of a message.
 const FACTS: [&str; 10] = [
     "id",
     "finish_reason",
@@ -29,23 +29,22 @@ const FACTS: [&str; 10] = [
     "tool_call_id",
 ];
 
-/// One message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
     pub(crate) role: Text,
-    /// One of the roles that have a colour of their own.
+    /// CSS class of the role; `other` for unknown roles.
     pub(crate) role_class: &'static str,
     pub(crate) name: Option<Text>,
     pub(crate) facts: Vec<(Text, Text)>,
-    pub(crate) parts: Vec<Part>,
-    /// Shown at the call that it answers.
+    pub(crate) parts: Vec<MessagePart>,
+    /// The message was merged into the tool call it belongs to.
     pub(super) is_moved: bool,
-    /// Where it belongs among several conversations.
+    /// Position among the inputs and outputs of several calls: `2 * call` for inputs, `2 * call + 1` for outputs.
     pub(super) place: usize,
-    /// How many runs of messages that were shown before stand before it there.
+    /// Number of ranges of repeated messages before this message in the same input.
     pub(super) run: usize,
-    pub(crate) further: Option<Further>,
-    /// Parts that are left out of a long message, and where they are.
+    pub(crate) further: Option<OtherFields>,
+    /// Number of omitted parts of a long message, and the URL that shows them.
     pub(crate) n_more: Option<(usize, String)>,
 }
 
@@ -54,11 +53,11 @@ fn role_class(role: &str) -> &'static str {
 }
 
 impl Message {
-    /// What somebody says, in a request that gives it a member of its own.
-    pub(super) fn said(source: &Source<'_>, role: &str, value: &Value) -> Self {
-        let mut message = Self::named(source, role);
+    /// A message from a request member that has only content, such as `system` or `prompt`.
+    pub(super) fn from_content(source: &Source<'_>, role: &str, value: &Value) -> Self {
+        let mut message = Self::with_role(source, role);
         let parts = value.as_object().and_then(|object| object.get("parts"));
-        message.parts = Part::contents(source, parts.unwrap_or(value), 0);
+        message.parts = MessagePart::contents(source, parts.unwrap_or(value), 0);
         if let (Some(object), Some(_)) = (value.as_object(), parts) {
             let mut fields = Fields::of(object);
             fields.any(&["parts"]);
@@ -68,26 +67,26 @@ impl Message {
         message
     }
 
-    /// A member of a list of messages that is none.
+    /// A list item that is not a message.
     fn other(source: &Source<'_>, value: &Value) -> Self {
-        Self { parts: vec![Part::json(source, value)], ..Self::named(source, "other") }
+        Self { parts: vec![MessagePart::json(source, value)], ..Self::with_role(source, "other") }
     }
 
-    /// Leaves out the parts of it that are more than this much markup; they are at that address.
+    /// Removes the parts that exceed `n` bytes of markup and links to `rest` instead.
     pub(super) fn cut(&mut self, n: usize, rest: &str) {
         let mut n_left = n;
-        let n_cut = Part::cut(&mut self.parts, &mut n_left);
+        let n_cut = MessagePart::cut(&mut self.parts, &mut n_left);
         self.n_more = (0 < n_cut).then(|| (n_cut, rest.to_owned()));
     }
 
-    /// How much markup it is, about.
+    /// Approximate size of the markup in bytes.
     pub(super) fn weight(&self) -> usize {
         let further = self.further.as_ref();
         let further = further.map_or(0, |further| further.body.body.as_str().len());
-        300 + further + self.parts.iter().map(Part::weight).sum::<usize>()
+        300 + further + self.parts.iter().map(MessagePart::weight).sum::<usize>()
     }
 
-    fn named(source: &Source<'_>, role: &str) -> Self {
+    fn with_role(source: &Source<'_>, role: &str) -> Self {
         Self { role: source.line(role), role_class: role_class(role), ..Self::default() }
     }
 
@@ -108,7 +107,7 @@ impl Message {
         }
         let class = layers.iter().find_map(|(_, outer)| class_of(outer));
         let (mut message, rest) = match has_role(object) || class.is_some() {
-            true => Self::spoken(source, object, class.as_deref()),
+            true => Self::parse(source, object, class.as_deref()),
             false => Self::item(source, value, object),
         };
         let mut further = Map::new();
@@ -127,8 +126,8 @@ impl Message {
         message
     }
 
-    /// A message with a role; `class` is the path of its class in LangChain.
-    fn spoken(
+    /// Parses an object with a role; `class` is the class path of LangChain.
+    fn parse(
         source: &Source<'_>,
         object: &Map<String, Value>,
         class: Option<&str>,
@@ -140,72 +139,72 @@ impl Message {
             .or_else(|| fields.take(&["type"], |value| langchain_role(value.as_str()?)))
             .or(of_class.and_then(role_of_class))
             .unwrap_or("assistant");
-        let mut message = Self::named(source, role);
+        let mut message = Self::with_role(source, role);
         fields.is_one_of("type", &["message"]);
         fields.is_one_of("type", &LANGCHAIN);
         message.facts.extend(class.map(|class| (Text::from("class"), source.line(class))));
         message.name = fields.text(&["name"]).map(|name| source.line(name));
-        // Both answer a call, and say so each in its way.
-        let answered = fields.text(&["tool_call_id", "toolCallId"]);
-        let is_answer = answered.is_some() || matches!(role, "tool" | "function");
-        let plain = source.plainly();
-        let source = if is_answer { &plain } else { source };
+        // Both the call id and the role mark the result of a tool call.
+        let call_id = fields.text(&["tool_call_id", "toolCallId"]);
+        let is_result = call_id.is_some() || matches!(role, "tool" | "function");
+        let plain = source.without_markdown();
+        let source = if is_result { &plain } else { source };
         let aside = fields.any(&["reasoning_content", "reasoning", "thinking"]);
-        message.parts.extend(aside.map(|value| Part::reasoning(source, value)));
+        message.parts.extend(aside.map(|value| MessagePart::reasoning(source, value)));
         for key in ["content", "parts", "contents", "text", "images", "audio"] {
             if let Some(value) = fields.any(&[key]) {
-                message.parts.extend(Part::contents(source, value, 0));
+                message.parts.extend(MessagePart::contents(source, value, 0));
             }
         }
         let refusal = fields.text(&["refusal"]);
-        message.parts.extend(refusal.map(|text| Part::refusal(source, text)));
+        message.parts.extend(refusal.map(|text| MessagePart::refusal(source, text)));
         for key in ["tool_calls", "toolCalls", "toolInvocations", "function_call"] {
             let calls = fields.take(&[key], calls).unwrap_or_default();
             let calls = calls.into_iter().map(|call| match call.as_object() {
-                Some(call) => Part::call(source, call, 0),
-                None => Part::json(source, call),
+                Some(call) => MessagePart::call(source, call, 0),
+                None => MessagePart::json(source, call),
             });
-            Part::extend(&mut message.parts, calls);
+            MessagePart::extend(&mut message.parts, calls);
         }
         message.facts.extend(source.facts(fields.facts(&FACTS)));
         let is_failed = text_at(object, "status") == "error"
             || object.get("is_error") == Some(&Value::Bool(true));
-        let is_plain = message.parts.iter().all(|part| part.role == Role::Said);
-        if is_answer && is_plain {
-            let id = answered.or_else(|| object.get("name").and_then(Value::as_str));
-            message.parts = vec![Part {
+        let is_plain = message.parts.iter().all(|part| part.role == PartRole::Content);
+        if is_result && is_plain {
+            let id = call_id.or_else(|| object.get("name").and_then(Value::as_str));
+            message.parts = vec![MessagePart {
                 label: Some("tool result"),
                 inner: std::mem::take(&mut message.parts),
-                facts: source.facts(answered.map(|id| ("id", id.to_owned())).into_iter().collect()),
+                facts: source.facts(call_id.map(|id| ("id", id.to_owned())).into_iter().collect()),
                 is_error: is_failed,
-                role: Role::Result(id.map(ToOwned::to_owned)),
-                ..Part::default()
+                role: PartRole::Result(id.map(ToOwned::to_owned)),
+                ..MessagePart::default()
             }];
-        } else if let Some(id) = answered {
+        } else if let Some(id) = call_id {
             message.facts.push((Text::from("answers"), source.line(id)));
         }
         (message, fields.rest())
     }
 
-    /// A part that stands alone.
+    /// Parses a message part that is not inside a message.
     fn item(
         source: &Source<'_>,
         value: &Value,
         object: &Map<String, Value>,
     ) -> (Self, Map<String, Value>) {
-        let part = Part::of(source, value, 0);
+        let part = MessagePart::of(source, value, 0);
         let role = match (&part.role, Kind::of(object)) {
-            (Role::Result(_), _) => "tool",
-            (Role::Call(_), _) | (_, Kind::Reasoning) => "assistant",
+            (PartRole::Result(_), _) => "tool",
+            (PartRole::Call(_), _) | (_, Kind::Reasoning) => "assistant",
             _ => "content",
         };
-        let mut message = Self::named(source, role);
+        let mut message = Self::with_role(source, role);
         message.parts = vec![part];
         (message, Map::new())
     }
 }
 
-/// Calls, where a member is a list of them or one.
+/// Tool calls in a member that is an object or a list.
 fn calls(value: &Value) -> Option<Vec<&Value>> {
     match value {
         Value::Array(items) if !items.is_empty() => Some(items.iter().collect()),

@@ -1,5 +1,5 @@
-//! The nodes of a recorded value, found in its text: JSON inside strings is opened as mappings open it, so that a path
-//! copied here selects the same node there.
+//! The nodes of a recorded value, located in its JSON text. JSON inside strings is parsed like in mappings, so that a path
+//! copied from a page selects the same node in a mapping.
 
 use std::rc::Rc;
 
@@ -9,28 +9,28 @@ use serde_json::value::RawValue;
 
 use crate::format::json::{Extent, Members, extent};
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Object,
     List,
     Text,
     Number,
-    Truth,
+    Boolean,
     Null,
 }
 
 /// A node of a value.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// Around it; a text as it is where `is_plain`, else JSON.
+    /// The text that contains the node: plain text if `is_plain`, else JSON.
     text: Rc<str>,
     at: Extent,
     is_plain: bool,
     is_root: bool,
-    /// Texts in texts that may still be opened.
+    /// Remaining levels of JSON inside strings to parse.
     n_left: u32,
-    /// It stood in a text.
+    /// The node was parsed from a string.
     pub(super) is_parsed: bool,
 }
 
@@ -54,7 +54,7 @@ impl Node {
             Some(b'{') => Kind::Object,
             Some(b'[') => Kind::List,
             Some(b'"') => Kind::Text,
-            Some(b't' | b'f') => Kind::Truth,
+            Some(b't' | b'f') => Kind::Boolean,
             Some(b'n') | None => Kind::Null,
             Some(_) => Kind::Number,
         }
@@ -64,17 +64,17 @@ impl Node {
         matches!(self.kind(), Kind::Object | Kind::List)
     }
 
-    /// Texts in texts that may still be opened below it.
+    /// Remaining levels of JSON inside strings to parse below the node.
     pub(super) fn n_left(&self) -> u32 {
         self.n_left
     }
 
-    /// Members or elements.
+    /// Number of members or elements.
     pub(super) fn n(&self) -> usize {
         self.at.n
     }
 
-    /// As it was recorded: a text as it is, anything else as JSON.
+    /// The node as recorded: a string as text, anything else as JSON.
     pub(super) fn payload(&self) -> Payload {
         match self.string() {
             Some(text) => Payload::Text(text),
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// As JSON; of a text only where it stands in JSON.
+    /// The JSON of the node, or the text of a plain text value.
     pub(super) fn json(&self) -> &str {
         match self.is_plain {
             true => &self.text,
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// The text, where it is one.
+    /// The text of a string node.
     pub(super) fn string(&self) -> Option<String> {
         match self.kind() {
             Kind::Text if self.is_plain => Some(self.text.to_string()),
@@ -99,10 +99,10 @@ impl Node {
         }
     }
 
-    /// What a text holds as JSON, and that of a text in it; else the node itself.
+    /// Parses JSON inside a string, repeatedly. Returns other nodes unchanged.
     pub(super) fn opened(mut self) -> Self {
         while let Some(text) = self.string() {
-            // The value as a whole is shown as JSON however long it is.
+            // The root value is parsed regardless of its length.
             let is_whole = || {
                 let start = text.trim_start();
                 start.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(&text).is_ok()
@@ -123,7 +123,7 @@ impl Node {
         self
     }
 
-    /// The nodes in it from this one on; of a text those of the JSON in it are not meant: see [`Self::opened`].
+    /// The children from index `from` on. Does not parse JSON inside strings; see [`Self::opened`].
     pub(super) fn members(&self, from: usize) -> impl Iterator<Item = (PathSegment, Self)> {
         let is_object = self.kind() == Kind::Object;
         let all = self.holds_others().then(|| self.starts());
@@ -145,16 +145,16 @@ impl Node {
         Self { at: extent(&self.text, start), is_parsed: false, is_root: false, ..self.clone() }
     }
 
-    /// The node at a path from here, opened. What stands behind the way to it is not looked at, so that a long path costs
-    /// no more than a short one.
+    /// The node at a relative path, with [`Self::opened`] applied. Reads the text only up to the node, so a long path costs no
+    /// more than a short one.
     pub(super) fn at(self, path: &NodePath) -> Option<Self> {
         let mut node = self.opened();
         for step in &path.0 {
             let mut starts = node.starts();
             let found = match (step, node.kind()) {
                 (PathSegment::Index(index), Kind::List) => starts.nth(*index),
-                (PathSegment::Name(wanted), Kind::Object) => {
-                    starts.find(|(name, _)| is_named(name, wanted))
+                (PathSegment::Name(expected), Kind::Object) => {
+                    starts.find(|(name, _)| has_name(name, expected))
                 }
                 _ => None,
             };
@@ -174,15 +174,15 @@ impl Node {
     }
 }
 
-/// The text of a JSON string; one that is none, or is cut, as it is written.
+/// The text of a JSON string. Returns invalid or truncated strings without their quotes.
 pub(super) fn unquoted(json: &str) -> String {
     serde_json::from_str(json).unwrap_or_else(|_| json.trim_matches('"').to_owned())
 }
 
-fn is_named(written: &str, wanted: &str) -> bool {
-    match written.contains('\\') {
-        true => unquoted(written) == wanted,
-        false => written.get(1..written.len().saturating_sub(1)) == Some(wanted),
+fn has_name(json: &str, expected: &str) -> bool {
+    match json.contains('\\') {
+        true => unquoted(json) == expected,
+        false => json.get(1..json.len().saturating_sub(1)) == Some(expected),
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_found_at_its_path_as_mappings_find_it() {
+    fn paths_select_the_same_nodes_as_in_mappings() {
         let inner =
             json!({"city": "Oslo", "deep": "[{\"x\":\"{\\\"y\\\":1}\"}]", "n": "7"}).to_string();
         let whole = json!({
@@ -210,13 +210,13 @@ mod tests {
             "arguments": inner,
             "b\"\\c": {"d": {"e": "text"}},
         });
-        // A text that is all JSON is the first of the three that are opened.
+        // A text that is JSON as a whole counts as one of the three parsed levels.
         for (payload, n_nodes) in
             [(Payload::from_value(whole.clone()), 20), (Payload::Text(format!(" {whole} ")), 19)]
         {
-            let mut waiting = vec![(NodePath::default(), Node::of(&payload).opened())];
+            let mut pending = vec![(NodePath::default(), Node::of(&payload).opened())];
             let mut n = 0;
-            while let Some((path, node)) = waiting.pop() {
+            while let Some((path, node)) = pending.pop() {
                 n += 1;
                 let own = JsonPath::parse(&path.to_string()).unwrap();
                 let mapped =
@@ -226,7 +226,7 @@ mod tests {
                 let again = Node::of(&payload).at(&path).unwrap();
                 assert_eq!(value(&again), value(&node), "{path}");
                 assert_eq!(again.n(), node.n());
-                waiting.extend(
+                pending.extend(
                     node.members(0).map(|(step, below)| (path.below(step), below.opened())),
                 );
             }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn missing_path_returns_none() {
         let payload = Payload::from_value(json!({"a": [1], "b": "text"}));
         for path in ["$['c']", "$['a'][1]", "$['a']['x']", "$[0]", "$['b']['x']", "$['b'][0]"] {
             assert!(Node::of(&payload).at(&path.parse().unwrap()).is_none(), "{path}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_and_a_wide_value_are_walked_in_little_time() {
+    fn deep_and_wide_values_are_supported() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let path = NodePath(vec![PathSegment::Index(0); 99_999]);
         let node = Node::of(&Payload::Json(deep)).at(&path).unwrap();
@@ -257,7 +257,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_has_nodes(json in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
+        fn any_text_is_accepted(json in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
             let node = Node::of(&Payload::Json(json)).opened();
             for (_, below) in node.members(0).take(50) {
                 let _ = (below.payload(), below.opened().kind());

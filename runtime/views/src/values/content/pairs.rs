@@ -1,26 +1,25 @@
-//! The result of a call stands at the call: paired by id, or by the name of the tool where calls have no
-//! ids.
+//! Moves results of tool calls to their calls, paired by id, or by tool name if calls have no ids.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::markup::Text;
 
 use super::messages::Message;
-use super::parts::{Part, Role};
+use super::parts::{MessagePart, PartRole};
 
-/// Where a call is: the number of its message, and of its part.
-type Place = (usize, usize);
+/// Position of a call: message index and part index.
+type PartIndex = (usize, usize);
 
-/// The calls under one key that may still get a result.
+/// Calls with the same key that can still receive a result.
 #[derive(Default)]
-struct Waiting {
-    calls: VecDeque<Place>,
-    /// The first one has a result; it takes more until there is another call.
+struct PendingCalls {
+    calls: VecDeque<PartIndex>,
+    /// The first call has a result. It receives further results until the next call.
     is_answered: bool,
 }
 
-impl Waiting {
-    fn call(&mut self, place: Place) {
+impl PendingCalls {
+    fn call(&mut self, place: PartIndex) {
         if self.is_answered {
             self.calls.clear();
             self.is_answered = false;
@@ -28,8 +27,8 @@ impl Waiting {
         self.calls.push_back(place);
     }
 
-    /// The call that the next result belongs to: calls are answered in turn.
-    fn result(&mut self) -> Option<Place> {
+    /// The call that receives the next result; results are assigned in order.
+    fn result(&mut self) -> Option<PartIndex> {
         if self.calls.len() > 1 {
             return self.calls.pop_front();
         }
@@ -38,49 +37,50 @@ impl Waiting {
     }
 }
 
-/// Moves each result to the latest earlier call that it answers, and takes away the messages that were
-/// nothing but that.
+/// Moves each result to the latest earlier call with its key, and removes messages that contained only results.
 pub(super) fn pair(messages: &mut Vec<Message>) {
-    let mut calls: HashMap<String, Waiting> = HashMap::new();
+    let mut calls: HashMap<String, PendingCalls> = HashMap::new();
     for number in 0..messages.len() {
         let parts = std::mem::take(&mut messages[number].parts);
         let n_before = parts.len();
-        let mut kept: Vec<Part> = Vec::with_capacity(n_before);
-        let mut moved_to: Option<Place> = None;
+        let mut kept: Vec<MessagePart> = Vec::with_capacity(n_before);
+        let mut moved_to: Option<PartIndex> = None;
         for part in parts {
             match &part.role {
-                Role::Call(Some(key)) => {
+                PartRole::Call(Some(key)) => {
                     let place = (number, kept.len());
                     calls.entry(key.clone()).or_default().call(place);
                     kept.push(part);
                 }
-                Role::Result(Some(key)) => match calls.get_mut(key).and_then(Waiting::result) {
-                    Some((message, at)) => {
-                        let call = match message == number {
-                            true => kept.get_mut(at),
-                            false => messages[message].parts.get_mut(at),
-                        };
-                        if let Some(call) = call {
-                            call.inner.push(part);
-                            moved_to = Some((message, at));
+                PartRole::Result(Some(key)) => {
+                    match calls.get_mut(key).and_then(PendingCalls::result) {
+                        Some((message, at)) => {
+                            let call = match message == number {
+                                true => kept.get_mut(at),
+                                false => messages[message].parts.get_mut(at),
+                            };
+                            if let Some(call) = call {
+                                call.inner.push(part);
+                                moved_to = Some((message, at));
+                            }
                         }
+                        None => kept.push(part),
                     }
-                    None => kept.push(part),
-                },
+                }
                 _ => kept.push(part),
             }
         }
-        let is_gone = kept.is_empty() && moved_to.is_some();
+        let is_empty = kept.is_empty() && moved_to.is_some();
         messages[number].parts = kept;
-        if let Some(place) = moved_to.filter(|_| is_gone) {
-            hand_over(messages, number, place);
+        if let Some(place) = moved_to.filter(|_| is_empty) {
+            merge_message(messages, number, place);
         }
     }
     messages.retain(|message| !message.is_moved);
 }
 
-/// What the message of a result says besides goes to the result.
-fn hand_over(messages: &mut [Message], number: usize, (message, at): Place) {
+/// Moves the remaining members of a message to the result that was taken from it.
+fn merge_message(messages: &mut [Message], number: usize, (message, at): PartIndex) {
     let from = std::mem::take(&mut messages[number]);
     messages[number].is_moved = true;
     let call = messages[message].parts.get_mut(at);

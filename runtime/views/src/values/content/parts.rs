@@ -1,5 +1,5 @@
-//! The parts of a message, in the shapes of the common APIs: what is said, reasoning, calls of tools and
-//! their results, media. A part of any other shape is shown as JSON.
+//! The parts of a message in the formats of the common APIs: text, reasoning, tool calls and their results, and media.
+//! A part in an unknown format is shown as JSON.
 
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -10,67 +10,67 @@ use perpend_domain::content::calls::{CallFields, ResultFields};
 use perpend_domain::content::{is_empty, merge, parsed};
 use serde_json::{Map, Value};
 
-use super::fold::{Fold, Further};
-use super::media::Place;
+use super::fold::{Fold, OtherFields};
+use super::media::MediaLocation;
 use super::source::Source;
 use perpend_domain::content::fields::{Fields, short};
 use perpend_domain::content::kinds::{Kind, REASONING, TEXT, is_step};
 
-/// Contents inside contents; deeper ones are shown as JSON.
+/// Maximum nesting of contents. Deeper contents are shown as JSON.
 const MAX_DEPTH: usize = 3;
 
 /// One part of a message.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "part.html")]
-pub(crate) struct Part {
-    /// `tool call`, `reasoning`, `image` ...; absent for what was simply said.
+pub(crate) struct MessagePart {
+    /// `tool call`, `reasoning`, `image`, …; absent for plain text.
     pub(crate) label: Option<&'static str>,
     pub(crate) name: Option<Text>,
-    /// Short members, with their names.
+    /// Names and values of short members, shown in the heading.
     pub(crate) facts: Vec<(Text, Text)>,
     pub(crate) body: Option<Fold>,
-    pub(crate) further: Option<Further>,
+    pub(crate) further: Option<OtherFields>,
     /// The results of a call, or the contents of a result.
-    pub(crate) inner: Vec<Part>,
-    /// Folded away whatever its length.
+    pub(crate) inner: Vec<MessagePart>,
+    /// Collapsed regardless of length.
     pub(crate) is_aside: bool,
     pub(crate) is_error: bool,
-    pub(super) role: Role,
-    /// The step of the trace that this call ran as.
-    pub(super) ran: Option<Box<Ran>>,
+    pub(super) role: PartRole,
+    /// Present if the trace has an observation for this tool call.
+    pub(super) execution: Option<Box<CallExecution>>,
 }
 
-/// The step that a call ran as.
+/// A link to the observation of a tool call.
 #[derive(Clone, Debug)]
-pub(crate) struct StepLink {
+pub(crate) struct ObservationLink {
     pub(crate) href: String,
-    pub(crate) took: String,
+    pub(crate) duration: String,
     pub(crate) mark: Option<(&'static str, &'static str)>,
     pub(crate) message: Option<Text>,
 }
 
-/// What a call in messages has of its step.
+/// The observation that recorded a tool call.
 #[derive(Clone, Debug)]
-pub(super) struct Ran {
-    /// None where the call stands in the place of its step.
-    pub(super) link: Option<StepLink>,
-    /// The result that the step recorded.
-    pub(super) result: Option<Part>,
+pub(super) struct CallExecution {
+    /// Absent if the call is shown in place of the observation.
+    pub(super) link: Option<ObservationLink>,
+    /// The output of the observation.
+    pub(super) result: Option<MessagePart>,
 }
 
-/// What a part is to the other parts of its conversation.
+/// How a part relates to other parts of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum PartRole {
     #[default]
-    Said,
-    /// With the id of the call, or the name of the tool where calls have no ids.
+    Content,
+    /// A tool call, with its id, or the tool name if calls have no ids.
     Call(Option<String>),
-    /// The same, of the call that it answers.
+    /// The result of the tool call with this id or tool name.
     Result(Option<String>),
 }
 
-impl Part {
-    fn said(body: Fold) -> Self {
+impl MessagePart {
+    fn plain(body: Fold) -> Self {
         Self { body: Some(body), ..Self::default() }
     }
 
@@ -83,15 +83,15 @@ impl Part {
     }
 
     pub(super) fn reasoning(source: &Source<'_>, value: &Value) -> Self {
-        Self { is_aside: true, ..Self::labelled("reasoning", Some(source.said(value))) }
+        Self { is_aside: true, ..Self::labelled("reasoning", Some(source.rich(value))) }
     }
 
     pub(super) fn refusal(source: &Source<'_>, text: &str) -> Self {
         Self::labelled("refusal", Some(source.text(text)))
     }
 
-    /// What of it is read: neither ids nor members of no known meaning. None when not all of its media are.
-    pub(super) fn read_by(&self, hasher: &mut impl Hasher) -> Option<()> {
+    /// Hashes the visible content, without ids and unknown members. `None` if some media of the part were not read.
+    pub(super) fn hash_content(&self, hasher: &mut impl Hasher) -> Option<()> {
         if self.body.as_ref().is_some_and(|fold| 0 < fold.n_more_media) {
             return None;
         }
@@ -99,19 +99,19 @@ impl Part {
             hasher.write(text.unwrap_or_default().as_bytes());
             hasher.write_u8(0xff);
         }
-        hasher.write_u64(self.body.as_ref().map_or(0, |fold| fold.print));
+        hasher.write_u64(self.body.as_ref().map_or(0, |fold| fold.content_hash));
         for medium in self.body.iter().flat_map(|fold| &fold.media) {
-            hasher.write_u64(medium.print);
-            match &medium.place {
-                Place::Remote(_, address) => hasher.write(address.as_bytes()),
-                Place::Stored(address) => hasher.write(address.raw().as_bytes()),
+            hasher.write_u64(medium.content_hash);
+            match &medium.location {
+                MediaLocation::Remote(_, address) => hasher.write(address.as_bytes()),
+                MediaLocation::Stored(address) => hasher.write(address.raw().as_bytes()),
                 _ => {}
             }
         }
-        self.inner.iter().try_for_each(|part| part.read_by(hasher))
+        self.inner.iter().try_for_each(|part| part.hash_content(hasher))
     }
 
-    /// Takes away those that are more than what is left of a page, and says how many.
+    /// Removes the parts that exceed the remaining size `n_left` and returns their number.
     pub(super) fn cut(parts: &mut Vec<Self>, n_left: &mut usize) -> usize {
         let mut n_inside = 0;
         let mut n_kept = 0;
@@ -130,7 +130,7 @@ impl Part {
         n_inside + n_cut
     }
 
-    /// How much markup it is, about.
+    /// Approximate size of the markup in bytes.
     pub(super) fn weight(&self) -> usize {
         let folds = [self.body.as_ref(), self.further.as_ref().map(|more| &more.body)];
         let own = folds.into_iter().flatten().map(|fold| fold.body.as_str().len());
@@ -138,36 +138,36 @@ impl Part {
     }
 
     pub(super) fn is_call(&self) -> bool {
-        matches!(self.role, Role::Call(_))
+        matches!(self.role, PartRole::Call(_))
     }
 
-    /// What pairs it with other parts.
+    /// The id or tool name that pairs calls with results.
     pub(super) fn key(&self) -> Option<&str> {
         match &self.role {
-            Role::Call(key) | Role::Result(key) => key.as_deref(),
-            Role::Said => None,
+            PartRole::Call(key) | PartRole::Result(key) => key.as_deref(),
+            PartRole::Content => None,
         }
     }
 
-    fn step(&self) -> Option<&StepLink> {
-        self.ran.as_ref()?.link.as_ref()
+    fn observation(&self) -> Option<&ObservationLink> {
+        self.execution.as_ref()?.link.as_ref()
     }
 
-    /// Where the messages have no result of a call, the one that its step recorded stands.
+    /// Adds the output of the observation as the result if the messages contain none.
     pub(super) fn add_own_result(&mut self) {
-        if let Some(ran) = self.ran.as_mut().filter(|_| self.inner.is_empty()) {
-            self.inner.extend(ran.result.take());
+        if let Some(execution) = self.execution.as_mut().filter(|_| self.inner.is_empty()) {
+            self.inner.extend(execution.result.take());
         }
     }
 
-    /// The contents of a message: a text, a list of parts, or one part.
+    /// Parses the contents of a message: a string, a list of parts, or a single part.
     pub(super) fn contents(source: &Source<'_>, value: &Value, depth: usize) -> Vec<Self> {
         match value {
             _ if is_nothing(value) => Vec::new(),
             Value::String(text) => vec![match parsed(text) {
-                // Tools answer in JSON held as text.
+                // Tool results are often JSON in a string.
                 Some(_) => Self::labelled("JSON", Some(source.json_text(text))),
-                None => Self::said(source.said_text(text)),
+                None => Self::plain(source.rich_text(text)),
             }],
             Value::Array(items) if depth < MAX_DEPTH => {
                 let items = items.iter().filter(|item| !is_nothing(item));
@@ -184,14 +184,14 @@ impl Part {
         }
     }
 
-    /// One part of the contents of a message.
+    /// Parses one part of the contents of a message.
     pub(super) fn of(source: &Source<'_>, value: &Value, depth: usize) -> Self {
         let object = match value {
-            Value::String(text) => return Self::said(source.said_text(text)),
+            Value::String(text) => return Self::plain(source.rich_text(text)),
             Value::Object(object) => object,
             other => return Self::json(source, other),
         };
-        // OpenInference wraps each of its parts.
+        // OpenInference wraps each part.
         let wrapped = object.get("message_content").filter(|_| object.len() == 1);
         if let Some(inner) = wrapped.filter(|_| depth < MAX_DEPTH) {
             return Self::of(source, inner, depth + 1);
@@ -216,25 +216,25 @@ impl Part {
         }
     }
 
-    /// A part of Bedrock, whose type is the name of its only member.
+    /// Parses a part of Amazon Bedrock, which is an object with one member named after the part type.
     fn of_bedrock(source: &Source<'_>, value: &Value, depth: usize) -> Option<Self> {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let (name, inner) = object.iter().next()?;
         match (name.as_str(), inner) {
             ("json", inner) => Some(Self::labelled("JSON", Some(source.json(inner)))),
             ("guardContent", Value::Object(guarded)) if guarded.len() == 1 && depth < MAX_DEPTH => {
-                let said = match guarded.get("text").and_then(Value::as_object) {
+                let content = match guarded.get("text").and_then(Value::as_object) {
                     Some(text) => Self::text(source, text),
                     None => Self::of(source, inner, depth + 1),
                 };
-                Some(Self { inner: vec![said], ..Self::labelled("guarded", None) })
+                Some(Self { inner: vec![content], ..Self::labelled("guarded", None) })
             }
             ("audio" | "document" | "video", Value::Object(_)) => Self::medium(source, value, true),
             _ => None,
         }
     }
 
-    /// A document of Anthropic that is written in the part itself.
+    /// Parses an Anthropic document with inline text.
     fn document(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Option<Self> {
         let mut outer = Fields::of(object);
         let mut inner = Fields::of(outer.object(&["source"])?);
@@ -242,7 +242,7 @@ impl Part {
         if !is_whole || !inner.is_one_of("type", &["text", "content"]) {
             return None;
         }
-        let said = inner.any(&["data", "content"])?;
+        let content = inner.any(&["data", "content"])?;
         let name = outer.text(&["title"]);
         let facts = inner.facts(&["media_type"]);
         let mut rest = outer.rest();
@@ -250,7 +250,7 @@ impl Part {
         Some(Self {
             name: name.map(|name| source.line(name)),
             facts: source.facts(facts),
-            inner: Self::contents(source, said, depth + 1),
+            inner: Self::contents(source, content, depth + 1),
             further: source.further(rest),
             ..Self::labelled("document", None)
         })
@@ -266,13 +266,14 @@ impl Part {
         self
     }
 
-    /// Puts calls behind the parts of their message. LangChain has a call of Anthropic in two places, with one id.
+    /// Appends tool calls to the parts of their message. LangChain records an Anthropic call twice with the same id; the
+    /// duplicates are merged.
     pub(super) fn extend(parts: &mut Vec<Self>, calls: impl Iterator<Item = Self>) {
-        let said = parts.iter().enumerate().filter(|(_, part)| part.is_call());
-        let said = said.filter_map(|(at, part)| Some((part.key()?.to_owned(), at)));
-        let said: HashMap<String, usize> = said.collect();
+        let existing = parts.iter().enumerate().filter(|(_, part)| part.is_call());
+        let existing = existing.filter_map(|(at, part)| Some((part.key()?.to_owned(), at)));
+        let existing: HashMap<String, usize> = existing.collect();
         for mut call in calls {
-            let same = match call.key().and_then(|key| said.get(key)) {
+            let same = match call.key().and_then(|key| existing.get(key)) {
                 Some(at) => parts.get_mut(*at),
                 None => None,
             };
@@ -289,19 +290,19 @@ impl Part {
         }
     }
 
-    /// Whether two calls are one, with what it was called with in one place or in both.
+    /// Whether two calls are duplicates: same id and name, and equal arguments if both have arguments.
     fn has_id_of(&self, other: &Self) -> bool {
-        // Without an id, the key is the name, and a tool may be called twice.
+        // Without an id the key is the tool name, and a tool can be called more than once.
         let has_id = self.key().is_some() && self.key() != self.name.as_ref().map(Text::raw);
         let is_alike = match (&self.body, &other.body) {
-            (Some(one), Some(two)) => one.print == two.print,
+            (Some(one), Some(two)) => one.content_hash == two.content_hash,
             _ => true,
         };
         has_id && is_alike && self.role == other.role && self.name == other.name
     }
 
-    /// Shows more members under the part.
-    pub(super) fn add(&mut self, further: Option<Further>) {
+    /// Adds members to show below the part.
+    pub(super) fn add(&mut self, further: Option<OtherFields>) {
         match (&self.further, further) {
             (None, further) => self.further = further,
             (Some(_), None) => {}
@@ -312,9 +313,9 @@ impl Part {
     fn text(source: &Source<'_>, object: &Map<String, Value>) -> Self {
         let mut fields = Fields::of(object);
         fields.is_one_of("type", &TEXT);
-        let said = fields.any(&["text", "content"]);
-        let said = said.filter(|value| !is_nothing(value));
-        let body = said.map(|value| source.said(value));
+        let content = fields.any(&["text", "content"]);
+        let content = content.filter(|value| !is_nothing(value));
+        let body = content.map(|value| source.rich(value));
         Self { body, ..Self::default() }.with_rest(source, fields)
     }
 
@@ -322,7 +323,7 @@ impl Part {
         let mut fields = Fields::of(object);
         fields.is_one_of("type", &REASONING);
         fields.take(&["thought"], |value| value.as_bool().filter(|is| *is));
-        let said = fields.any(&[
+        let content = fields.any(&[
             "thinking",
             "text",
             "content",
@@ -330,17 +331,17 @@ impl Part {
             "reasoningContent",
             "summary",
         ]);
-        let facts_found = fields.facts(&["id", "status"]);
-        let (body, inner) = match said {
-            // The summary of OpenAI's reasoning is a list of texts.
+        let found_facts = fields.facts(&["id", "status"]);
+        let (body, inner) = match content {
+            // OpenAI returns the reasoning summary as a list of texts.
             Some(Value::Array(items)) => {
                 let items = items.iter().map(|item| Self::of(source, item, MAX_DEPTH));
                 (None, items.collect())
             }
-            said => (said.map(|value| source.said(value)), Vec::new()),
+            content => (content.map(|value| source.rich(value)), Vec::new()),
         };
         Self {
-            facts: source.facts(facts_found),
+            facts: source.facts(found_facts),
             inner,
             is_aside: true,
             ..Self::labelled("reasoning", body)
@@ -348,20 +349,20 @@ impl Part {
         .with_rest(source, fields)
     }
 
-    /// A call of a tool, with its result where the same object has it.
+    /// Parses a tool call, and its result if the same object contains it.
     pub(super) fn call(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
         let call = CallFields::of(object);
         let body = call.arguments.map(|value| match value {
             Value::String(text) if parsed(text).is_some() => source.json_text(text),
             other => source.json(other),
         });
-        let plain = source.plainly();
+        let plain = source.without_markdown();
         let results = call.result.map(|value| Self {
             inner: Self::contents(&plain, value, depth + 1),
             ..Self::labelled("tool result", None)
         });
         let errors = call.error.map(|text| Self {
-            inner: vec![Self::said(source.text(text))],
+            inner: vec![Self::plain(source.text(text))],
             is_error: true,
             ..Self::labelled("tool result", None)
         });
@@ -371,14 +372,14 @@ impl Part {
             facts: source.facts(call.facts.clone()),
             inner: results.into_iter().chain(errors).collect(),
             further: source.further(call.rest()),
-            role: Role::Call(key),
+            role: PartRole::Call(key),
             ..Self::labelled("tool call", body)
         }
     }
 
-    /// What a tool answered.
+    /// Parses the result of a tool call.
     pub(super) fn result(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
-        let source = &source.plainly();
+        let source = &source.without_markdown();
         let result = ResultFields::of(object);
         let mut contents = Vec::new();
         for value in result.answer.into_iter().chain(result.error) {
@@ -390,14 +391,14 @@ impl Part {
             facts: source.facts(result.facts.clone()),
             inner: contents,
             is_error: result.is_error,
-            role: Role::Result(key.or_else(|| result.name.clone())),
+            role: PartRole::Result(key.or_else(|| result.name.clone())),
             further: source.further(result.rest()),
             ..Self::labelled("tool result", None)
         }
     }
 
     fn medium(source: &Source<'_>, value: &Value, is_medium: bool) -> Option<Self> {
-        let found = source.described(value, is_medium)?;
+        let found = source.describe_medium(value, is_medium)?;
         let whole = value.as_object().filter(|_| !found.is_whole);
         let further = whole.and_then(|whole| source.further(whole.clone()));
         Some(Self {
@@ -408,7 +409,7 @@ impl Part {
     }
 }
 
-/// Whether a part of a message shows nothing.
+/// Whether a part has no visible content.
 fn is_nothing(value: &Value) -> bool {
     let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
     is_blank || is_empty(value) || is_step(value)

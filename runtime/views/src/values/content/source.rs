@@ -1,4 +1,4 @@
-//! A value whose media were taken out, and how its texts are shown with the media in their places.
+//! A value without its inline media, and the rendering of its texts with the media next to them.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -9,23 +9,23 @@ use perpend_domain::content::{beginning, is_empty};
 use perpend_domain::payload::Payload;
 use serde_json::{Map, Value};
 
-use super::fold::{Fold, Further, Style, Window};
+use super::fold::{Fold, OtherFields, Style, Window};
 use super::form::Form;
 use super::media::{Addresses, Media, family, is_address, read};
 use crate::format::size;
 use perpend_domain::content::fields::short;
 use perpend_domain::content::kinds::MEDIUM_TYPES;
 
-/// Media shown of one text or JSON value.
+/// Maximum number of media shown per text or JSON value.
 const MAX_SHOWN: usize = 100;
 
-/// A value whose media were taken out, and where they are.
+/// A value whose inline media were replaced by tokens, and the extracted media.
 pub(super) struct Source<'a> {
     taken: Rc<ExtractedMedia>,
     at: &'a Addresses,
-    /// What of each of its texts is shown.
+    /// The shown byte range of each text.
     window: Window,
-    /// How what is said in it is written.
+    /// The format of message texts.
     style: Style,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
         self
     }
 
-    /// The same with at most so many bytes of each text, from its beginning.
+    /// The same source, limited to the first `n` bytes of each text.
     pub(super) fn texts(&self, n: usize) -> Source<'_> {
         Source {
             taken: Rc::clone(&self.taken),
@@ -49,8 +49,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The same where programs speak, whose texts are no markdown.
-    pub(super) fn plainly(&self) -> Source<'a> {
+    /// The same source without markdown, for output of programs.
+    pub(super) fn without_markdown(&self) -> Source<'a> {
         Source {
             taken: Rc::clone(&self.taken),
             at: self.at,
@@ -59,12 +59,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The page of the value with these parameters.
+    /// URL of the page of the value with the additional parameters `more`.
     pub(super) fn page(&self, more: &str) -> String {
         self.at.page(more)
     }
 
-    /// Whether there are any media in the value.
+    /// Whether the value contains media.
     pub(super) fn has_media(&self) -> bool {
         !self.taken.found.is_empty()
     }
@@ -73,22 +73,22 @@ impl<'a> Source<'a> {
         self.fold(text, Style::Plain)
     }
 
-    /// A value in a message of a person or a model: its text has markdown.
-    pub(super) fn said(&self, value: &Value) -> Fold {
+    /// A value in a message of a person or a model, rendered as markdown if it is text.
+    pub(super) fn rich(&self, value: &Value) -> Fold {
         match value {
-            Value::String(text) => self.said_text(text),
+            Value::String(text) => self.rich_text(text),
             other => self.json(other),
         }
     }
 
-    pub(super) fn said_text(&self, text: &str) -> Fold {
+    pub(super) fn rich_text(&self, text: &str) -> Fold {
         self.fold(text, self.style)
     }
 
     pub(super) fn json(&self, value: &Value) -> Fold {
         match value {
             Value::String(text) => self.text(text),
-            // A token has no character that JSON escapes.
+            // Media tokens contain no characters that JSON escapes.
             other => self.json_text(&other.to_string()),
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Source<'a> {
         self.fold(json, Style::Json)
     }
 
-    pub(super) fn further(&self, members: Map<String, Value>) -> Option<Further> {
+    pub(super) fn further(&self, members: Map<String, Value>) -> Option<OtherFields> {
         if members.is_empty() {
             return None;
         }
@@ -109,14 +109,14 @@ impl<'a> Source<'a> {
         if NAMED < members.len() {
             names.push("…".to_owned());
         }
-        Some(Further {
+        Some(OtherFields {
             n: members.len(),
             names: Text::from(names.join(", ")),
             body: self.json_text(&Value::Object(members).to_string()),
         })
     }
 
-    /// A text that stays in one line: a name, a role, an id.
+    /// A single-line text, such as a name, a role or an id.
     pub(super) fn line(&self, text: &str) -> Text {
         match text.contains(self.taken.mark) {
             true => Text::from(self.labelled(text).text),
@@ -124,21 +124,21 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Short members with their names.
+    /// Names and values of short members.
     pub(super) fn facts<N: AsRef<str>>(&self, found: Vec<(N, String)>) -> Vec<(Text, Text)> {
         let found = found.into_iter();
         found.map(|(name, value)| (self.line(name.as_ref()), self.line(&value))).collect()
     }
 
-    /// The number of the medium that a text is the token of.
+    /// The index of the medium if the text is a media token.
     fn number(&self, text: &str) -> Option<usize> {
         let mark = self.taken.mark;
         let number = text.strip_prefix(mark)?.strip_suffix(mark)?.parse().ok()?;
         (number < self.taken.found.len()).then_some(number)
     }
 
-    /// The text with a label in place of each medium, another one for other bytes.
-    pub(super) fn told_apart(&self, text: &str) -> String {
+    /// Replaces each media token by a label that contains a hash of the bytes.
+    pub(super) fn with_hashes(&self, text: &str) -> String {
         let mark = self.taken.mark;
         let pieces = text.split(mark).enumerate();
         let labelled = pieces.map(|(at, piece)| {
@@ -146,7 +146,7 @@ impl<'a> Source<'a> {
             let found = number.and_then(|number: usize| self.taken.found.get(number));
             match (number, found) {
                 (Some(number), Some(found)) => {
-                    let label = self.chip(number);
+                    let label = self.media_label(number);
                     format!("{} {:016x}]", label.trim_end_matches(']'), found.print).into()
                 }
                 _ => Cow::Borrowed(piece),
@@ -155,7 +155,7 @@ impl<'a> Source<'a> {
         labelled.collect()
     }
 
-    /// The text with a label in place of each medium.
+    /// Replaces each media token by a label.
     fn labelled(&self, text: &str) -> Labelled {
         let mark = self.taken.mark;
         let mut labelled =
@@ -164,7 +164,7 @@ impl<'a> Source<'a> {
             let number =
                 (at % 2 == 1).then(|| self.number(&format!("{mark}{piece}{mark}"))).flatten();
             if let Some(number) = number {
-                labelled.text.push_str(&self.chip(number));
+                labelled.text.push_str(&self.media_label(number));
                 labelled.media.push(number);
             } else {
                 labelled.is_blank &= piece.trim().is_empty();
@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
         labelled
     }
 
-    /// The whole value as a text of which the rest is at hand.
+    /// The value as text, with a link to the next part if it is long.
     pub(super) fn whole(&self, text: &str, style: Style, form: Form) -> Fold {
         let mut fold = self.fold(text, style);
         if let Some(cut) = &mut fold.cut {
@@ -188,7 +188,7 @@ impl<'a> Source<'a> {
     fn fold(&self, text: &str, style: Style) -> Fold {
         let mut fold = self.with_media(text, style);
         if let Some(cut) = &mut fold.cut {
-            // Which node of the value it is is not known here: its tree has all of them.
+            // The path of the node is unknown here, so link to the tree of the value.
             cut.more = Some(self.at.page("&as=tree"));
         }
         fold
@@ -205,9 +205,9 @@ impl<'a> Source<'a> {
         fold
     }
 
-    /// As many of these as are shown, and how many more there are.
+    /// The first `n_shown` media and the number of the others.
     fn media(&self, mut numbers: Vec<usize>, n_shown: usize) -> (Vec<Media>, usize) {
-        // Bytes of no known type are no more to look at than their size.
+        // Bytes of unknown type have no preview; the label in the text is enough.
         numbers.retain(|number| {
             let found = &self.taken.found[*number];
             !found.content_type.is_empty() || found.stored.is_some()
@@ -221,8 +221,8 @@ impl<'a> Source<'a> {
         Media::own(&self.taken.found[number], number, self.at)
     }
 
-    /// What stands in a text in place of a medium.
-    fn chip(&self, number: usize) -> String {
+    /// The label of a medium in a text, such as `[image/png, 70 bytes]`.
+    fn media_label(&self, number: usize) -> String {
         let found = &self.taken.found[number];
         let name = match found.content_type.as_str() {
             "" if found.stored.is_some() => "media",
@@ -235,9 +235,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The medium that an object describes, and what else it says; none when there is no medium in it.
-    /// An address of another server, or the id of a file that a provider keeps, counts only where `is_medium`.
-    pub(super) fn described(&self, value: &Value, is_medium: bool) -> Option<Described> {
+    /// The medium that an object describes, with its other members. An external URL or a provider file id is only
+    /// accepted if `is_medium`, that is, if the object is known to describe a medium.
+    pub(super) fn describe_medium(
+        &self,
+        value: &Value,
+        is_medium: bool,
+    ) -> Option<MediumDescription> {
         let mut leaves = Leaves::default();
         leaves.walk(value, "", 0);
         let own = leaves.list.iter().position(|(_, leaf)| self.number(leaf).is_some());
@@ -255,20 +259,20 @@ impl<'a> Source<'a> {
         if media.content_type.is_empty() {
             media.label = family(value);
         }
-        let said = |name: &str, leaf: &str| match name {
-            // How to read the object, and nothing else.
+        let is_type = |name: &str, leaf: &str| match name {
+            // The type of the object is structure, not content.
             "type" => MEDIUM_TYPES.contains(&leaf),
             name => name.to_lowercase().contains("type") && leaf == media.content_type.raw(),
         };
-        leaves.list.retain(|(name, leaf)| !said(name, leaf));
+        leaves.list.retain(|(name, leaf)| !is_type(name, leaf));
         let names = ["filename", "file_name", "fileName", "name"];
         if let Some(at) = leaves.list.iter().position(|(name, _)| names.contains(&name.as_str())) {
             media.name = Some(self.line(&leaves.list.remove(at).1));
         }
-        Some(Described { media, facts: leaves.list, is_whole: leaves.is_whole })
+        Some(MediumDescription { media, facts: leaves.list, is_whole: leaves.is_whole })
     }
 
-    /// A fold that holds a medium and nothing else.
+    /// A text that consists of a single medium.
     pub(super) fn only(media: Media) -> Fold {
         let mut fold = Fold::new("", Style::Plain, Window::default());
         fold.is_blank = true;
@@ -277,21 +281,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Words that are shown outside of values: a status, a comment. Each medium in them is a label.
-pub(crate) fn worded(text: &str) -> Text {
+/// A text shown outside of values, such as a status message or a comment, with media replaced by labels.
+pub(crate) fn display_text(text: &str) -> Text {
     Text::lines(without_media(text))
 }
 
-/// An object as indented JSON with a label in place of each medium.
+/// An object as indented JSON with media replaced by labels.
 pub(crate) fn json_without_media(map: &Map<String, Value>) -> Option<String> {
     let mut value = Value::Object(map.clone());
     let taken = inline::take(&mut value);
     let json = serde_json::to_string_pretty(&value).ok()?;
-    let nowhere = Addresses::default();
-    Some(Source::new(taken, &nowhere).labelled(&json).text)
+    let no_urls = Addresses::default();
+    Some(Source::new(taken, &no_urls).labelled(&json).text)
 }
 
-/// A text with a label in place of each medium.
+/// Replaces media in a text by labels.
 pub(crate) fn without_media(text: &str) -> String {
     let mut value = Value::String(text.to_owned());
     let taken = inline::take(&mut value);
@@ -303,8 +307,8 @@ pub(crate) fn without_media(text: &str) -> String {
     }
 }
 
-/// The value at an address as a text with a label in place of each medium; so many of these media, and how many more there are.
-pub(crate) fn beside_media(
+/// A value as text with media replaced by labels, the first `n_shown` media, and the number of the others.
+pub(crate) fn separate_media(
     value: &Value,
     at: &Addresses,
     n_shown: usize,
@@ -324,24 +328,24 @@ pub(crate) fn beside_media(
     (labelled.text, media, n_more)
 }
 
-/// A text whose media were replaced by labels.
+/// A text in which labels replace media.
 struct Labelled {
     text: String,
-    /// Their numbers.
+    /// Indexes of the media.
     media: Vec<usize>,
-    /// Nothing but media.
+    /// The text consists of media only.
     is_blank: bool,
 }
 
-/// A medium with what an object says of it.
-pub(super) struct Described {
+/// A medium and the other members of its object.
+pub(super) struct MediumDescription {
     pub(super) media: Media,
     pub(super) facts: Vec<(String, String)>,
-    /// Whether `facts` are all that the object says.
+    /// Whether `facts` contains all other members.
     pub(super) is_whole: bool,
 }
 
-/// The short texts of an object, by the names of their members.
+/// The scalar members of an object and its nested objects.
 #[derive(Default)]
 struct Leaves {
     list: Vec<(String, String)>,
@@ -365,7 +369,7 @@ impl Leaves {
                     self.walk(member, name, depth + 1);
                 }
             }
-            // A list is more than one line can say.
+            // Lists are not summarized.
             Value::Array(items) => self.is_whole &= items.is_empty(),
             Value::String(text) if is_address(text) => {
                 self.list.push((name.to_owned(), text.clone()));

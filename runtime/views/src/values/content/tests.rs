@@ -10,7 +10,7 @@ pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU
 
 #[derive(Template)]
 #[template(path = "block.html")]
-struct Shown<'b> {
+struct BlockTemplate<'b> {
     block: &'b Block,
 }
 
@@ -19,7 +19,7 @@ pub(super) fn addresses() -> Addresses {
 }
 
 pub(super) fn shown(payload: &Payload, form: Option<Form>) -> Block {
-    super::Shown::of(Some(payload), &ValueParams::form(form), &addresses()).block
+    super::RenderedValue::of(Some(payload), &ValueParams::form(form), &addresses()).block
 }
 
 pub(super) fn block(value: Value) -> Block {
@@ -27,7 +27,7 @@ pub(super) fn block(value: Value) -> Block {
 }
 
 pub(super) fn html(block: &Block) -> String {
-    Shown { block }.render().unwrap()
+    BlockTemplate { block }.render().unwrap()
 }
 
 fn chat(value: Value) -> Chat {
@@ -40,7 +40,7 @@ fn chat(value: Value) -> Chat {
 /// The conversation in a line for each message: `role: part, part`. A part is what it says, or
 /// `label name(what is in it)`.
 pub(super) fn outline(value: Value) -> Vec<String> {
-    fn sketch(part: &parts::Part) -> String {
+    fn sketch(part: &parts::MessagePart) -> String {
         let mut inner: Vec<String> = part.inner.iter().map(sketch).collect();
         if let Some(body) = part.body.as_ref().filter(|body| !body.is_blank) {
             inner.insert(0, text_of(&body.body.to_string()));
@@ -97,7 +97,7 @@ fn lists_objects_requests_and_answers_read_as_a_conversation() {
     }
     let chat = chat(json!({"messages": [message], "temperature": 1, "inner": {"deep": "x"}}));
     let further = chat.further.unwrap();
-    assert_eq!(further.title(), "2 further fields");
+    assert_eq!(further.title(), "2 more fields");
     assert_eq!(further.names.to_string(), "temperature, inner");
 }
 
@@ -133,7 +133,7 @@ fn an_unknown_key_is_shown_under_the_message_and_an_odd_member_as_json() {
         ["user: a +", "other: part({\"odd\":true})", "assistant: b"]
     );
     let page = html(&block(value));
-    assert!(page.contains("1 further field <bdi class=\"muted\">surprise</bdi>"));
+    assert!(page.contains("1 more field <bdi class=\"muted\">surprise</bdi>"));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
     assert_eq!(called, ["x", "y", "web_search"]);
     let offered = json!({"x": {"description": "d"}});
     let called = ["x".to_owned()];
-    let tools = super::Shown::of_tools(Some(&offered), &called, None, &addresses());
+    let tools = super::RenderedValue::of_tools(Some(&offered), &called, None, &addresses());
     assert!(html(&tools.block).contains("1 tool offered, 1 called"));
 }
 
@@ -376,9 +376,9 @@ fn long_values_are_folded_and_huge_ones_cut() {
 
 /// What is shown of a text from a byte on, and where the rest begins.
 fn part(text: &str, from: usize) -> (String, Option<usize>) {
-    let asked = ValueParams { form: Some(Form::Raw), from, ..ValueParams::default() };
+    let params = ValueParams { form: Some(Form::Raw), from, ..ValueParams::default() };
     let payload = Payload::Text(text.to_owned());
-    match super::Shown::of(Some(&payload), &asked, &addresses()).block {
+    match super::RenderedValue::of(Some(&payload), &params, &addresses()).block {
         Block::Plain(fold) => (fold.body.to_string(), fold.cut.and_then(|cut| cut.next)),
         _ => panic!("not a text"),
     }
@@ -407,8 +407,8 @@ fn a_long_conversation_is_its_start_and_its_end_and_the_rest_is_asked_for() {
         .collect();
     let payload = Payload::from_value(json!(messages));
     let window = |from: usize| {
-        let asked = ValueParams { from, ..ValueParams::default() };
-        match super::Shown::of(Some(&payload), &asked, &addresses()).block {
+        let params = ValueParams { from, ..ValueParams::default() };
+        match super::RenderedValue::of(Some(&payload), &params, &addresses()).block {
             Block::Chat(chat) => *chat,
             _ => panic!("not a conversation"),
         }

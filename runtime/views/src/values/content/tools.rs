@@ -1,4 +1,4 @@
-//! The tools that a model was offered, those that it called marked.
+//! The tools offered to a model; called tools are marked.
 
 use std::collections::HashSet;
 
@@ -14,21 +14,21 @@ use super::media::read;
 use super::source::Source;
 use crate::format::count;
 
-/// Tools in the order in which they were offered.
+/// Tools in the order of the request.
 #[derive(Clone, Debug)]
 pub struct Tools {
     pub(crate) list: Vec<Tool>,
     n_called: usize,
-    /// Further ones that are not listed, and where they are.
+    /// Number of unlisted tools, and the URL that shows them.
     pub(crate) rest: Option<(usize, String)>,
 }
 
-/// Tools that are listed, and how much is said of them together, about.
+/// Maximum number of listed tools, and approximate maximum of the bytes of their definitions.
 const MAX_TOOLS: usize = 200;
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Tools as they are read, within the bounds.
-struct Reading<'s, 'a> {
+/// Collects tools up to the limits.
+struct ToolCollector<'s, 'a> {
     source: &'s Source<'a>,
     called: &'s HashSet<&'s str>,
     list: Vec<Tool>,
@@ -36,7 +36,7 @@ struct Reading<'s, 'a> {
     n_more: usize,
 }
 
-impl Reading<'_, '_> {
+impl ToolCollector<'_, '_> {
     fn push(&mut self, name: &str, tool: &Value) {
         if MAX_TOOLS <= self.list.len() || self.n_left == 0 {
             self.n_more += 1;
@@ -48,24 +48,23 @@ impl Reading<'_, '_> {
     }
 }
 
-/// One tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Tool {
     pub(crate) name: Text,
     pub(crate) is_called: bool,
-    /// All that was said of it.
+    /// The complete definition.
     pub(crate) body: Fold,
 }
 
 impl Tools {
-    /// The tools in a list or an object of one of the common APIs; none when it is neither.
+    /// Parses the tool definitions of the common APIs, given as a list or an object. `None` if there are none.
     pub(super) fn of(source: &Source<'_>, value: &Value, called: &HashSet<&str>) -> Option<Self> {
-        let mut reading =
-            Reading { source, called, list: Vec::new(), n_left: MAX_BYTES, n_more: 0 };
+        let mut collector =
+            ToolCollector { source, called, list: Vec::new(), n_left: MAX_BYTES, n_more: 0 };
         for tool in definitions(value.clone()) {
-            reading.push(tool_name(&tool).unwrap_or("tool"), &tool);
+            collector.push(tool_name(&tool).unwrap_or("tool"), &tool);
         }
-        let Reading { list, n_more, .. } = reading;
+        let ToolCollector { list, n_more, .. } = collector;
         let n_called = list.iter().filter(|tool| tool.is_called).count();
         (!list.is_empty()).then(|| Self {
             rest: (0 < n_more).then(|| (n_more, source.page("&as=tree"))),
@@ -81,7 +80,7 @@ impl Tools {
     }
 }
 
-/// The names of the tools that are called in what a step was asked and what it answered, behind those that are known.
+/// The names of the tools called in the input and output of an observation, appended to the `known` names.
 pub(crate) fn called_tools(known: &[String], values: [Option<&Payload>; 2]) -> Vec<String> {
     let mut called = known.to_vec();
     let is_read = |payload: &&Payload| payload.as_str().len() <= READ_BYTES;

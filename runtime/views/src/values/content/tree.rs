@@ -1,5 +1,5 @@
-//! The nodes of a value as a tree: keys, types and sizes. A window of the nodes is made; further ones and long texts are
-//! asked for by their path.
+//! The nodes of a value as a tree with keys, types and sizes. Renders a limited number of nodes; the others and long strings
+//! are loaded by path.
 
 use std::collections::VecDeque;
 
@@ -16,47 +16,47 @@ use super::source::without_media;
 use crate::Text;
 use crate::format::{count, many, size};
 
-/// Nodes on a page.
+/// Maximum number of nodes on a page.
 const NODES: usize = 200;
-/// Levels that are opened unasked, and at most: what is below them has a page of its own.
+/// Maximum and default number of expanded levels. Deeper nodes have their own pages.
 const LEVELS: usize = 10;
-/// Bytes of a text that stand in its row.
+/// Maximum length in bytes of a string in a row.
 const IN_ROW: usize = 280;
-/// Bytes that are looked at to open nodes. Each level of a value is read once, and once more for its members.
+/// Maximum number of bytes read to expand nodes. Each level of a value is read once, and once more for its members.
 const WORK: usize = 96 << 20;
-/// A longer value of a key is not filtered by.
+/// Maximum length in bytes of a value in a filter link.
 const MAX_FILTERED: usize = 200;
 
-/// A window of the nodes of a value.
+/// A part of the nodes of a value.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// In reading order.
-    pub(crate) items: Vec<Twig>,
-    /// The media in the value.
+    /// In document order.
+    pub(crate) items: Vec<TreeItem>,
+    /// Media of the value.
     pub(crate) media: Option<Box<Fold>>,
-    /// That it was asked for from a place behind its end, and the address of its beginning.
-    pub(crate) behind: Option<(String, String)>,
+    /// A message and the URL of the first nodes if the requested offset is past the end.
+    pub(crate) past_end: Option<(String, String)>,
 }
 
-/// A part of a tree, in reading order.
+/// A node or a boundary of a node, in document order.
 #[derive(Clone, Debug)]
-pub(crate) enum Twig {
-    /// A node with those in it; they follow, up to `Close`.
-    Open(Line),
+pub(crate) enum TreeItem {
+    /// The start of an expanded node. Its children follow up to `Close`.
+    Open(TreeRow),
     Close,
-    /// A node whose members, or the rest of whose text, are asked for.
-    Closed(Line),
-    /// A node that is all there.
-    Leaf(Line),
-    /// Further nodes in the same one: what is shown, and the address of the next ones.
+    /// A node whose members, or the rest of whose text, are loaded on request.
+    Closed(TreeRow),
+    /// A node that is shown completely.
+    Leaf(TreeRow),
+    /// More children of the same node: the shown range, and the URL of the next nodes.
     More(String, Option<String>),
 }
 
-/// A node.
+/// The row of a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct TreeRow {
     pub(crate) key: Text,
-    /// How the key is coloured: names are recorded, numbers of elements are not.
+    /// The key is an array index, not a recorded name.
     pub(crate) is_index: bool,
     /// `object`, `text` …
     pub(crate) kind: &'static str,
@@ -64,29 +64,29 @@ pub(crate) struct Line {
     pub(crate) size: String,
     pub(crate) is_parsed: bool,
     pub(crate) value: Text,
-    /// It is only the beginning.
+    /// `value` is only the beginning of the string.
     is_cut: bool,
     pub(crate) class: &'static str,
-    /// The page of the node; none when its path is too long.
+    /// URL of the page of the node; absent if its path is too long.
     pub(crate) page: Option<String>,
-    /// The list of traces that have this value.
+    /// URL of the list of traces with this value.
     pub(crate) filter: Option<String>,
 }
 
-/// A node that is shown, and which ones in it.
-struct Shown {
-    line: Line,
+/// A shown node and its shown children.
+struct VisibleNode {
+    line: TreeRow,
     node: Node,
-    /// None when it is too long for an address, as that of each node below then is.
+    /// Absent if the path is too long for a URL; then the paths of the children are too long as well.
     path: Option<String>,
     below: Vec<usize>,
-    /// Further ones in it that are not shown.
+    /// Not all children are shown.
     is_cut: bool,
     has_more: bool,
 }
 
 impl Tree {
-    /// The nodes in this one, from a number on; `levels` of them open.
+    /// The children of a node from index `from` on, with `levels` expanded levels.
     pub(super) fn of(
         node: &Node,
         path: &NodePath,
@@ -96,16 +96,16 @@ impl Tree {
     ) -> Self {
         let max = max.unwrap_or(NODES);
         let levels = levels.unwrap_or(LEVELS).clamp(1, LEVELS);
-        let mut all: Vec<Shown> = Vec::new();
+        let mut all: Vec<VisibleNode> = Vec::new();
         let mut work = WORK;
         let own_path = path.to_string();
         let is_root = path.0.is_empty();
         let top = below(node, Some(&own_path), (at, is_root), (from, max));
-        let mut waiting: VecDeque<(usize, usize)> = (0..top.len()).map(|at| (at, 1)).collect();
+        let mut queue: VecDeque<(usize, usize)> = (0..top.len()).map(|at| (at, 1)).collect();
         let n_top = top.len();
         all.extend(top);
-        // By level, so that one large member hides none of its neighbours.
-        while let Some((number, level)) = waiting.pop_front() {
+        // Breadth first, so that one large member does not displace its siblings.
+        while let Some((number, level)) = queue.pop_front() {
             let (open, n_left) = (&all[number], max.saturating_sub(all.len()));
             let cost = open.node.json().len();
             if !open.has_more || level == levels || n_left == 0 || work < cost {
@@ -115,7 +115,7 @@ impl Tree {
             let new = below(&open.node, open.path.as_deref(), (at, false), (0, n_left));
             let first = all.len();
             let own: Vec<usize> = (first..first + new.len()).collect();
-            waiting.extend(own.iter().map(|number| (*number, level + 1)));
+            queue.extend(own.iter().map(|number| (*number, level + 1)));
             all[number].is_cut = new.len() < all[number].node.n();
             all[number].below = own;
             all.extend(new);
@@ -125,12 +125,12 @@ impl Tree {
         if to < node.n() {
             items.push(more((from, to), node.n(), &at.at(&own_path)));
         }
-        let behind = (0 < node.n() && node.n() <= from).then(|| {
+        let past_end = (0 < node.n() && node.n() <= from).then(|| {
             let n = count(node.n() as u64);
-            let said = format!("The address begins behind the end: there are {n} here.");
-            (said, at.at(&own_path).page("&as=tree"))
+            let message = format!("The offset is past the end: this node has {n} children.");
+            (message, at.at(&own_path).page("&as=tree"))
         });
-        Self { items, media: None, behind }
+        Self { items, media: None, past_end }
     }
 }
 
@@ -142,34 +142,34 @@ fn span((from, to): (usize, usize), n: usize) -> String {
     }
 }
 
-fn more((from, to): (usize, usize), n: usize, at: &Addresses) -> Twig {
-    Twig::More(span((from, to), n), Some(at.page(&format!("&as=tree&from={to}"))))
+fn more((from, to): (usize, usize), n: usize, at: &Addresses) -> TreeItem {
+    TreeItem::More(span((from, to), n), Some(at.page(&format!("&as=tree&from={to}"))))
 }
 
-/// The nodes in one, as many as are wanted.
+/// Up to `n` children of a node from index `from` on.
 fn below(
     node: &Node,
     path: Option<&str>,
     (at, is_root): (&Addresses, bool),
     (from, n): (usize, usize),
-) -> Vec<Shown> {
+) -> Vec<VisibleNode> {
     let filter = at.filter().filter(|_| is_root);
     let members = node.members(from).take(n);
     let shown = members.map(|(step, member)| {
         let node = member.opened();
-        let mut line = Line::of(&node, &step);
+        let mut line = TreeRow::of(&node, &step);
         let step_text = step.to_string();
         let path = path.filter(|path| path.len() + step_text.len() <= MAX_PATH);
         let path = path.map(|path| format!("{path}{step_text}"));
-        // Data in a key is no text for an address.
+        // A key that contains media data does not belong in a URL.
         let path = path.filter(|path| without_media(path) == *path);
         if let Some(path) = &path {
             let at = at.at(path);
             let form = if node.holds_others() { "&as=tree" } else { "&as=text" };
             line.page = Some(at.page(form));
         }
-        line.filter = filter.and_then(|base| filtering(base, &step, &node));
-        Shown {
+        line.filter = filter.and_then(|base| filter_link(base, &step, &node));
+        VisibleNode {
             has_more: node.holds_others() && 0 < node.n(),
             is_cut: false,
             below: Vec::new(),
@@ -181,15 +181,15 @@ fn below(
     shown.collect()
 }
 
-/// The nodes as they are read, without recursion.
-fn in_order(all: &[Shown], n_top: usize, at: &Addresses) -> Vec<Twig> {
+/// The nodes in document order. Not recursive.
+fn in_order(all: &[VisibleNode], n_top: usize, at: &Addresses) -> Vec<TreeItem> {
     enum Next {
         Node(usize),
-        Done(Twig),
+        Done(TreeItem),
     }
     let mut items = Vec::new();
-    let mut waiting: Vec<Next> = (0..n_top).rev().map(Next::Node).collect();
-    while let Some(next) = waiting.pop() {
+    let mut stack: Vec<Next> = (0..n_top).rev().map(Next::Node).collect();
+    while let Some(next) = stack.pop() {
         let number = match next {
             Next::Done(item) => {
                 items.push(item);
@@ -201,32 +201,32 @@ fn in_order(all: &[Shown], n_top: usize, at: &Addresses) -> Vec<Twig> {
         let line = shown.line.clone();
         if shown.below.is_empty() {
             items.push(match shown.has_more || line.is_cut {
-                true => Twig::Closed(line),
-                false => Twig::Leaf(line),
+                true => TreeItem::Closed(line),
+                false => TreeItem::Leaf(line),
             });
             continue;
         }
-        waiting.push(Next::Done(Twig::Close));
+        stack.push(Next::Done(TreeItem::Close));
         if shown.is_cut {
             let (n, n_all) = (shown.below.len(), shown.node.n());
-            waiting.push(Next::Done(match &shown.path {
+            stack.push(Next::Done(match &shown.path {
                 Some(path) => more((0, n), n_all, &at.at(path)),
-                None => Twig::More(span((0, n), n_all), None),
+                None => TreeItem::More(span((0, n), n_all), None),
             }));
         }
-        waiting.extend(shown.below.iter().rev().map(|below| Next::Node(*below)));
-        items.push(Twig::Open(line));
+        stack.extend(shown.below.iter().rev().map(|below| Next::Node(*below)));
+        items.push(TreeItem::Open(line));
     }
     items
 }
 
-impl Line {
+impl TreeRow {
     fn of(node: &Node, step: &PathSegment) -> Self {
         let (key, is_index) = match step {
             PathSegment::Name(name) => (Text::from(short(&without_media(name)).0), false),
             PathSegment::Index(index) => (Text::from(index.to_string()), true),
         };
-        let (kind, size, (value, is_cut), class) = described(node);
+        let (kind, size, (value, is_cut), class) = describe(node);
         Self {
             key,
             is_index,
@@ -242,7 +242,7 @@ impl Line {
     }
 }
 
-/// The beginning of a text, and whether there is more of it.
+/// The beginning of a text, and whether it was truncated.
 fn short(text: &str) -> (String, bool) {
     match beginning(text, IN_ROW) {
         start if start.len() < text.len() => (format!("{start}…"), true),
@@ -250,8 +250,8 @@ fn short(text: &str) -> (String, bool) {
     }
 }
 
-/// Type, size, what stands in the row, and how it is coloured.
-fn described(node: &Node) -> (&'static str, String, (String, bool), &'static str) {
+/// Type, size, displayed value and CSS class.
+fn describe(node: &Node) -> (&'static str, String, (String, bool), &'static str) {
     let bytes = |text: &str| size(text.len() as u64);
     let n = node.n() as u64;
     match node.kind() {
@@ -272,16 +272,16 @@ fn described(node: &Node) -> (&'static str, String, (String, bool), &'static str
             ("text", of, short(&text), "js")
         }
         Kind::Number => ("number", String::new(), short(node.json()), "jn"),
-        Kind::Truth => ("boolean", String::new(), short(node.json()), "jn"),
+        Kind::Boolean => ("boolean", String::new(), short(node.json()), "jn"),
         Kind::Null => ("null", String::new(), short("null"), "jn"),
     }
 }
 
-/// The list of traces whose metadata have this value under this key.
-fn filtering(base: &str, step: &PathSegment, node: &Node) -> Option<String> {
+/// URL of the list of traces with this value under this metadata key.
+fn filter_link(base: &str, step: &PathSegment, node: &Node) -> Option<String> {
     let PathSegment::Name(key) = step else { return None };
     let value = match node.payload() {
-        // What stood in a text is filtered by as the text, which is not at hand here.
+        // Nodes parsed from a string would have to be filtered by the complete string, which is unavailable here.
         _ if node.holds_others() || node.is_parsed || node.kind() == Kind::Null => return None,
         Payload::Text(text) | Payload::Json(text) => text,
     };
@@ -297,29 +297,29 @@ mod tests {
 
     use super::*;
 
-    fn tree(payload: &Payload, asked: (usize, Option<usize>)) -> Tree {
+    fn tree(payload: &Payload, range: (usize, Option<usize>)) -> Tree {
         let node = Node::of(payload).opened();
         let at = Addresses::new("/project/p", "t", None, "input");
-        Tree::of(&node, &NodePath::default(), &at, asked, None)
+        Tree::of(&node, &NodePath::default(), &at, range, None)
     }
 
-    /// In a line for each item: indented keys with their values, `+` for what is closed.
+    /// One line per item: indented keys with their values, `+` for collapsed nodes.
     fn sketch(tree: &Tree) -> Vec<String> {
         let mut depth = 0;
         let mut lines = Vec::new();
         for item in &tree.items {
             let (line, mark) = match item {
-                Twig::Close => {
+                TreeItem::Close => {
                     depth -= 1;
                     continue;
                 }
-                Twig::More(shown, _) => {
+                TreeItem::More(shown, _) => {
                     lines.push(format!("{}… {shown}", " ".repeat(depth)));
                     continue;
                 }
-                Twig::Open(line) => (line, "-"),
-                Twig::Closed(line) => (line, "+"),
-                Twig::Leaf(line) => (line, " "),
+                TreeItem::Open(line) => (line, "-"),
+                TreeItem::Closed(line) => (line, "+"),
+                TreeItem::Leaf(line) => (line, " "),
             };
             let parsed = if line.is_parsed { " parsed" } else { "" };
             lines.push(format!(
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_value_is_all_open_and_json_in_texts_is_parsed() {
+    fn small_value_is_expanded_and_json_in_strings_is_parsed() {
         let value = json!({"a": [1, null], "b": {}, "c": "{\"d\":true}", "e": "x".repeat(300)});
         let tree = tree(&Payload::from_value(value), (0, None));
         let long = format!("+e text {}…", "x".repeat(280));
@@ -349,19 +349,19 @@ mod tests {
             long.as_str(),
         ];
         assert_eq!(sketch(&tree), expected);
-        let Twig::Closed(line) = tree.items.last().unwrap() else { panic!() };
+        let TreeItem::Closed(line) = tree.items.last().unwrap() else { panic!() };
         let page = "/project/p/value?trace=t&part=input&path=%24%5B%27e%27%5D&as=text";
         assert_eq!(line.page.as_deref(), Some(page));
     }
 
     #[test]
-    fn levels_are_opened_as_asked() {
+    fn depth_limits_the_expanded_levels() {
         let tree = tree(&Payload::from_value(json!({"a": {"b": {"c": 1}}})), (0, Some(2)));
         assert_eq!(sketch(&tree), ["-a object ", " +b object "]);
     }
 
     #[test]
-    fn two_hundred_nodes_are_there_and_the_rest_is_asked_for() {
+    fn first_200_nodes_are_shown_with_a_link_to_the_rest() {
         let list: Vec<usize> = (0..500).collect();
         let value = Payload::from_value(json!({"first": list, "last": 1}));
         let lines = sketch(&tree(&value, (0, None)));
@@ -369,13 +369,13 @@ mod tests {
         assert_eq!(lines[199..], [" … 198 of 500", " last number 1"]);
         let value = Payload::from_value(json!(list));
         let further = tree(&value, (200, None));
-        let Some(Twig::More(shown, Some(next))) = further.items.last() else { panic!() };
+        let Some(TreeItem::More(shown, Some(next))) = further.items.last() else { panic!() };
         assert_eq!(shown, "201–400 of 500");
         assert!(next.ends_with("&as=tree&from=400"), "{next}");
     }
 
     #[test]
-    fn a_million_members_and_ten_thousand_levels_do_not_hurt() {
+    fn wide_and_deep_values_are_limited() {
         let members: Vec<String> =
             (0..1_000_000).map(|n| format!("\"key number {n}\":{n}")).collect();
         let tree_of = |json: String| tree(&Payload::Json(json), (0, None));
@@ -385,40 +385,40 @@ mod tests {
     }
 
     #[test]
-    fn data_is_a_label_and_a_long_path_has_no_address() {
+    fn media_data_is_a_label_and_a_long_path_has_no_url() {
         let data = format!("data:image/png;base64,{}", "AP8=".repeat(3));
         let name = "k".repeat(3_000);
         let mut value = json!({"picture": data});
         value[&name] = json!({"x": 1});
         let tree = tree(&Payload::from_value(value), (0, None));
-        let Twig::Leaf(line) = &tree.items[0] else { panic!() };
+        let TreeItem::Leaf(line) = &tree.items[0] else { panic!() };
         assert!(line.value.raw().starts_with("[image/png"), "{}", line.value);
-        let Twig::Open(line) = &tree.items[1] else { panic!() };
+        let TreeItem::Open(line) = &tree.items[1] else { panic!() };
         assert!(line.page.is_none() && line.key.raw().len() < 300);
     }
 
     #[test]
-    fn a_place_behind_the_end_is_said_and_leads_to_the_beginning() {
+    fn offset_past_the_end_is_reported_with_a_link_to_the_first_nodes() {
         let payload = Payload::from_value(json!([1, 2, 3]));
         let at = Addresses::new("/project/p", "t", None, "input");
         let of = |from| {
             let path = NodePath::default();
             Tree::of(&Node::of(&payload), &path, &at, (from, None), None)
         };
-        assert!(of(2).behind.is_none());
-        let (said, href) = of(3).behind.unwrap();
-        assert!(said.ends_with("there are 3 here."), "{said}");
+        assert!(of(2).past_end.is_none());
+        let (message, href) = of(3).past_end.unwrap();
+        assert!(message.ends_with("3 children."), "{message}");
         assert_eq!(href, "/project/p/value?trace=t&part=input&as=tree");
     }
 
     #[test]
-    fn traces_are_filtered_by_their_metadata_alone() {
+    fn only_trace_metadata_has_filter_links() {
         let payload = Payload::from_value(json!({"tier": "gold", "n": 5, "more": {"x": 1}}));
         let of = |observation, part| {
             let at = Addresses::new("/project/p", "t", observation, part);
             let tree = Tree::of(&Node::of(&payload), &NodePath::default(), &at, (0, None), None);
             let lines = tree.items.iter().filter_map(|item| match item {
-                Twig::Leaf(line) => line.filter.clone(),
+                TreeItem::Leaf(line) => line.filter.clone(),
                 _ => None,
             });
             lines.collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
+//! Text search in a value. Searches the complete value, including JSON inside strings, and returns the paths of the matches.
 
 use perpend_domain::mapping::{NodePath, PathSegment, opens};
 use perpend_domain::text_search::{Excerpt, TextPattern};
@@ -13,62 +13,62 @@ use crate::format::json::{behind_spaces, behind_string, extent};
 
 use crate::trace::around::Around;
 
-/// The shortest step is `[0]`: more of them make a path too long.
+/// The shortest step is `[0]`, so a path with more steps exceeds `MAX_PATH`.
 const MAX_STEPS: usize = MAX_PATH / 3 + 1;
-/// Places that are listed, and of these in one text.
-const PLACES: usize = 100;
-const IN_TEXT: usize = 20;
-/// What is shown before a place far inside a text.
-const BEFORE: usize = 400;
+/// Maximum number of listed matches, and of listed matches per string.
+const MAX_MATCHES: usize = 100;
+const MAX_MATCHES_IN_TEXT: usize = 20;
+/// Bytes shown before a match in a long string.
+const CONTEXT_BYTES: usize = 400;
 
-/// Where a text stands in a value.
+/// The matches of a search.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
-    pub(crate) list: Vec<Place>,
-    /// There are more.
+pub(crate) struct TextMatches {
+    pub(crate) list: Vec<TextMatch>,
+    /// The list reached its limit.
     pub(crate) has_more: bool,
-    /// Of one text not all are listed.
+    /// A string has more matches than are listed.
     pub(crate) is_partial: bool,
 }
 
-/// A place where it stands.
+/// A match and its context.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TextMatch {
     pub(crate) path: Text,
     pub(crate) href: String,
-    /// It stands in the key, not in what is there.
+    /// The match is in a key, not in a value.
     pub(crate) is_key: bool,
     pub(crate) around: Around,
 }
 
-impl Places {
-    /// Where this text stands in a node, in any case.
+impl TextMatches {
+    /// Searches a node, ignoring case.
     pub(super) fn of(node: &Node, path: &NodePath, at: &Addresses, text: &str) -> Self {
         let Some(sought) = TextPattern::new(text) else {
             return Self::default();
         };
-        let mut search = Search { sought, at, places: Self::default() };
+        let mut search = Search { sought, at, matches: Self::default() };
         match (node.holds_others(), node.string()) {
             (false, Some(whole)) => search.value(&path.0, &whole),
             _ => search.json(node.json(), &|| path.0.clone(), node.n_left()),
         }
-        search.places
+        search.matches
     }
 }
 
 struct Search<'s> {
     sought: TextPattern,
     at: &'s Addresses,
-    places: Places,
+    matches: TextMatches,
 }
 
-/// An object or array that is being read.
+/// An enclosing object or array of the read position.
 struct Frame<'t> {
     is_object: bool,
     index: usize,
-    /// Of the member that is being read, as it is written.
+    /// JSON text of the name of the current member.
     name: &'t str,
-    /// A name comes next.
+    /// The next string is a member name.
     is_before_name: bool,
 }
 
@@ -77,7 +77,7 @@ impl Search<'_> {
         let bytes = json.as_bytes();
         let mut frames: Vec<Frame<'_>> = Vec::new();
         let mut at = behind_spaces(bytes, 0);
-        while let Some(byte) = bytes.get(at).filter(|_| !self.places.has_more) {
+        while let Some(byte) = bytes.get(at).filter(|_| !self.matches.has_more) {
             let from = at;
             at += 1;
             match byte {
@@ -133,33 +133,33 @@ impl Search<'_> {
 
     fn key(&mut self, steps: &dyn Fn() -> Vec<PathSegment>, name: &str) {
         if let Some(found) = self.sought.first(name) {
-            let place = self.place(&steps(), Excerpt::of(name, found).into(), "&as=tree");
-            self.push(Place { is_key: true, ..place });
+            let text_match = self.text_match(&steps(), Excerpt::of(name, found).into(), "&as=tree");
+            self.push(TextMatch { is_key: true, ..text_match });
         }
     }
 
     fn value(&mut self, steps: &[PathSegment], whole: &str) {
         let whole = without_media(whole);
         let mut from = 0;
-        for _ in 0..IN_TEXT {
+        for _ in 0..MAX_MATCHES_IN_TEXT {
             let rest = whole.get(from..).unwrap_or_default();
             let Some((start, end)) = self.sought.first(rest) else {
                 return;
             };
             let found = (from + start, from + end);
-            let form = match found.0 < SHOWN_BYTES - BEFORE {
+            let form = match found.0 < SHOWN_BYTES - CONTEXT_BYTES {
                 true => format!("&as={}", Form::Text.name()),
-                false => format!("&as={}&from={}", Form::Text.name(), found.0 - BEFORE),
+                false => format!("&as={}&from={}", Form::Text.name(), found.0 - CONTEXT_BYTES),
             };
-            let place = self.place(steps, Excerpt::of(&whole, found).into(), &form);
-            self.push(place);
+            let text_match = self.text_match(steps, Excerpt::of(&whole, found).into(), &form);
+            self.push(text_match);
             from = found.1;
         }
         let rest = whole.get(from..).unwrap_or_default();
-        self.places.is_partial |= self.sought.first(rest).is_some();
+        self.matches.is_partial |= self.sought.first(rest).is_some();
     }
 
-    fn place(&self, steps: &[PathSegment], around: Around, form: &str) -> Place {
+    fn text_match(&self, steps: &[PathSegment], around: Around, form: &str) -> TextMatch {
         let mut path = String::from("$");
         let mut form = form;
         for step in steps {
@@ -170,18 +170,23 @@ impl Search<'_> {
             }
             path.push_str(&step);
         }
-        Place { href: self.at.at(&path).page(form), path: Text::from(path), is_key: false, around }
+        TextMatch {
+            href: self.at.at(&path).page(form),
+            path: Text::from(path),
+            is_key: false,
+            around,
+        }
     }
 
-    fn push(&mut self, place: Place) {
-        match self.places.list.len() < PLACES {
-            true => self.places.list.push(place),
-            false => self.places.has_more = true,
+    fn push(&mut self, text_match: TextMatch) {
+        match self.matches.list.len() < MAX_MATCHES {
+            true => self.matches.list.push(text_match),
+            false => self.matches.has_more = true,
         }
     }
 }
 
-/// The steps to what is being read, no more of them than an address holds.
+/// The path of the read position, limited to `MAX_STEPS`.
 fn steps(base: &dyn Fn() -> Vec<PathSegment>, frames: &[Frame<'_>]) -> Vec<PathSegment> {
     let own = frames.iter().take(MAX_STEPS).map(|frame| match frame.is_object {
         true => PathSegment::Name(unquoted(frame.name)),
@@ -197,23 +202,23 @@ mod tests {
 
     use super::*;
 
-    fn places(payload: &Payload, text: &str) -> Places {
+    fn matches(payload: &Payload, text: &str) -> TextMatches {
         let node = Node::of(payload).opened();
         let at = Addresses::new("/p", "t", None, "input");
-        Places::of(&node, &NodePath::default(), &at, text)
+        TextMatches::of(&node, &NodePath::default(), &at, text)
     }
 
     fn paths(value: Value, text: &str) -> Vec<String> {
-        let places = places(&Payload::from_value(value), text);
-        let line = |place: Place| {
-            let key = if place.is_key { " key" } else { "" };
-            format!("{}{key}", place.path)
+        let matches = matches(&Payload::from_value(value), text);
+        let line = |text_match: TextMatch| {
+            let key = if text_match.is_key { " key" } else { "" };
+            format!("{}{key}", text_match.path)
         };
-        places.list.into_iter().map(line).collect()
+        matches.list.into_iter().map(line).collect()
     }
 
     #[test]
-    fn keys_texts_and_numbers_are_found_in_any_case_at_their_paths() {
+    fn search_finds_keys_strings_and_numbers_in_any_case() {
         let value = json!({
             "Needle": [0, {"x": "a needle, a NEEDLE"}],
             "arguments": "{\"deep\":[\"no\",\"needle\"]}",
@@ -231,26 +236,26 @@ mod tests {
     }
 
     #[test]
-    fn a_place_far_inside_a_text_leads_to_that_part_of_it() {
+    fn match_deep_in_a_string_links_to_that_part() {
         let text = format!("{}needle", "é".repeat(100_000));
-        let found = places(&Payload::Text(text), "needle");
+        let found = matches(&Payload::Text(text), "needle");
         assert_eq!(found.list[0].href, "/p/value?trace=t&part=input&as=text&from=199600");
     }
 
     #[test]
-    fn many_places_and_deep_ones_are_bounded() {
+    fn matches_and_path_lengths_are_limited() {
         let many: Vec<&str> = vec!["needle"; 1_000];
-        let found = places(&Payload::from_value(json!(many)), "needle");
-        assert!(found.list.len() == PLACES && found.has_more);
+        let found = matches(&Payload::from_value(json!(many)), "needle");
+        assert!(found.list.len() == MAX_MATCHES && found.has_more);
         let deep = format!("{}\"needle\"{}", "[".repeat(10_000), "]".repeat(10_000));
-        let found = places(&Payload::Json(deep), "needle");
+        let found = matches(&Payload::Json(deep), "needle");
         assert!(found.list[0].path.raw().len() <= MAX_PATH);
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_searched(json in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
-            let _ = places(&Payload::Json(json), "a");
+        fn search_accepts_any_text(json in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
+            let _ = matches(&Payload::Json(json), "a");
         }
     }
 }

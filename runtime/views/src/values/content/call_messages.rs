@@ -1,5 +1,4 @@
-//! The conversation that runs through the calls of a trace: each call repeats what was said before it, and what is new in
-//! it is a message or two.
+//! The messages of consecutive model calls. Each call usually repeats the previous messages and adds one or two.
 
 use std::hash::{DefaultHasher, Hasher as _};
 
@@ -11,94 +10,97 @@ use perpend_domain::payload::Payload;
 use super::fold::Window;
 use super::media::read;
 use super::messages::Message;
-use super::parts::{Part, StepLink};
-use super::ran::{self, EarlierCall, LONG_PART, ToolStep};
+use super::parts::{MessagePart, ObservationLink};
 use super::source::Source;
+use super::tool_calls::{self, EarlierCall, LONG_PART, ToolObservation};
 use super::{Addresses, Block, Chat, pairs};
 use perpend_domain::content::locate::{self, Item};
 
-/// A call with a larger input or output is not taken apart here: its own page shows it.
+/// Maximum size in bytes of an input or output that is parsed. The page of the observation shows larger ones.
 const MAX_BYTES: usize = 2 << 20;
 
-/// What is shown of one call, about.
+/// Approximate maximum of the bytes of markup per call.
 const CALL_BYTES: usize = 512 * 1024;
 
-/// What one call was asked and what it answered.
+/// The messages of one model call, or a tool call.
 #[derive(Debug, Default)]
-pub(crate) struct Spoken {
-    asked: Vec<Message>,
-    answered: Vec<Message>,
-    /// The messages of both, comparable; none for one of which not all is read.
+pub(crate) struct CallMessages {
+    input: Vec<Message>,
+    output: Vec<Message>,
+    /// Hashes of the input and output messages; `None` for messages that were not read completely.
     keys: Keys,
-    /// The tool call that it is, where it asks no model.
-    ran: Option<ToolStep>,
-    /// One of the two is too large to be taken apart.
+    /// Present for tool observations.
+    tool_call: Option<ToolObservation>,
+    /// The input or output exceeds `MAX_BYTES`.
     pub(crate) is_large: bool,
 }
 
-/// What is new in a call.
+/// The messages of a call that earlier calls do not contain.
 #[derive(Debug)]
-pub(crate) struct Told {
-    /// Its messages that were shown before.
-    pub(crate) same: Option<Repeated>,
-    /// All that it was asked in order: what was shown before, and what is new behind that.
-    pub(crate) asked: Vec<(Option<MessageSelection>, Block)>,
-    pub(crate) answer: Block,
-    /// It is a tool call that stands in the messages of another call.
-    pub(crate) is_joined: bool,
+pub(crate) struct NewMessages {
+    /// Input messages that repeat messages of earlier calls.
+    pub(crate) repeated: Option<Repeated>,
+    /// The input in order: ranges of repeated messages, each with the new messages after it.
+    pub(crate) input: Vec<(Option<MessageSelection>, Block)>,
+    pub(crate) output: Block,
+    /// A tool call that is shown in the messages of another call.
+    pub(crate) is_attached: bool,
 }
 
-impl Spoken {
-    /// Of a step that asks no model, or that says too much to be taken apart.
+impl CallMessages {
+    /// An observation without parsed messages: not a model or tool call, or too large.
     pub(crate) fn unread(is_large: bool) -> Self {
         Self { is_large, ..Self::default() }
     }
 
-    /// Of a step that ran a tool: the id of its call where the step says it, its name, its arguments and its result.
-    pub(crate) fn ran(
+    /// A tool observation: call id, if recorded, and name, arguments and result of the call.
+    pub(crate) fn tool_call(
         call: (Option<&str>, &str),
         arguments: (Option<&Payload>, &Addresses),
         result: (Option<&Payload>, &Addresses),
-        link: StepLink,
+        link: ObservationLink,
     ) -> Self {
         if is_too_large(arguments.0) || is_too_large(result.0) {
             return Self::unread(true);
         }
-        Self { ran: Some(ToolStep::new(call, arguments, result, link)), ..Self::default() }
+        Self {
+            tool_call: Some(ToolObservation::new(call, arguments, result, link)),
+            ..Self::default()
+        }
     }
 
     pub(crate) fn new(
-        asked: (Option<&Payload>, &Addresses),
-        answered: (Option<&Payload>, &Addresses),
+        input: (Option<&Payload>, &Addresses),
+        output: (Option<&Payload>, &Addresses),
     ) -> Self {
-        if is_too_large(asked.0) || is_too_large(answered.0) {
+        if is_too_large(input.0) || is_too_large(output.0) {
             return Self::unread(true);
         }
-        let mut all = messages(asked, "input", LONG_PART);
-        let n_asked = all.len();
-        all.extend(messages(answered, "assistant", LONG_PART));
-        let (of_input, of_answer) = all.split_at(n_asked);
-        let keys = [of_input, of_answer].map(keys);
-        // From the end: what was said first is what calls before this one had, and not shown again.
+        let mut all = messages(input, "input", LONG_PART);
+        let n_input = all.len();
+        all.extend(messages(output, "assistant", LONG_PART));
+        let (input_messages, output_messages) = all.split_at(n_input);
+        let keys = [input_messages, output_messages].map(keys);
+        // From the end, because the first messages are usually repeated and not shown.
         let mut n_left = CALL_BYTES;
         for (number, message) in all.iter_mut().enumerate().rev() {
-            let at = if number < n_asked { asked.1 } else { answered.1 };
+            let at = if number < n_input { input.1 } else { output.1 };
             message.cut(n_left, &at.page("&as=conversation"));
             n_left = n_left.saturating_sub(message.weight());
         }
-        let answered = all.split_off(n_asked);
-        let asked = all;
-        Self { asked, answered, keys, ..Self::default() }
+        let output = all.split_off(n_input);
+        let input = all;
+        Self { input, output, keys, ..Self::default() }
     }
 
-    /// Of a call that others are compared with, and of which nothing is shown.
-    pub(crate) fn compared(asked: Option<&Payload>, answered: Option<&Payload>) -> Self {
-        if is_too_large(asked) || is_too_large(answered) {
+    /// A call that is only compared with others and not shown.
+    pub(crate) fn for_comparison(input: Option<&Payload>, output: Option<&Payload>) -> Self {
+        if is_too_large(input) || is_too_large(output) {
             return Self::unread(true);
         }
-        let nowhere = Addresses::default();
-        let of = |value, role| keys(&messages((value, &nowhere), role, 0));
-        Self { keys: [of(asked, "input"), of(answered, "assistant")], ..Self::default() }
+        let no_urls = Addresses::default();
+        let of = |value, role| keys(&messages((value, &no_urls), role, 0));
+        Self { keys: [of(input, "input"), of(output, "assistant")], ..Self::default() }
     }
 }
 
@@ -106,7 +108,8 @@ fn is_too_large(value: Option<&Payload>) -> bool {
     value.is_some_and(|value| MAX_BYTES < value.as_str().len())
 }
 
-/// The messages of a value with so many bytes of each text; a value that is no conversation is one message of this role.
+/// The messages of a value, with at most `n_bytes` of each text. A value that is not a conversation becomes one message with
+/// the given role.
 fn messages(
     (payload, at): (Option<&Payload>, &Addresses),
     role: &str,
@@ -119,21 +122,21 @@ fn messages(
     let source = Source::new(inline::take(&mut value), at).window(Window { from: 0, n: n_bytes });
     unify(&mut value);
     let Some(located) = locate::locate(&value) else {
-        return vec![Message::said(&source, role, &value)];
+        return vec![Message::from_content(&source, role, &value)];
     };
-    let read = located.items.iter().map(|item| match item {
+    let messages = located.items.iter().map(|item| match item {
         Item::Message(message) => Message::of(&source, message),
-        Item::FromRole(role, said) => Message::said(&source, role, said),
+        Item::FromRole(role, content) => Message::from_content(&source, role, content),
     });
-    read.collect()
+    messages.collect()
 }
 
 fn keys(messages: &[Message]) -> Vec<Option<u64>> {
     messages.iter().map(key).collect()
 }
 
-/// Equal for messages that read the same. Ids, counts and reasoning that an answer has and its repetition may not have are
-/// no part of it, unless the message says nothing else.
+/// Hash of the content of a message. Ids, counts and reasoning are ignored, since repetitions of a message may lack them, unless
+/// the message contains nothing else.
 fn key(message: &Message) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(message.role_class.as_bytes());
@@ -143,38 +146,44 @@ fn key(message: &Message) -> Option<u64> {
     hasher.write_u8(0xff);
     hasher.write(message.name.as_ref().map_or("", Text::raw).as_bytes());
     hasher.write_u8(0xff);
-    let is_said = message.parts.iter().any(|part| !part.is_aside);
+    let has_content = message.parts.iter().any(|part| !part.is_aside);
     let parts = message.parts.iter();
-    for part in parts.filter(|part| !(is_said && part.is_aside)) {
-        part.read_by(&mut hasher)?;
+    for part in parts.filter(|part| !(has_content && part.is_aside)) {
+        part.hash_content(&mut hasher)?;
     }
     if message.parts.is_empty() {
-        hasher.write_u64(message.further.as_ref()?.body.print);
+        hasher.write_u64(message.further.as_ref()?.body.content_hash);
     }
     Some(hasher.finish())
 }
 
-/// For each of some calls in order, what of its input was shown before it.
-pub(crate) fn repeated<'s>(calls: impl Iterator<Item = &'s Spoken>) -> Vec<Option<Repeated>> {
+/// The repeated input messages of each call.
+pub(crate) fn repeated_messages<'s>(
+    calls: impl Iterator<Item = &'s CallMessages>,
+) -> Vec<Option<Repeated>> {
     repeats::repeated(calls.map(|call| &call.keys))
 }
 
-/// What is new in each of some calls in order. Those of `history` and the first `n_before` others only say what was said
-/// before; they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
-pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
+/// The new messages of each call. The calls of `history` and the first `n_before` other calls are only compared, and not part
+/// of the result. Tool results are shown at their calls, possibly in an earlier model call.
+pub(crate) fn new_messages(
+    history: &[CallMessages],
+    mut calls: Vec<CallMessages>,
+    n_before: usize,
+) -> Vec<NewMessages> {
     let keys = history.iter().chain(&calls).map(|call| &call.keys);
-    let mut same = repeats::repeated_with_retries(keys).split_off(history.len());
-    // A full retry adds no message, so that no call of a tool can come from it.
-    let goes_on = same.iter().zip(&calls).map(|(same, call)| {
-        let n_same = same.as_ref().map(|same| same.which.n());
-        n_same.is_some_and(|n| n < call.asked.len())
+    let mut repeated = repeats::repeated_with_retries(keys).split_off(history.len());
+    // A retry adds no messages, so no tool call can belong to it.
+    let continues = repeated.iter().zip(&calls).map(|(repeated, call)| {
+        let n_repeated = repeated.as_ref().map(|repeated| repeated.messages.n());
+        n_repeated.is_some_and(|n| n < call.input.len())
     });
-    let goes_on: Vec<bool> = goes_on.collect();
-    let steps = calls.iter_mut().enumerate();
-    let steps: Vec<(usize, ToolStep)> =
-        steps.filter_map(|(at, call)| Some((at, call.ran.take()?))).collect();
+    let continues: Vec<bool> = continues.collect();
+    let tools = calls.iter_mut().enumerate();
+    let tools: Vec<(usize, ToolObservation)> =
+        tools.filter_map(|(at, call)| Some((at, call.tool_call.take()?))).collect();
     let earlier = calls.iter().take(n_before).enumerate().flat_map(|(at, call)| {
-        let parts = call.answered.iter().flat_map(|message| &message.parts);
+        let parts = call.output.iter().flat_map(|message| &message.parts);
         let calls = parts.filter(|part| part.is_call());
         calls.map(move |part| EarlierCall {
             at,
@@ -185,45 +194,45 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
     let earlier: Vec<EarlierCall> = earlier.collect();
     let mut all = Vec::new();
     for (at, call) in calls.into_iter().enumerate().skip(n_before) {
-        let which = same[at].as_ref().map(|same| &same.which);
-        let asked = call.asked.into_iter().enumerate();
-        let asked = asked.filter(|(nth, _)| which.is_none_or(|which| !which.contains(*nth)));
-        all.extend(asked.map(|(nth, message)| Message {
+        let known = repeated[at].as_ref().map(|repeated| &repeated.messages);
+        let input = call.input.into_iter().enumerate();
+        let input = input.filter(|(nth, _)| known.is_none_or(|known| !known.contains(*nth)));
+        all.extend(input.map(|(nth, message)| Message {
             place: 2 * at,
-            run: which.map_or(0, |which| which.n_runs_before(nth)),
+            run: known.map_or(0, |known| known.n_ranges_before(nth)),
             ..message
         }));
-        let answered = call.answered.into_iter();
-        all.extend(answered.map(|message| Message { place: 2 * at + 1, ..message }));
+        let output = call.output.into_iter();
+        all.extend(output.map(|message| Message { place: 2 * at + 1, ..message }));
     }
-    let joined = ran::join(&mut all, earlier, steps, (n_before, &goes_on));
+    let attached = tool_calls::join(&mut all, earlier, tools, (n_before, &continues));
     pairs::pair(&mut all);
     let parts = all.iter_mut().flat_map(|message| &mut message.parts);
-    parts.for_each(Part::add_own_result);
-    let mut left = all.into_iter().peekable();
+    parts.for_each(MessagePart::add_own_result);
+    let mut remaining = all.into_iter().peekable();
     let mut block = |place: usize, run: usize| {
         let mut own = Vec::new();
         let is_own = |message: &Message| (message.place, message.run) == (place, run);
-        while let Some(message) = left.next_if(is_own) {
+        while let Some(message) = remaining.next_if(is_own) {
             own.push(message);
         }
         match own.is_empty() {
             true => Block::Absent,
-            false => Block::Chat(Box::new(Chat::folded(own))),
+            false => Block::Chat(Box::new(Chat::collapsed(own))),
         }
     };
-    let places = n_before..same.len();
-    places
+    let positions = n_before..repeated.len();
+    positions
         .map(|at| {
-            let same = same[at].take();
-            let runs = same.as_ref().map_or_else(Vec::new, |same| same.which.runs());
-            let runs = [None].into_iter().chain(runs.into_iter().map(Some));
-            let asked = runs.enumerate();
-            Told {
-                asked: asked.map(|(run, which)| (which, block(2 * at, run))).collect(),
-                answer: block(2 * at + 1, 0),
-                is_joined: joined.contains(&at),
-                same,
+            let repeated = repeated[at].take();
+            let ranges = repeated.as_ref().map_or_else(Vec::new, |own| own.messages.ranges());
+            let ranges = [None].into_iter().chain(ranges.into_iter().map(Some));
+            let input = ranges.enumerate();
+            NewMessages {
+                input: input.map(|(run, range)| (range, block(2 * at, run))).collect(),
+                output: block(2 * at + 1, 0),
+                is_attached: attached.contains(&at),
+                repeated,
             }
         })
         .collect()
@@ -238,18 +247,18 @@ mod tests {
         Addresses::new("/p", "t", None, "input")
     }
 
-    fn call(asked: Value, answered: Value) -> Spoken {
-        let (asked, answered) = (Payload::from_value(asked), Payload::from_value(answered));
-        Spoken::new((Some(&asked), &at()), (Some(&answered), &at()))
+    fn call(input: Value, output: Value) -> CallMessages {
+        let (input, output) = (Payload::from_value(input), Payload::from_value(output));
+        CallMessages::new((Some(&input), &at()), (Some(&output), &at()))
     }
 
-    /// How many messages of a call were shown before, and the place of the call that has most of them.
-    fn same(told: &Told) -> Option<(usize, usize)> {
-        let same = told.same.as_ref()?;
-        Some((same.which.n(), same.call))
+    /// Number of repeated messages, and index of the call that they repeat.
+    fn same(new: &NewMessages) -> Option<(usize, usize)> {
+        let repeated = new.repeated.as_ref()?;
+        Some((repeated.messages.n(), repeated.call))
     }
 
-    fn said(block: &Block) -> Vec<String> {
+    fn texts(block: &Block) -> Vec<String> {
         let Block::Chat(chat) = block else {
             return Vec::new();
         };
@@ -268,23 +277,23 @@ mod tests {
         all.map(one).collect()
     }
 
-    /// What is new in what a call was asked.
-    fn new(told: &Told) -> Vec<String> {
-        told.asked.iter().flat_map(|(_, new)| said(new)).collect()
+    /// The new input messages of a call.
+    fn new_input(new: &NewMessages) -> Vec<String> {
+        new.input.iter().flat_map(|(_, new)| texts(new)).collect()
     }
 
-    /// All that a call was asked, in order.
-    fn in_order(told: &Told) -> Vec<String> {
-        let runs = told.asked.iter();
-        let all = runs.flat_map(|(which, new)| {
-            let same = which.as_ref().map(|which| format!("same {}", which.n()));
-            same.into_iter().chain(said(new)).collect::<Vec<_>>()
+    /// The complete input of a call, in order.
+    fn in_order(new: &NewMessages) -> Vec<String> {
+        let ranges = new.input.iter();
+        let all = ranges.flat_map(|(range, new)| {
+            let same = range.as_ref().map(|range| format!("same {}", range.n()));
+            same.into_iter().chain(texts(new)).collect::<Vec<_>>()
         });
         all.collect()
     }
 
     #[test]
-    fn calls_with_one_history_and_retries_show_it_once_and_count_all_of_it() {
+    fn shared_history_is_shown_once_across_calls_and_retries() {
         let system = json!({ "role": "system", "content": "Be kind." });
         let question = json!({ "role": "user", "content": "What is the weather?" });
         let asks = json!({ "role": "assistant", "content": null, "tool_calls": [
@@ -292,34 +301,34 @@ mod tests {
         ] });
         let result = json!({ "role": "tool", "tool_call_id": "k1", "content": "Rain." });
         let answer = |text: &str| json!({ "role": "assistant", "content": text });
-        let asked = json!([system, question, asks, result]);
+        let input = json!([system, question, asks, result]);
         let calls = vec![
             call(json!([system, question]), asks),
-            call(asked.clone(), answer("Take an umbrella.")),
-            call(asked, answer("Stay at home.")),
+            call(input.clone(), answer("Take an umbrella.")),
+            call(input, answer("Stay at home.")),
         ];
-        let told = told(&[], calls, 0);
-        let results = said(&told[0].answer);
+        let calls = new_messages(&[], calls, 0);
+        let results = texts(&calls[0].output);
         assert_eq!(results.concat().matches("Rain.").count(), 1, "{results:?}");
-        let same: Vec<_> = told.iter().map(same).collect();
+        let same: Vec<_> = calls.iter().map(same).collect();
         assert_eq!(same, [None, Some((3, 0)), Some((4, 1))]);
-        assert_eq!(in_order(&told[2]), ["same 4"]);
+        assert_eq!(in_order(&calls[2]), ["same 4"]);
     }
 
     #[test]
-    fn what_was_shown_before_stands_where_it_was_said() {
+    fn repeated_messages_keep_their_position() {
         let message = |role: &str, text: &str| json!({ "role": role, "content": text });
         let task = message("user", "task");
         let calls = vec![
             call(json!([message("system", "a"), task, message("user", "b")]), json!("ok")),
             call(json!([message("system", "sub"), task, task]), json!("ok")),
         ];
-        let told = told(&[], calls, 0);
-        assert_eq!(in_order(&told[1]), ["system: sub", "same 1", "user: task"]);
+        let calls = new_messages(&[], calls, 0);
+        assert_eq!(in_order(&calls[1]), ["system: sub", "same 1", "user: task"]);
     }
 
     #[test]
-    fn each_message_is_told_once_and_a_result_stands_at_its_call() {
+    fn each_message_is_shown_once_and_results_are_shown_at_their_calls() {
         let system = json!({ "role": "system", "content": "Be kind." });
         let question = json!({ "role": "user", "content": "What is the weather?" });
         let asks = json!({ "role": "assistant", "content": null, "tool_calls": [
@@ -333,17 +342,18 @@ mod tests {
             json!({ "messages": [system, question, asks, result] }),
             json!({ "role": "assistant", "content": "Take an umbrella." }),
         );
-        let [first, second] = <[Told; 2]>::try_from(told(&[], vec![first, second], 0)).unwrap();
+        let [first, second] =
+            <[NewMessages; 2]>::try_from(new_messages(&[], vec![first, second], 0)).unwrap();
         assert_eq!(same(&first), None);
-        assert_eq!(new(&first), ["system: Be kind.", "user: What is the weather?"]);
-        assert!(said(&first.answer)[0].ends_with("→ Rain."), "{:?}", said(&first.answer));
+        assert_eq!(new_input(&first), ["system: Be kind.", "user: What is the weather?"]);
+        assert!(texts(&first.output)[0].ends_with("→ Rain."), "{:?}", texts(&first.output));
         assert_eq!(same(&second), Some((3, 0)));
-        assert_eq!(new(&second), Vec::<String>::new());
-        assert_eq!(said(&second.answer), ["assistant: Take an umbrella."]);
+        assert_eq!(new_input(&second), Vec::<String>::new());
+        assert_eq!(texts(&second.output), ["assistant: Take an umbrella."]);
     }
 
     #[test]
-    fn the_latest_call_that_shares_most_is_the_one_before() {
+    fn repeated_messages_refer_to_the_latest_call_with_most_of_them() {
         let message = |text: &str| json!({ "role": "user", "content": text });
         let answer = || json!({ "role": "assistant", "content": "Yes." });
         let calls = vec![
@@ -352,16 +362,16 @@ mod tests {
             call(json!([message("a"), answer(), message("b")]), answer()),
             call(json!([message("other")]), answer()),
         ];
-        let told = told(&[], calls, 1);
-        let same: Vec<_> = told.iter().map(same).collect();
+        let calls = new_messages(&[], calls, 1);
+        let same: Vec<_> = calls.iter().map(same).collect();
         assert_eq!(same, [None, Some((2, 0)), None]);
-        assert_eq!(new(&told[1]), ["user: b"]);
+        assert_eq!(new_input(&calls[1]), ["user: b"]);
     }
 
     #[test]
-    fn messages_that_differ_are_never_taken_for_the_same() {
+    fn different_messages_are_not_repetitions() {
         let long = "x".repeat(600_000);
-        let said = |content: Value| json!({ "role": "user", "content": content });
+        let user = |content: Value| json!({ "role": "user", "content": content });
         let picture = |data: &str| json!([{ "type": "image_url", "image_url": { "url": format!("data:image/png;base64,{data}") } }]);
         for (one, other) in [
             (
@@ -372,15 +382,15 @@ mod tests {
                 json!({ "role": "user", "name": "Alice", "content": "yes" }),
                 json!({ "role": "user", "name": "Bob", "content": "yes" }),
             ),
-            (said(json!(format!("{long}a"))), said(json!(format!("{long}b")))),
-            (said(picture("AAAA")), said(picture("BBBB"))),
-            (said(json!("yes")), json!({ "role": "system", "content": "yes" })),
+            (user(json!(format!("{long}a"))), user(json!(format!("{long}b")))),
+            (user(picture("AAAA")), user(picture("BBBB"))),
+            (user(json!("yes")), json!({ "role": "system", "content": "yes" })),
         ] {
-            // What a call is about is not compared, unless the whole input is the same.
-            let asked = |first: &Value| json!([first, said(json!("last"))]);
+            // The last message is only compared if the complete input is the same.
+            let input = |first: &Value| json!([first, user(json!("last"))]);
             let pair = |first: &Value, second: &Value| {
-                let calls = [first, second].map(|first| call(asked(first), json!("ok")));
-                same(&told(&[], calls.into(), 0)[1])
+                let calls = [first, second].map(|first| call(input(first), json!("ok")));
+                same(&new_messages(&[], calls.into(), 0)[1])
             };
             assert_eq!(pair(&one, &one), Some((2, 0)), "{:.80}", one.to_string());
             assert_eq!(
@@ -394,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_message_of_a_turn_is_not_repeated_even_where_it_was_said_before() {
+    fn last_message_of_a_turn_is_always_new() {
         let message = |text: &str| json!({ "role": "user", "content": text });
         let answer = json!({ "role": "assistant", "content": "Yes." });
         let turns = [
@@ -404,13 +414,14 @@ mod tests {
             call(json!("And then?"), json!("ok")),
             call(json!("And then?"), json!("ok")),
         ];
-        let same = repeated(turns.iter()).into_iter();
-        let same: Vec<_> = same.map(|same| same.map(|same| (same.which.n(), same.call))).collect();
+        let same = repeated_messages(turns.iter()).into_iter();
+        let same: Vec<_> =
+            same.map(|same| same.map(|same| (same.messages.n(), same.call))).collect();
         assert_eq!(same, [None, None, Some((2, 1)), None, None]);
     }
 
     #[test]
-    fn an_answer_is_the_same_without_its_reasoning_and_with_other_ids() {
+    fn reasoning_and_ids_do_not_make_an_output_different() {
         let question = json!({ "role": "user", "content": "Why?" });
         let answers = [
             json!({ "role": "assistant", "content": "So.", "reasoning_content": "Well", "id": "m1" }),
@@ -425,18 +436,18 @@ mod tests {
             let calls = vec![
                 call(json!([question]), answer.clone()),
                 call(json!([question, repeated, last]), json!("ok")),
-                // One that sends the reasoning along is the same too.
+                // Also if the repetition contains the reasoning.
                 call(json!([question, answer, last]), json!("ok")),
             ];
-            let told = told(&[], calls, 0);
-            let all: Vec<_> = told.iter().map(same).collect();
+            let calls = new_messages(&[], calls, 0);
+            let all: Vec<_> = calls.iter().map(same).collect();
             assert_eq!(all, [None, Some((2, 0)), Some((3, 1))], "{answer}");
-            assert_eq!(new(&told[1]), ["user: And then?"]);
+            assert_eq!(new_input(&calls[1]), ["user: And then?"]);
         }
     }
 
     #[test]
-    fn messages_that_differ_only_in_reasoning_where_they_say_nothing_else_are_shown() {
+    fn messages_with_only_reasoning_are_compared_by_it() {
         let thought = |text: &str| json!({ "role": "assistant", "reasoning_content": text });
         let last = json!({ "role": "user", "content": "Go on." });
         let calls = vec![
@@ -444,32 +455,35 @@ mod tests {
             call(json!([thought("Two"), last]), json!("ok")),
             call(json!([thought("One"), thought("Two"), last]), json!("ok")),
         ];
-        let all: Vec<_> = told(&[], calls, 0).iter().map(same).collect();
+        let all: Vec<_> = new_messages(&[], calls, 0).iter().map(same).collect();
         assert_eq!(all, [None, None, Some((2, 1))]);
     }
 
     #[test]
-    fn what_calls_before_the_window_said_is_not_new() {
+    fn messages_of_calls_before_the_page_are_not_new() {
         let rules = json!({ "role": "system", "content": "Plan." });
         let task = json!({ "role": "user", "content": "Build it." });
         let plan = json!({ "role": "assistant", "content": "First this." });
         let next = json!({ "role": "user", "content": "Done." });
         let history = Payload::from_value(json!([rules, task]));
-        let history = [Spoken::compared(Some(&history), Some(&Payload::from_value(plan.clone())))];
+        let history = [CallMessages::for_comparison(
+            Some(&history),
+            Some(&Payload::from_value(plan.clone())),
+        )];
         let calls = vec![
             call(json!("other"), json!("ok")),
             call(json!([rules, task, plan, next]), json!("ok")),
         ];
-        let told = told(&history, calls, 1);
-        assert_eq!(told.len(), 1);
-        assert_eq!(same(&told[0]), Some((3, 0)));
-        assert_eq!(new(&told[0]), ["user: Done."]);
+        let calls = new_messages(&history, calls, 1);
+        assert_eq!(calls.len(), 1);
+        assert_eq!(same(&calls[0]), Some((3, 0)));
+        assert_eq!(new_input(&calls[0]), ["user: Done."]);
     }
 
     #[test]
-    fn what_is_no_conversation_is_one_message() {
-        let told = told(&[], vec![call(json!("a question"), json!("an answer"))], 0);
-        assert_eq!(new(&told[0]), ["input: a question"]);
-        assert_eq!(said(&told[0].answer), ["assistant: an answer"]);
+    fn value_that_is_not_a_conversation_is_one_message() {
+        let calls = new_messages(&[], vec![call(json!("a question"), json!("an answer"))], 0);
+        assert_eq!(new_input(&calls[0]), ["input: a question"]);
+        assert_eq!(texts(&calls[0].output), ["assistant: an answer"]);
     }
 }
