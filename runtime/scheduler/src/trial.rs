@@ -14,15 +14,17 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::{ManualItem, MappingPlan};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::plugin::{
-    CallOrigin, CallResult, EvaluationCall, FailureClass, Item, ReplyReuse, ResultPermit,
+    CallOrigin, CallResult, EvaluationCall, Failure, FailureClass, Item, ReplyReuse, ResultPermit,
 };
 use perpend_domain::time::Timestamp;
+use perpend_memory::Reservation;
 use tokio::time::Instant;
 
 use crate::Scheduler;
 use crate::call::{Load, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
 use crate::failures::as_noted;
+use crate::holder::Holder;
 use crate::memory::held_by;
 use crate::parts::Inner;
 use crate::pointers::refusal;
@@ -34,6 +36,26 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Texts of all items of a trial, or of the examples of a preview.
 pub(crate) const MAX_ITEMS_BYTES: usize = 16 << 20;
+
+/// A result of more bytes is charged to the memory of evaluations.
+const SMALL_RESULT_BYTES: usize = 64 << 10;
+
+/// Makes a result ready to be kept until the trial ends: it is a failure where the memory for it is not free.
+fn keep(result: &mut CallResult, memory: &mut Reservation<Holder>) {
+    // As a result that waits to be written it would keep the last ones of the trial from being read.
+    result.permit = ResultPermit::default();
+    // A trial shows no log.
+    result.log = Vec::new();
+    let n_bytes = result.n_bytes();
+    if SMALL_RESULT_BYTES < n_bytes && memory.try_grow(n_bytes).is_err() {
+        let message = format!(
+            "the result has {} KiB, more than the memory for evaluations has left for this project: repeat the trial \
+             later, or on fewer targets",
+            n_bytes >> 10
+        );
+        result.outcome = Err(Failure { class: FailureClass::OutputLimit, message });
+    }
+}
 
 /// Why an item is left out of a trial or a preview.
 pub(crate) fn too_much() -> AttemptFailure {
@@ -193,13 +215,8 @@ impl Scheduler {
                 Err(why) => results[place] = Some(TrialResult::without_call(why)),
                 Ok(item) => {
                     let limits = inner.deps.options.limits;
-                    let call = call_of(
-                        &evaluator,
-                        Arc::new(item.clone()),
-                        now,
-                        limits,
-                        (None, trial.reuse),
-                    );
+                    let shared = Arc::new(item.clone());
+                    let call = call_of(&evaluator, shared, now, limits, (None, trial.reuse));
                     let origin = call.origin.clone();
                     calls.push(call);
                     open.push(Open { place, target, item, origin });
@@ -211,7 +228,7 @@ impl Scheduler {
         let begun = inner.deps.clock.now();
         let origins: Vec<_> = open.iter().map(|each| each.origin.clone()).collect();
         let origins = Origins(origins);
-        let answers = inner.answers(calls, begun, (trial.limit, &origins)).await;
+        let answers = inner.answers(calls, begun, (trial.limit, &origins), &mut memory).await;
         for (each, answer) in open.into_iter().zip(answers) {
             let place = each.place;
             results[place] = Some(inner.result(project, &evaluator, each, answer).await?);
@@ -249,6 +266,7 @@ impl Inner {
         calls: Vec<EvaluationCall>,
         started_at: Timestamp,
         (limit, origins): (Duration, &Origins),
+        memory: &mut Reservation<Holder>,
     ) -> Vec<Option<(CallResult, u64)>> {
         let mut answers = vec![None; calls.len()];
         let begun = Instant::now();
@@ -273,8 +291,7 @@ impl Inner {
             let Some((place, mut result)) = next else {
                 return answers;
             };
-            // The answers of a trial are in memory until its end: a charge would keep the last from being read.
-            result.permit = ResultPermit::default();
+            keep(&mut result, memory);
             let took = self.deps.clock.now().as_micros() - started_at.as_micros();
             let took_ms = u64::try_from(took / 1_000).unwrap_or_default();
             if let Some(answer) = answers.get_mut(place) {

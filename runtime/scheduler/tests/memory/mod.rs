@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use perpend_domain::evaluation::{Mapping, TargetKind};
+use perpend_domain::evaluation::{Mapping, OnMissing, Target, TargetKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{CallResult, EvaluationCall, Item};
-use perpend_scheduler::{Evaluate, Options};
+use perpend_domain::plugin::{
+    CallResult, EvaluationCall, FailureClass, Item, PluginScore, PluginScoreValue, ReplyReuse,
+};
+use perpend_scheduler::{Evaluate, Options, Trial, TrialOn};
 use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, World, generation, together};
@@ -116,6 +119,57 @@ async fn large_targets_wait_for_memory_and_all_are_scored() {
         assert_eq!(evaluate.answers.n_calls(), 3 * (12 + 11));
         let most = evaluate.most.load(Ordering::SeqCst);
         assert!(most <= MIB, "{most} bytes of items at a time");
+    })
+    .await;
+}
+
+/// Gives each call a score with a comment of so many bytes.
+#[derive(Debug)]
+struct Verbose(usize);
+
+impl Evaluate for Verbose {
+    fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
+        let score = PluginScore {
+            name: "length".to_owned(),
+            value: PluginScoreValue::Numeric(1.0),
+            observation_id: None,
+            comment: Some("x".repeat(self.0)),
+            metadata: None,
+        };
+        let result = CallResult { outcome: Ok(vec![score]), ..CallResult::empty() };
+        together(std::future::ready(vec![result; calls.len()]))
+    }
+}
+
+#[tokio::test]
+async fn results_of_a_trial_that_exceed_the_memory_of_evaluations_are_failures() {
+    const COMMENT_BYTES: usize = 300_000;
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", TargetKind::Observation, |_| {}).await;
+        world.ingest((1..=8).map(|n| generation(n, n)).collect()).await;
+        let options = Options { max_memory_bytes: 2 * MIB, ..Options::default() };
+        let scheduler = world.scheduler_with(Arc::new(Verbose(COMMENT_BYTES)), None, options);
+        let id = &rule.assignments[0].evaluator_id;
+        let evaluator = world.store.catalog.evaluator(&world.project, id).await.unwrap();
+        let target = |n| {
+            let own = generation(n, n);
+            TrialOn::Target(Target::Observation(own.trace_id, own.id))
+        };
+        let trial = Trial {
+            evaluator: evaluator.unwrap(),
+            mapping: None,
+            on_missing: OnMissing::Fail,
+            on: (1..=8).map(target).collect(),
+            reuse: ReplyReuse::default(),
+            limit: Duration::from_secs(600),
+        };
+        let results = scheduler.trial(&world.project, trial).await.unwrap();
+        let scored = results.iter().filter(|result| result.outcome.is_ok()).count();
+        assert!(0 < scored && scored * COMMENT_BYTES <= 2 * MIB, "{scored} results");
+        for why in results.iter().filter_map(|result| result.outcome.as_ref().err()) {
+            assert_eq!(why.class, FailureClass::OutputLimit.into());
+        }
     })
     .await;
 }
