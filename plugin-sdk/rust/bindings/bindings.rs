@@ -436,8 +436,8 @@ pub mod perpend {
         /// cache where it can, retries what is worth retrying and records each call.
         /// What comes back as an error is what was left after all that.
         ///
-        /// Time that a call spends waiting here is not counted against the CPU limit
-        /// of the evaluation, only against its wall-clock limit.
+        /// Time that a call spends waiting here is counted neither against the CPU limit
+        /// nor against the wall-clock limit of the evaluation.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod model {
             #[used]
