@@ -56,7 +56,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     let assigned = rule.assignments.iter().map(|assignment| {
         let id = &assignment.evaluator_id;
         // An evaluator that is not among the newest has no row on this page.
-        let older = || ResourceLink::gone(id.as_str());
+        let older = || ResourceLink::deleted(id.as_str());
         names.get(id).map_or_else(older, |name| ResourceLink::new(name, id.as_str()))
     });
     RuleRow {

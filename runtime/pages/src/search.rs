@@ -19,8 +19,8 @@ use perpend_domain::telemetry::GroupKey;
 use perpend_domain::text_search::BoundedCount;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    SearchContentsFragment, SearchFragment, SearchHit, SearchHitGroup, SearchPage, SearchResults,
-    Section, Text, TracesQuery, anchor, count, encode, href, segment,
+    SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
+    SearchResults, Section, Text, TracesQuery, anchor, count, encode, href, segment,
 };
 use serde::Deserialize;
 
@@ -35,7 +35,7 @@ const MAX_CHARS: usize = 800;
 /// Characters of it that an answer repeats.
 const SAID: usize = 60;
 /// Asked for of each kind: one more than is shown, which tells that there are more.
-const WANTED: usize = SearchHitGroup::LIMIT + 1;
+const WANTED: usize = SearchEntryGroup::LIMIT + 1;
 /// What people set up and give a name: a heading, a word for one, and what its reader may have to see it.
 const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
     ("Evaluators", "evaluator", NamedKind::Evaluator, EvaluatorRead),
@@ -95,8 +95,8 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn found(title: &str, note: &str, href: String) -> SearchHit {
-    SearchHit { title: Text::from(title), note: Text::from(note), href }
+fn found(title: &str, note: &str, href: String) -> SearchEntry {
+    SearchEntry { title: Text::from(title), note: Text::from(note), href }
 }
 
 /// `GET P/search?q=`
@@ -124,7 +124,7 @@ pub(super) async fn search_page(
         return Ok(Redirect::to(&one.href).into_response());
     }
     // No name and no id, wherever they may be: the text is looked for in what traces say.
-    let is_whole = answer.notes.is_empty() && answer.further.is_none();
+    let is_whole = answer.notes.is_empty() && answer.older_href.is_none();
     if let ("1", 0, true, Some(contents)) =
         (params.go.as_str(), answer.n_hits(), is_whole, &answer.contents)
     {
@@ -168,7 +168,7 @@ pub(super) async fn contents_fragment(
         let (said, may_say) = search.n_that_say(text).await?;
         match may_say {
             true => search.add_traces(text, Some(said), &mut answer),
-            false => answer.silent = Some(said),
+            false => answer.no_text_matches = Some(said),
         }
     }
     page(StatusCode::OK, &SearchContentsFragment { answer })
@@ -222,7 +222,7 @@ impl<'a> Search<'a> {
         &self,
         q: &str,
         below: Option<i64>,
-        exact: &mut Vec<SearchHit>,
+        exact: &mut Vec<SearchEntry>,
     ) -> Result<SearchResults, Problem> {
         let mut answer = SearchResults::default();
         match SearchTerm::of(q) {
@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
                 self.add_exact(text, below, exact, &mut answer).await?;
                 for (label, by, ids) in groups {
                     let hits = ids.iter().map(|id| found(id, "", href(&self.base, by, id)));
-                    answer.groups.push(SearchHitGroup::new(label, hits.collect()));
+                    answer.groups.push(SearchEntryGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
                 answer.none = self.none(text);
@@ -288,7 +288,7 @@ impl<'a> Search<'a> {
     fn add_traces(&self, text: &str, said: Option<Text>, answer: &mut SearchResults) {
         let query = TracesQuery::of(word(text));
         let title = || Text::from(format!("Traces that say “{}”", cut(text)));
-        answer.contents = Some(SearchHit {
+        answer.contents = Some(SearchEntry {
             title: said.unwrap_or_else(title),
             note: Text::from("in the name, or the input or output of any step"),
             href: query.first(&self.base),
@@ -314,7 +314,7 @@ impl<'a> Search<'a> {
         &self,
         id: &str,
         groups: &[(&'static str, GroupKey, Vec<String>)],
-    ) -> Result<Vec<SearchHit>, Problem> {
+    ) -> Result<Vec<SearchEntry>, Problem> {
         let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
         let mut hits = Vec::new();
         for id in [Some(id.to_owned()), in_small(id)].into_iter().flatten() {
@@ -344,7 +344,7 @@ impl<'a> Search<'a> {
         Ok(hits)
     }
 
-    async fn run(&self, id: &str) -> Result<Option<SearchHit>, Problem> {
+    async fn run(&self, id: &str) -> Result<Option<SearchEntry>, Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
         let run = telemetry.dataset_runs_by_id(project, &[id]).await?.pop();
         Ok(run.map(|run| {
@@ -354,7 +354,7 @@ impl<'a> Search<'a> {
     }
 
     /// The page of what a score is about.
-    async fn score(&self, id: &str) -> Result<Option<SearchHit>, Problem> {
+    async fn score(&self, id: &str) -> Result<Option<SearchEntry>, Problem> {
         let Some(id) = ScoreId::new(id).ok().filter(|_| self.may(ScoreRead)) else {
             return Ok(None);
         };
@@ -377,7 +377,7 @@ impl<'a> Search<'a> {
     }
 
     /// Evaluator, rule or execution of this id.
-    async fn set_up(&self, id: &str) -> Result<Vec<SearchHit>, Problem> {
+    async fn set_up(&self, id: &str) -> Result<Vec<SearchEntry>, Problem> {
         let (store, project) = (&self.app.store, &self.viewer.project);
         let mut hits = Vec::new();
         if !self.may(EvaluatorRead) {
@@ -413,7 +413,7 @@ impl<'a> Search<'a> {
         &self,
         text: &str,
         below: Option<i64>,
-        exact: &mut Vec<SearchHit>,
+        exact: &mut Vec<SearchEntry>,
         answer: &mut SearchResults,
     ) -> Result<(), Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
@@ -433,10 +433,10 @@ impl<'a> Search<'a> {
                 answer.notes.retain(|note| *note != OLDER_TRACES);
                 answer.notes.push(OLDER_TRACES);
                 let q = encode(text);
-                answer.further = Some(format!("{}/search?q={q}&below={below}", self.base));
+                answer.older_href = Some(format!("{}/search?q={q}&below={below}", self.base));
             }
         }
-        let group = SearchHitGroup::new("Exactly this id", exact.clone());
+        let group = SearchEntryGroup::new("Exactly this id", exact.clone());
         answer.groups.push(group);
         Ok(())
     }
@@ -462,7 +462,7 @@ impl<'a> Search<'a> {
                 };
                 found(name, note, href)
             });
-            answer.groups.push(SearchHitGroup::new(label, hits.collect()));
+            answer.groups.push(SearchEntryGroup::new(label, hits.collect()));
             if names.is_cut && !answer.notes.contains(&OLDER_NAMES) {
                 answer.notes.push(OLDER_NAMES);
             }
@@ -478,7 +478,7 @@ impl<'a> Search<'a> {
             .into_iter()
             .filter(|(label, _)| label.to_lowercase().contains(&text))
             .map(|(label, href)| found(label, "", href));
-        answer.groups.push(SearchHitGroup::new("Pages", hits.collect()));
+        answer.groups.push(SearchEntryGroup::new("Pages", hits.collect()));
     }
 
     fn may(&self, permission: Permission) -> bool {

@@ -62,7 +62,8 @@ pub use lists::groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::page_links::PageLinks;
 pub use lists::search::{
-    SearchContentsFragment, SearchFragment, SearchHit, SearchHitGroup, SearchPage, SearchResults,
+    SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
+    SearchResults,
 };
 pub use lists::suggest::{SuggestPage, Suggestion};
 pub use lists::trace_line::TraceLine;

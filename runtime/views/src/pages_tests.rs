@@ -48,9 +48,9 @@ fn hostile_text_is_inert_on_a_trace() {
 fn the_detail_pane_alone_is_inert_too() {
     let input = || DetailInput {
         base: "/project/p".to_owned(),
-        kit: forms(),
+        form_context: forms(),
         scores: vec![score(HOSTILE)],
-        verdicts: vec![verdict(HOSTILE)],
+        outcomes: vec![outcome(HOSTILE)],
         ..DetailInput::default()
     };
     checked(&DetailPage::of_trace(&trace(HOSTILE), input()));
@@ -133,8 +133,8 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
 #[test]
 fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
     let outline = outline(&[observation("root", None, 0, 9)]);
-    let looking = ViewParams { find: Some(typed()), ..ViewParams::default() };
-    let shown = Shown { looking, ..Shown::default() };
+    let view_params = ViewParams { find: Some(typed()), ..ViewParams::default() };
+    let shown = Shown { view_params, ..Shown::default() };
     let html = checked(&trace_page(&outline, shown));
     let find = encode(&typed());
     for part in [
@@ -187,7 +187,7 @@ fn the_overview_is_inert() {
     let overview = checked(&OverviewPage {
         shell: shell(),
         newest: Some(Timestamp::from_millis(0)),
-        has_only_own: true,
+        has_only_evaluations: true,
         focus: focus(),
         notices: vec![Text::from(HOSTILE)],
         figures: vec![Figure {
@@ -207,7 +207,7 @@ fn the_overview_is_inert() {
         }),
         cost: Some(chart("Cost", ChartPart::Errors)),
         later: later.into(),
-        waiting: vec![AttentionItem {
+        attention: vec![AttentionItem {
             name: text(HOSTILE),
             state: "paused",
             reason: text(HOSTILE),
@@ -219,7 +219,7 @@ fn the_overview_is_inert() {
             dataset: text(HOSTILE),
             at: Timestamp::from_millis(0),
         }],
-        own: Some(typed()),
+        evaluations_href: Some(typed()),
         setup: None,
     });
     assert!(overview.contains("+50 %") && overview.contains("Needs attention"));
@@ -257,7 +257,7 @@ fn the_other_pages_are_inert() {
         ..LoginPage::default()
     };
     assert!(checked(&login).contains("role=\"alert\""));
-    let blocked = checked(&LoginPage { again_after: Some(34), ..login });
+    let blocked = checked(&LoginPage { retry_after_s: Some(34), ..login });
     assert!(blocked.contains("<b class=\"num\">34</b> s."), "{blocked}");
     let leave = checked(&LogoutPage { shell: shell() });
     assert_eq!(leave.matches("action=\"/logout\"").count(), 2);
@@ -266,7 +266,7 @@ fn the_other_pages_are_inert() {
         status: 500,
         title: "Something broke here",
         message: text(HOSTILE),
-        again_after: Some(7),
+        retry_after_s: Some(7),
         request_id: Some(text(HOSTILE)),
     };
     assert!(checked(&error).contains("500"));
@@ -281,7 +281,7 @@ fn the_other_pages_are_inert() {
             reason: Some(text(HOSTILE)),
             sampling: "10 %".to_owned(),
             conditions: vec![text(HOSTILE)],
-            evaluators: vec![ResourceLink::new(HOSTILE, HOSTILE), ResourceLink::gone(HOSTILE)],
+            evaluators: vec![ResourceLink::new(HOSTILE, HOSTILE), ResourceLink::deleted(HOSTILE)],
         }],
         setup: None,
         evaluators: vec![EvaluatorRow {
@@ -356,7 +356,7 @@ fn the_reference_is_inert() {
         is_required: !is_list,
         is_list,
     };
-    let tried = |answer| {
+    let attempt = |answer| {
         checked(&TryPage {
             shell: shell(),
             path: typed(),
@@ -368,11 +368,11 @@ fn the_reference_is_inert() {
             answer,
         })
     };
-    let html = tried(None);
+    let html = attempt(None);
     assert!(html.contains("Required: <code>") && html.contains(", one per line <textarea name="));
     let said = "64 KB of 3.2 MB".to_owned();
     let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
-    assert!(tried(Some(answer)).contains("64 KB of 3.2 MB"));
+    assert!(attempt(Some(answer)).contains("64 KB of 3.2 MB"));
     assert!(
         checked(&RulesPage { shell: shell(), ..RulesPage::default() }).contains("No rules yet")
     );
@@ -380,18 +380,18 @@ fn the_reference_is_inert() {
 
 #[test]
 fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
-    let hit = SearchHit {
+    let hit = SearchEntry {
         title: text(HOSTILE),
         note: text(HOSTILE),
         href: format!("/project/p/traces/{}", encode(HOSTILE)),
     };
     let answer = SearchResults {
         contents: Some(hit.clone()),
-        groups: vec![SearchHitGroup::new("Sessions", vec![hit; 9])],
+        groups: vec![SearchEntryGroup::new("Sessions", vec![hit; 9])],
         notes: vec!["Older ones were not searched."],
-        further: Some("/project/p/search?q=x&below=7".to_owned()),
+        older_href: Some("/project/p/search?q=x&below=7".to_owned()),
         none: text(HOSTILE),
-        silent: Some(text(HOSTILE)),
+        no_text_matches: Some(text(HOSTILE)),
         later: Some(typed()),
         has_help: true,
     };
@@ -400,13 +400,13 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
     };
     let html = page(&answer);
     let names = html.matches("<a class=\"name\"").count();
-    assert_eq!(names, SearchHitGroup::LIMIT + 1, "and where contents are");
+    assert_eq!(names, SearchEntryGroup::LIMIT + 1, "and where contents are");
     for part in ["Showing the first 8", "Older ones", "&below=7", "Exact ids only"] {
         assert!(html.contains(part), "{part} in {html}");
     }
     let hits = checked(&SearchFragment { answer });
     let options = hits.matches("role=\"option\"").count();
-    assert_eq!(options, SearchHitGroup::LIMIT + 1, "and where contents are searched");
+    assert_eq!(options, SearchEntryGroup::LIMIT + 1, "and where contents are searched");
     assert!(!hits.contains("<html"));
     let none =
         SearchResults { none: text("No session begins with “x”"), ..SearchResults::default() };

@@ -37,9 +37,9 @@ pub(crate) fn forms() -> FormContext {
     FormContext {
         token: format!("{}.0123456789abcdef", "A".repeat(86)),
         back: format!("/project/p?q={}", encode(HOSTILE)),
-        told: Some(FlashMessage {
+        flash: Some(FlashMessage {
             id: "0123456789abcdef".to_owned(),
-            words: Text::from(HOSTILE),
+            text: Text::from(HOSTILE),
             undo: Some(Undo {
                 action: "/project/p/bookmarks".to_owned(),
                 fields: vec![("set", encode(HOSTILE))],
@@ -56,7 +56,7 @@ pub(crate) fn shell() -> Shell {
         preferences: Preferences::of_cookie("off.dark.compact.utc"),
         forms: forms(),
         focus: Focus::default(),
-        waits: AttentionCounts { paused: 2, failed: 100 },
+        attention: AttentionCounts { paused: 2, failed: 100 },
         here: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
@@ -106,7 +106,7 @@ pub(crate) fn trace(name: &str) -> Trace {
     }
 }
 
-pub(crate) fn verdict(name: &str) -> RuleOutcome {
+pub(crate) fn outcome(name: &str) -> RuleOutcome {
     RuleOutcome {
         rule: ResourceLink::new(name, name),
         evaluators: vec![ResourceLink::new(name, name)],
@@ -114,7 +114,7 @@ pub(crate) fn verdict(name: &str) -> RuleOutcome {
         tone: Tone::Plain,
         sentence: text(name),
         requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
-        makes: vec![text(name)],
+        score_names: vec![text(name)],
         facts: vec![("Sampling number", text(name).into())],
     }
 }
@@ -187,15 +187,15 @@ pub(crate) struct Shown {
     pub(crate) folds: Folds,
     pub(crate) at: usize,
     pub(crate) selected: Option<Observation>,
-    pub(crate) looking: ViewParams,
+    pub(crate) view_params: ViewParams,
 }
 
 pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
     let head = HeadInput {
         faults: vec![HOSTILE.to_owned()],
         may_mark: true,
-        tried: RejectedForm {
-            typed: vec![("add", typed())],
+        rejected_form: RejectedForm {
+            values: vec![("add", typed())],
             problems: vec![("add", Text::from(HOSTILE))],
         },
         first_token_us: Some(120_000),
@@ -212,10 +212,10 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
     let view = outline.view(&shown.folds, selected);
     let input = DetailInput {
         base: "/project/p".to_owned(),
-        kit: forms(),
+        form_context: forms(),
         scores: vec![score(HOSTILE).id(HOSTILE)],
-        verdicts: vec![verdict(HOSTILE)],
-        of_steps: Some(ObservationScores {
+        outcomes: vec![outcome(HOSTILE)],
+        observation_scores: Some(ObservationScores {
             scores: vec![ObservationScore::new(
                 HOSTILE,
                 &ScoreValue::Text(HOSTILE.to_owned()),
@@ -245,7 +245,7 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
             n_scores: &[(None, 1)].into_iter().chain(of_step).collect(),
             chips: &[("root".to_owned(), hostile_chips()[..1].to_vec())].into(),
             with_map: true,
-            looking: &shown.looking,
+            view_params: &shown.view_params,
         },
         head,
     })

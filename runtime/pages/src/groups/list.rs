@@ -181,12 +181,12 @@ async fn why(
     let in_environments = GroupQuery { environments: query.environments.clone(), ..all };
     let parts =
         [(viewer.focus.has_time(), in_time), (!query.environments.is_empty(), in_environments)];
-    for (alone, (is_chosen, query)) in why.around.iter_mut().zip(parts) {
+    for (alone, (is_chosen, query)) in why.by_focus.iter_mut().zip(parts) {
         if is_chosen {
             *alone = Some(count_alone(app, viewer, &query, &Filter::default()).await?);
         }
     }
-    why.elsewhere = elsewhere(app, viewer, query, &parsed.filter).await?;
+    why.other_times = elsewhere(app, viewer, query, &parsed.filter).await?;
     Ok(why)
 }
 
@@ -265,7 +265,7 @@ async fn list(
             q,
             kept: viewer.parameters().into_iter().chain(rows).collect(),
             sorts: Vec::new(),
-            why,
+            empty_counts: why,
         },
         stopped: on.map(|on| StoppedSearch {
             n_tested: tested.n_tested,
@@ -274,7 +274,7 @@ async fn list(
         }),
         n_scored: groups::lines::SCORED,
         by,
-        ways,
+        page_links: ways,
         position,
         lines: groups::lines::group_lines(app, viewer, &query, groups).await?,
         is_later,
@@ -319,12 +319,12 @@ mod tests {
         query.after = cursor("x");
         let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
         let ways = super::ways(&links, &query, &tested);
-        assert_eq!(ways.behind, Some(("Continue search", "/p?q=a&after=5.y".to_owned())));
-        assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));
+        assert_eq!(ways.next, Some(("Continue search", "/p?q=a&after=5.y".to_owned())));
+        assert_eq!((ways.previous, ways.first.as_deref()), (None, Some("/p?q=a")));
         query.is_backwards = true;
         let ways = super::ways(&links, &query, &tested);
-        assert_eq!(ways.before, Some(("Continue search", "/p?q=a&before=5.y".to_owned())));
-        assert_eq!(ways.behind, None);
+        assert_eq!(ways.previous, Some(("Continue search", "/p?q=a&before=5.y".to_owned())));
+        assert_eq!(ways.next, None);
         // From the first page to the last one, behind which nothing is.
         let tested = TestedGroups {
             page: perpend_domain::telemetry::GroupPage {
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!((first.first, first.last), (None, end));
         query.after = None;
         let last = super::ways(&links, &query, &tested);
-        assert_eq!(last.before, Some(("Newer", "/p?q=a&before=5.x".to_owned())));
-        assert_eq!((last.behind, last.last), (None, None));
+        assert_eq!(last.previous, Some(("Newer", "/p?q=a&before=5.x".to_owned())));
+        assert_eq!((last.next, last.last), (None, None));
         assert_eq!(last.first.as_deref(), Some("/p?q=a"));
     }
 }

@@ -253,7 +253,7 @@ pub(crate) async fn session_page(
         line: GroupLine::new(GroupKey::Session, group),
         users: users.into_iter().map(Text::from).collect(),
         scores: said.scores,
-        verdicts: said.verdicts,
+        outcomes: said.outcomes,
         rules: said.rules,
         turns,
         n_turns,
@@ -265,9 +265,9 @@ pub(crate) async fn session_page(
         },
         fault: fault.or(beyond).or(rules.err()),
         found,
-        ways: PageLinks {
-            before: (0 < skip).then(|| ("Earlier turns", format!("{}&end=1", at(skip)))),
-            behind: (behind < n_turns).then(|| ("Later turns", at(behind + 1))),
+        page_links: PageLinks {
+            previous: (0 < skip).then(|| ("Earlier turns", format!("{}&end=1", at(skip)))),
+            next: (behind < n_turns).then(|| ("Later turns", at(behind + 1))),
             ..PageLinks::default()
         },
     };

@@ -65,13 +65,13 @@ pub(crate) async fn overview_page(
         quantiles: None,
         cost: None,
         later: Vec::new(),
-        waiting: Vec::new(),
+        attention: Vec::new(),
         failed: Vec::new(),
         runs: Vec::new(),
         newest: any.first().or(own_alone.first()).map(|trace| trace.timestamp),
-        has_only_own: !own_alone.is_empty(),
+        has_only_evaluations: !own_alone.is_empty(),
         setup: None,
-        own: None,
+        evaluations_href: None,
     };
     if view.newest.is_none() {
         view.setup = Some(setup::setup_guide(&app, &viewer.project, &headers).await?);
@@ -89,14 +89,14 @@ pub(crate) async fn overview_page(
         let fault = "from, to: the overview shows 20 years, and no more than one ahead; the rest is left out.";
         view.notices.push(Text::from(fault));
     }
-    view.own = viewer.focus.environments.is_empty().then(|| own(&viewer));
+    view.evaluations_href = viewer.focus.environments.is_empty().then(|| own(&viewer));
     (view.figures, view.is_compared) = figures(&app, &viewer, range).await?;
     view.cost = Some(charts::cost_chart(&app, &viewer, range).await?);
     let later = trends::deferred_trends(&app, &viewer, is_whole.then_some(range)).await?;
     let mut later = later.into_iter();
     view.quantiles = later.next();
     view.later = later.collect();
-    view.waiting = waiting(&app, &viewer).await?;
+    view.attention = waiting(&app, &viewer).await?;
     let mut errors = started(range);
     errors.conditions.extend(with_errors().conditions);
     errors.conditions.push(viewer.environments(TRACES));

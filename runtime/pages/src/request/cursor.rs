@@ -96,8 +96,8 @@ impl ListLinks {
         let resume =
             |is_same: bool| to("Continue search", stopped.filter(|_| is_same), is_backwards);
         PageLinks {
-            before: to("Newer", newer, true).or_else(|| resume(is_backwards)),
-            behind: to("Older", older, false).or_else(|| resume(!is_backwards)),
+            previous: to("Newer", newer, true).or_else(|| resume(is_backwards)),
+            next: to("Older", older, false).or_else(|| resume(!is_backwards)),
             last: older.map(|_| self.last()),
             ..PageLinks::default()
         }

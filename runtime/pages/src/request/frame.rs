@@ -213,7 +213,7 @@ fn error_page(
         title,
         message: Text::from(message),
         // A form is not resubmitted automatically.
-        again_after: problem.retry_after().filter(|_| is_read),
+        retry_after_s: problem.retry_after().filter(|_| is_read),
         request_id: id.filter(|_| status.is_server_error()),
     };
     let html = perpend_views::render(&view).unwrap_or_else(|_| title.to_owned());

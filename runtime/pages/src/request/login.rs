@@ -117,7 +117,7 @@ pub(crate) async fn login_page(
         };
         let view = LoginPage {
             shell: request::origin::shell(&headers),
-            is_more: !query.more.is_empty(),
+            is_additional: !query.more.is_empty(),
             next: here.to_owned(),
             ..LoginPage::default()
         };
@@ -230,8 +230,8 @@ fn form_with_problem(headers: &HeaderMap, problem: &'static str, form: LoginForm
     LoginPage {
         shell: request::origin::shell(headers),
         problem: Some(problem),
-        again_after: None,
-        is_more: !form.more.is_empty(),
+        retry_after_s: None,
+        is_additional: !form.more.is_empty(),
         token: String::new(),
         next: form.next,
         public_key: form.public_key,
@@ -252,7 +252,7 @@ fn too_many(headers: &HeaderMap, problem: Problem, form: LoginForm) -> Result<Re
         return Err(problem);
     }
     let view = LoginPage {
-        again_after: problem.retry_after(),
+        retry_after_s: problem.retry_after(),
         ..form_with_problem(headers, TOO_MANY, form)
     };
     let mut response = page(StatusCode::TOO_MANY_REQUESTS, &view)?;

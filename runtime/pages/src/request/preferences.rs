@@ -36,7 +36,7 @@ pub(crate) async fn preferences_page(
     let view = PreferencesPage {
         shell: viewer::shell(&app, &headers, (&address, Section::Other)).await?,
         is_saved: params.saved == "1",
-        tried: RejectedForm::default(),
+        rejected_form: RejectedForm::default(),
     };
     page(StatusCode::OK, &view)
 }
@@ -56,7 +56,10 @@ pub(crate) async fn save_preferences(
             let view = PreferencesPage {
                 shell: viewer::shell(&app, &headers, (&address, Section::Other)).await?,
                 is_saved: false,
-                tried: RejectedForm { problems: vec![(name, problem)], ..RejectedForm::default() },
+                rejected_form: RejectedForm {
+                    problems: vec![(name, problem)],
+                    ..RejectedForm::default()
+                },
             };
             return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
         }

@@ -122,7 +122,7 @@ impl Submissions {
         let outcome = submission?.outcome.get()?;
         Some(FlashMessage {
             id: id.to_owned(),
-            words: outcome.words.as_str().into(),
+            text: outcome.words.as_str().into(),
             undo: outcome.undo.clone(),
         })
     }

@@ -106,7 +106,7 @@ impl Viewer {
             forms: self.form_context.clone(),
             focus: self.focus.clone(),
             here: self.form_context.back.clone(),
-            waits: self.waits,
+            attention: self.waits,
             api: Vec::new(),
             now: self.now,
         }
@@ -234,7 +234,7 @@ async fn viewer_of_session(
                 submissions.last(token, now)
             ),
             back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
-            told: notice,
+            flash: notice,
         },
     }
 }

@@ -368,7 +368,7 @@ async fn why(
     let in_time = ScoreQuery { from, to, ..ScoreQuery::default() };
     let in_environments =
         ScoreQuery { environments: viewer.focus.environments.clone(), ..ScoreQuery::default() };
-    for (alone, query) in why.around.iter_mut().zip([in_time, in_environments]) {
+    for (alone, query) in why.by_focus.iter_mut().zip([in_time, in_environments]) {
         if query != ScoreQuery::default() {
             *alone = Some(count_alone(app, viewer, &query).await?);
         }
@@ -376,7 +376,7 @@ async fn why(
     let conditions = &parsed.filter.conditions;
     let has_own = conditions.iter().any(|condition| matches!(condition.test, Test::Time(..)));
     if viewer.focus.has_time() && !has_own {
-        why.elsewhere = elsewhere(app, viewer, query).await?;
+        why.other_times = elsewhere(app, viewer, query).await?;
     }
     Ok(why)
 }
@@ -460,7 +460,7 @@ pub(crate) async fn list_page(
             q,
             kept: in_form,
             sorts: Vec::new(),
-            why,
+            empty_counts: why,
             base,
         },
         narrowed,
@@ -473,7 +473,7 @@ pub(crate) async fn list_page(
         older: said_of(&older, shows_older).map(|said| (said, toggle, other)),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
         position: position(&app, &viewer, &query, (&part, is_later)).await?,
-        ways: ways(&links, (place.as_ref(), is_backwards), &part),
+        page_links: ways(&links, (place.as_ref(), is_backwards), &part),
         is_later,
     };
     page(StatusCode::OK, &view)

@@ -99,7 +99,7 @@ impl OriginNames {
     pub(crate) fn origin(&self, origin: &ScoreOrigin) -> OriginView {
         let version = self.versions.get(&origin.evaluator_version_id);
         let [evaluator, rule] = [origin.evaluator_id.as_str(), origin.rule_id.as_str()];
-        let deleted = |id| ResourceLink::gone(format!("{id} (deleted)"));
+        let deleted = |id| ResourceLink::deleted(format!("{id} (deleted)"));
         OriginView {
             evaluator: match version {
                 Some(version) => ResourceLink::new(&version.evaluator, evaluator),

@@ -51,7 +51,7 @@ impl VerdictDraft {
             sentence: Text::from(self.sentence),
             facts: self.facts,
             requeue: self.requeue,
-            makes: Vec::new(),
+            score_names: Vec::new(),
         }
     }
 }

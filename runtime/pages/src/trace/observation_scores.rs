@@ -38,7 +38,7 @@ pub(crate) async fn add_names(
     for verdict in verdicts {
         let known = verdict.rule.id.as_ref().and_then(|id| names.get(id));
         let other = known.into_iter().flatten().filter(|name| **name != verdict.rule.name);
-        verdict.makes = other.cloned().collect();
+        verdict.score_names = other.cloned().collect();
     }
     Ok(())
 }

@@ -96,17 +96,17 @@ async fn whole(
     };
     params.pass_over_unknown(&outline);
     params.fit_zoom(&outline);
-    if let Some(within) = params.looking.within.take() {
+    if let Some(within) = params.looking.neighbours.take() {
         let beside = traces::neighbors::neighbors(app, viewer, &within.list, &id);
-        params.looking.within = Some(beside.await?);
+        params.looking.neighbours = Some(beside.await?);
     }
     let head = HeadInput {
         faults: std::mem::take(&mut params.faults),
-        tried,
+        rejected_form: tried,
         version: head::state_version(app, viewer, &id, revision).await?,
         ..head::head_input(app, viewer, &id, &outline).await?
     };
-    match params.looking.aspect {
+    match params.looking.trace_view {
         TraceView::Tree | TraceView::Time => {}
         TraceView::Thread => return views::thread(app, viewer, &outline, (id, head), params).await,
         TraceView::Log => return views::log(app, viewer, &outline, (id, head), params).await,
@@ -128,10 +128,10 @@ async fn whole(
     let mut detail = detail_of(app, viewer, &target, rules).await?;
     if step.is_none() {
         let address = |step: &str| window.address(step);
-        detail.of_steps =
+        detail.observation_scores =
             Some(trace::observation_scores::observation_scores(app, viewer, &id, address).await?);
     }
-    detail.own_us = selected.and_then(|row| outline.own_us(row));
+    detail.self_time_us = selected.and_then(|row| outline.own_us(row));
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = RowState::new(observation, &window.folds);
     in_forms(&mut detail, viewer, &kept, &window.looking);
@@ -174,11 +174,11 @@ pub(crate) async fn detail_fragment(
         Some(step) => {
             let (_, outline) = outline(&app, &viewer, &id).await?;
             let row = outline.find(step.as_str());
-            input.own_us = row.and_then(|row| outline.own_us(row));
+            input.self_time_us = row.and_then(|row| outline.own_us(row));
         }
         None => {
             let address = |step: &str| params.address(step);
-            input.of_steps = Some(
+            input.observation_scores = Some(
                 trace::observation_scores::observation_scores(&app, &viewer, &id, address).await?,
             );
         }
@@ -312,7 +312,7 @@ const fn rows_of<'a>(
         n_scores: &scores.n,
         chips: &scores.chips,
         with_map,
-        looking: &window.looking,
+        view_params: &window.looking,
     }
 }
 
@@ -343,9 +343,9 @@ pub(crate) async fn detail_of(
     }
     Ok(DetailInput {
         base: viewer.base(),
-        kit: viewer.form_context().clone(),
+        form_context: viewer.form_context().clone(),
         scores: score_views(app, viewer, &about).await?,
-        verdicts: verdicts.all,
+        outcomes: verdicts.all,
         rules: verdicts.asked,
         ..DetailInput::default()
     })

@@ -83,7 +83,7 @@ impl TraceParams {
                 "what" => params.what = Some(text.to_owned()),
                 "back" => params.is_backwards = true,
                 "v" => match TraceView::named(text) {
-                    Some(aspect) => params.looking.aspect = aspect,
+                    Some(aspect) => params.looking.trace_view = aspect,
                     None => params.fault("v", "tree, time, thread or log"),
                 },
                 "min" => match text.parse() {
@@ -100,7 +100,7 @@ impl TraceParams {
                 "cols" => params.columns(text),
                 "in" => {
                     let list = traces::neighbors::parse_list(text);
-                    params.looking.within =
+                    params.looking.neighbours =
                         list.map(|list| Neighbours { list, ..Neighbours::default() });
                 }
                 "find" => {

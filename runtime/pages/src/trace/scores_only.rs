@@ -67,8 +67,8 @@ async fn show(app: &App, viewer: &Viewer, target: &Target) -> Result<Option<Resp
         id: Text::from(id),
         is_session: section == Section::Sessions,
         scores: scores::views::score_views(app, viewer, &about).await?,
-        verdicts: Vec::new(),
-        of_steps: (!of_steps.is_empty()).then_some(all),
+        outcomes: Vec::new(),
+        observation_scores_href: (!of_steps.is_empty()).then_some(all),
     };
     page(StatusCode::OK, &view).map(Some)
 }

@@ -71,7 +71,13 @@ pub(crate) async fn thread(
             false => *n_left -= n_bytes,
         }
         let (depth, within) = agents_around(outline, row);
-        let call = Call { depth, within, is_generation: is_generation(row), is_large, step };
+        let call = Call {
+            depth,
+            enclosing_agent: within,
+            is_generation: is_generation(row),
+            is_large,
+            observation: step,
+        };
         (row, call)
     });
     let calls = calls.await?;
@@ -90,8 +96,8 @@ pub(crate) async fn thread(
         at,
         n_calls: all.len(),
         n_hidden,
-        kept: params.kept(),
-        looking: params.looking,
+        row_state: params.kept(),
+        view_params: params.looking,
         head,
         trace: read::trace_without_content(app, &viewer.project, &id)
             .await?
@@ -174,13 +180,13 @@ pub(crate) async fn log(
         shell: viewer
             .shell(Section::Traces)
             .with_api(reference::equivalent_requests::trace(viewer, &id)),
-        steps: steps.await?,
+        observations: steps.await?,
         start: outline.period().unwrap_or_default().0,
         at,
-        n_steps: all.len(),
+        n_observations: all.len(),
         n_hidden: rows.len() - all.len(),
-        kept: params.kept(),
-        looking: params.looking,
+        row_state: params.kept(),
+        view_params: params.looking,
         head,
         trace: read::trace_without_content(app, &viewer.project, &id)
             .await?

@@ -108,7 +108,7 @@ async fn whole(
     if conditions.hides_own {
         let all = format!("{} environment:set", view.query.q);
         let all = view.query.with(all.trim());
-        view.with_own = Some(all.first(view.shell.base()));
+        view.with_evaluations = Some(all.first(view.shell.base()));
     }
     let request = reference::equivalent_requests::traces(
         viewer,
@@ -244,8 +244,8 @@ fn ways(
     let next = places.last.as_ref();
     let ways = PageLinks {
         first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
-        before: previous.map(|place| ("Previous", before(place))).or_else(|| resume(on_before)),
-        behind: next.map(|place| ("Next", after(place))).or_else(|| resume(on_behind)),
+        previous: previous.map(|place| ("Previous", before(place))).or_else(|| resume(on_before)),
+        next: next.map(|place| ("Next", after(place))).or_else(|| resume(on_behind)),
         last: next.map(|_| address(ListPage::Last)),
     };
     (ways, on)
@@ -307,7 +307,7 @@ async fn fill(
             && from.is_none()
             && bounds.max_counted.is_some())
         .then(|| view.query.counted(&viewer.base())),
-        ways,
+        page_links: ways,
     };
     let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
     let options = lines::LineOptions {
@@ -335,12 +335,12 @@ mod tests {
         let behind = places(TracesFrom::After(cursor.clone()));
         let (ways, on) = super::ways(&query, "/p", &behind, more);
         let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
-        assert_eq!(ways.behind, Some(("Continue search", there.clone())));
-        assert_eq!((on, ways.before), (Some(there), None));
+        assert_eq!(ways.next, Some(("Continue search", there.clone())));
+        assert_eq!((on, ways.previous), (Some(there), None));
         let before = places(TracesFrom::Before(cursor));
         let (ways, on) = super::ways(&query, "/p", &before, more);
         let there = "/p/traces?q=a&before=_5_a".to_owned();
-        assert_eq!(ways.before, Some(("Continue search", there.clone())));
-        assert_eq!((on, ways.behind), (Some(there), None));
+        assert_eq!(ways.previous, Some(("Continue search", there.clone())));
+        assert_eq!((on, ways.next), (Some(there), None));
     }
 }

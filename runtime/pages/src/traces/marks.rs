@@ -107,7 +107,7 @@ pub(crate) async fn tag(
     };
     if let Some(fault) = fault {
         let refused =
-            RejectedForm { typed: vec![("add", tag)], problems: vec![("add", Text::from(fault))] };
+            RejectedForm { values: vec![("add", tag)], problems: vec![("add", Text::from(fault))] };
         let back = form.return_path();
         return match list::is_at(viewer, &back) {
             true => Box::pin(list::rejected_form_page(&app, viewer, &trace, &back, refused)).await,

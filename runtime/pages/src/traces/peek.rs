@@ -50,10 +50,10 @@ pub(crate) async fn peek(
         line: lines::line_without_scores(&trace),
         trace: &trace,
         scores: scores.collect(),
-        n_of_steps,
+        n_observation_scores: n_of_steps,
         may_mark: viewer.may(TraceMark),
         forms: viewer.form_context().clone(),
-        tried,
+        rejected_form: tried,
     }))
 }
 

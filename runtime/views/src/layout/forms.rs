@@ -12,7 +12,7 @@ pub struct FormContext {
     /// Where the sender goes on: the address of the page.
     pub back: String,
     /// What the last form did, while it can be undone.
-    pub told: Option<FlashMessage>,
+    pub flash: Option<FlashMessage>,
 }
 
 /// Without the token.
@@ -20,7 +20,7 @@ impl fmt::Debug for FormContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FormKit")
             .field("back", &self.back)
-            .field("told", &self.told)
+            .field("flash", &self.flash)
             .finish_non_exhaustive()
     }
 }
@@ -31,7 +31,7 @@ pub struct FlashMessage {
     /// Names what was done: a script announces it once.
     pub id: String,
     /// `Bookmark set`.
-    pub words: Text,
+    pub text: Text,
     /// Absent for what cannot be undone.
     pub undo: Option<Undo>,
 }
@@ -49,15 +49,15 @@ pub struct Undo {
 #[derive(Clone, Debug, Default)]
 pub struct RejectedForm {
     /// Names and values of the fields as they were sent.
-    pub typed: Vec<(&'static str, String)>,
+    pub values: Vec<(&'static str, String)>,
     /// Names of fields, and what is wrong with them.
     pub problems: Vec<(&'static str, Text)>,
 }
 
 impl RejectedForm {
     /// What was typed into a field.
-    pub(crate) fn typed(&self, field: &str) -> &str {
-        let found = self.typed.iter().find(|(name, _)| *name == field);
+    pub(crate) fn value(&self, field: &str) -> &str {
+        let found = self.values.iter().find(|(name, _)| *name == field);
         found.map_or("", |(_, value)| value)
     }
 

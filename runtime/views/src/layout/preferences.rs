@@ -145,7 +145,7 @@ pub struct PreferencesPage {
     /// The form was sent a moment ago.
     pub is_saved: bool,
     /// The form, when it was not accepted.
-    pub tried: RejectedForm,
+    pub rejected_form: RejectedForm,
 }
 
 impl PreferencesPage {

@@ -21,5 +21,5 @@ pub struct RejectedRequest {
     /// What was answered.
     pub status: u16,
     /// Why, in a few words.
-    pub why: &'static str,
+    pub reason: &'static str,
 }

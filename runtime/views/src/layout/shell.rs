@@ -27,7 +27,7 @@ pub struct Shell {
     /// The address of the page; empty where it stands for another one, as an error does.
     pub here: String,
     /// What waits for somebody.
-    pub waits: AttentionCounts,
+    pub attention: AttentionCounts,
     /// The requests of the API that give the same rows as the page.
     pub api: Vec<ApiRequest>,
     /// When the page was made.
@@ -227,8 +227,8 @@ impl Shell {
     pub(crate) fn counters(&self, entry: &Entry) -> Vec<(String, &'static str, &'static str)> {
         let all = match entry.section {
             Section::Rules => [
-                (self.waits.paused, "paused", "waiting"),
-                (self.waits.failed, "failed in 24 hours", "bad"),
+                (self.attention.paused, "paused", "waiting"),
+                (self.attention.failed, "failed in 24 hours", "bad"),
             ],
             _ => return Vec::new(),
         };
@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn only_the_rules_count_and_only_what_there_is() {
         let counted = |paused, failed| {
-            let waits = AttentionCounts { paused, failed };
-            let shell = Shell { waits, ..Shell::default() };
+            let attention = AttentionCounts { paused, failed };
+            let shell = Shell { attention, ..Shell::default() };
             let entries = GROUPS.iter().flat_map(|group| group.entries);
             let all = entries.flat_map(|entry| shell.counters(entry));
             all.map(|(n, what, _)| format!("{n} {what}")).collect::<Vec<_>>()

@@ -13,9 +13,9 @@ pub struct LoginPage {
     /// Why the last try did not work.
     pub problem: Option<&'static str>,
     /// Seconds until the next try is looked at.
-    pub again_after: Option<u64>,
+    pub retry_after_s: Option<u64>,
     /// The visitor is logged in to other projects, and stays so.
-    pub is_more: bool,
+    pub is_additional: bool,
     /// The login token of the address that was opened: the page has a button that uses it, and no other form.
     pub token: String,
     /// Where to go afterwards: a path of this server.
@@ -45,9 +45,9 @@ pub struct ScoresOnlyPage {
     /// Scores of it itself.
     pub scores: Vec<ScoreView>,
     /// What rules say of it: nothing, as long as nothing of it has arrived.
-    pub verdicts: Vec<RuleOutcome>,
+    pub outcomes: Vec<RuleOutcome>,
     /// The list of the scores of a trace, where its steps have some.
-    pub of_steps: Option<String>,
+    pub observation_scores_href: Option<String>,
 }
 
 /// An error, with ways out.
@@ -63,7 +63,7 @@ pub struct ErrorPage {
     /// What it means and what to do.
     pub message: Text,
     /// Seconds until the same page is asked for again, where that may help.
-    pub again_after: Option<u64>,
+    pub retry_after_s: Option<u64>,
     /// To be named in a report; its line in the log has the cause.
     pub request_id: Option<Text>,
 }

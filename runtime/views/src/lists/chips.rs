@@ -28,7 +28,7 @@ pub struct ScoreChip {
     sources: Vec<ScoreSource>,
     /// Scores about the trace itself. Where there are any, the value is of these alone.
     n_own: usize,
-    n_of_steps: usize,
+    n_of_observations: usize,
     /// The id of the one score that the value is of, and the step that it is about.
     only: Option<(String, Option<String>)>,
     worth: f64,
@@ -48,7 +48,7 @@ pub fn score_chips(scores: &[&Score]) -> Vec<ScoreChip> {
     let mut chips: Vec<ScoreChip> = chips.filter_map(|named| ScoreChip::of(&named)).collect();
     // Stable: equal ones stay in the order of their names.
     chips.sort_by(|a, b| {
-        let by_subject = a.is_of_steps().cmp(&b.is_of_steps());
+        let by_subject = a.is_of_observations().cmp(&b.is_of_observations());
         by_subject.then_with(|| a.worth.total_cmp(&b.worth))
     });
     chips
@@ -58,8 +58,9 @@ impl ScoreChip {
     /// Of all scores of one name; none where there are none.
     fn of(scores: &[&Score]) -> Option<Self> {
         let is_own = |score: &&Score| matches!(score.written.subject, Subject::Trace(_));
-        let (own, of_steps): (Vec<&Score>, Vec<&Score>) = scores.iter().copied().partition(is_own);
-        let told = if own.is_empty() { &of_steps } else { &own };
+        let (own, of_observations): (Vec<&Score>, Vec<&Score>) =
+            scores.iter().copied().partition(is_own);
+        let told = if own.is_empty() { &of_observations } else { &own };
         let first = &told.first()?.written;
         let values: Vec<&ScoreValue> = told.iter().map(|score| &score.written.value).collect();
         let tone = |value: &ScoreValue| shown(value, 1).1;
@@ -79,7 +80,7 @@ impl ScoreChip {
             tone: if is_alike { tone(&first.value) } else { Tone::Plain },
             sources: sources.filter(has).collect(),
             n_own: own.len(),
-            n_of_steps: of_steps.len(),
+            n_of_observations: of_observations.len(),
             only: (values.len() == 1).then(|| (first.id.to_string(), step)),
             worth: mean,
             share: has_range.then(|| (mean * 100.0).round()),
@@ -87,7 +88,7 @@ impl ScoreChip {
     }
 
     /// The value is of scores of steps.
-    pub(crate) fn is_of_steps(&self) -> bool {
+    pub(crate) fn is_of_observations(&self) -> bool {
         self.n_own == 0
     }
 
@@ -100,12 +101,12 @@ impl ScoreChip {
 
     /// What the value is of.
     pub(crate) fn title(&self) -> String {
-        let [own, of_steps] = [self.n_own, self.n_of_steps].map(|n| count(n as u64));
+        let [own, of_observations] = [self.n_own, self.n_of_observations].map(|n| count(n as u64));
         let own = match self.n_own {
             1 => "Score of the trace".to_owned(),
             _ => format!("{own} scores of the trace"),
         };
-        match (self.n_own, self.n_of_steps) {
+        match (self.n_own, self.n_of_observations) {
             (0, 1) => format!("Score of an observation: {UNTESTED}"),
             (0, _) => format!("{of_steps} scores of observations: {UNTESTED}"),
             (_, 0) => own,

@@ -58,16 +58,16 @@ pub struct FilterView {
     /// Orders to choose from with their labels, and whether they are this list's. The parameter is `sort`.
     pub sorts: Vec<(String, Text, bool)>,
     /// Why it is empty, where it is.
-    pub why: EmptyListCounts,
+    pub empty_counts: EmptyListCounts,
 }
 
 /// What is known of a list in which nothing fits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyListCounts {
     /// How many rows the time, and the environments, leave without the other conditions.
-    pub around: [Option<BoundedCount>; 2],
+    pub by_focus: [Option<BoundedCount>; 2],
     /// When the first and the last row was that fits at other times.
-    pub elsewhere: Option<(Timestamp, Timestamp)>,
+    pub other_times: Option<(Timestamp, Timestamp)>,
 }
 
 /// One term of the filter.
@@ -118,7 +118,10 @@ impl FilterView {
     }
 
     /// The time and the environments where they narrow the list: each in words, and the list without it.
-    pub(crate) fn around(&self, focus: &Focus) -> [Option<(&'static str, Text, String)>; 2] {
+    pub(crate) fn focus_conditions(
+        &self,
+        focus: &Focus,
+    ) -> [Option<(&'static str, Text, String)>; 2] {
         let (time, all) = (focus.without_environments(), &focus.environments);
         let part = |name, said: String, dropped: &[&str]| {
             (name, Text::from(said), self.less(&self.q, dropped))
@@ -135,7 +138,7 @@ impl FilterView {
         &self,
         focus: &Focus,
     ) -> Vec<(&'static str, Text, Option<String>, String)> {
-        let parts = self.around(focus).into_iter().zip(self.why.around);
+        let parts = self.focus_conditions(focus).into_iter().zip(self.empty_counts.by_focus);
         let part = |(part, alone): (Option<(&'static str, Text, String)>, _)| {
             let (name, said, href) = part?;
             Some((name, said, leaves(alone, self.of.row), href))
@@ -145,7 +148,7 @@ impl FilterView {
 
     /// When rows are that fit at other times, and the list with them.
     pub(crate) fn in_any_time(&self) -> Option<(Html, Html, String)> {
-        let (first, last) = self.why.elsewhere?;
+        let (first, last) = self.empty_counts.other_times?;
         Some((utc_time(first), utc_time(last), self.less(&self.q, &["from", "to"])))
     }
 

@@ -36,7 +36,7 @@ pub struct GroupsPage {
     /// The lines of this page.
     pub lines: Vec<GroupLine>,
     /// Newer ones, and older ones.
-    pub ways: PageLinks,
+    pub page_links: PageLinks,
     /// Where in the list the page is.
     pub position: String,
     /// It is not the first page.

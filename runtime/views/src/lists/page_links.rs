@@ -6,9 +6,9 @@ pub struct PageLinks {
     /// The address of the beginning, where this is not it and another link does not lead there.
     pub first: Option<String>,
     /// The text and the address of the link to the part before.
-    pub before: Option<(&'static str, String)>,
+    pub previous: Option<(&'static str, String)>,
     /// The same for the part behind.
-    pub behind: Option<(&'static str, String)>,
+    pub next: Option<(&'static str, String)>,
     /// The address of the end, where it is known.
     pub last: Option<String>,
 }

@@ -36,17 +36,17 @@ pub struct SearchContentsFragment {
 #[derive(Clone, Debug, Default)]
 pub struct SearchResults {
     /// Those with hits.
-    pub groups: Vec<SearchHitGroup>,
+    pub groups: Vec<SearchEntryGroup>,
     /// Where the same is looked for in what traces say.
-    pub contents: Option<SearchHit>,
+    pub contents: Option<SearchEntry>,
     /// What is said where no trace says it.
-    pub silent: Option<Text>,
+    pub no_text_matches: Option<Text>,
     /// The address that counts the traces that say it, which takes longer.
     pub later: Option<String>,
     /// What was not searched, a sentence each.
     pub notes: Vec<&'static str>,
     /// Where a search that stopped goes on.
-    pub further: Option<String>,
+    pub older_href: Option<String>,
     /// What is said where there is no hit: what was looked in.
     pub none: Text,
     /// The first characters that narrow a search are explained.
@@ -55,18 +55,18 @@ pub struct SearchResults {
 
 /// Hits of one kind.
 #[derive(Clone, Debug)]
-pub struct SearchHitGroup {
+pub struct SearchEntryGroup {
     /// `Sessions`.
     pub label: &'static str,
-    /// At most [`SearchHitGroup::LIMIT`].
-    pub hits: Vec<SearchHit>,
+    /// At most [`SearchEntryGroup::LIMIT`].
+    pub hits: Vec<SearchEntry>,
     /// There are more.
     pub has_more: bool,
 }
 
 /// A thing, and where it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchHit {
+pub struct SearchEntry {
     /// Its name or its id.
     pub title: Text,
     /// What it is or where it stands, when the group does not say so.
@@ -75,13 +75,13 @@ pub struct SearchHit {
     pub href: String,
 }
 
-impl SearchHitGroup {
+impl SearchEntryGroup {
     /// Hits that are shown of one kind.
     pub const LIMIT: usize = 8;
 
     /// Of as many hits as were found.
     #[must_use]
-    pub fn new(label: &'static str, mut hits: Vec<SearchHit>) -> Self {
+    pub fn new(label: &'static str, mut hits: Vec<SearchEntry>) -> Self {
         let has_more = Self::LIMIT < hits.len();
         hits.truncate(Self::LIMIT);
         Self { label, hits, has_more }

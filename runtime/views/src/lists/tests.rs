@@ -46,7 +46,7 @@ fn filter(terms: Vec<TermChip>) -> FilterView {
         terms,
         kept: vec![("from".into(), "-7d".to_owned())],
         sorts: Vec::new(),
-        why: EmptyListCounts::default(),
+        empty_counts: EmptyListCounts::default(),
     }
 }
 
@@ -76,7 +76,7 @@ fn hostile_text_is_inert_in_the_list() {
             n: 1,
             total: Some(BoundedCount { n: 1_000, is_more: true }),
             exact: Some("/p?count=exact".to_owned()),
-            ways: PageLinks { behind: next.map(|next| ("Next", next)), ..PageLinks::default() },
+            page_links: PageLinks { next: next.map(|next| ("Next", next)), ..PageLinks::default() },
         },
         query,
         ..TracesPage::default()
@@ -95,11 +95,11 @@ fn hostile_text_is_inert_in_the_peek() {
         line: hostile_line(),
         trace: &trace(HOSTILE),
         scores: vec![score(HOSTILE)],
-        n_of_steps: 2,
+        n_observation_scores: 2,
         may_mark: true,
         forms: FormContext::default(),
-        tried: RejectedForm {
-            typed: vec![("add", typed())],
+        rejected_form: RejectedForm {
+            values: vec![("add", typed())],
             problems: vec![("add", text(HOSTILE))],
         },
     });
@@ -153,7 +153,7 @@ fn setup() -> Setup {
         refused: Some(RejectedRequest {
             at: "2026-03-01 10:00:00".to_owned(),
             status: 401,
-            why: "wrong secret",
+            reason: "wrong secret",
         }),
         origin: "http://127.0.0.1:4717".to_owned(),
         project: "p".to_owned(),
@@ -179,7 +179,7 @@ fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
         terms,
         kept: vec![("trace".into(), "t".to_owned())],
         sorts: Vec::new(),
-        why: EmptyListCounts::default(),
+        empty_counts: EmptyListCounts::default(),
     }
 }
 
@@ -195,7 +195,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
             n_scored: 100,
             by,
             lines: Vec::new(),
-            ways: PageLinks::default(),
+            page_links: PageLinks::default(),
             position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: None,
@@ -211,7 +211,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         stopped: None,
         lines: Vec::new(),
         older: None,
-        ways: PageLinks::default(),
+        page_links: PageLinks::default(),
         position: "1–50 of 10,000+".to_owned(),
         is_later: false,
         setup: Some(setup()),
@@ -376,7 +376,7 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
                 n_before: Some(0),
                 n,
                 total: Some(BoundedCount { n, is_more: true }),
-                ways: PageLinks { behind: Some(("Go on", on)), ..PageLinks::default() },
+                page_links: PageLinks { next: Some(("Go on", on)), ..PageLinks::default() },
                 ..Pager::default()
             },
             ..TracesPage::default()
@@ -439,7 +439,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
             n_scored: 100,
             by: GroupKey::Session,
             lines: Vec::new(),
-            ways: PageLinks::default(),
+            page_links: PageLinks::default(),
             position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: None,
@@ -456,19 +456,19 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
 
 #[test]
 fn what_has_nothing_but_scores_says_so_and_shows_them() {
-    let page = |is_session, of_steps: Option<&str>| {
+    let page = |is_session, scores_href: Option<&str>| {
         let at = Timestamp::from_millis(0);
         let value = ScoreValue::Text(HOSTILE.to_owned());
         checked(&ScoresOnlyPage {
             shell: shell(),
             id: text(HOSTILE),
             is_session,
-            scores: match of_steps {
+            scores: match scores_href {
                 Some(_) => Vec::new(),
                 None => vec![ScoreView::new(HOSTILE, &value, ScoreSource::Api, at)],
             },
-            verdicts: Vec::new(),
-            of_steps: of_steps.map(str::to_owned),
+            outcomes: Vec::new(),
+            observation_scores_href: scores_href.map(str::to_owned),
         })
     };
     let session = page(true, None);
@@ -503,9 +503,9 @@ fn lists_of_sessions_and_users_are_inert() {
             n_scored: 100,
             by,
             lines: vec![hostile_group(by)],
-            ways: PageLinks {
-                before: Some(("Newer", "/p?before=1.a".to_owned())),
-                behind: Some(("Older", "/p?after=1.a".to_owned())),
+            page_links: PageLinks {
+                previous: Some(("Newer", "/p?before=1.a".to_owned())),
+                next: Some(("Older", "/p?after=1.a".to_owned())),
                 ..PageLinks::default()
             },
             position: "1–50 of 1,234".to_owned(),
@@ -555,7 +555,7 @@ fn a_user_and_a_session_are_inert() {
         line: hostile_group(GroupKey::Session),
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
-        verdicts: Vec::new(),
+        outcomes: Vec::new(),
         rules: RuleRange { from: 0, n: 50, n_all: 60 },
         turns: Turn::all(1, None, vec![turn], "/project/p"),
         n_turns: 30,
@@ -569,7 +569,7 @@ fn a_user_and_a_session_are_inert() {
             vec![(7, trace(&typed())), (9, trace("other"))],
             (true, 1),
         )),
-        ways: PageLinks::default(),
+        page_links: PageLinks::default(),
     });
     assert!(session.contains("Turns 1–1 of 30"));
     assert!(session.contains("More than 2 turns, showing the first: Not searched: 1 later turn."));
@@ -653,7 +653,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
             "show",
             "/p/scores?superseded=1".to_owned(),
         )),
-        ways: PageLinks::default(),
+        page_links: PageLinks::default(),
         position: "1–50 of 10,000+".to_owned(),
         is_later: false,
         setup: None,

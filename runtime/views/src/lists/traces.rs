@@ -52,7 +52,7 @@ pub struct TracesPage {
     /// Where it went on from pages before: how far it came with this one.
     pub searched: Option<SearchProgress>,
     /// What evaluations record of themselves is left out: the address of the list with it.
-    pub with_own: Option<String>,
+    pub with_evaluations: Option<String>,
     /// What the address asks for and cannot have.
     pub notices: Vec<Text>,
     /// The values of some columns, where they are asked for.
@@ -100,7 +100,7 @@ impl TracesPage {
             terms: self.terms.clone(),
             kept: self.query.kept(&["q"]),
             sorts: self.sorts(),
-            why: EmptyListCounts { around: self.alone, elsewhere: self.elsewhere },
+            empty_counts: EmptyListCounts { by_focus: self.alone, other_times: self.elsewhere },
         }
     }
 
@@ -231,7 +231,7 @@ pub struct Pager {
     /// The page with all of them counted, where they are not.
     pub exact: Option<String>,
     /// The pages before and behind.
-    pub ways: PageLinks,
+    pub page_links: PageLinks,
 }
 
 impl Pager {

@@ -31,7 +31,7 @@ pub struct OverviewPage {
     /// Charts that take longer to add up.
     pub later: Vec<DeferredTrend>,
     /// What does not go on by itself.
-    pub waiting: Vec<AttentionItem>,
+    pub attention: Vec<AttentionItem>,
     /// The latest traces with errors in the range.
     pub failed: Vec<TraceLine>,
     /// The newest runs over datasets; none where the reader may not see them.
@@ -39,9 +39,9 @@ pub struct OverviewPage {
     /// When the newest trace started: later ones are told while the page is open.
     pub newest: Option<Timestamp>,
     /// Nothing was recorded but evaluations and experiments.
-    pub has_only_own: bool,
+    pub has_only_evaluations: bool,
     /// The page with evaluations and experiments alone, where it leaves them out.
-    pub own: Option<String>,
+    pub evaluations_href: Option<String>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }

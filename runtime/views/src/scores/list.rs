@@ -38,7 +38,7 @@ pub struct ScoresPage {
     /// What is said of older scores, and the text and address of the link that shows or hides them.
     pub older: Option<(String, &'static str, String)>,
     /// The pages before and behind.
-    pub ways: PageLinks,
+    pub page_links: PageLinks,
     /// Where in the list the page is.
     pub position: String,
     /// It is behind or before a place in the list.

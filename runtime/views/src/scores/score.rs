@@ -122,7 +122,7 @@ impl ResourceLink {
 
     /// One that has no row anywhere.
     #[must_use]
-    pub fn gone(name: impl Into<Text>) -> Self {
+    pub fn deleted(name: impl Into<Text>) -> Self {
         Self { name: name.into(), id: None }
     }
 
@@ -266,7 +266,7 @@ pub struct RuleOutcome {
     /// may not.
     pub requeue: Option<String>,
     /// What the scores of the rule are called, where that is known and not its own name.
-    pub makes: Vec<Text>,
+    pub score_names: Vec<Text>,
     /// Facts behind it: the condition, the value found, the sampling number.
     pub facts: Vec<(&'static str, Html)>,
 }
@@ -304,15 +304,15 @@ impl RuleRange {
     }
 
     /// The others, on the page at this address.
-    pub(crate) fn ways(self, address: &str) -> Vec<(&'static str, String)> {
+    pub(crate) fn page_links(self, address: &str) -> Vec<(&'static str, String)> {
         let at = |from| format!("{address}&rules={from}#pane-scores");
         let before = self.from.saturating_sub(Self::LIMIT);
         let behind = self.from + self.n;
-        let ways = [
+        let page_links = [
             (0 < self.from).then(|| ("Earlier rules", at(before))),
             (behind < self.n_all).then(|| ("More rules", at(behind))),
         ];
-        ways.into_iter().flatten().collect()
+        page_links.into_iter().flatten().collect()
     }
 
     /// The end of the address of the part of the page that shows these.
@@ -354,15 +354,15 @@ mod tests {
     #[test]
     fn rules_beyond_those_that_were_asked_are_led_to() {
         let asked = |from, n, n_all| RuleRange { from, n, n_all };
-        assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).ways("?x").is_empty());
+        assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).page_links("?x").is_empty());
         let middle = asked(50, 50, 120);
         assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 shown");
-        let ways = [
+        let page_links = [
             ("Earlier rules", "?x&rules=0#pane-scores".to_owned()),
             ("More rules", "?x&rules=100#pane-scores".to_owned()),
         ];
-        assert_eq!(middle.ways("?x"), ways);
-        assert_eq!(asked(100, 20, 120).ways("?x").len(), 1);
+        assert_eq!(middle.page_links("?x"), page_links);
+        assert_eq!(asked(100, 20, 120).page_links("?x").len(), 1);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct SessionPage {
     /// Scores of the session itself.
     pub scores: Vec<ScoreView>,
     /// What rules say of it that did not score it.
-    pub verdicts: Vec<crate::RuleOutcome>,
+    pub outcomes: Vec<crate::RuleOutcome>,
     /// Which of the rules were asked.
     pub rules: RuleRange,
     /// The turns of this window.
@@ -64,7 +64,7 @@ pub struct SessionPage {
     /// What was found, where a text is looked for.
     pub found: Option<TurnHits>,
     /// Earlier turns, and later ones.
-    pub ways: PageLinks,
+    pub page_links: PageLinks,
 }
 
 /// Turns of a session that contain a text.
@@ -257,9 +257,9 @@ impl SessionPage {
     }
 
     /// The rules that were not asked.
-    fn rule_ways(&self) -> Vec<(&'static str, String)> {
+    fn rule_links(&self) -> Vec<(&'static str, String)> {
         let address = format!("?turn={}{}", self.wanted, self.kept());
-        self.rules.ways(&address)
+        self.rules.page_links(&address)
     }
 
     /// The time and the environments of the lists, behind another parameter of an address.
@@ -310,12 +310,12 @@ impl SessionPage {
 
     /// Nothing is said of the session as a whole: the turns have the width of the page.
     fn is_unscored(&self) -> bool {
-        self.scores.is_empty() && self.verdicts.is_empty() && self.rules.said().is_none()
+        self.scores.is_empty() && self.outcomes.is_empty() && self.rules.said().is_none()
     }
 
     /// Something is on its way: the scores are asked for again.
     fn is_unsettled(&self) -> bool {
-        self.verdicts.iter().any(|verdict| verdict.tone == Tone::Waiting)
+        self.outcomes.iter().any(|outcome| outcome.tone == Tone::Waiting)
     }
 
     /// `1–20 of 2,744`

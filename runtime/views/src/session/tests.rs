@@ -20,7 +20,7 @@ fn page(turns: Vec<Turn>) -> String {
         line: hostile_group(GroupKey::Session),
         users: Vec::new(),
         scores: Vec::new(),
-        verdicts: Vec::new(),
+        outcomes: Vec::new(),
         rules: RuleRange::default(),
         turns,
         n_turns: 30,
@@ -29,7 +29,7 @@ fn page(turns: Vec<Turn>) -> String {
         at: String::new(),
         fault: None,
         found: None,
-        ways: PageLinks::default(),
+        page_links: PageLinks::default(),
     })
 }
 

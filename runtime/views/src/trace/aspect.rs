@@ -64,7 +64,7 @@ const LEVELS: [(Option<Level>, &str); 4] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewParams {
     /// Which way.
-    pub aspect: TraceView,
+    pub trace_view: TraceView,
     /// Steps below this level are left out.
     pub min: Option<Level>,
     /// Steps of other kinds are left out; none means that all are shown.
@@ -78,7 +78,7 @@ pub struct ViewParams {
     /// The forms that were chosen for the values of what is selected.
     pub forms: Forms,
     /// The list it was opened from.
-    pub within: Option<Neighbours>,
+    pub neighbours: Option<Neighbours>,
     /// What is searched for in it.
     pub find: Option<String>,
     /// What no page reads.
@@ -118,7 +118,7 @@ impl ViewParams {
 
     /// The same in the tree: where a step is opened from another view.
     pub(crate) fn in_tree(&self) -> Self {
-        Self { aspect: TraceView::Tree, ..self.clone() }
+        Self { trace_view: TraceView::Tree, ..self.clone() }
     }
 
     /// What of it the address says, each parameter with an `&` before it.
@@ -134,8 +134,8 @@ impl ViewParams {
     /// The names and values of these parameters.
     pub(crate) fn pairs(&self) -> Vec<Parameter> {
         let mut pairs: Vec<(&'static str, String)> = Vec::new();
-        let named = TraceView::ALL.iter().find(|(own, ..)| *own == self.aspect);
-        if let Some((_, name, ..)) = named.filter(|_| self.aspect != TraceView::Tree) {
+        let named = TraceView::ALL.iter().find(|(own, ..)| *own == self.trace_view);
+        if let Some((_, name, ..)) = named.filter(|_| self.trace_view != TraceView::Tree) {
             pairs.push(("v", (*name).to_owned()));
         }
         pairs.extend(self.min.map(|min| ("min", min.as_str().to_owned())));
@@ -152,7 +152,7 @@ impl ViewParams {
         }
         let forms = self.forms.pairs();
         pairs.extend(forms.map(|(name, form)| (name, form.to_owned())));
-        pairs.extend(self.within.iter().map(|within| ("in", within.list.clone())));
+        pairs.extend(self.neighbours.iter().map(|neighbours| ("in", neighbours.list.clone())));
         pairs.extend(self.find.iter().map(|text| ("find", text.clone())));
         let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value));
         pairs.chain(self.others.parameters()).collect()
@@ -195,8 +195,8 @@ impl RowState {
 
     /// The address of the trace looked at in this way.
     #[must_use]
-    pub fn address(&self, looking: &ViewParams) -> String {
-        format!("?{}{}{}", self.selection, self.folds, looking.query())
+    pub fn address(&self, view_params: &ViewParams) -> String {
+        format!("?{}{}{}", self.selection, self.folds, view_params.query())
     }
 }
 
@@ -249,7 +249,7 @@ pub(crate) struct Head {
     /// The comparison with another trace, which is asked for there.
     pub(crate) compare: String,
     /// The traces beside it in the list it was opened from.
-    pub(crate) within: Option<Neighbours>,
+    pub(crate) neighbours: Option<Neighbours>,
     /// The state that is shown of the trace, where it is followed.
     pub(crate) version: Option<String>,
     pub(crate) figures: Vec<HeadFigure>,
@@ -259,7 +259,7 @@ pub(crate) struct Head {
     /// All scores of the trace and its steps.
     pub(crate) scores: String,
     pub(crate) labels: Vec<Label>,
-    pub(crate) aspects: Vec<Link>,
+    pub(crate) views: Vec<Link>,
     pub(crate) levels: Vec<Link>,
     pub(crate) kinds: Kinds,
     /// The columns of the rows, where the view has rows.
@@ -280,7 +280,7 @@ pub(crate) struct Head {
     /// Whether the reader may change bookmark and tags.
     pub(crate) may_mark: bool,
     /// The form of the tags, when it was not accepted.
-    pub(crate) tried: RejectedForm,
+    pub(crate) rejected_form: RejectedForm,
 }
 
 /// The kinds of steps that can be shown alone.
@@ -289,13 +289,13 @@ pub(crate) struct Kinds {
     /// Each kind of the trace with its name in the address, how many steps it has, and whether it is chosen.
     pub(crate) choices: Vec<(&'static str, &'static str, String, bool)>,
     /// What the form repeats of the address.
-    pub(crate) kept: Vec<Parameter>,
+    pub(crate) hidden_fields: Vec<Parameter>,
 }
 
 /// `errors · tool, generation`
-fn viewed(looking: &ViewParams) -> String {
-    let kinds: Vec<&str> = looking.kinds.iter().map(|kind| kind_word(*kind)).collect();
-    let level = LEVELS.iter().find(|(min, _)| *min == looking.min);
+fn viewed(view_params: &ViewParams) -> String {
+    let kinds: Vec<&str> = view_params.kinds.iter().map(|kind| kind_word(*kind)).collect();
+    let level = LEVELS.iter().find(|(min, _)| *min == view_params.min);
     let level = level.filter(|(min, _)| min.is_some());
     let said = [
         level.map(|(_, label)| label.to_lowercase()),
@@ -309,15 +309,19 @@ fn viewed(looking: &ViewParams) -> String {
 }
 
 impl Kinds {
-    fn new(looking: &ViewParams, kept: &RowState, counted: &[(ObservationKind, u64)]) -> Self {
+    fn new(
+        view_params: &ViewParams,
+        row_state: &RowState,
+        counted: &[(ObservationKind, u64)],
+    ) -> Self {
         let choices = counted.iter().map(|(kind, n)| {
-            let is_chosen = looking.kinds.contains(kind);
+            let is_chosen = view_params.kinds.contains(kind);
             (kind.as_str(), kind_word(*kind), count(*n), is_chosen)
         });
-        let all = ViewParams { kinds: Vec::new(), ..looking.clone() };
+        let all = ViewParams { kinds: Vec::new(), ..view_params.clone() };
         Self {
             choices: choices.collect(),
-            kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
+            hidden_fields: row_state.pairs.iter().cloned().chain(all.pairs()).collect(),
         }
     }
 }
@@ -330,7 +334,7 @@ pub struct HeadInput {
     /// Whether the reader may change bookmark and tags.
     pub may_mark: bool,
     /// A form that was not accepted.
-    pub tried: RejectedForm,
+    pub rejected_form: RejectedForm,
     /// Microseconds before the first token.
     pub first_token_us: Option<i64>,
     /// The kinds of its steps, each with their number.
@@ -364,31 +368,32 @@ impl Head {
     pub(crate) fn new(
         trace: &Trace,
         base: &str,
-        looking: &ViewParams,
-        kept: &RowState,
+        view_params: &ViewParams,
+        row_state: &RowState,
         input: HeadInput,
     ) -> Self {
-        let at = |looking: &ViewParams| kept.address(looking);
-        let aspects = TraceView::ALL.iter().map(|(own, _, label, key)| Link {
+        let at = |view_params: &ViewParams| row_state.address(view_params);
+        let views = TraceView::ALL.iter().map(|(own, _, label, key)| Link {
             label,
             key,
-            href: at(&ViewParams { aspect: *own, ..looking.clone() }),
-            is_current: *own == looking.aspect,
+            href: at(&ViewParams { trace_view: *own, ..view_params.clone() }),
+            is_current: *own == view_params.trace_view,
         });
         let levels = LEVELS.iter().map(|(min, label)| Link {
             label,
             key: "",
-            href: at(&ViewParams { min: *min, ..looking.clone() }),
-            is_current: *min == looking.min,
+            href: at(&ViewParams { min: *min, ..view_params.clone() }),
+            is_current: *min == view_params.min,
         });
         let traces = format!("{base}/traces");
         let find = format!("{traces}/{}/find", segment(trace.id.as_str()));
-        let sought = search(looking, kept, &find);
-        let within = looking.within.clone();
-        let kept_list = within.iter().map(|within| format!("&in={}", encode(&within.list)));
+        let sought = search(view_params, row_state, &find);
+        let neighbours = view_params.neighbours.clone();
+        let kept_list =
+            neighbours.iter().map(|neighbours| format!("&in={}", encode(&neighbours.list)));
         let id = encode(trace.id.as_str());
-        let of_trace = RowState { selection: "trace".to_owned(), ..kept.clone() };
-        let pane = of_trace.address(&looking.in_tree());
+        let of_trace = RowState { selection: "trace".to_owned(), ..row_state.clone() };
+        let pane = of_trace.address(&view_params.in_tree());
         let figures = figures(trace, &input);
         let n_more_chips = input.chips.len().saturating_sub(CHIPS);
         let chips = input.chips.into_iter().take(CHIPS).map(|chip| {
@@ -406,25 +411,27 @@ impl Head {
             bookmarks: format!("{base}/bookmarks"),
             tagging: format!("{traces}/{}", segment(trace.id.as_str())),
             compare: format!("{traces}/compare?a={id}{}", kept_list.collect::<String>()),
-            list: within.as_ref().map_or(traces, |within| format!("{base}{}", within.list)),
-            within,
+            list: neighbours
+                .as_ref()
+                .map_or(traces, |neighbours| format!("{base}{}", neighbours.list)),
+            neighbours,
             version: (!input.version.is_empty()).then_some(input.version),
             figures,
             chips: chips.collect(),
             n_more_chips,
             scores: format!("{base}/scores?trace={id}"),
             labels: labels(trace, base),
-            aspects: aspects.collect(),
+            views: views.collect(),
             levels: levels.collect(),
-            viewed: viewed(looking),
-            kinds: Kinds::new(looking, kept, &input.kinds),
-            columns: ColumnChoice::new(looking, kept),
-            all: at(&ViewParams { min: None, kinds: Vec::new(), ..looking.clone() }),
+            viewed: viewed(view_params),
+            kinds: Kinds::new(view_params, row_state, &input.kinds),
+            columns: ColumnChoice::new(view_params, row_state),
+            all: at(&ViewParams { min: None, kinds: Vec::new(), ..view_params.clone() }),
             faults: input.faults.into_iter().map(Text::from).collect(),
             is_bookmarked: trace.bookmarked,
             tags: tags(trace.tags.iter().map(String::as_str), base),
             may_mark: input.may_mark,
-            tried: input.tried,
+            rejected_form: input.rejected_form,
         }
     }
 }
@@ -435,34 +442,34 @@ pub(crate) struct ColumnChoice {
     /// Each with its name in the address, its label and whether it is chosen.
     pub(crate) choices: Vec<(&'static str, &'static str, bool)>,
     /// What the form repeats of the address.
-    pub(crate) kept: Vec<Parameter>,
+    pub(crate) hidden_fields: Vec<Parameter>,
 }
 
 impl ColumnChoice {
     /// Of the views that have rows.
-    pub(crate) fn new(looking: &ViewParams, kept: &RowState) -> Option<Self> {
-        let is_timeline = looking.aspect == TraceView::Time;
+    pub(crate) fn new(view_params: &ViewParams, row_state: &RowState) -> Option<Self> {
+        let is_timeline = view_params.trace_view == TraceView::Time;
         let offered = RowColumn::ALL.iter();
         let offered = offered.filter(|(own, ..)| !(is_timeline && *own == RowColumn::Time));
         let choices = offered.map(|(own, name, label, _)| {
-            let is_chosen = looking.columns.is_empty() || looking.columns.contains(own);
+            let is_chosen = view_params.columns.is_empty() || view_params.columns.contains(own);
             (*name, *label, is_chosen)
         });
-        let all = ViewParams { columns: Vec::new(), ..looking.clone() };
-        matches!(looking.aspect, TraceView::Tree | TraceView::Time).then(|| Self {
+        let all = ViewParams { columns: Vec::new(), ..view_params.clone() };
+        matches!(view_params.trace_view, TraceView::Tree | TraceView::Time).then(|| Self {
             choices: choices.collect(),
-            kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
+            hidden_fields: row_state.pairs.iter().cloned().chain(all.pairs()).collect(),
         })
     }
 }
 
 /// The search in the trace; `find`: where all hits are.
-fn search(looking: &ViewParams, kept: &RowState, find: &str) -> Option<Search> {
-    let text = looking.find.as_deref()?;
+fn search(view_params: &ViewParams, row_state: &RowState, find: &str) -> Option<Search> {
+    let text = view_params.find.as_deref()?;
     Some(Search {
         text: Text::from(text),
         all: format!("{find}?q={}", encode(text)),
-        end: kept.address(&ViewParams { find: None, ..looking.clone() }),
+        end: row_state.address(&ViewParams { find: None, ..view_params.clone() }),
     })
 }
 

@@ -24,19 +24,19 @@ pub struct LogInput {
     /// The trace, without content.
     pub trace: Trace,
     /// The steps of the window, each with how its input and its output begin.
-    pub steps: Vec<(Observation, [Option<Text>; 2])>,
+    pub observations: Vec<(Observation, [Option<Text>; 2])>,
     /// When the trace began.
     pub start: Timestamp,
     /// The place of the first of them.
     pub at: usize,
     /// Steps that are not left out because of their level.
-    pub n_steps: usize,
+    pub n_observations: usize,
     /// Those that are.
     pub n_hidden: usize,
     /// How the trace is looked at.
-    pub looking: ViewParams,
+    pub view_params: ViewParams,
     /// What is selected and folded in the views that have rows.
-    pub kept: RowState,
+    pub row_state: RowState,
     /// What stands above the view beside the trace.
     pub head: HeadInput,
 }
@@ -50,7 +50,7 @@ pub struct LogPage {
     entries: Vec<Entry>,
     shown: String,
     hidden: Option<String>,
-    ways: PageLinks,
+    page_links: PageLinks,
 }
 
 #[derive(Debug)]
@@ -76,8 +76,8 @@ impl LogPage {
     pub fn new(input: LogInput) -> Self {
         let base = input.shell.base();
         let trace = segment(input.trace.id.as_str());
-        let to_tree = input.looking.in_tree().query();
-        let entries = input.steps.into_iter().map(|(step, [asked, answered])| {
+        let to_tree = input.view_params.in_tree().query();
+        let entries = input.observations.into_iter().map(|(step, [asked, answered])| {
             let id = encode(step.id.as_str());
             Entry {
                 href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
@@ -105,18 +105,18 @@ impl LogPage {
             "Observations {}–{} of {}",
             number(input.at + 1),
             number(behind),
-            number(input.n_steps)
+            number(input.n_observations)
         );
-        let address = input.kept.address(&input.looking);
+        let address = input.row_state.address(&input.view_params);
         let way = |at: usize| format!("{address}&at={at}");
         Self {
-            head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
+            head: Head::new(&input.trace, base, &input.view_params, &input.row_state, input.head),
             shown,
-            hidden: input.looking.hidden(input.n_hidden),
-            ways: PageLinks {
-                before: (0 < input.at)
+            hidden: input.view_params.hidden(input.n_hidden),
+            page_links: PageLinks {
+                previous: (0 < input.at)
                     .then(|| ("Earlier observations", way(input.at.saturating_sub(LOG_PAGE_SIZE)))),
-                behind: (behind < input.n_steps).then(|| ("Later observations", way(behind))),
+                next: (behind < input.n_observations).then(|| ("Later observations", way(behind))),
                 ..PageLinks::default()
             },
             entries,

@@ -52,17 +52,17 @@ pub struct DetailInput {
     /// The address of the project.
     pub base: String,
     /// What its forms carry.
-    pub kit: FormContext,
+    pub form_context: FormContext,
     /// Its scores.
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
-    pub verdicts: Vec<RuleOutcome>,
+    pub outcomes: Vec<RuleOutcome>,
     /// Which of the rules were asked.
     pub rules: RuleRange,
     /// Of a step, the microseconds in which none of the steps below it ran.
-    pub own_us: Option<i64>,
+    pub self_time_us: Option<i64>,
     /// Of a trace, the scores of its steps.
-    pub of_steps: Option<ObservationScores>,
+    pub observation_scores: Option<ObservationScores>,
     /// The forms that were chosen for its values.
     pub forms: Forms,
     /// The address of the page around it without them; the usual page of the step when empty.
@@ -114,7 +114,7 @@ pub struct DetailPage {
 #[derive(Debug)]
 struct Detail {
     base: String,
-    kit: FormContext,
+    form_context: FormContext,
     /// The address of this pane.
     from: String,
     kind: &'static str,
@@ -133,11 +133,11 @@ struct Detail {
     /// Tools and metadata.
     extras: [ValuePart; 2],
     scores: Vec<ScoreView>,
-    verdicts: Vec<RuleOutcome>,
+    outcomes: Vec<RuleOutcome>,
     rules: RuleRange,
     /// The address of the page around it.
     address: String,
-    of_steps: Option<ObservationScores>,
+    observation_scores: Option<ObservationScores>,
 }
 
 impl DetailPage {
@@ -162,20 +162,21 @@ impl TracePage {
         let trace_scores = rows.n_scores.get(&None).copied();
         let id = segment(trace.id.as_str());
         let window = Window::new(&rows);
-        let (base, looking) = (shell.base(), rows.looking);
+        let (base, view_params) = (shell.base(), rows.view_params);
         let axis = rows.axis();
         let (ticks, ticks_from) = (axis.ticks(), axis.counted_from_us());
         let tokens = nonzero(Some(total_tokens(&trace.usage)));
         let cost = cost_cell(trace.cost());
         Self {
-            head: Head::new(&trace, base, looking, &window.kept, head),
-            time: (rows.looking.aspect == TraceView::Time).then(|| TimePart::new(&rows, &window)),
+            head: Head::new(&trace, base, view_params, &window.row_state, head),
+            time: (rows.view_params.trace_view == TraceView::Time)
+                .then(|| TimePart::new(&rows, &window)),
             peaks: peaks(&rows),
             has_long_ticks: ticks.iter().any(Tick::is_long),
             ticks,
             ticks_from: (0 < ticks_from).then(|| exact_duration(ticks_from)),
             fragments: format!("{}/_/traces/{id}", shell.base()),
-            columns: column_classes(looking, rows.view.outline(), &tokens, &cost),
+            columns: column_classes(view_params, rows.view.outline(), &tokens, &cost),
             window,
             trace_selected,
             trace_scores: trace_scores.unwrap_or_default(),
@@ -191,27 +192,29 @@ impl TracePage {
 impl Detail {
     /// Something is on its way: the scores are asked for again.
     fn is_unsettled(&self) -> bool {
-        self.verdicts.iter().any(|verdict| verdict.tone == Tone::Waiting)
+        self.outcomes.iter().any(|outcome| outcome.tone == Tone::Waiting)
     }
 
     /// `1 score, 8 on observations`
     fn n_scores(&self) -> String {
         let own = many(self.scores.len() as u64, "score");
-        let of_steps = self.of_steps.as_ref();
-        match of_steps.and_then(ObservationScores::said) {
+        let observation_scores = self.observation_scores.as_ref();
+        match observation_scores.and_then(ObservationScores::said) {
             Some(said) => format!("{own}, {said} on observations"),
             None => own,
         }
     }
 
     fn has_scores(&self) -> bool {
-        let of_steps = self.of_steps.as_ref();
-        !self.scores.is_empty() || of_steps.is_some_and(|of_steps| !of_steps.scores.is_empty())
+        let observation_scores = self.observation_scores.as_ref();
+        !self.scores.is_empty()
+            || observation_scores
+                .is_some_and(|observation_scores| !observation_scores.scores.is_empty())
     }
 
     /// `3 rules without a score`
     fn why_none(&self) -> Option<String> {
-        let n = self.verdicts.len() as u64;
+        let n = self.outcomes.len() as u64;
         (0 < n).then(|| format!("{} without a score", many(n, "rule")))
     }
 
@@ -274,12 +277,12 @@ impl Detail {
                 input.rules.query()
             ),
             base: input.base,
-            kit: input.kit,
+            form_context: input.form_context,
             scores: input.scores,
-            verdicts: input.verdicts,
+            outcomes: input.outcomes,
             rules: input.rules,
             address,
-            of_steps: input.of_steps,
+            observation_scores: input.observation_scores,
         }
     }
 
@@ -310,7 +313,7 @@ impl Detail {
             status_message: step.status_message.as_deref().map(display_text),
             failures: failures(step, &at("metadata")),
             figures: figures(step),
-            facts: observation_facts(step, input.own_us),
+            facts: observation_facts(step, input.self_time_us),
             happened,
             values: [
                 ValuePart::new(INPUT, at("input"), forms, |form, at| {
@@ -336,12 +339,12 @@ impl Detail {
                 input.rules.query()
             ),
             base: input.base,
-            kit: input.kit,
+            form_context: input.form_context,
             scores: input.scores,
-            verdicts: input.verdicts,
+            outcomes: input.outcomes,
             rules: input.rules,
             address,
-            of_steps: input.of_steps,
+            observation_scores: input.observation_scores,
         }
     }
 }
@@ -358,13 +361,13 @@ fn figures(step: &Observation) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
+fn observation_facts(step: &Observation, self_time_us: Option<i64>) -> Vec<Fact> {
     let mut facts = vec![fact_at("Start", step.start, true)];
     facts.push(match step.end {
         Some(end) => fact("Latency", duration(end.micros_since(step.start))),
         None => fact("Latency", "not ended"),
     });
-    facts.extend(own_us.map(|us| fact("Self time", duration(us))));
+    facts.extend(self_time_us.map(|us| fact("Self time", duration(us))));
     if let Some(first) = step.completion_start {
         facts.push(fact("Time to first token", duration(first.micros_since(step.start))));
     }

@@ -39,7 +39,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
             label,
             name: Text::from(outline.name(entry)),
             place: outline.place_among_alike(entry).map(place),
-            href: RowState::new(Some(entry.id()), input.folds).address(input.looking),
+            href: RowState::new(Some(entry.id()), input.folds).address(input.view_params),
             value,
         })
     };

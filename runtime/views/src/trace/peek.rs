@@ -29,13 +29,13 @@ pub struct PeekInput<'a> {
     /// Scores about the trace itself.
     pub scores: Vec<ScoreView>,
     /// How many scores there are about its steps.
-    pub n_of_steps: u64,
+    pub n_observation_scores: u64,
     /// Whether the reader may change its tags.
     pub may_mark: bool,
     /// What the forms of its tags carry.
     pub forms: FormContext,
     /// The form of the tags, when it was not accepted.
-    pub tried: RejectedForm,
+    pub rejected_form: RejectedForm,
 }
 
 /// One trace beside the list.
@@ -51,10 +51,10 @@ pub struct Peek {
 pub(crate) struct PeekContent {
     pub(crate) line: TraceLine,
     pub(crate) scores: Vec<ScoreView>,
-    n_of_steps: u64,
+    n_observation_scores: u64,
     pub(crate) may_mark: bool,
     pub(crate) forms: FormContext,
-    pub(crate) tried: RejectedForm,
+    pub(crate) rejected_form: RejectedForm,
     input: Block,
     output: Block,
 }
@@ -87,18 +87,27 @@ impl Peek {
     /// Of a trace.
     #[must_use]
     pub fn new(input: PeekInput<'_>) -> Self {
-        let PeekInput { base, close, line, trace, scores, n_of_steps, may_mark, forms, tried } =
-            input;
+        let PeekInput {
+            base,
+            close,
+            line,
+            trace,
+            scores,
+            n_observation_scores,
+            may_mark,
+            forms,
+            rejected_form,
+        } = input;
         let at = |part: &str| Addresses::new(&base, line.id.as_str(), None, part);
         let found = PeekContent {
             input: Block::of(trace.input.as_ref(), &at("input")),
             output: Block::of(trace.output.as_ref(), &at("output")),
             line,
             scores,
-            n_of_steps,
+            n_observation_scores,
             may_mark,
             forms,
-            tried,
+            rejected_form,
         };
         Self { base, close, found: Some(Box::new(found)) }
     }
@@ -179,11 +188,11 @@ impl PeekContent {
     }
 
     /// The peek says what scores there are; the page of the trace, why there is none.
-    pub(crate) fn verdicts(&self) -> Vec<RuleOutcome> {
+    pub(crate) fn outcomes(&self) -> Vec<RuleOutcome> {
         Vec::new()
     }
 
-    pub(crate) fn of_steps(&self) -> Option<String> {
-        (0 < self.n_of_steps).then(|| many(self.n_of_steps, "score"))
+    pub(crate) fn observation_score_count(&self) -> Option<String> {
+        (0 < self.n_observation_scores).then(|| many(self.n_observation_scores, "score"))
     }
 }

@@ -51,7 +51,7 @@ pub struct RowsInput<'a> {
     /// Draw the map of the whole.
     pub with_map: bool,
     /// How it is looked at.
-    pub looking: &'a ViewParams,
+    pub view_params: &'a ViewParams,
 }
 
 impl RowsInput<'_> {
@@ -60,8 +60,8 @@ impl RowsInput<'_> {
         let axis = period.map(|(start, end)| Axis::new(start, end));
         let axis = axis.unwrap_or_default();
         // The other views keep the part for the timeline.
-        match self.looking.zoom {
-            Some(part) if self.looking.aspect == TraceView::Time => axis.part(part),
+        match self.view_params.zoom {
+            Some(part) if self.view_params.trace_view == TraceView::Time => axis.part(part),
             _ => axis,
         }
     }
@@ -91,7 +91,7 @@ pub(crate) struct Window {
     pub(crate) anchor: Option<usize>,
     pub(crate) revision: i64,
     /// What is selected and folded.
-    pub(crate) kept: RowState,
+    pub(crate) row_state: RowState,
     /// What is folded and how the trace is looked at, as the end of an address.
     pub(crate) rest: String,
     /// What is left out because of its level or kind.
@@ -158,7 +158,7 @@ impl Window {
         let view = input.view;
         let outline = view.outline();
         let axis = input.axis();
-        let is_timeline = input.looking.aspect == TraceView::Time;
+        let is_timeline = input.view_params.trace_view == TraceView::Time;
         let path = is_timeline.then(|| critical_path(outline));
         let period = outline.period().filter(|_| is_timeline);
         let lines = view.window(input.at, input.n.min(ROW_WINDOW));
@@ -188,7 +188,7 @@ impl Window {
             }
         });
         let selected = input.selected.map(|at| outline.rows()[at].id());
-        let kept = RowState::new(selected, input.folds);
+        let row_state = RowState::new(selected, input.folds);
         let has_map = input.with_map && ROW_WINDOW < view.len();
         Self {
             rows: rows.collect(),
@@ -197,9 +197,9 @@ impl Window {
             anchor: input.anchor,
             revision: input.revision,
             grouping: grouping(input, selected),
-            rest: format!("{}{}", kept.folds, input.looking.query()),
-            kept,
-            hidden: input.looking.hidden(view.n_hidden()),
+            rest: format!("{}{}", row_state.folds, input.view_params.query()),
+            row_state,
+            hidden: input.view_params.hidden(view.n_hidden()),
             forgotten: forgotten(input.folds),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Minimap::new(view)),
@@ -213,12 +213,12 @@ impl Window {
 
     pub(crate) fn earlier(&self) -> Option<String> {
         let at = self.at.saturating_sub(ROW_WINDOW);
-        (0 < self.at).then(|| format!("?{}{}&at={at}", self.kept.selection, self.rest))
+        (0 < self.at).then(|| format!("?{}{}&at={at}", self.row_state.selection, self.rest))
     }
 
     pub(crate) fn later(&self) -> Option<String> {
         let at = self.at + self.rows.len();
-        (at < self.n_lines).then(|| format!("?{}{}&at={at}", self.kept.selection, self.rest))
+        (at < self.n_lines).then(|| format!("?{}{}&at={at}", self.row_state.selection, self.rest))
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -238,7 +238,7 @@ fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static s
         true => "Group similar observations",
         false => "Ungroup observations",
     };
-    Some((label, RowState::new(selected, &other).address(input.looking)))
+    Some((label, RowState::new(selected, &other).address(input.view_params)))
 }
 
 fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
@@ -363,19 +363,19 @@ pub(crate) fn empty_columns(outline: &Outline, tokens: &str, cost: &str) -> &'st
 
 /// The classes of a grid: of its columns that were not chosen, and of those in which no row has anything.
 pub(crate) fn column_classes(
-    looking: &ViewParams,
+    view_params: &ViewParams,
     outline: &Outline,
     tokens: &str,
     cost: &str,
 ) -> String {
     let empty = empty_columns(outline, tokens, cost);
-    if looking.columns.is_empty() {
+    if view_params.columns.is_empty() {
         return empty.to_owned();
     }
     // The timeline is its bars.
     let is_shown = |column: RowColumn| {
-        looking.columns.contains(&column)
-            || (column == RowColumn::Time && looking.aspect == TraceView::Time)
+        view_params.columns.contains(&column)
+            || (column == RowColumn::Time && view_params.trace_view == TraceView::Time)
     };
     let left_out = RowColumn::ALL.iter().filter(|(own, ..)| !is_shown(*own));
     let left_out: String = left_out.map(|(.., class)| *class).collect();

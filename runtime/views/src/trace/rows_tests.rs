@@ -33,7 +33,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
             selected: None,
             n_scores: &HashMap::new(),
             chips: &HashMap::new(),
-            looking: &ViewParams::default(),
+            view_params: &ViewParams::default(),
             with_map: true,
         }))
     };
@@ -62,9 +62,10 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
 #[test]
 fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
     let outline = outline(&[observation("root", None, 0, 10)]);
-    let classes = |columns: &[RowColumn], aspect| {
-        let looking = ViewParams { columns: columns.to_vec(), aspect, ..ViewParams::default() };
-        crate::trace::rows::column_classes(&looking, &outline, "1", "$1.00")
+    let classes = |columns: &[RowColumn], trace_view| {
+        let view_params =
+            ViewParams { columns: columns.to_vec(), trace_view, ..ViewParams::default() };
+        crate::trace::rows::column_classes(&view_params, &outline, "1", "$1.00")
     };
     let both = [RowColumn::SelfTime, RowColumn::Cost];
     assert_eq!(classes(&[], TraceView::Tree), "");
@@ -90,7 +91,7 @@ fn a_row_has_its_scores_and_the_time_that_is_its_own() {
         selected: None,
         n_scores: &HashMap::new(),
         chips: &HashMap::from([("root".to_owned(), score_chips(&[&score]))]),
-        looking: &ViewParams::default(),
+        view_params: &ViewParams::default(),
         with_map: false,
     }));
     let chip = "<span class=\"chip good\"><bdi>polite</bdi> <b><bdi>true</bdi></b></span>";

@@ -16,8 +16,8 @@ use crate::trace::rows::empty_columns;
 use crate::trace::sample_observations::observation;
 use crate::*;
 
-fn looking(aspect: TraceView) -> ViewParams {
-    ViewParams { aspect, ..ViewParams::default() }
+fn view_params(trace_view: TraceView) -> ViewParams {
+    ViewParams { trace_view, ..ViewParams::default() }
 }
 
 fn generation(id: &str, start_ms: i64, said: &[&str], answer: &str) -> Observation {
@@ -49,8 +49,8 @@ fn thread_after(
         n_before,
         n_calls,
         n_hidden: 3,
-        looking: looking(TraceView::Thread),
-        kept: RowState::new(Some(HOSTILE), &Folds::default()),
+        view_params: view_params(TraceView::Thread),
+        row_state: RowState::new(Some(HOSTILE), &Folds::default()),
         head: HeadInput { faults: vec![HOSTILE.to_owned()], ..HeadInput::default() },
     })
 }
@@ -58,10 +58,10 @@ fn thread_after(
 fn call(step: Observation) -> Call {
     Call {
         is_generation: step.kind == ObservationKind::Generation,
-        step,
+        observation: step,
         is_large: false,
         depth: 1,
-        within: None,
+        enclosing_agent: None,
     }
 }
 
@@ -240,8 +240,8 @@ fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice(
         &[("c1", "result one"), ("c2", "result two")],
     );
     let mut failed = tool("u", 20, "search", ["{}", "result two"]);
-    failed.step.level = Level::Error;
-    failed.step.status_message = Some("timed out".to_owned());
+    failed.observation.level = Level::Error;
+    failed.observation.status_message = Some("timed out".to_owned());
     let calls = vec![first, tool("t", 12, "search", ["{}", "result one"]), failed, second];
     let html = checked(&thread(calls, 0, 4));
     for result in ["result one", "result two", "timed out"] {
@@ -259,7 +259,7 @@ fn the_id_of_a_call_says_which_step_ran_for_it() {
     let [first, _] = around_tools(&[("c1", "search"), ("c2", "search")], &[]);
     let with_id = |mut call: Call, id: &str| {
         let attributes = json!({ "gen_ai.tool.call.id": id });
-        let metadata = &mut call.step.content.metadata;
+        let metadata = &mut call.observation.content.metadata;
         metadata.insert("attributes".to_owned(), attributes);
         call
     };
@@ -306,13 +306,13 @@ fn what_runs_in_another_agent_stands_below_its_name_and_hostile_tools_are_inert(
         name: HOSTILE.to_owned(),
     };
     let inside = |mut call: Call| {
-        call.within = Some(within.clone());
+        call.enclosing_agent = Some(within.clone());
         call
     };
     let [first, second] = around_tools(&[(HOSTILE, HOSTILE)], &[(HOSTILE, HOSTILE)]);
     let mut failed = tool("t", 12, HOSTILE, [HOSTILE, HOSTILE]);
-    failed.step.level = Level::Error;
-    failed.step.status_message = Some(HOSTILE.to_owned());
+    failed.observation.level = Level::Error;
+    failed.observation.status_message = Some(HOSTILE.to_owned());
     let calls = vec![first, inside(failed), inside(second)];
     let html = checked(&thread(calls, 0, 3));
     assert_eq!(html.matches("<h2 class=\"within in1\">").count(), 1, "{html}");
@@ -336,12 +336,12 @@ fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
         shell: shell(),
         trace: trace(HOSTILE),
         start: step("a", 0).start,
-        steps: vec![(step("a", 0), begins()), (hostile, begins())],
+        observations: vec![(step("a", 0), begins()), (hostile, begins())],
         at: 100,
-        n_steps: 300,
+        n_observations: 300,
         n_hidden: 12,
-        looking: ViewParams { min: Some(Level::Default), ..looking(TraceView::Log) },
-        kept: RowState::new(None, &Folds::default()),
+        view_params: ViewParams { min: Some(Level::Default), ..view_params(TraceView::Log) },
+        row_state: RowState::new(None, &Folds::default()),
         head: HeadInput::default(),
     });
     let html = checked(&view);
@@ -361,7 +361,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     let outline = outline(&steps);
     let shown = Shown {
         selected: Some(steps[1].clone()),
-        looking: ViewParams { zoom: Some((250.0, 500.5)), ..looking(TraceView::Time) },
+        view_params: ViewParams { zoom: Some((250.0, 500.5)), ..view_params(TraceView::Time) },
         ..Shown::default()
     };
     let html = checked(&trace_page(&outline, shown));
@@ -391,7 +391,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     // What is outside of it has no bar.
     assert_eq!(html.matches("width=\"0\"").count(), 0);
     let outside = Shown {
-        looking: ViewParams { zoom: Some((950.0, 990.0)), ..looking(TraceView::Time) },
+        view_params: ViewParams { zoom: Some((950.0, 990.0)), ..view_params(TraceView::Time) },
         ..Shown::default()
     };
     let html = checked(&trace_page(&outline, outside));
@@ -406,7 +406,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
     let outline = outline(&[observation("root", None, 0, 3 * 3_600_000)]);
     let page = |zoom: (f64, f64)| {
         let shown = Shown {
-            looking: ViewParams { zoom: Some(zoom), ..looking(TraceView::Time) },
+            view_params: ViewParams { zoom: Some(zoom), ..view_params(TraceView::Time) },
             ..Shown::default()
         };
         checked(&trace_page(&outline, shown))
@@ -444,7 +444,7 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
     assert_eq!(html.matches(form).count(), 2, "{html}");
     // Only the timeline needs to know which part of the axis a row takes.
     assert!(!html.contains("data-part"), "{html}");
-    let on_timeline = Shown { looking: looking(TraceView::Time), ..Shown::default() };
+    let on_timeline = Shown { view_params: view_params(TraceView::Time), ..Shown::default() };
     let html = checked(&trace_page_with(&outline, on_timeline, head()));
     assert_eq!(html.matches(form).count(), 3, "{html}");
 }
@@ -461,7 +461,7 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     ];
     let outline = outline(&steps);
     let mut shown = Shown {
-        looking: ViewParams { min: Some(Level::Error), ..ViewParams::default() },
+        view_params: ViewParams { min: Some(Level::Error), ..ViewParams::default() },
         ..Shown::default()
     };
     shown.folds.min = Some(Level::Error);
@@ -478,7 +478,7 @@ fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
     let outline = outline(&steps);
     let view = |kinds: &[ObservationKind]| {
         let mut shown = Shown {
-            looking: ViewParams { kinds: kinds.to_vec(), ..ViewParams::default() },
+            view_params: ViewParams { kinds: kinds.to_vec(), ..ViewParams::default() },
             ..Shown::default()
         };
         shown.folds.kinds = kinds.to_vec();

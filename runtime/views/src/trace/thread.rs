@@ -28,11 +28,11 @@ const CALL_IDS: [&str; 2] = ["gen_ai.tool.call.id", "tool_call.id"];
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The step.
-    pub step: Observation,
+    pub observation: Observation,
     /// How many agents and chains it runs in that run in another agent.
     pub depth: u32,
     /// The innermost of them.
-    pub within: Option<EnclosingAgent>,
+    pub enclosing_agent: Option<EnclosingAgent>,
     /// Whether it asks a model.
     pub is_generation: bool,
     /// What it says is more than the page shows, and was left out.
@@ -72,9 +72,9 @@ pub struct ThreadInput {
     /// Calls that are left out because of their level.
     pub n_hidden: usize,
     /// How the trace is looked at.
-    pub looking: ViewParams,
+    pub view_params: ViewParams,
     /// What is selected and folded in the views that have rows.
-    pub kept: RowState,
+    pub row_state: RowState,
     /// What stands above the view beside the trace.
     pub head: HeadInput,
 }
@@ -90,7 +90,7 @@ pub struct ThreadPage {
     /// What was not compared with these calls.
     unread: Option<String>,
     hidden: Option<String>,
-    ways: PageLinks,
+    page_links: PageLinks,
 }
 
 #[derive(Debug)]
@@ -121,16 +121,16 @@ impl ThreadPage {
     pub fn new(input: ThreadInput) -> Self {
         let base = input.shell.base();
         let trace = segment(input.trace.id.as_str());
-        let to_tree = input.looking.in_tree().query();
+        let to_tree = input.view_params.in_tree().query();
         let of_id = |id: &str| format!("{base}/traces/{trace}?observation={}{to_tree}", encode(id));
         let address = |step: &Observation| of_id(step.id.as_str());
         let calls = input.calls.iter();
-        let messages = calls.map(|call| call_messages(call, base, address(&call.step)));
+        let messages = calls.map(|call| call_messages(call, base, address(&call.observation)));
         let messages: Vec<CallMessages> = messages.collect();
         let is_large: Vec<bool> = messages.iter().map(|call| call.is_large).collect();
         let history: Vec<CallMessages> = input.history.iter().map(compared).collect();
         let messages = new_messages(&history, messages, input.n_before);
-        let steps = input.calls.iter().map(|call| &call.step);
+        let steps = input.calls.iter().map(|call| &call.observation);
         let steps: Vec<&Observation> = input.history.iter().chain(steps).collect();
         let window = input.calls.iter().zip(is_large).skip(input.n_before);
         let n_window = messages.len();
@@ -143,7 +143,7 @@ impl ThreadPage {
             let is_one_range = input.iter().filter(|(range, _)| range.is_some()).count() == 1;
             let as_other = |range: &MessageSelection| {
                 let other = other?;
-                let (n, those) = same_messages(range, &call.step, base);
+                let (n, those) = same_messages(range, &call.observation, base);
                 let (name, href) = match is_one_range {
                     true => (Text::from(other.name.as_str()), address(other)),
                     false => (Text::from("in earlier calls"), those.clone()),
@@ -152,7 +152,7 @@ impl ThreadPage {
             };
             let input = input.into_iter();
             let input = input.map(|(range, new)| (range.as_ref().and_then(as_other), new));
-            let within = call.within.as_ref();
+            let within = call.enclosing_agent.as_ref();
             let heading = within.filter(|within| before != Some(*within));
             let heading = heading.map(|within| {
                 let name = Text::from(within.name.as_str());
@@ -161,7 +161,7 @@ impl ThreadPage {
             before = within;
             Entry {
                 heading,
-                href: address(&call.step),
+                href: address(&call.observation),
                 is_large,
                 input: input.collect(),
                 output,
@@ -176,17 +176,17 @@ impl ThreadPage {
             number(input.at + n_window),
             number(input.n_calls)
         );
-        let address = input.kept.address(&input.looking);
+        let address = input.row_state.address(&input.view_params);
         let way = |at: usize| format!("{address}&at={at}");
         let behind = input.at + n_window;
         Self {
-            head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
-            hidden: input.looking.hidden(input.n_hidden),
+            head: Head::new(&input.trace, base, &input.view_params, &input.row_state, input.head),
+            hidden: input.view_params.hidden(input.n_hidden),
             shown,
-            ways: PageLinks {
-                before: (0 < input.at)
+            page_links: PageLinks {
+                previous: (0 < input.at)
                     .then(|| ("Earlier calls", way(input.at.saturating_sub(CALLS_PER_PAGE)))),
-                behind: (behind < input.n_calls).then(|| ("Later calls", way(behind))),
+                next: (behind < input.n_calls).then(|| ("Later calls", way(behind))),
                 ..PageLinks::default()
             },
             entries,
@@ -217,7 +217,7 @@ fn same_messages(range: &MessageSelection, step: &Observation, base: &str) -> (S
 }
 
 fn call_messages(call: &Call, base: &str, href: String) -> CallMessages {
-    let step = &call.step;
+    let step = &call.observation;
     let is_tool = step.kind == ObservationKind::Tool;
     if call.is_large || !(call.is_generation || is_tool) {
         return CallMessages::unread(call.is_large);
@@ -276,7 +276,7 @@ pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
 
 impl Entry {
     fn of(call: &Call) -> Self {
-        let step = &call.step;
+        let step = &call.observation;
         Self {
             heading: None,
             step: encode(step.id.as_str()),

@@ -21,7 +21,7 @@ const LONG_MS: f64 = 10_000.0;
 #[derive(Debug)]
 pub(crate) struct TimePart {
     /// What the form for the part repeats of the address: names and values.
-    pub(crate) kept: Vec<Parameter>,
+    pub(crate) hidden_fields: Vec<Parameter>,
     pub(crate) from: End,
     pub(crate) to: End,
     /// Back to the whole axis.
@@ -51,12 +51,12 @@ pub(crate) struct End {
 
 impl End {
     /// Of a part of so long a trace; `nth` tells the end from the beginning.
-    fn new(looking: &ViewParams, nth: usize, (ms, length): (f64, f64)) -> Self {
+    fn new(view_params: &ViewParams, nth: usize, (ms, length): (f64, f64)) -> Self {
         let shown = match LONG_MS <= length {
             true => exact_duration((ms * 1e3).round() as i64),
             false => format!("{} ms", (ms * 1e3).round() / 1e3),
         };
-        let typed = looking.typed.as_ref();
+        let typed = view_params.typed.as_ref();
         Self {
             ms,
             shown: typed.map_or(shown, |typed| typed.ends[nth].clone()),
@@ -79,19 +79,19 @@ impl TimePart {
         let (start, end) = outline.period().unwrap_or_default();
         let ms = |micros: i64| (micros as f64) / 1e3;
         let length = ms(end.micros_since(start));
-        let (from, to) = input.looking.zoom.unwrap_or((0.0, length));
-        let at = |kept: &RowState, zoom: Option<(f64, f64)>| {
-            kept.address(&ViewParams { zoom, ..input.looking.clone() })
+        let (from, to) = input.view_params.zoom.unwrap_or((0.0, length));
+        let at = |row_state: &RowState, zoom: Option<(f64, f64)>| {
+            row_state.address(&ViewParams { zoom, ..input.view_params.clone() })
         };
         let step = input.selected.map(|at| &outline.rows()[at]);
         let of_step = step.and_then(|step| part_of(step, (start, end)));
         let path = window.path.iter().flatten();
-        let longest = longest(path.clone()).into_iter().map(|(row, own_us)| {
+        let longest = longest(path.clone()).into_iter().map(|(row, self_time_us)| {
             let entry = &outline.rows()[row];
             Longest {
                 name: Text::from(outline.name(entry)),
-                href: at(&RowState::new(Some(entry.id()), input.folds), input.looking.zoom),
-                own: duration(own_us),
+                href: at(&RowState::new(Some(entry.id()), input.folds), input.view_params.zoom),
+                own: duration(self_time_us),
             }
         });
         let mut gaps = outline.gaps(end.micros_since(start) / 100);
@@ -108,22 +108,22 @@ impl TimePart {
         let longest_gaps = gaps.iter().take(NAMED).map(|gap| {
             let (from, to) = (gap.0.micros_since(start), gap.1.micros_since(start));
             let label = format!("{} from {}", duration(us(gap)), duration(from));
-            (label, at(&window.kept, Some((ms(from), ms(to)))))
+            (label, at(&window.row_state, Some((ms(from), ms(to)))))
         });
         let longest_gaps = longest_gaps.collect();
-        let whole = ViewParams { zoom: None, ..input.looking.clone() };
-        let kept = window.kept.pairs.iter().cloned();
+        let whole = ViewParams { zoom: None, ..input.view_params.clone() };
+        let kept = window.row_state.pairs.iter().cloned();
         Self {
             longest: longest.collect(),
             gaps: said,
             longest_gaps,
             bands,
             summary: path_that_tells(window, outline.rows().len()).and_then(summary),
-            kept: kept.chain(whole.pairs()).collect(),
-            from: End::new(input.looking, 0, (from, length)),
-            to: End::new(input.looking, 1, (to, length)),
-            whole: input.looking.zoom.map(|_| at(&window.kept, None)),
-            of_step: at(&window.kept, of_step),
+            hidden_fields: kept.chain(whole.pairs()).collect(),
+            from: End::new(input.view_params, 0, (from, length)),
+            to: End::new(input.view_params, 1, (to, length)),
+            whole: input.view_params.zoom.map(|_| at(&window.row_state, None)),
+            of_step: at(&window.row_state, of_step),
             has_step: of_step.is_some(),
         }
     }

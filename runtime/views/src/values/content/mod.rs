@@ -411,8 +411,8 @@ impl Chat {
             return Self {
                 first: shown,
                 ways: PageLinks {
-                    before: Some(("Start of the conversation", source.page(&start))),
-                    behind: (from + n < n_all).then(|| ("More messages", url(from + n))),
+                    previous: Some(("Start of the conversation", source.page(&start))),
+                    next: (from + n < n_all).then(|| ("More messages", url(from + n))),
                     ..PageLinks::default()
                 },
                 n_between: None,
