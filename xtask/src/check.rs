@@ -54,7 +54,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tidy",
-        about: "file heads, sizes, banned words",
+        about: "file heads, sizes, banned words, phrases of xtask/phrases.tsv",
         work: Work::Look(tidy::violations),
     },
     Step { name: "build", about: "all of it compiles, lints as errors", work: Work::Build },

@@ -1,4 +1,4 @@
-//! One command for people and CI: `cargo xtask demo`, `check`, `debt`, `package`, `generate`, `pictures`, `bench`.
+//! One command for people and CI: `cargo xtask demo`, `check`, `debt`, `phrases`, `package`, `generate`, `pictures`, `bench`.
 
 mod check;
 mod contract;
@@ -8,6 +8,7 @@ mod demo;
 mod docs;
 mod generate;
 mod package;
+mod phrases;
 mod pictures;
 mod plugins;
 mod program;
@@ -37,6 +38,8 @@ enum Command {
     Check(check::Args),
     /// What is still to be put right, counted.
     Debt(debt::Args),
+    /// Counts words and phrases that the text of this repository avoids; `--write` lowers their maxima.
+    Phrases(phrases::Args),
     /// Builds what users install, into `target/package`: an archive and a Python wheel.
     Package(package::Args),
     /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Debt(args) => debt::run(&args),
+        Command::Phrases(args) => phrases::run(&args),
         Command::Package(args) => package::run(&args),
         Command::Generate => generate::write(),
         Command::Plugins(args) => plugins::run(&args),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::shell;
+use crate::{phrases, shell};
 
 const MAX_LINES: usize = 800;
 
@@ -47,6 +47,7 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         }
     }
     found.extend(tests_that_never_run()?);
+    found.extend(phrases::violations()?);
     Ok(found)
 }
 
