@@ -422,7 +422,7 @@ fn a_long_conversation_is_its_start_and_its_end_and_the_rest_is_asked_for() {
     loop {
         let part = window(n);
         n += part.first.len();
-        match part.ways.behind {
+        match part.ways.next {
             Some((_, href)) => assert!(href.ends_with(&format!("&from={n}")), "{href}"),
             None => break,
         }
