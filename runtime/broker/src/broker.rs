@@ -1,14 +1,14 @@
-//! Answers what guests ask of the server: models and traces.
+//! Serves the host calls of guests: models and readers.
 //!
 //! Invariants:
-//! - **The worker is not believed.** Who asks, and what was granted, comes from the call as the server
-//!   made it; a worker only names calls it was given.
-//! - **Budgets are counted here.** Model calls and bytes of traces of one evaluation are counted in the
-//!   worker too, which spares both sides most of what goes over them.
-//! - **Only the item's trace.** A guest reads the trace its item belongs to, and those of the session or run that its item
-//!   is, of the project that evaluates, and nothing else: whatever it names is held against the item.
-//! - **Only media that it could read of.** A medium goes to a model when such a trace has it.
-//! - **No secrets.** A guest gives a slot and messages; providers, keys and addresses stay on this side.
+//! - **Workers are not trusted.** The project and the grants are those of the call that the server made; a worker only
+//!   refers to calls that it received.
+//! - **Limits are enforced here.** Model calls and bytes of traces of one evaluation are also counted in the worker, only
+//!   to avoid most of the excess host calls.
+//! - **Only the item's traces.** A guest can read the trace of its item, or the traces of the session or run that its item
+//!   represents, in the project of the evaluation.
+//! - **Only media of readable traces.** A medium is sent to a model only when such a trace contains it.
+//! - **No secrets.** A guest passes a slot and messages; providers, keys and URLs are not exposed to it.
 
 mod media;
 mod models;
@@ -33,19 +33,18 @@ use media::Media;
 pub use models::{ClosedConnection, Models, NoModels};
 use traces::{Readable, Reader};
 
-/// Requests of one `complete-all` (the contract says so).
+/// Maximum number of requests of one `complete-all`, as in the WIT contract.
 const MAX_REQUESTS: usize = 64;
-/// Guests may ask by the thousand; the memory of the server is not theirs.
-const MAX_READING: usize = 4;
+/// Maximum number of concurrent trace queries; each may hold the contents of a page in memory.
+const MAX_CONCURRENT_READS: usize = 4;
 
-/// Checks grants and passes questions on.
+/// Authorizes and serves host calls.
 #[derive(Clone)]
 pub struct Broker {
     store: Store,
     models: Arc<dyn Models>,
     media: Media,
-    /// Questions about traces that are answered at a time: each may hold the contents of a page.
-    reading: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Broker {
@@ -55,18 +54,18 @@ impl std::fmt::Debug for Broker {
 }
 
 impl Broker {
-    /// Reads from `store` and asks `models`.
+    /// Reads traces from `store` and calls `models`.
     #[must_use]
     pub fn new(store: &Store, models: Arc<dyn Models>) -> Self {
         Self {
             store: store.clone(),
             models,
             media: Media::new(&store.telemetry),
-            reading: Arc::new(Semaphore::new(MAX_READING)),
+            reads: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
         }
     }
 
-    /// The port of one call that runs in this process.
+    /// The port for a call that runs in this process.
     pub fn port(&self, call: &EvaluationCall) -> Arc<dyn Port> {
         Arc::new(CallPort {
             broker: self.clone(),
@@ -92,9 +91,12 @@ impl Broker {
         };
         match request {
             HostRequest::Complete(requests) if MAX_REQUESTS < requests.len() => {
-                let message = format!("at most {MAX_REQUESTS} requests at a time");
-                let refused = |_| Err(ModelError::InvalidRequest(message.clone()));
-                HostReply::Complete(requests.iter().map(refused).collect())
+                let message = format!(
+                    "`complete-all` takes at most {MAX_REQUESTS} requests, got {}",
+                    requests.len()
+                );
+                let error = |_| Err(ModelError::InvalidRequest(message.clone()));
+                HostReply::Complete(requests.iter().map(error).collect())
             }
             HostRequest::Complete(requests) => {
                 HostReply::Complete(self.complete(origin, readable, allowance, requests).await)
@@ -108,17 +110,17 @@ impl Broker {
                     }
                 };
                 let answer = self.models.embed(origin, number, slot, texts).await;
-                HostReply::Embed(answer.map_err(|failure| noted(origin, failure)))
+                HostReply::Embed(answer.map_err(|failure| recorded(origin, failure)))
             }
-            of_trace => {
-                // Nothing more is read where the allowance is spent.
+            query => {
+                // Checked before the query: an exhausted allowance needs no query.
                 if let Err(spent) =
                     allowance.count_read(0).and_then(|()| allowance.count_trace_query())
                 {
-                    return of_trace.trace_error(&spent);
+                    return query.trace_error(&spent);
                 }
-                let Ok(_turn) = self.reading.acquire().await else {
-                    return of_trace.unavailable("the server is ending");
+                let Ok(_permit) = self.reads.acquire().await else {
+                    return query.unavailable("the server is shutting down");
                 };
                 let reader = Reader {
                     store: &self.store,
@@ -126,10 +128,10 @@ impl Broker {
                     readable,
                     allowance,
                 };
-                let reply = reader.answer(of_trace.clone()).await;
+                let reply = reader.answer(query.clone()).await;
                 match allowance.count_read(reply.read_bytes()) {
                     Ok(()) => reply,
-                    Err(spent) => of_trace.trace_error(&spent),
+                    Err(spent) => query.trace_error(&spent),
                 }
             }
         }
@@ -137,7 +139,7 @@ impl Broker {
 }
 
 impl Broker {
-    /// The answers to some requests, in order.
+    /// The replies to the requests, in order.
     async fn complete(
         &self,
         origin: &Arc<CallOrigin>,
@@ -154,21 +156,21 @@ impl Broker {
         };
         let project = &origin.maker.project;
         let loading = self.media.load(project, readable, allowance, &mut requests);
-        // What was loaded counts until the answers are there.
+        // The permit covers the loaded media until all replies are complete.
         let loaded = match loading.await {
             Ok(loaded) => loaded,
             Err(failure) => {
-                let error = noted(origin, failure);
+                let error = recorded(origin, failure);
                 return requests.iter().map(|_| Err(error.clone())).collect();
             }
         };
-        // Made in order, answered together.
-        let made = requests.into_iter().enumerate();
-        let made = made.map(|(at, request)| self.models.complete(origin, first + at, request));
-        let made: Vec<_> = made.collect();
-        let all = made.into_iter().map(async |answer| {
+        // The calls are created in order and awaited concurrently.
+        let calls = requests.into_iter().enumerate();
+        let calls = calls.map(|(at, request)| self.models.complete(origin, first + at, request));
+        let calls: Vec<_> = calls.collect();
+        let all = calls.into_iter().map(async |answer| {
             let answer = answer.await;
-            answer.map_err(|failure| noted(origin, failure))
+            answer.map_err(|failure| recorded(origin, failure))
         });
         let answers = join_all(all).await;
         drop(loaded);
@@ -184,8 +186,8 @@ fn over_allowance(error: &ModelError) -> ModelFailure {
     ModelFailure::new(FailureClass::PluginError, message)
 }
 
-/// Notes a failure with the call and says as much of it as the contract of guests knows.
-fn noted(origin: &CallOrigin, failure: ModelFailure) -> ModelError {
+/// Records a failure with the call, and converts it to the error of the WIT contract.
+fn recorded(origin: &CallOrigin, failure: ModelFailure) -> ModelError {
     let text = failure.message.clone();
     let error = match failure.class {
         FailureClass::RateLimited => ModelError::RateLimited(text),

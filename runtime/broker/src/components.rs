@@ -1,8 +1,8 @@
-//! Optional first-party components: interpreters and scorer libraries, which an installation has as files.
+//! Optional first-party components: interpreters and scorer libraries, installed as files.
 //!
 //! For a program `PREFIX/bin/perpend` they are in `PREFIX/share/perpend/components`
 //! (docs/decisions/0004-optional-components.md). They are large and take seconds to compile, so that
-//! each is registered when an evaluator first needs it: a server that never does pays neither time nor memory.
+//! each is registered when an evaluator first needs it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,47 +17,45 @@ use perpend_storage::Store;
 
 use crate::Engine;
 
-/// The largest component, unpacked, that is registered.
+/// Maximum size of an uncompressed component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
-/// What the names of first-party plug-ins begin with.
+/// Prefix of the names of first-party plug-ins.
 pub const VENDOR: &str = "perpend/";
-const PLAIN: &str = ".wasm";
-const PACKED: &str = ".wasm.zst";
-/// Before the name of the component that another one was packed against.
-const FROM: &str = ".from.";
+const UNCOMPRESSED: &str = ".wasm";
+const COMPRESSED: &str = ".wasm.zst";
+/// Precedes the name of the base component in the name of a file that was compressed against another one.
+const BASE_SEPARATOR: &str = ".from.";
 
-/// The folder of optional components, and which of its files are known to be registered.
+/// The folder of optional components, and the files that this process registered.
 #[derive(Debug, Default)]
 pub struct ComponentFolder {
     folder: PathBuf,
     registered: Mutex<HashMap<String, ComponentFile>>,
 }
 
-/// The file of a component, and what changes when it does.
+/// A file of a component, with the metadata that detects replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComponentFile {
-    /// Where it is.
     pub path: PathBuf,
     n_bytes: u64,
     modified: Option<SystemTime>,
 }
 
 impl ComponentFolder {
-    /// Those that were installed together with `program`.
+    /// The folder of the installation of `program`.
     #[must_use]
     pub fn of_installation(program: &Path) -> Self {
         let prefix = program.ancestors().nth(2).unwrap_or(Path::new("."));
         Self { folder: prefix.join("share/perpend/components"), registered: Mutex::default() }
     }
 
-    /// Where they are looked for.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, or packed `NAME.wasm.zst`, or packed against another
-    /// component beside it `NAME.from.OTHER.wasm.zst`.
+    /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, compressed `NAME.wasm.zst`, or `NAME.from.BASE.wasm.zst`,
+    /// compressed with another component of the folder as dictionary.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<ComponentFile> {
         let path = find(&self.folder, name.strip_prefix(VENDOR)?)?;
@@ -65,53 +63,53 @@ impl ComponentFolder {
         Some(ComponentFile { n_bytes: found.len(), modified: found.modified().ok(), path })
     }
 
-    /// Whether the installation has the plug-in of this name.
+    /// Whether the installation has the plug-in with this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Whether this file, as it is, was registered by this process.
+    /// Whether this process registered the file in its current state.
     #[must_use]
-    pub fn is_registered(&self, name: &str, stamp: &ComponentFile) -> bool {
+    pub fn is_registered(&self, name: &str, file: &ComponentFile) -> bool {
         let registered = self.registered.lock();
         let registered = registered.unwrap_or_else(PoisonError::into_inner);
-        registered.get(name) == Some(stamp)
+        registered.get(name) == Some(file)
     }
 
-    /// Notes that this file was registered.
-    pub fn mark_registered(&self, name: &str, stamp: ComponentFile) {
+    /// Records that the file was registered.
+    pub fn mark_registered(&self, name: &str, file: ComponentFile) {
         let registered = self.registered.lock();
         let mut registered = registered.unwrap_or_else(PoisonError::into_inner);
-        registered.insert(name.to_owned(), stamp);
+        registered.insert(name.to_owned(), file);
     }
 }
 
-/// A file that needs no other.
-fn whole(folder: &Path, short: &str) -> Option<PathBuf> {
-    let files = [PLAIN, PACKED].map(|ending| folder.join(format!("{short}{ending}")));
+/// A file that needs no base.
+fn standalone(folder: &Path, short: &str) -> Option<PathBuf> {
+    let files = [UNCOMPRESSED, COMPRESSED].map(|ending| folder.join(format!("{short}{ending}")));
     files.into_iter().find(|path| path.is_file())
 }
 
 fn find(folder: &Path, short: &str) -> Option<PathBuf> {
-    whole(folder, short).or_else(|| {
-        let start = format!("{short}{FROM}");
+    standalone(folder, short).or_else(|| {
+        let start = format!("{short}{BASE_SEPARATOR}");
         let files = fs::read_dir(folder).ok()?.flatten();
         let mut files = files.map(|file| file.path());
         files.find(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with(&start) && name.ends_with(PACKED))
+            name.is_some_and(|name| name.starts_with(&start) && name.ends_with(COMPRESSED))
         })
     })
 }
 
-/// The component that the one in this file was packed against.
+/// The name of the base component of a compressed file.
 fn base(path: &Path) -> Option<&str> {
-    let name = path.file_name()?.to_str()?.strip_suffix(PACKED)?;
-    Some(name.split_once(FROM)?.1)
+    let name = path.file_name()?.to_str()?.strip_suffix(COMPRESSED)?;
+    Some(name.split_once(BASE_SEPARATOR)?.1)
 }
 
-/// What a component is, behind the sandbox of the server.
+/// Describes a component, in the sandbox of the server.
 pub async fn inspect(engine: &Engine, component: &[u8]) -> anyhow::Result<PluginInfo> {
     let inspected = engine.inspect(component).await;
     inspected.map_err(|problems| {
@@ -132,23 +130,23 @@ pub async fn register(
     Ok(digest)
 }
 
-/// The component in a file, unpacked where it is packed.
+/// Reads a component and decompresses it when necessary.
 ///
 /// # Errors
-/// When it cannot be read, or is too large.
+/// When the file cannot be read or the component is too large.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let shown = path.display();
+    let file_name = path.display();
     let base = base(path).map(|base| {
         let folder = path.parent().unwrap_or(Path::new("."));
-        let found = whole(folder, base)
-            .with_context(|| format!("{shown} needs {base}{PACKED} beside it"))?;
+        let found = standalone(folder, base)
+            .with_context(|| format!("{file_name} needs {base}{COMPRESSED} in the same folder"))?;
         read(&found)
     });
     let base = base.transpose()?;
-    let unpacked = || -> io::Result<Vec<u8>> {
+    let decompress = || -> io::Result<Vec<u8>> {
         let file = io::BufReader::new(File::open(path)?);
-        let is_packed = path.extension().is_some_and(|ending| ending == "zst");
-        let bytes: Box<dyn io::Read> = match (is_packed, &base) {
+        let is_compressed = path.extension().is_some_and(|ending| ending == "zst");
+        let bytes: Box<dyn io::Read> = match (is_compressed, &base) {
             (true, Some(base)) => Box::new(zstd::Decoder::with_ref_prefix(file, base)?),
             (true, None) => Box::new(zstd::Decoder::with_buffer(file)?),
             (false, _) => Box::new(file),
@@ -158,10 +156,10 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         bytes.take(limit).read_to_end(&mut component)?;
         Ok(component)
     };
-    let component = unpacked().with_context(|| format!("cannot read {shown}"))?;
+    let component = decompress().with_context(|| format!("cannot read {file_name}"))?;
     anyhow::ensure!(
         component.len() <= MAX_COMPONENT_BYTES,
-        "{shown} is larger than {} MiB, the limit for plug-ins",
+        "{file_name} is larger than {} MiB, the limit for plug-ins",
         MAX_COMPONENT_BYTES >> 20
     );
     Ok(component)
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_found_below_the_prefix_of_the_program_packed_or_not() {
+    fn compressed_and_uncompressed_components_are_found_under_the_prefix_of_the_program() {
         let packed = zstd::encode_all(&b"packed"[..], 1).unwrap();
         let (_prefix, components) =
             with_files(&[("python.wasm.zst", &packed), ("javascript.wasm", b"plain")]);
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_was_packed_against_another_is_unpacked_with_it() {
+    fn a_component_is_decompressed_with_its_base() {
         let (one, other): (Vec<u8>, _) = ((0..=255).cycle().take(9_999).collect(), b"another");
         let two = [&one[..], other].concat();
         let packed = zstd::encode_all(&one[..], 1).unwrap();
@@ -208,12 +206,12 @@ mod tests {
         let path = components.find("perpend/autoevals-py").unwrap().path;
         assert_eq!(read(&path).unwrap(), two);
         fs::remove_file(components.folder().join("python.wasm.zst")).unwrap();
-        let refused = read(&path).unwrap_err().to_string();
-        assert!(refused.contains("needs python.wasm.zst"), "{refused}");
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("needs python.wasm.zst"), "{error}");
     }
 
     #[test]
-    fn a_file_that_was_replaced_is_not_taken_for_the_registered_one() {
+    fn a_replaced_file_is_not_registered() {
         let (_prefix, components) = with_files(&[("python.wasm", b"one")]);
         let first = components.find("perpend/python").unwrap();
         components.mark_registered("perpend/python", first.clone());
@@ -224,11 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_unpacks_to_more_than_the_limit_is_refused() {
+    fn a_component_over_the_size_limit_is_an_error() {
         let large = zstd::encode_all(io::repeat(0).take(MAX_COMPONENT_BYTES as u64 + 1), 1);
         let (_prefix, components) = with_files(&[("python.wasm.zst", &large.unwrap())]);
         let path = components.find("perpend/python").unwrap().path;
-        let refused = read(&path).unwrap_err().to_string();
-        assert!(refused.contains("64 MiB"), "{refused}");
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("64 MiB"), "{error}");
     }
 }

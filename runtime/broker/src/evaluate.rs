@@ -1,4 +1,4 @@
-//! Where evaluations run: worker processes, or a sandbox in the server's own process.
+//! Runs evaluations in worker processes, or in a sandbox in the server's own process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::broker::{Broker, Models};
 /// A sandbox in the server's own process, for tests and single-user installations. This crate does not depend on a
 /// WebAssembly engine: the program that links one implements it.
 pub trait LocalSandbox: std::fmt::Debug + Send + Sync {
-    /// Describes a component, compiling it unless its compiled form exists.
+    /// Describes a component. Compiles it unless its compiled form exists.
     fn inspect<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -42,7 +42,7 @@ pub enum Engine {
     InProcess(Box<dyn LocalSandbox>),
 }
 
-/// The catalog as the place where components come from.
+/// The components in the catalog.
 struct StoredComponents(Catalog);
 
 impl ComponentSource for StoredComponents {
@@ -52,7 +52,7 @@ impl ComponentSource for StoredComponents {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::error!(error, plugin.digest = %digest, "component not read");
+                    tracing::error!(error, plugin.digest = %digest, "cannot read a component");
                     None
                 }
             }
@@ -65,21 +65,21 @@ impl ComponentSource for StoredComponents {
             digests
                 .inspect_err(|error| {
                     let error: &dyn std::error::Error = error;
-                    tracing::error!(error, "the components are not known");
+                    tracing::error!(error, "cannot list the registered components");
                 })
                 .ok()
         })
     }
 }
 
-/// Guests that run at a time in each of so many workers: together as many as there are processors.
-fn n_processors(n_workers: usize) -> u32 {
+/// Threads per worker, so that all workers together use each processor.
+fn threads_per_worker(n_workers: usize) -> u32 {
     let n_all = std::thread::available_parallelism().map_or(1, usize::from);
     u32::try_from(n_all.div_ceil(n_workers.max(1))).unwrap_or(1)
 }
 
 impl Engine {
-    /// Worker processes made from `program`.
+    /// Runs evaluations in worker processes of `program`.
     #[must_use]
     pub fn processes(
         store: &Store,
@@ -90,7 +90,7 @@ impl Engine {
     ) -> Self {
         let mut options = perpend_worker_pool::Options::new(program, cache_dir);
         options.n_workers = settings.n_workers;
-        options.n_threads = n_processors(settings.n_workers);
+        options.n_threads = threads_per_worker(settings.n_workers);
         options.max_resident_bytes = settings.worker_memory_bytes;
         options.require_all_layers = settings.confinement == Confinement::Required;
         let components = Arc::new(StoredComponents(store.catalog.clone()));
@@ -98,10 +98,10 @@ impl Engine {
         Self::Processes(Workers::start(options, components, Arc::new(broker)))
     }
 
-    /// What a component is. It is compiled, unless this folder of compiled components has it already.
+    /// Describes a component. Compiles it unless the folder of compiled components has it.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// With all problems of the component.
     pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         match self {
             Self::Processes(workers) => workers.inspect_cached(bytes).await,
@@ -109,10 +109,10 @@ impl Engine {
         }
     }
 
-    /// Holds values against a schema that somebody of a project wrote.
+    /// Validates values against a user-supplied schema of a project.
     ///
     /// # Errors
-    /// When it asks for more than a check may cost, or the check failed.
+    /// When the check exceeds its resource limits or fails.
     pub async fn check_schema(
         &self,
         project: &ProjectId,
@@ -124,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// Ends it when the calls in flight are answered.
+    /// Shuts down after the calls in flight.
     pub async fn shutdown(&self) {
         if let Self::Processes(workers) = self {
             workers.shutdown().await;
@@ -143,7 +143,7 @@ impl Evaluate for Engine {
     fn answer_withdrawn(&self) {
         match self {
             Self::Processes(workers) => workers.answer_withdrawn(),
-            // Each call begins when it is made.
+            // No call waits: each starts immediately.
             Self::InProcess(_) => {}
         }
     }

@@ -1,9 +1,9 @@
-//! Where evaluators run, and the components they run from: the ports of the scheduler, filled.
+//! Runs evaluators and serves their host calls: the implementation of the scheduler's ports.
 //!
 //! Invariants:
-//! - **No guest beside the keys.** Evaluators run, and components are compiled, in worker processes; in this process
-//!   only where the operator asked for it.
-//! - **A guest's call of the host is decided here** ([`Broker`]): what it was not granted it does not get.
+//! - **Guests do not run in the process that has the keys.** Evaluators run, and components are compiled, in worker
+//!   processes; in this process only when the operator configured it.
+//! - **Host calls of guests are authorized here** ([`Broker`]): calls of capabilities that were not granted fail.
 
 mod broker;
 pub mod components;

@@ -1,4 +1,4 @@
-//! Replies of models against schemas that guests wrote: in a child process, as all schemas of others.
+//! Validates replies of models against schemas of guests. Runs in a check process, as all untrusted schemas.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -9,15 +9,15 @@ use perpend_worker_protocol::{SchemaCheck, SchemaKind};
 
 use crate::Engine;
 
-/// Whose turn these checks take among those of all projects.
-const TURN: &str = "perpend-replies";
+/// The project under which these checks are queued.
+const QUEUE_NAME: &str = "perpend-replies";
 
-/// Checks replies with an engine that is there later: the engine itself needs the models whose replies are checked.
+/// Validates replies with an engine that is set later, because the engine needs the models whose replies are validated.
 #[derive(Clone, Default)]
 pub struct EngineReplyValidator(Arc<OnceLock<Weak<Engine>>>);
 
 impl EngineReplyValidator {
-    /// Uses this engine from now on. Only the first one counts.
+    /// Sets the engine. Later calls have no effect.
     pub fn bind(&self, engine: &Arc<Engine>) {
         let _ = self.0.set(Arc::downgrade(engine));
     }
@@ -31,20 +31,21 @@ impl ReplyValidator for EngineReplyValidator {
     ) -> BoxFuture<'a, Result<Vec<String>, String>> {
         Box::pin(async move {
             let engine = self.0.get().and_then(Weak::upgrade);
-            let engine = engine.ok_or("the server is starting or ending")?;
-            let turn = ProjectId::new(TURN).map_err(|error| error.to_string())?;
+            let engine = engine.ok_or("the server is starting or shutting down")?;
+            let queue = ProjectId::new(QUEUE_NAME).map_err(|error| error.to_string())?;
             let check = SchemaCheck {
                 schema: schema.to_owned(),
                 kind: SchemaKind::Any,
                 values: vec![value.to_owned()],
             };
-            let answer = engine.check_schema(&turn, check).await;
-            let held = answer.map_err(|why| why.to_string())?.map_err(|wrong| wrong.message)?;
-            let mismatches = held.into_iter().flat_map(|held| held.mismatches);
+            let answer = engine.check_schema(&queue, check).await;
+            let reports =
+                answer.map_err(|error| error.to_string())?.map_err(|mismatch| mismatch.message)?;
+            let mismatches = reports.into_iter().flat_map(|report| report.mismatches);
             Ok(mismatches
-                .map(|wrong| match wrong.pointer.as_str() {
-                    "" => wrong.message,
-                    pointer => format!("{pointer}: {}", wrong.message),
+                .map(|mismatch| match mismatch.pointer.as_str() {
+                    "" => mismatch.message,
+                    pointer => format!("{pointer}: {}", mismatch.message),
                 })
                 .collect())
         })

@@ -1,4 +1,4 @@
-//! The media that messages name, loaded for a request.
+//! Loads the media that the messages of a request refer to.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::traces::Readable;
 
-/// Media of one request, each as often as it is named: so often it is sent.
+/// Maximum number of references to media in one request; each is sent.
 const MAX_MEDIA: usize = 16;
-/// Bytes of them together: as text in a request they take a third more.
+/// Maximum total size of the media of one request; base64 adds a third.
 const MAX_BYTES: usize = 5 << 20;
-/// The same of all requests of one `complete-all`, which are made at the same time.
-const MAX_BYTES_OF_ALL: usize = 16 << 20;
-/// MiB of media that wait for answers at a time, of all evaluations.
+/// Maximum total size of the media of one `complete-all`, whose requests are concurrent.
+const MAX_TOTAL_BYTES: usize = 16 << 20;
+/// Maximum MiB of media of all requests in flight.
 const MAX_MIB: usize = 64;
-/// Longer ids are of no medium.
+/// No medium has a longer id.
 const MAX_ID: usize = 200;
 
-/// Loads media, so many at a time.
+/// Loads media within a memory limit.
 #[derive(Clone)]
 pub(super) struct Media {
     telemetry: Telemetry,
@@ -36,8 +36,8 @@ fn invalid(message: impl Into<String>) -> ModelFailure {
 }
 
 fn failed(error: &perpend_db::Error) -> ModelFailure {
-    tracing::error!(error = error as &dyn std::error::Error, "media not read for a plug-in");
-    ModelFailure::new(FailureClass::UpstreamUnavailable, "the media cannot be read now")
+    tracing::error!(error = error as &dyn std::error::Error, "cannot read media for a plug-in");
+    ModelFailure::new(FailureClass::UpstreamUnavailable, "the media cannot be read at the moment")
 }
 
 impl Media {
@@ -45,7 +45,7 @@ impl Media {
         Self { telemetry: telemetry.clone(), mib: Arc::new(Semaphore::new(MAX_MIB)) }
     }
 
-    /// Loads what the requests name into them. What it takes is counted until the permit is dropped.
+    /// Loads the media of the requests into them. The memory is accounted for until the permit is dropped.
     pub(super) async fn load(
         &self,
         project: &ProjectId,
@@ -53,52 +53,52 @@ impl Media {
         allowance: &Allowance,
         requests: &mut [CompletionRequest],
     ) -> Result<Option<OwnedSemaphorePermit>, ModelFailure> {
-        let mut wanted: Vec<String> = Vec::new();
+        let mut ids: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
         for request in &*requests {
             if MAX_MEDIA < request.media_ids().count() {
-                let message = format!("a request names at most {MAX_MEDIA} media");
+                let message = format!("a request can refer to at most {MAX_MEDIA} media");
                 return Err(invalid(message));
             }
             for id in request.media_ids() {
                 if seen.insert(id.to_owned()) {
-                    wanted.push(id.to_owned());
+                    ids.push(id.to_owned());
                 }
             }
         }
-        if wanted.is_empty() {
+        if ids.is_empty() {
             return Ok(None);
         }
-        let sizes = self.sizes(project, readable, &wanted).await?;
+        let sizes = self.sizes(project, readable, &ids).await?;
         let mut n_sent = 0;
         for request in &*requests {
             let sent = request.media_ids().filter_map(|id| sizes.get(id));
             let n_bytes: usize = sent.map(|own| own.1).sum();
             if MAX_BYTES < n_bytes {
                 let message = format!(
-                    "the media of a request have {n_bytes} bytes, and {MAX_BYTES} are possible"
+                    "the media of a request must have at most {MAX_BYTES} bytes, got {n_bytes}"
                 );
                 return Err(invalid(message));
             }
             n_sent += n_bytes;
         }
-        if MAX_BYTES_OF_ALL < n_sent {
+        if MAX_TOTAL_BYTES < n_sent {
             let message = format!(
-                "the media of the requests have {n_sent} bytes, and {MAX_BYTES_OF_ALL} are possible at a time"
+                "the media of concurrent requests must have at most {MAX_TOTAL_BYTES} bytes, got {n_sent}"
             );
             return Err(invalid(message));
         }
         let n_read: usize = sizes.values().map(|(_, n_bytes)| n_bytes).sum();
-        if let Err(TraceError::TooLarge(spent)) = allowance.count_read(n_read) {
-            return Err(invalid(spent));
+        if let Err(TraceError::TooLarge(message)) = allowance.count_read(n_read) {
+            return Err(invalid(message));
         }
         let n_mib = u32::try_from(n_sent.div_ceil(1 << 20)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.mib).acquire_many_owned(n_mib).await;
         let permit = permit.map_err(|_| {
-            ModelFailure::new(FailureClass::UpstreamUnavailable, "the server is ending")
+            ModelFailure::new(FailureClass::UpstreamUnavailable, "the server is shutting down")
         })?;
-        let mut loaded: HashMap<&str, Medium> = HashMap::with_capacity(wanted.len());
-        for id in &wanted {
+        let mut loaded: HashMap<&str, Medium> = HashMap::with_capacity(ids.len());
+        for id in &ids {
             let bytes = self.telemetry.media_bytes(project, id).await;
             let bytes = bytes.map_err(|error| failed(&error))?;
             let bytes = bytes.ok_or_else(|| missing(id))?;
@@ -119,31 +119,31 @@ impl Media {
         Ok(Some(permit))
     }
 
-    /// The type and size of each, when the item's trace, session or run has it.
+    /// The content type and size of each medium. Fails when the item's trace, session or run does not contain a medium.
     async fn sizes(
         &self,
         project: &ProjectId,
         readable: &Readable,
-        wanted: &[String],
+        all: &[String],
     ) -> Result<HashMap<String, (String, usize)>, ModelFailure> {
         let ids: Vec<&str> =
-            wanted.iter().map(String::as_str).filter(|id| id.len() <= MAX_ID).collect();
+            all.iter().map(String::as_str).filter(|id| id.len() <= MAX_ID).collect();
         let scopes = [
             readable.trace.as_deref().map(TraceScope::Trace),
             readable.session.as_deref().map(TraceScope::Session),
             readable.run.as_deref().map(TraceScope::Run),
         ];
-        let mut there = HashSet::new();
+        let mut readable_ids = HashSet::new();
         for within in scopes.into_iter().flatten() {
             let found = self.telemetry.media_within(project, within, &ids).await;
-            there.extend(found.map_err(|error| failed(&error))?);
+            readable_ids.extend(found.map_err(|error| failed(&error))?);
         }
-        if let Some(id) = wanted.iter().find(|id| !there.contains(id.as_str())) {
+        if let Some(id) = all.iter().find(|id| !readable_ids.contains(id.as_str())) {
             return Err(missing(id));
         }
         let found = self.telemetry.media_there(project, &ids).await;
         let found = found.map_err(|error| failed(&error))?;
-        if let Some(id) = wanted.iter().find(|id| !found.contains_key(id.as_str())) {
+        if let Some(id) = all.iter().find(|id| !found.contains_key(id.as_str())) {
             return Err(missing(id));
         }
         let known = found.into_iter().map(|(id, medium)| {
@@ -156,5 +156,5 @@ impl Media {
 
 fn missing(id: &str) -> ModelFailure {
     let id: String = id.chars().take(MAX_ID).collect();
-    invalid(format!("the medium {id:?} is none of the traces that this evaluation can read"))
+    invalid(format!("the medium {id:?} is not part of a trace that this evaluation can read"))
 }

@@ -1,4 +1,4 @@
-//! Language models as evaluators reach them: a port, and what answers where none can be reached.
+//! The port through which evaluators call models, and an implementation without models.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 
-/// Calls models on behalf of an evaluator that was granted them. Limits, budgets and the choice of provider are the
-/// implementor's; several requests of one evaluation come at the same time. `number` counts the model calls of the
-/// attempt from 0.
+/// Calls models on behalf of an evaluator with the capability `model`. The implementation enforces limits and budgets and
+/// selects the provider. An evaluation makes several requests concurrently. `number` counts the model calls of the attempt
+/// from 0.
 pub trait Models: Send + Sync {
-    /// One chat completion. The requests of an evaluation are made in the order of their numbers.
+    /// One chat completion. Called in the order of the numbers.
     fn complete<'a>(
         &'a self,
         origin: &'a Arc<CallOrigin>,
@@ -30,7 +30,7 @@ pub trait Models: Send + Sync {
         texts: Vec<String>,
     ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>>;
 
-    /// Whether the connection of this id accepts no requests for now.
+    /// The period in which the connection with this id accepts no requests; `None` when it accepts requests.
     fn closed_connection(&self, _connection: &str) -> Option<ClosedConnection> {
         None
     }
@@ -42,22 +42,24 @@ impl fmt::Debug for dyn Models {
     }
 }
 
-/// A connection that accepts no requests, because its provider asked to wait.
+/// The period in which a connection accepts no requests because of the rate limit of its provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedConnection {
-    /// When the provider asked for it.
+    /// When the provider rejected a request.
     pub since: Timestamp,
     /// When the next request may start.
     pub until: Timestamp,
 }
 
-/// For tests of what comes before a model.
+/// Fails every call. For tests and commands that need no model.
 #[derive(Clone, Copy, Debug)]
 pub struct NoModels;
 
-fn nothing_in(slot: Option<&str>) -> ModelFailure {
-    let slot = slot.map_or("the default slot".to_owned(), |slot| format!("slot {slot:?}"));
-    let message = format!("this server asks no models, so {slot} has none");
+fn no_model(slot: Option<&str>) -> ModelFailure {
+    let message = match slot {
+        Some(slot) => format!("this server has no models for the slot {slot:?}"),
+        None => "this server has no models".to_owned(),
+    };
     ModelFailure::new(FailureClass::PluginError, message)
 }
 
@@ -68,7 +70,7 @@ impl Models for NoModels {
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
-        let failure = nothing_in(request.slot.as_deref());
+        let failure = no_model(request.slot.as_deref());
         Box::pin(std::future::ready(Err(failure)))
     }
 
@@ -79,7 +81,7 @@ impl Models for NoModels {
         slot: Option<String>,
         _: Vec<String>,
     ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>> {
-        let failure = nothing_in(slot.as_deref());
+        let failure = no_model(slot.as_deref());
         Box::pin(std::future::ready(Err(failure)))
     }
 }

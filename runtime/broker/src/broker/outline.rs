@@ -1,4 +1,4 @@
-//! The tree of a trace, line by line.
+//! The observation tree of a trace, depth first.
 
 use std::collections::HashMap;
 
@@ -6,27 +6,27 @@ use perpend_domain::telemetry::ObservationSummary;
 
 /// One observation of an outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    /// Its place among the bones.
+pub(super) struct OutlineNode {
+    /// Index in the skeleton.
     pub(super) bone: usize,
     pub(super) depth: u32,
     pub(super) n_children: u32,
 }
 
-/// The observations depth first, of the whole trace or below one of them; the bones, and so the children of one parent,
-/// are in order of start. Nothing when there is no such parent.
+/// The observations depth first, of the whole trace or below one observation; children of one parent in order of start, as in
+/// `bones`. `None` when `below` does not exist.
 ///
-/// An observation whose parent is not in the trace stands at the top. Parents that form a circle are broken at its earliest
-/// member, which stands at the top too, so that each observation is there once.
-pub(super) fn in_tree_order(
+/// An observation whose parent is not in the trace is a root. A cycle of parents is broken at its earliest observation, which
+/// becomes a root, so that each observation occurs once.
+pub(super) fn depth_first(
     bones: &[ObservationSummary],
     below: Option<&str>,
-) -> Option<Vec<Line>> {
+) -> Option<Vec<OutlineNode>> {
     let places: HashMap<&str, usize> =
         bones.iter().enumerate().map(|(at, bone)| (bone.id.as_str(), at)).collect();
     let parent = |bone: &ObservationSummary| places.get(bone.parent_id.as_deref()?).copied();
     let mut parents: Vec<Option<usize>> = bones.iter().map(parent).collect();
-    break_circles(&mut parents);
+    break_cycles(&mut parents);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); bones.len()];
     let mut top = Vec::new();
     for (at, parent) in parents.iter().enumerate() {
@@ -40,37 +40,37 @@ pub(super) fn in_tree_order(
         None => &top,
     };
     let mut open: Vec<(usize, u32)> = top.iter().rev().map(|at| (*at, 0)).collect();
-    let mut lines = Vec::new();
+    let mut nodes = Vec::new();
     while let Some((bone, depth)) = open.pop() {
-        lines.push(Line {
+        nodes.push(OutlineNode {
             bone,
             depth,
             n_children: u32::try_from(children[bone].len()).unwrap_or(u32::MAX),
         });
         open.extend(children[bone].iter().rev().map(|at| (*at, depth + 1)));
     }
-    Some(lines)
+    Some(nodes)
 }
 
-/// Takes the parent of the earliest member of each circle away.
-fn break_circles(parents: &mut [Option<usize>]) {
-    /// When a place was come by: never, on this walk, or on an earlier one.
+/// Removes the parent of the earliest observation of each cycle.
+fn break_cycles(parents: &mut [Option<usize>]) {
+    /// Whether an observation was visited, and in which walk.
     #[derive(Clone, Copy, PartialEq)]
-    enum Seen {
+    enum Visit {
         Never,
-        On(usize),
+        InWalk(usize),
     }
-    let mut seen = vec![Seen::Never; parents.len()];
+    let mut visits = vec![Visit::Never; parents.len()];
     for walk in 0..parents.len() {
         let mut at = walk;
-        while seen[at] == Seen::Never {
-            seen[at] = Seen::On(walk);
+        while visits[at] == Visit::Never {
+            visits[at] = Visit::InWalk(walk);
             let Some(parent) = parents[at] else {
                 break;
             };
             at = parent;
-            if seen[at] == Seen::On(walk) {
-                // This walk came around: `at` is in a circle.
+            if visits[at] == Visit::InWalk(walk) {
+                // Visited earlier in this walk: `at` is in a cycle.
                 let (mut earliest, mut member) = (at, at);
                 while let Some(next) = parents[member].filter(|next| *next != at) {
                     member = next;
@@ -107,12 +107,13 @@ mod tests {
         all.iter().enumerate().map(bone).collect()
     }
 
-    fn shown(all: &[(&str, Option<&str>)], below: Option<&str>) -> Option<String> {
+    fn rendered(all: &[(&str, Option<&str>)], below: Option<&str>) -> Option<String> {
         let bones = bones(all);
-        let lines = in_tree_order(&bones, below)?;
-        let line =
-            |line: &Line| format!("{}{}/{}", bones[line.bone].id, line.depth, line.n_children);
-        Some(lines.iter().map(line).collect::<Vec<_>>().join(" "))
+        let nodes = depth_first(&bones, below)?;
+        let node = |node: &OutlineNode| {
+            format!("{}{}/{}", bones[node.bone].id, node.depth, node.n_children)
+        };
+        Some(nodes.iter().map(node).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
@@ -124,14 +125,14 @@ mod tests {
             ("d", Some("a")),
             ("e", Some("gone")),
         ];
-        assert_eq!(shown(&all, None).unwrap(), "a0/2 c1/1 b2/0 d1/0 e0/0");
-        assert_eq!(shown(&all, Some("a")).unwrap(), "c0/1 b1/0 d0/0");
-        assert_eq!(shown(&all, Some("e")).unwrap(), "");
-        assert_eq!(shown(&all, Some("nobody")), None);
+        assert_eq!(rendered(&all, None).unwrap(), "a0/2 c1/1 b2/0 d1/0 e0/0");
+        assert_eq!(rendered(&all, Some("a")).unwrap(), "c0/1 b1/0 d0/0");
+        assert_eq!(rendered(&all, Some("e")).unwrap(), "");
+        assert_eq!(rendered(&all, Some("missing")), None);
     }
 
     #[test]
-    fn a_circle_is_broken_at_its_earliest_member_and_each_observation_is_there_once() {
+    fn a_cycle_is_broken_at_its_earliest_observation_and_each_observation_occurs_once() {
         let all = [
             ("hanging", Some("x")),
             ("x", Some("z")),
@@ -139,12 +140,12 @@ mod tests {
             ("z", Some("y")),
             ("own", Some("own")),
         ];
-        let found = shown(&all, None).unwrap();
+        let found = rendered(&all, None).unwrap();
         assert_eq!(found, "x0/2 hanging1/0 y1/1 z2/0 own0/0");
     }
 
     #[test]
-    fn a_chain_as_long_as_a_trace_can_be_is_no_matter_of_depth() {
+    fn a_chain_of_50_000_observations_does_not_overflow_the_stack() {
         let ids: Vec<String> = (0..50_000).map(|n| n.to_string()).collect();
         let all: Vec<(&str, Option<&str>)> = ids
             .iter()
@@ -152,7 +153,7 @@ mod tests {
             .map(|(at, id)| (id.as_str(), at.checked_sub(1).map(|at| ids[at].as_str())))
             .collect();
         let bones = bones(&all);
-        let lines = in_tree_order(&bones, None).unwrap();
-        assert_eq!(lines.last().unwrap().depth, 49_999);
+        let nodes = depth_first(&bones, None).unwrap();
+        assert_eq!(nodes.last().unwrap().depth, 49_999);
     }
 }

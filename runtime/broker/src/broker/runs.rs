@@ -1,4 +1,4 @@
-//! `run-reader`: the run of an experiment that an item is.
+//! `run-reader`: the experiment run that an item represents.
 
 use std::collections::HashMap;
 
@@ -12,27 +12,27 @@ use perpend_domain::telemetry::Period;
 use perpend_worker_protocol::host_call::{RunInfo, RunItem, RunPage, TraceError};
 use serde_json::Value;
 
-use super::traces::{Answer, Reader, failed, unknown_cursor};
+use super::traces::{Reader, TraceResult, failed, unknown_cursor};
 
-/// Items of a page at most.
+/// Maximum number of items of a page in the WIT contract.
 const MAX_PAGE: u32 = 100;
-/// Items whose contents are held at a time, which are the items of a page.
-const AT_A_TIME: u32 = 20;
-/// The largest page that fits the frame that carries it.
+/// Maximum number of items of a page whose contents are in memory.
+const MAX_LOADED: u32 = 20;
+/// Maximum size of a page; it must fit in a frame.
 const MAX_PAGE_BYTES: usize = 32 << 20;
 
 type Key = (TraceId, ObservationId);
 
 impl Reader<'_> {
-    /// The run, when the item is that one: one that traces were linked to, or one that spans name.
-    async fn own_run(&self, id: &str) -> Answer<DatasetRun> {
+    /// The item's run: one with linked traces, or one from span attributes. Fails for other runs.
+    async fn own_run(&self, id: &str) -> TraceResult<DatasetRun> {
         match &self.readable.run {
             Some(own) if own == id => {}
             Some(_) => {
-                let why = "only the run of the item can be read";
-                return Err(TraceError::NotGranted(why.into()));
+                let message = "only the run of the item can be read";
+                return Err(TraceError::NotGranted(message.into()));
             }
-            None => return Err(TraceError::NotGranted("the item is no run".into())),
+            None => return Err(TraceError::NotGranted("the item is not a run".into())),
         }
         let telemetry = &self.store.telemetry;
         let found = telemetry.dataset_run(self.project, id).await;
@@ -43,7 +43,7 @@ impl Reader<'_> {
         let named = telemetry.span_experiments(self.project, &ids, Period::default());
         let named = named.await.map_err(|error| failed(&error))?;
         let named = named.into_iter().next();
-        let named = named.ok_or_else(|| TraceError::NotFound("the run is gone".into()))?;
+        let named = named.ok_or_else(|| TraceError::NotFound("the run was deleted".into()))?;
         Ok(DatasetRun {
             id: named.id,
             name: named.link.name.unwrap_or_default(),
@@ -60,25 +60,25 @@ impl Reader<'_> {
         &self,
         run: &DatasetRun,
         paging: Paging,
-    ) -> Answer<NumberedPage<DatasetRunItem>> {
+    ) -> TraceResult<NumberedPage<DatasetRunItem>> {
         let telemetry = &self.store.telemetry;
         let found = telemetry.run_entries(self.project, run, Some(paging)).await;
         found.map_err(|error| failed(&error))
     }
 
-    pub(super) async fn run(&self, id: &str) -> Answer<RunInfo> {
+    pub(super) async fn run(&self, id: &str) -> TraceResult<RunInfo> {
         let run = self.own_run(id).await?;
         let one = Paging { page: 1, limit: 1 };
         let n_items = self.entries(&run, one).await?.n_total;
-        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let non_empty = |text: String| Some(text).filter(|text| !text.is_empty());
         Ok(RunInfo {
             n_items: u32::try_from(n_items).unwrap_or(u32::MAX),
             metadata: Some(run.metadata)
                 .filter(|metadata| !metadata.is_null())
                 .map(|metadata| metadata.to_string()),
             id: run.id,
-            name: some(run.name),
-            dataset_id: some(run.dataset_id),
+            name: non_empty(run.name),
+            dataset_id: non_empty(run.dataset_id),
         })
     }
 
@@ -87,13 +87,13 @@ impl Reader<'_> {
         id: &str,
         cursor: Option<&str>,
         limit: u32,
-    ) -> Answer<RunPage> {
+    ) -> TraceResult<RunPage> {
         let run = self.own_run(id).await?;
-        // The cursor is where the page begins and how long pages are: it stays so from the first one on.
-        let limit = limit.clamp(1, MAX_PAGE).min(AT_A_TIME);
+        // The cursor holds the page number and the page length, which is that of the first page.
+        let limit = limit.clamp(1, MAX_PAGE).min(MAX_LOADED);
         let (page, limit) = match cursor {
             None => (1, limit),
-            Some(cursor) => place(cursor)?,
+            Some(cursor) => parse_cursor(cursor)?,
         };
         let found = self.entries(&run, Paging { page, limit }).await?;
         let n_before = u64::from(page) * u64::from(limit);
@@ -104,14 +104,14 @@ impl Reader<'_> {
         };
         match page_of_run.size() {
             n_bytes if MAX_PAGE_BYTES < n_bytes => Err(TraceError::TooLarge(format!(
-                "{limit} items of the run have {n_bytes} bytes: list fewer at a time"
+                "{limit} items of the run have {n_bytes} bytes; request fewer items per page"
             ))),
             _ => Ok(page_of_run),
         }
     }
 
-    /// Entries with what was recorded for them, and what their items say.
-    async fn items(&self, entries: Vec<DatasetRunItem>) -> Answer<Vec<RunItem>> {
+    /// Joins entries with their recorded observations and their dataset items.
+    async fn items(&self, entries: Vec<DatasetRunItem>) -> TraceResult<Vec<RunItem>> {
         let telemetry = &self.store.telemetry;
         let traces: Vec<TraceId> = entries
             .iter()
@@ -129,23 +129,23 @@ impl Reader<'_> {
             Some((trace, id))
         };
         let keys: Vec<Option<Key>> = entries.iter().map(key).collect();
-        let wanted: Vec<Key> = keys.iter().flatten().cloned().collect();
-        let found = telemetry.target_observations(self.project, &wanted, true);
+        let existing: Vec<Key> = keys.iter().flatten().cloned().collect();
+        let found = telemetry.target_observations(self.project, &existing, true);
         let found = found.await.map_err(|error| failed(&error))?;
         let mut recorded: HashMap<Key, Observation> = HashMap::with_capacity(found.len());
         for own in found {
             recorded.insert((own.trace_id.clone(), own.id.clone()), own);
         }
         let ids: Vec<&str> = entries.iter().map(|entry| entry.item_id.as_str()).collect();
-        let asked = self.store.catalog.dataset_items_by_id(self.project, &ids).await;
-        let asked = asked.map_err(|error| failed(&error))?.into_iter();
-        let asked: HashMap<String, DatasetItem> =
-            asked.map(|item| (item.id.clone(), item)).collect();
+        let dataset_items = self.store.catalog.dataset_items_by_id(self.project, &ids).await;
+        let dataset_items = dataset_items.map_err(|error| failed(&error))?.into_iter();
+        let dataset_items: HashMap<String, DatasetItem> =
+            dataset_items.map(|item| (item.id.clone(), item)).collect();
         let mut items = Vec::with_capacity(entries.len());
         for (entry, key) in entries.into_iter().zip(keys) {
             let own = key.and_then(|key| recorded.remove(&key));
-            let asked = asked.get(entry.item_id.as_str()).cloned();
-            items.push(run_item(entry, own, asked));
+            let dataset_item = dataset_items.get(entry.item_id.as_str()).cloned();
+            items.push(run_item(entry, own, dataset_item));
         }
         Ok(items)
     }
@@ -154,32 +154,32 @@ impl Reader<'_> {
 fn run_item(
     entry: DatasetRunItem,
     own: Option<Observation>,
-    asked: Option<DatasetItem>,
+    dataset_item: Option<DatasetItem>,
 ) -> RunItem {
     let value = |value: Value| (!value.is_null()).then(|| Payload::from_value(value));
     let link = own.as_ref().and_then(|own| own.experiment.clone());
     let (input, output) = own.map_or((None, None), |own| (own.content.input, own.content.output));
-    let (of_item, expected, metadata) = asked.map_or((None, None, None), |asked| {
-        let metadata = Some(asked.metadata).filter(|metadata| !metadata.is_null());
-        (value(asked.input), value(asked.expected_output), metadata)
+    let (item_input, expected, metadata) = dataset_item.map_or((None, None, None), |item| {
+        let metadata = Some(item.metadata).filter(|metadata| !metadata.is_null());
+        (value(item.input), value(item.expected_output), metadata)
     });
-    let (said_expected, said_metadata) =
+    let (linked_expected, linked_metadata) =
         link.map_or((None, None), |link| (link.item_expected_output, link.item_metadata));
     RunItem {
         id: entry.id,
         trace: Some(TraceRef { trace_id: entry.trace_id, observation_id: entry.observation_id }),
-        input: of_item.or(input),
+        input: item_input.or(input),
         output,
-        expected_output: expected.or(said_expected),
-        metadata: metadata.or(said_metadata).map(|metadata| metadata.to_string()),
+        expected_output: expected.or(linked_expected),
+        metadata: metadata.or(linked_metadata).map(|metadata| metadata.to_string()),
         dataset_item_id: Some(entry.item_id).filter(|id| !id.is_empty()),
     }
 }
 
-fn place(cursor: &str) -> Answer<(u32, u32)> {
+fn parse_cursor(cursor: &str) -> TraceResult<(u32, u32)> {
     let (page, limit) = cursor.split_once('.').ok_or_else(unknown_cursor)?;
     let number = |text: &str| text.parse::<u32>().map_err(|_| unknown_cursor());
     let (page, limit) = (number(page)?, number(limit)?);
-    let is_ours = 0 < page && page < 1_000_000 && (1..=AT_A_TIME).contains(&limit);
-    is_ours.then_some((page, limit)).ok_or_else(unknown_cursor)
+    let is_valid = 0 < page && page < 1_000_000 && (1..=MAX_LOADED).contains(&limit);
+    is_valid.then_some((page, limit)).ok_or_else(unknown_cursor)
 }

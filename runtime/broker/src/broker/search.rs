@@ -1,9 +1,9 @@
-//! Texts found in other texts, in upper or lower case.
+//! Case-insensitive search in texts.
 
 /// Bytes of an excerpt on each side of a hit.
-const AROUND: usize = 100;
+const CONTEXT_BYTES: usize = 100;
 
-/// What is searched for.
+/// A case-folded search text.
 pub(super) struct Needle(String);
 
 impl Needle {
@@ -11,7 +11,7 @@ impl Needle {
         Self(folded(text))
     }
 
-    /// The first places of it, each with the text around it.
+    /// The byte offsets of the first hits, each with an excerpt.
     pub(super) fn hits(&self, text: &str, limit: usize) -> Vec<(usize, String)> {
         if limit == 0 {
             return Vec::new();
@@ -20,8 +20,8 @@ impl Needle {
         let found = folded.match_indices(&self.0).take(limit);
         found
             .map(|(at, _)| {
-                let begin = text.floor_char_boundary(at.saturating_sub(AROUND));
-                let end = at + self.0.len() + AROUND;
+                let begin = text.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES));
+                let end = at + self.0.len() + CONTEXT_BYTES;
                 let end = text.floor_char_boundary(end.min(text.len()));
                 (at, text[begin..end].to_owned())
             })
@@ -29,7 +29,7 @@ impl Needle {
     }
 }
 
-/// The text in lower case with each character where it was: one whose lower case has another length stays as it is.
+/// The text in lower case with unchanged byte offsets: a character whose lower case has another length is kept.
 fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for character in text.chars() {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_case_is_found_where_it_stands() {
+    fn hits_ignore_case_and_have_the_offsets_of_the_original_text() {
         let text = "Zürich İ ZÜRICH and zürich";
         let found = Needle::new("zÜrich").hits(text, 10);
         let places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();

@@ -1,4 +1,4 @@
-//! `trace-reader`: the recorded execution behind an item, piece by piece. What of it is an item's, other files here ask too.
+//! `trace-reader`: the traces of an item. Also checks access for the other readers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,26 +21,26 @@ use serde_json::Value;
 
 use super::{outline, search};
 
-/// Observations of a page at most.
+/// Maximum number of observations of a page.
 const MAX_PAGE: u32 = 500;
-/// The largest piece: the answer has to fit the frame that carries it.
+/// Maximum size of a part that is read at once; the reply must fit in a frame.
 const MAX_PIECE: usize = MAX_FRAME / 2;
 
-/// Observations of a trace that has an outline.
+/// Maximum number of observations of a trace that has an outline.
 const MAX_OUTLINED: u32 = 50_000;
-/// What one of them counts for where the outline is put together anew.
+/// Bytes per observation that an outline counts towards the scan limit.
 const BONE_BYTES: usize = 64;
-/// Observations whose contents are held at a time.
-const AT_A_TIME: u32 = 50;
-/// Bytes of a trace that one search looks through.
+/// Maximum number of observations whose contents are in memory.
+const MAX_LOADED: u32 = 50;
+/// Maximum number of bytes that one search scans.
 const MAX_SEARCHED: usize = 256 << 20;
 const MAX_HITS: u32 = 100;
 const MAX_TEXT: usize = 1_000;
 const MAX_RANGE: u32 = 1 << 20;
 
-pub(super) type Answer<T> = Result<T, TraceError>;
+pub(super) type TraceResult<T> = Result<T, TraceError>;
 
-/// What the item of a call lets it read.
+/// The trace, session or run of an item, which its evaluation can read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readable {
     pub(super) trace: Option<String>,
@@ -58,12 +58,12 @@ impl Readable {
     }
 }
 
-/// Reads for one call.
+/// Serves the readers of one call.
 pub(super) struct Reader<'c> {
     pub(super) store: &'c Store,
     pub(super) project: &'c ProjectId,
     pub(super) readable: &'c Readable,
-    /// What is looked through for an answer counts, too.
+    /// Counts scanned bytes.
     pub(super) allowance: &'c Allowance,
 }
 
@@ -86,8 +86,8 @@ impl Reader<'_> {
                 HostReply::Search(self.search(&trace_id, &text, limit).await)
             }
             HostRequest::ReadRange { trace_id, observation_id, part, offset, length } => {
-                let place = (trace_id.as_str(), observation_id.as_str(), part);
-                HostReply::ReadRange(self.range(place, offset, length).await)
+                let target = (trace_id.as_str(), observation_id.as_str(), part);
+                HostReply::ReadRange(self.range(target, offset, length).await)
             }
             HostRequest::GetSession { session_id } => {
                 HostReply::GetSession(self.session(&session_id).await)
@@ -105,8 +105,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The trace, when it is the one of the item, or one of the session or run that the item is.
-    async fn readable(&self, trace_id: &str) -> Answer<TraceId> {
+    /// Parses a trace id. Fails when the trace is not the item's and not in the item's session or run.
+    async fn readable(&self, trace_id: &str) -> TraceResult<TraceId> {
         let Readable { trace, session, run } = self.readable;
         let id = TraceId::new(trace_id);
         if trace.as_deref() == Some(trace_id) {
@@ -126,16 +126,16 @@ impl Reader<'_> {
         {
             return Ok(id.clone());
         }
-        let why = match (trace, session, run) {
+        let message = match (trace, session, run) {
             (_, Some(_), _) => "only traces of the item's session can be read",
             (_, _, Some(_)) => "only traces of the item's run can be read",
             (Some(_), None, None) => "only the trace of the item can be read",
             (None, None, None) => "the item has no trace, or the evaluator was not granted `trace`",
         };
-        Err(TraceError::NotGranted(why.into()))
+        Err(TraceError::NotGranted(message.into()))
     }
 
-    async fn info(&self, trace_id: &str) -> Answer<TraceInfo> {
+    async fn info(&self, trace_id: &str) -> TraceResult<TraceInfo> {
         let id = self.readable(trace_id).await?;
         let found = self.store.telemetry.trace(self.project, &id, false).await;
         let trace = found.map_err(|error| failed(&error))?;
@@ -148,7 +148,7 @@ impl Reader<'_> {
         filter: ObservationFilter,
         cursor: Option<String>,
         limit: u32,
-    ) -> Answer<ObservationPage> {
+    ) -> TraceResult<ObservationPage> {
         let id = self.readable(trace_id).await?;
         let limit = limit.clamp(1, MAX_PAGE);
         let walk = TraceWalkQuery {
@@ -156,7 +156,7 @@ impl Reader<'_> {
             kinds: filter.kinds.into_iter().map(stored_kind).collect(),
             name: filter.name,
             after: cursor.as_deref().map(parse_cursor).transpose()?,
-            // One more tells whether there is a next page.
+            // One more than requested tells whether there is a next page.
             limit: limit + 1,
         };
         let found = self.store.telemetry.walk_trace(self.project, &id, &walk).await;
@@ -165,7 +165,7 @@ impl Reader<'_> {
         found.truncate(limit as usize);
         let last = found.last().map(|last| &last.observation);
         Ok(ObservationPage {
-            next_cursor: last.filter(|_| has_more).map(cursor_behind),
+            next_cursor: last.filter(|_| has_more).map(cursor_after),
             observations: found.into_iter().map(head).collect(),
         })
     }
@@ -175,7 +175,7 @@ impl Reader<'_> {
         trace_id: &str,
         observation_id: &str,
         part: ObservationPart,
-    ) -> Answer<Option<Payload>> {
+    ) -> TraceResult<Option<Payload>> {
         let id = self.readable(trace_id).await?;
         let missing = || TraceError::NotFound("the trace has no such observation".into());
         let observation = ObservationId::new(observation_id).map_err(|_| missing())?;
@@ -191,10 +191,10 @@ impl Reader<'_> {
         trace_id: &str,
         observation_id: &str,
         part: ObservationPart,
-    ) -> Answer<Option<Payload>> {
+    ) -> TraceResult<Option<Payload>> {
         match self.whole(trace_id, observation_id, part).await? {
             Some(piece) if MAX_PIECE < piece.as_str().len() => Err(TraceError::TooLarge(format!(
-                "{} bytes in one piece, {MAX_PIECE} can be read: read it in ranges",
+                "the part has {} bytes, and at most {MAX_PIECE} can be read at once; read it in ranges",
                 piece.as_str().len()
             ))),
             piece => Ok(piece),
@@ -206,7 +206,7 @@ impl Reader<'_> {
         (trace_id, observation_id, part): (&str, &str, ObservationPart),
         offset: u64,
         length: u32,
-    ) -> Answer<Option<Slice>> {
+    ) -> TraceResult<Option<Slice>> {
         let whole = self.whole(trace_id, observation_id, part).await?;
         if let Some(whole) = &whole {
             self.allowance.count_scanned(whole.as_str().len())?;
@@ -220,39 +220,39 @@ impl Reader<'_> {
         parent: Option<&str>,
         cursor: Option<&str>,
         limit: u32,
-    ) -> Answer<OutlinePage> {
+    ) -> TraceResult<OutlinePage> {
         let id = self.readable(trace_id).await?;
         let telemetry = &self.store.telemetry;
         let bones = telemetry.skeleton(self.project, &id, MAX_OUTLINED + 1);
         let bones = bones.await.map_err(|error| failed(&error))?;
         if (MAX_OUTLINED as usize) < bones.len() {
             return Err(TraceError::TooLarge(format!(
-                "the trace has more than {MAX_OUTLINED} observations: list them instead"
+                "a trace with more than {MAX_OUTLINED} observations has no outline; list the observations instead"
             )));
         }
         self.allowance.count_scanned(bones.len() * BONE_BYTES)?;
-        let lines = outline::in_tree_order(&bones, parent)
+        let nodes = outline::depth_first(&bones, parent)
             .ok_or_else(|| TraceError::NotFound("the trace has no such observation".into()))?;
         let first = match cursor {
             None => 0,
             Some(last) => {
-                let place = lines.iter().position(|line| bones[line.bone].id == last);
-                1 + place.ok_or_else(unknown_cursor)?
+                let position = nodes.iter().position(|node| bones[node.bone].id == last);
+                1 + position.ok_or_else(unknown_cursor)?
             }
         };
         let limit = limit.clamp(1, MAX_PAGE) as usize;
-        let lines = &lines[first.min(lines.len())..];
-        let page = &lines[..limit.min(lines.len())];
-        let ids: Vec<&str> = page.iter().map(|line| bones[line.bone].id.as_str()).collect();
+        let nodes = &nodes[first.min(nodes.len())..];
+        let page = &nodes[..limit.min(nodes.len())];
+        let ids: Vec<&str> = page.iter().map(|node| bones[node.bone].id.as_str()).collect();
         let sizes = self.sizes(&id, &ids).await?;
-        let entry = |line: &outline::Line| {
-            let bone = &bones[line.bone];
+        let entry = |node: &outline::OutlineNode| {
+            let bone = &bones[node.bone];
             let (input_size, output_size) = sizes.get(&bone.id).copied().unwrap_or_default();
             let duration = bone.end.map(|end| millis(end).saturating_sub(millis(bone.start)));
             OutlineEntry {
                 id: bone.id.clone(),
                 parent_id: bone.parent_id.clone(),
-                depth: line.depth,
+                depth: node.depth,
                 kind: contract_kind(bone.kind),
                 name: Some(bone.name.clone()).filter(|name| !name.is_empty()),
                 severity: severity(bone.level),
@@ -260,22 +260,26 @@ impl Reader<'_> {
                 duration_ms: duration,
                 input_size,
                 output_size,
-                n_children: line.n_children,
+                n_children: node.n_children,
             }
         };
-        let last = page.last().filter(|_| page.len() < lines.len());
+        let last = page.last().filter(|_| page.len() < nodes.len());
         Ok(OutlinePage {
-            next_cursor: last.map(|line| bones[line.bone].id.clone()),
+            next_cursor: last.map(|node| bones[node.bone].id.clone()),
             entries: page.iter().map(entry).collect(),
         })
     }
 
-    /// How large the inputs and outputs of these observations are. A few are held at a time.
-    async fn sizes(&self, trace: &TraceId, ids: &[&str]) -> Answer<HashMap<String, (u64, u64)>> {
+    /// Bytes of the inputs and outputs of these observations.
+    async fn sizes(
+        &self,
+        trace: &TraceId,
+        ids: &[&str],
+    ) -> TraceResult<HashMap<String, (u64, u64)>> {
         let mut sizes = HashMap::with_capacity(ids.len());
-        for some in ids.chunks(AT_A_TIME as usize) {
+        for chunk in ids.chunks(MAX_LOADED as usize) {
             let telemetry = &self.store.telemetry;
-            let found = telemetry.observations_of(self.project, trace, some).await;
+            let found = telemetry.observations_of(self.project, trace, chunk).await;
             for stored in found.map_err(|error| failed(&error))? {
                 let content = &stored.observation.content;
                 let both = (size(&content.input), size(&content.output));
@@ -287,11 +291,12 @@ impl Reader<'_> {
         Ok(sizes)
     }
 
-    async fn search(&self, trace_id: &str, text: &str, limit: u32) -> Answer<Vec<Hit>> {
+    async fn search(&self, trace_id: &str, text: &str, limit: u32) -> TraceResult<Vec<Hit>> {
         let id = self.readable(trace_id).await?;
         if text.is_empty() || MAX_TEXT < text.len() {
             return Err(TraceError::TooLarge(format!(
-                "a text of 1 to {MAX_TEXT} bytes can be searched for"
+                "the search text must have 1 to {MAX_TEXT} bytes, got {}",
+                text.len()
             )));
         }
         let limit = limit.clamp(1, MAX_HITS) as usize;
@@ -302,12 +307,12 @@ impl Reader<'_> {
         loop {
             let walk = TraceWalkQuery {
                 after: after.take(),
-                limit: AT_A_TIME,
+                limit: MAX_LOADED,
                 ..TraceWalkQuery::default()
             };
             let found = self.store.telemetry.walk_trace(self.project, &id, &walk);
             let found = found.await.map_err(|error| failed(&error))?;
-            let is_last = found.len() < AT_A_TIME as usize;
+            let is_last = found.len() < MAX_LOADED as usize;
             for StoredObservation { observation, .. } in found {
                 after = Some((observation.start, observation.id.clone()));
                 for part in
@@ -321,7 +326,7 @@ impl Reader<'_> {
                     n_searched += n_bytes;
                     if MAX_SEARCHED < n_searched {
                         return Err(TraceError::TooLarge(format!(
-                            "the trace has more than {} MiB to search through, with {} hits in them",
+                            "the trace has more than {} MiB to search; {} hits so far",
                             MAX_SEARCHED >> 20,
                             hits.len()
                         )));
@@ -342,13 +347,13 @@ impl Reader<'_> {
             if is_last {
                 return Ok(hits);
             }
-            // A search is long: others of this thread have their turn.
+            // A search is long: let other tasks of this thread run.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// One part of a content, where there is one.
+/// A part of a content; `None` when it is absent or empty.
 fn piece(content: Content, part: ObservationPart) -> Option<Payload> {
     match part {
         ObservationPart::Input => content.input,
@@ -371,7 +376,7 @@ fn piece_of(content: &Content, part: ObservationPart) -> Option<Cow<'_, Payload>
     }
 }
 
-/// A range of a part; both ends move back to the beginning of a character.
+/// A byte range of a part; both ends are moved back to a character boundary.
 fn slice(whole: &Payload, offset: u64, length: u32) -> Slice {
     let text = whole.as_str();
     let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
@@ -400,7 +405,7 @@ pub(super) fn info_of(trace: Trace) -> TraceInfo {
 }
 
 pub(super) fn unknown_cursor() -> TraceError {
-    TraceError::NotFound("the cursor is not one that this list gave".into())
+    TraceError::NotFound("unknown cursor; use `next-cursor` of a page of this list".into())
 }
 
 const fn severity(level: Level) -> Severity {
@@ -417,24 +422,24 @@ fn size(payload: &Option<Payload>) -> u64 {
 }
 
 fn no_trace() -> TraceError {
-    TraceError::NotFound("the trace is gone".into())
+    TraceError::NotFound("the trace was deleted".into())
 }
 
-/// The guest learns nothing about our storage; the log has it.
+/// Logs a storage error and hides it from the guest.
 pub(super) fn failed(error: &Error) -> TraceError {
-    tracing::error!(error = error as &dyn std::error::Error, "trace not read for a plug-in");
-    TraceError::Unavailable("the trace cannot be read now".into())
+    tracing::error!(error = error as &dyn std::error::Error, "cannot read a trace for a plug-in");
+    TraceError::Unavailable("the trace cannot be read at the moment".into())
 }
 
 pub(super) fn millis(time: Timestamp) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or_default()
 }
 
-fn cursor_behind(last: &Observation) -> String {
+fn cursor_after(last: &Observation) -> String {
     format!("{}.{}", last.start.as_micros(), last.id)
 }
 
-fn parse_cursor(cursor: &str) -> Answer<(Timestamp, ObservationId)> {
+fn parse_cursor(cursor: &str) -> TraceResult<(Timestamp, ObservationId)> {
     let (start, id) = cursor.split_once('.').ok_or_else(unknown_cursor)?;
     let start = start.parse().map_err(|_| unknown_cursor())?;
     let id = ObservationId::new(id).map_err(|_| unknown_cursor())?;
@@ -460,7 +465,7 @@ fn head(stored: StoredObservation) -> ObservationHead {
     }
 }
 
-/// The same kinds in two spellings, both ways.
+/// Conversions between the kinds of the protocol and of the domain.
 macro_rules! kinds {
     ($($name:ident),*) => {
         const fn contract_kind(kind: ObservationKind) -> Kind {

@@ -1,5 +1,5 @@
-//! The exchanges of one call of a guest: each is held against the budgets before it is sent, and priced, noted and kept
-//! before its answer is used.
+//! The exchanges of one model call of a guest. Each is checked against the budgets before it is sent, and priced and
+//! recorded before its answer is used.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,43 +22,46 @@ use perpend_llm::{
     QueueKey, StructureMethod, Usage,
 };
 
-use super::asked::{Asked, ConnectedModels, failed, missing_connection, unstored};
 use super::budget_queue::{self, FirstPlace};
-use super::generation::{Said, generation};
-use super::reuse::Reusable;
+use super::generation::{ExchangeContent, generation};
+use super::reuse::ReplyCacheKey;
+use super::target::{
+    ConnectedModels, ModelTarget, database_failure, missing_connection, model_failure,
+};
 
-/// The longest reply that is reckoned with where neither the evaluator nor the request sets a limit, in tokens.
-const USUAL_REPLY: u32 = 4_096;
-/// How soon a call that waits for others looks without being told; they may be those of another server.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How much longer than its time limit a call is reckoned to be under way.
+/// Length of a reply that is assumed when neither the evaluator nor the request sets a limit, in tokens.
+const DEFAULT_OUTPUT_TOKENS: u32 = 4_096;
+/// A call that waits for budget checks at this interval, because calls of other servers do not notify it.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// A reservation expires this long after the time limit of its call.
 const GRACE_MS: i64 = 60_000;
 
-/// What an earlier attempt was answered, and what is noted of this one.
+/// State of the exchanges of one model call.
 pub(super) struct Exchanges {
     models: ConnectedModels,
     origin: Arc<CallOrigin>,
-    asked: Arc<Asked>,
+    target: Arc<ModelTarget>,
     key: CallKey,
-    reusable: Option<Reusable>,
-    kept: Vec<KeptAnswer>,
-    /// The usable answer that came last.
+    cache_key: Option<ReplyCacheKey>,
+    /// Usable answers of an earlier attempt.
+    recorded: Vec<KeptAnswer>,
+    /// The last usable answer.
     last: Mutex<Option<ProviderAnswer>>,
     asking: Option<AskingAttempt>,
     budgets: Vec<ScopedBudget>,
-    /// Usable answers so far, the kept ones included.
+    /// Usable answers so far, including recorded ones.
     n_answers: AtomicU32,
-    /// Requests that were announced so far.
+    /// Reservations so far.
     n_announced: AtomicU32,
-    /// Of the exchange under way in its attempt.
+    /// Number of the current exchange in its attempt.
     number: AtomicU32,
     reserved: Mutex<Option<String>>,
-    /// What the exchange under way may cost, where its slot has a limit.
-    most: Mutex<Option<f64>>,
+    /// Maximum cost of the current exchange in US dollars, when its slot has a limit.
+    max_cost: Mutex<Option<f64>>,
     spent: Mutex<Option<ExhaustedBudget>>,
-    /// What the exchange waits for: a budget without room, and what is needed of it.
-    lacking: Mutex<Option<(ScopedBudget, Reservation)>>,
-    /// Held from the head of a line until the reservation is made or refused.
+    /// The exhausted budget that the exchange waits for, and the reservation to make.
+    blocked_by: Mutex<Option<(ScopedBudget, Reservation)>>,
+    /// Set from the time when the call is the first of a queue until its reservation is made or refused.
     first_place: Mutex<Option<FirstPlace>>,
 }
 
@@ -71,15 +74,15 @@ fn put<T>(slot: &Mutex<Option<T>>, value: T) {
 }
 
 impl Exchanges {
-    /// Reads what an earlier attempt was answered, and the budgets.
+    /// Reads the answers of an earlier attempt and the budgets.
     pub(super) async fn begin(
         models: &ConnectedModels,
         origin: &Arc<CallOrigin>,
-        asked: &Arc<Asked>,
-        (key, reusable): (CallKey, Option<Reusable>),
+        target: &Arc<ModelTarget>,
+        (key, cache_key): (CallKey, Option<ReplyCacheKey>),
     ) -> Result<Self, perpend_db::Error> {
         let maker = &origin.maker;
-        let (mut kept, mut budgets) = (Vec::new(), Vec::new());
+        let (mut recorded, mut budgets) = (Vec::new(), Vec::new());
         let asking = origin.attempt.as_ref().map(|attempt| AskingAttempt {
             project: maker.project.clone(),
             execution: attempt.execution.clone(),
@@ -90,7 +93,7 @@ impl Exchanges {
         });
         if let Some(asking) = &asking {
             let store = &models.store;
-            kept = store.ledger.kept_answers(&asking.execution, &key).await?;
+            recorded = store.ledger.kept_answers(&asking.execution, &key).await?;
             if !origin.notes.is_counted() {
                 let n_before = store.ledger.n_exchanges(asking).await?;
                 origin.notes.count_from(n_before);
@@ -99,48 +102,49 @@ impl Exchanges {
                 store.catalog.budgets_of_call(&maker.project, &asking.rule, &maker.evaluator);
             budgets = of_call.await?;
         }
-        let n_kept = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+        let n_recorded = u32::try_from(recorded.len()).unwrap_or(u32::MAX);
         Ok(Self {
             models: models.clone(),
             origin: Arc::clone(origin),
-            asked: Arc::clone(asked),
+            target: Arc::clone(target),
             key,
-            reusable,
-            kept,
+            cache_key,
+            recorded,
             last: Mutex::default(),
             asking,
             budgets,
-            n_answers: AtomicU32::new(n_kept),
+            n_answers: AtomicU32::new(n_recorded),
             n_announced: AtomicU32::new(0),
             number: AtomicU32::new(0),
             reserved: Mutex::default(),
-            most: Mutex::default(),
+            max_cost: Mutex::default(),
             spent: Mutex::default(),
-            lacking: Mutex::default(),
+            blocked_by: Mutex::default(),
             first_place: Mutex::default(),
         })
     }
 
-    /// What the call came to. Answers that never fitted their schema are forgotten: the next attempt asks anew. The last one
-    /// of a call that came to something is stored for equal requests.
+    /// Completes the call. Deletes its recorded answers when none matched the schema, so that the next attempt calls the
+    /// provider again. Stores the last answer of a successful call for equal requests.
     pub(super) async fn end<T>(&self, result: Result<T, Failure>) -> Result<T, ModelFailure> {
-        if let (Ok(_), Some(reusable), Some(last)) = (&result, &self.reusable, take(&self.last))
+        if let (Ok(_), Some(cache_key), Some(last)) = (&result, &self.cache_key, take(&self.last))
             && !last.is_from_cache
         {
-            let at = (&reusable.key, self.asked.endpoint.connection_id.as_str());
+            let at = (&cache_key.key, self.target.endpoint.connection_id.as_str());
             self.models.store_reply(&self.origin, at, &last).await;
         }
         if let (Err(failure), Some(asking)) = (&result, &self.asking)
             && failure.class == ErrorClass::MalformedOutput
         {
             let ledger = &self.models.store.ledger;
-            let forgotten = ledger.forget_call(&asking.execution, &self.key).await;
-            forgotten.map_err(|error| failed(unstored(&error)))?;
+            let deleted = ledger.forget_call(&asking.execution, &self.key).await;
+            deleted.map_err(|error| model_failure(database_failure(&error)))?;
         }
-        result.map_err(|failure| ModelFailure { spent: take(&self.spent), ..failed(failure) })
+        result
+            .map_err(|failure| ModelFailure { spent: take(&self.spent), ..model_failure(failure) })
     }
 
-    /// US dollars; nothing where the model has no price.
+    /// The cost in US dollars; `None` when the model has no price.
     async fn cost(
         &self,
         model: &str,
@@ -153,28 +157,28 @@ impl Exchanges {
         Ok(table.cost_of_call(model, usage, at))
     }
 
-    /// Reserves what the request may cost; `false` where it has to wait for room.
+    /// Reserves the maximum cost of the request. Returns false when it must wait for budget.
     async fn reserve(&self, estimate: &Estimate) -> Result<bool, Failure> {
         let asking = self.asking.as_ref().filter(|_| !self.budgets.is_empty());
-        let limit = self.asked.slot.limits.max_usd;
+        let limit = self.target.slot.limits.max_usd;
         if asking.is_none() && limit.is_none() {
             return Ok(true);
         }
-        let most = self.most(estimate).await?;
+        let max_cost = self.max_cost_of(estimate).await?;
         if let Some(limit) = limit {
-            self.hold(most, limit)?;
+            self.charge_slot(max_cost, limit)?;
         }
         let Some(asking) = asking else {
             return Ok(true);
         };
-        let reserved = self.reserve_in_budgets(asking, estimate, most).await;
+        let reserved = self.reserve_in_budgets(asking, estimate, max_cost).await;
         if !matches!(reserved, Ok(true)) {
             self.settle(Some(0.0));
         }
         reserved
     }
 
-    /// Whether a request may leave: its lease, rule, evaluator and connection are what they were when the call began to wait.
+    /// Verifies that the lease is still held, and that rule, evaluator and connection are unchanged since the call started.
     async fn check(&self) -> Result<(), Failure> {
         self.check_connection().await?;
         let Some(asking) = &self.asking else {
@@ -183,23 +187,25 @@ impl Exchanges {
         let ConnectedModels { store, clock, .. } = &self.models;
         let (project, rule) = (&asking.project, &asking.rule);
         let runs = store.catalog.runs(project, rule, &asking.evaluator).await;
-        if self.origin.withdrawal.is_withdrawn() || !runs.map_err(|error| unstored(&error))? {
+        if self.origin.withdrawal.is_withdrawn()
+            || !runs.map_err(|error| database_failure(&error))?
+        {
             return Err(withdrawn());
         }
-        // Whoever lost the lease asks nothing more: another asks the same, and both would be paid for.
+        // Another worker with the lease makes the same request: both would be paid for.
         let holds = store.ledger.holds(asking, clock.now()).await;
-        if holds.map_err(|error| unstored(&error))? {
+        if holds.map_err(|error| database_failure(&error))? {
             return Ok(());
         }
-        let message = "the lease of this execution has ended";
+        let message = "the lease of this execution has expired";
         Err(Failure::new(ErrorClass::Cancelled, message))
     }
 
-    /// A connection that was deleted, or saved again with another key or address, is not used.
+    /// Fails when the connection was deleted, or saved with another key or address.
     async fn check_connection(&self) -> Result<(), Failure> {
-        let (project, used) = (&self.origin.maker.project, &self.asked.connection);
+        let (project, used) = (&self.origin.maker.project, &self.target.connection);
         let connection = self.models.store.catalog.connection(project, &used.provider);
-        let connection = connection.await.map_err(|error| unstored(&error))?;
+        let connection = connection.await.map_err(|error| database_failure(&error))?;
         let Some(connection) = connection else {
             let message = missing_connection(&used.provider);
             return Err(Failure::new(ErrorClass::ConnectionMissing, message));
@@ -208,7 +214,7 @@ impl Exchanges {
             true => Ok(()),
             false => {
                 let message = format!(
-                    "the LLM connection {:?} was changed while the call waited for it; try again",
+                    "the LLM connection {:?} was changed while the call waited; try again",
                     used.provider
                 );
                 Err(Failure::new(ErrorClass::Cancelled, message))
@@ -216,44 +222,44 @@ impl Exchanges {
         }
     }
 
-    /// Counts what a request may cost against the limit of its slot for one evaluation.
-    fn hold(&self, most: f64, limit: f64) -> Result<(), Failure> {
-        let spent = self.origin.notes.spend(&self.asked.slot.name, most, limit);
+    /// Charges the maximum cost of a request to the limit of its slot.
+    fn charge_slot(&self, max_cost: f64, limit: f64) -> Result<(), Failure> {
+        let spent = self.origin.notes.spend(&self.target.slot.name, max_cost, limit);
         spent.map_err(|spent| {
             let message = format!(
-                "the calls of this evaluation cost {spent:.6} US dollars, and the next may cost {most:.6}: more than the {limit} of \
-                 limits.maxUsd"
+                "the calls of this evaluation cost {spent:.6} US dollars and the next may cost {max_cost:.6}, which exceeds \
+                 limits.maxUsd of {limit}"
             );
             Failure::new(ErrorClass::InvalidInput, message)
         })?;
-        put(&self.most, most);
+        put(&self.max_cost, max_cost);
         Ok(())
     }
 
-    /// Puts what the exchange cost in the place of what it could have cost; that stays where it is not known.
+    /// Replaces the maximum cost of the exchange with its actual cost, when that is known.
     fn settle(&self, cost: Option<f64>) {
-        if let (Some(most), Some(cost)) = (take(&self.most), cost) {
+        if let (Some(max_cost), Some(cost)) = (take(&self.max_cost), cost) {
             let notes = &self.origin.notes;
-            notes.settle(&self.asked.slot.name, most, cost);
+            notes.settle(&self.target.slot.name, max_cost, cost);
         }
     }
 
-    /// What a request may cost, US dollars.
-    async fn most(&self, estimate: &Estimate) -> Result<f64, Failure> {
+    /// The maximum cost of a request, in US dollars.
+    async fn max_cost_of(&self, estimate: &Estimate) -> Result<f64, Failure> {
         let now = self.models.clock.now();
-        let most = Buckets::from([
+        let usage = Buckets::from([
             ("input".to_owned(), estimate.input_tokens.into()),
             (
                 "output".to_owned(),
-                u64::from(estimate.max_output_tokens.unwrap_or(USUAL_REPLY)).into(),
+                u64::from(estimate.max_output_tokens.unwrap_or(DEFAULT_OUTPUT_TOKENS)).into(),
             ),
         ]);
-        let most = self.cost(&estimate.model, &most, now).await;
-        // A failed read must not pause the evaluator as if the model had no price.
-        let most = most.map_err(|error| unstored(&error))?;
-        most.ok_or_else(|| {
+        let max_cost = self.cost(&estimate.model, &usage, now).await;
+        // A failed query must not pause the evaluator as a missing price does.
+        let max_cost = max_cost.map_err(|error| database_failure(&error))?;
+        max_cost.ok_or_else(|| {
             let message = format!(
-                "the model {:?} has no price, so that no budget and no limit can be kept: enter one under models",
+                "the model {:?} has no price, which budgets and limits.maxUsd require; add one under models",
                 estimate.model
             );
             Failure::new(ErrorClass::ModelConfigInvalid, message)
@@ -264,52 +270,52 @@ impl Exchanges {
         &self,
         asking: &AskingAttempt,
         estimate: &Estimate,
-        most: f64,
+        max_cost: f64,
     ) -> Result<bool, Failure> {
         let ledger = &self.models.store.ledger;
         let of = (&asking.evaluator, estimate.model.as_str());
-        let latest = self.models.recent_costs.p95(ledger, &asking.project, of).await;
-        let latest = latest.map_err(|error| unstored(&error))?;
+        let p95 = self.models.recent_costs.p95(ledger, &asking.project, of).await;
+        let p95 = p95.map_err(|error| database_failure(&error))?;
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
-        let timeout = i64::from(self.asked.slot.limits.timeout_ms);
+        let timeout = i64::from(self.target.slot.limits.timeout_ms);
         let now = self.models.clock.now();
         let reservation = Reservation {
             id: format!(
                 "{}/{}/{}/{}/{n}",
                 asking.execution, asking.attempt, self.key.call, self.key.request
             ),
-            usd: latest.map_or(most, |latest| latest.min(most)),
-            is_unknown: latest.is_none(),
+            usd: p95.map_or(max_cost, |p95| p95.min(max_cost)),
+            is_unknown: p95.is_none(),
             until: now.plus_millis(timeout + GRACE_MS),
         };
         let reserved = ledger.reserve(asking, &self.budgets, &reservation, now);
-        let Err(no_room) = reserved.await.map_err(|error| unstored(&error))? else {
+        let Err(no_room) = reserved.await.map_err(|error| database_failure(&error))? else {
             put(&self.reserved, reservation.id);
             return Ok(true);
         };
         let Some(budget) = self.budgets.get(no_room.place) else {
-            return Err(Failure::new(ErrorClass::Internal, "a budget is gone"));
+            return Err(Failure::new(ErrorClass::Internal, "a budget was deleted"));
         };
         if is_spent(&reservation, no_room.spending, budget.budget.usd) {
             return Err(self.refuse(budget, &no_room, reservation.usd, now));
         }
-        // Calls under way may cost less than what is reserved for them.
-        put(&self.lacking, (budget.clone(), reservation));
+        // Calls in flight may cost less than their reservations.
+        put(&self.blocked_by, (budget.clone(), reservation));
         Ok(false)
     }
 
-    /// Waits until the budget that lacked room may have some. Another call may take it first.
-    async fn wait_for_room(&self) -> Result<(), Failure> {
+    /// Waits until the exhausted budget may have enough left. Another call may use it first.
+    async fn wait_for_budget(&self) -> Result<(), Failure> {
         let Some(asking) = &self.asking else {
             return Ok(());
         };
-        let Some((budget, reservation)) = take(&self.lacking) else {
+        let Some((budget, reservation)) = take(&self.blocked_by) else {
             return Ok(());
         };
         let key = budget_queue::key(&asking.project, &budget);
-        let head = take(&self.first_place).filter(|head| head.key == key);
-        let head = match head {
-            Some(head) => head,
+        let first_place = take(&self.first_place).filter(|first_place| first_place.key == key);
+        let first_place = match first_place {
+            Some(first_place) => first_place,
             None => self.models.budget_queues.enter(key).await,
         };
         loop {
@@ -318,17 +324,17 @@ impl Exchanges {
             let now = self.models.clock.now();
             let ledger = &self.models.store.ledger;
             let spending = ledger.spending(&asking.project, &budget, now).await;
-            let spending = spending.map_err(|error| unstored(&error))?;
+            let spending = spending.map_err(|error| database_failure(&error))?;
             let limit = budget.budget.usd;
-            // Where too much is spent, the next reservation is refused with its reason.
+            // When too much is spent, the next reservation fails with the reason.
             if is_spent(&reservation, spending, limit)
                 || reservation.fits(spending, limit).is_some()
             {
                 break;
             }
-            let _ = tokio::time::timeout(LOOK_AGAIN, settled).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, settled).await;
         }
-        put(&self.first_place, head);
+        put(&self.first_place, first_place);
         Ok(())
     }
 
@@ -339,13 +345,13 @@ impl Exchanges {
             &self.spent,
             ExhaustedBudget { scope: budget.scope, on_reached: limit.on_reached, until },
         );
-        let renewed = match until {
-            Some(until) => format!("it is renewed at {until}"),
-            None => "it is not renewed".to_owned(),
+        let reset = match until {
+            Some(until) => format!("it resets at {until}"),
+            None => "it does not reset".to_owned(),
         };
         let message = format!(
-            "the budget of the {}, {} US dollars per {}, has no room for a call that may cost {usd:.6}: {:.6} are spent and \
-             {:.6} reserved; {renewed}",
+            "a call that may cost {usd:.6} US dollars exceeds the budget of the {}, {} US dollars per {}: {:.6} are spent and \
+             {:.6} reserved; {reset}",
             budget.scope,
             limit.usd,
             limit.window,
@@ -355,7 +361,7 @@ impl Exchanges {
         Failure::new(ErrorClass::BudgetExhausted, message)
     }
 
-    /// What an exchange cost, and the rest of what the ledger has of it.
+    /// The record of an exchange with its cost.
     async fn priced(&self, call: ProviderCall) -> ModelCall {
         let usage = call.usage;
         let mut cost = usage.cost_usd;
@@ -367,7 +373,7 @@ impl Exchanges {
             }
         }
         ModelCall {
-            provider: self.asked.choice.provider.clone(),
+            provider: self.target.choice.provider.clone(),
             model: call.requested_model.clone(),
             model_answered: call.response_model.clone(),
             method: call.method.name().to_owned(),
@@ -385,8 +391,8 @@ impl Exchanges {
         }
     }
 
-    /// Numbers the next exchange and returns its `traceparent`: the execution's trace, and the span of this exchange in it.
-    /// A provider or gateway that records traces can then link its own spans to it.
+    /// Assigns the next number and returns the `traceparent` of the exchange: the execution's trace and the span of the
+    /// exchange. Providers and gateways that record traces can link their spans to it.
     fn number_exchange(&self) -> Option<String> {
         let asking = self.asking.as_ref()?;
         let number = self.origin.notes.next_exchange();
@@ -395,54 +401,54 @@ impl Exchanges {
         Some(format!("00-{}-{span}-01", asking.execution))
     }
 
-    /// Writes the exchange as a generation of the execution's own trace. The trace is for people: a database that does
-    /// not take it stops no judge.
-    async fn trace(&self, asking: &AskingAttempt, call: &ModelCall, said: Said) {
+    /// Writes the exchange as a generation of the execution's own trace. A failure is only logged: the evaluation does not
+    /// depend on the trace.
+    async fn trace(&self, asking: &AskingAttempt, call: &ModelCall, content: ExchangeContent) {
         let number = self.number.load(Ordering::Relaxed);
         let now = self.models.clock.now();
         let batch = Batch {
-            observations: vec![generation(asking, call, said, number)],
+            observations: vec![generation(asking, call, content, number)],
             ..Batch::default()
         };
         let telemetry = &self.models.store.telemetry;
         if let Err(error) = telemetry.write_batch(&asking.project, batch, now).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, execution.id = %asking.execution, "a model call is not in its trace");
+            tracing::warn!(error, execution.id = %asking.execution, "cannot write a model call to its trace");
         }
     }
 
-    /// Commits an exchange with its answer.
-    async fn note(
+    /// Records an exchange with its answer.
+    async fn record(
         &self,
         call: ProviderCall,
         answer: Option<ProviderAnswer>,
     ) -> Result<(), Failure> {
-        let said = Said::of(&call);
+        let content = ExchangeContent::of(&call);
         let mut call = self.priced(call).await;
-        // A call that failed and says nothing of tokens is not charged.
+        // A failed call without a token count is not charged.
         self.settle(call.cost.or(call.error.as_ref().map(|_| 0.0)));
         if answer.as_ref().is_some_and(|answer| answer.is_from_cache) {
             call.is_from_cache = true;
             call.saved = call.cost.replace(0.0);
         }
-        if self.reusable.is_some() {
+        if self.cache_key.is_some() {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
         }
         if let (None, Some(cost), false) = (&call.error, call.cost, call.is_from_cache) {
-            let latest = &self.models.recent_costs;
-            latest.note(&self.origin.maker.evaluator, &call.model, cost);
+            let costs = &self.models.recent_costs;
+            costs.add(&self.origin.maker.evaluator, &call.model, cost);
         }
         let Some(asking) = &self.asking else {
             let ledger = &self.models.store.ledger;
             let noted = ledger.note_trial_call(&self.origin.maker.project, &call);
             if let Err(error) = noted.await {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "the cost of a trial was not noted");
+                tracing::warn!(error, "cannot record the cost of a trial");
             }
             self.origin.notes.called(call);
             return Ok(());
         };
-        self.trace(asking, &call, said).await;
+        self.trace(asking, &call, content).await;
         let answer = answer.map(|answer| KeptAnswer {
             method: answer.method.name().to_owned(),
             body: answer.body,
@@ -460,25 +466,26 @@ impl Exchanges {
         let ledger = &self.models.store.ledger;
         let noted = ledger.note_exchange(asking, &exchanged, self.models.clock.now());
         let noted = noted.await;
-        // Also where that failed: who waits looks at once whether there is room.
+        // Also after a failure, because the reservation may have been released.
         self.models.settled.notify_waiters();
-        noted.map_err(|error| unstored(&error))
+        noted.map_err(|error| database_failure(&error))
     }
 }
 
-/// Whether a budget has no room for a call, whatever the calls under way come to.
+/// Whether a budget is too low for a call even if all calls in flight cost nothing.
 fn is_spent(reservation: &Reservation, spending: Spending, limit: f64) -> bool {
     let settled = Spending { reserved: 0.0, ..spending };
     reservation.fits(settled, limit).is_none()
 }
 
-/// Its execution goes back to the queue, where the catalog of now says what becomes of it.
+/// The failure of a call whose rule or evaluator changed. Its execution is queued again.
 fn withdrawn() -> Failure {
-    let message = "the rule or its evaluator was disabled, paused or deleted before the call began";
+    let message =
+        "the rule or its evaluator was disabled, paused or deleted before the call started";
     Failure::new(ErrorClass::Cancelled, message)
 }
 
-/// Tokens by the buckets that prices are given for.
+/// Tokens by price bucket.
 fn buckets(usage: &Usage) -> Buckets {
     let plain = usage.input.saturating_sub(usage.cached_input).saturating_sub(usage.cache_creation);
     let all = [
@@ -494,13 +501,13 @@ fn buckets(usage: &Usage) -> Buckets {
 
 impl CallObserver for Exchanges {
     fn recorded_answer(&self, n: u32) -> Option<ProviderAnswer> {
-        let kept = self.kept.get(n as usize)?;
+        let answer = self.recorded.get(n as usize)?;
         let answer = ProviderAnswer {
-            method: StructureMethod::from_name(&kept.method)?,
-            body: kept.body.clone(),
-            is_from_cache: kept.is_from_cache,
+            method: StructureMethod::from_name(&answer.method)?,
+            body: answer.body.clone(),
+            is_from_cache: answer.is_from_cache,
         };
-        if self.reusable.is_some() {
+        if self.cache_key.is_some() {
             put(&self.last, answer.clone());
         }
         Some(answer)
@@ -508,10 +515,10 @@ impl CallObserver for Exchanges {
 
     fn cached_reply(&self) -> BoxFuture<'_, Option<ProviderAnswer>> {
         Box::pin(async {
-            // What an earlier attempt was answered comes first.
-            let reusable = self.reusable.as_ref().filter(|it| it.reads)?;
-            match self.kept.is_empty() {
-                true => self.models.stored_reply(&self.origin, &reusable.key).await,
+            // The answers of an earlier attempt take precedence.
+            let cache_key = self.cache_key.as_ref().filter(|it| it.reads)?;
+            match self.recorded.is_empty() {
+                true => self.models.stored_reply(&self.origin, &cache_key.key).await,
                 false => None,
             }
         })
@@ -524,7 +531,7 @@ impl CallObserver for Exchanges {
     ) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async {
             self.number_exchange();
-            self.note(call, Some(answer)).await
+            self.record(call, Some(answer)).await
         })
     }
 
@@ -566,16 +573,16 @@ impl CallObserver for Exchanges {
     ) -> BoxFuture<'a, Result<Admission, Failure>> {
         Box::pin(async {
             if self.origin.notes.is_abandoned() {
-                let message = "nobody waits for the answer any more";
+                let message = "the call was abandoned by its caller";
                 return Err(Failure::new(ErrorClass::Cancelled, message));
             }
             self.check().await?;
-            let has_room = self.reserve(estimate).await;
-            // Where there is no room, the call stays the first of those that wait for it.
-            if !matches!(has_room, Ok(false)) {
+            let is_reserved = self.reserve(estimate).await;
+            // A call without a reservation remains the first of its queue.
+            if !matches!(is_reserved, Ok(false)) {
                 drop(take(&self.first_place));
             }
-            Ok(match has_room? {
+            Ok(match is_reserved? {
                 true => Admission::Send(self.number_exchange()),
                 false => Admission::OverBudget,
             })
@@ -583,7 +590,7 @@ impl CallObserver for Exchanges {
     }
 
     fn budget_available(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(self.wait_for_room())
+        Box::pin(self.wait_for_budget())
     }
 
     fn after_exchange(
@@ -591,6 +598,6 @@ impl CallObserver for Exchanges {
         call: ProviderCall,
         answer: Option<ProviderAnswer>,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(self.note(call, answer))
+        Box::pin(self.record(call, answer))
     }
 }

@@ -1,4 +1,4 @@
-//! An exchange with a provider as a generation of the execution's own trace.
+//! Records an exchange with a provider as a generation of the execution's own trace.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use perpend_llm::ProviderCall;
 use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
 use serde_json::{Map, Value, json};
 
-/// What was said in an exchange.
-pub(super) struct Said {
+/// The messages, parameters and reply of an exchange.
+pub(super) struct ExchangeContent {
     messages: Arc<[Message]>,
     params: Map<String, Value>,
     reply: Option<String>,
 }
 
-impl Said {
+impl ExchangeContent {
     pub(super) fn of(call: &ProviderCall) -> Self {
         Self {
             messages: Arc::clone(&call.messages),
@@ -30,11 +30,12 @@ impl Said {
     }
 }
 
-/// The exchange of this number in its attempt. Its ids are derived: written again, it is the same.
+/// The generation of an exchange. Its ids are derived from the attempt and the number, so that writing it again is
+/// idempotent.
 pub(super) fn generation(
     asking: &AskingAttempt,
     call: &ModelCall,
-    said: Said,
+    content: ExchangeContent,
     number: u32,
 ) -> Observation {
     let execution = &asking.execution;
@@ -51,7 +52,7 @@ pub(super) fn generation(
     own.environment = OWN_ENVIRONMENT.to_owned();
     own.model = Some(call.model_answered.as_ref().unwrap_or(&call.model).clone());
     own.provider = Some(call.provider.to_lowercase());
-    own.model_parameters = said.params;
+    own.model_parameters = content.params;
     own.usage = usage(call);
     own.cost = call.cost.map(|cost| Cost::from([("total".to_owned(), cost)])).unwrap_or_default();
     if let Some((class, message)) = &call.error {
@@ -59,13 +60,13 @@ pub(super) fn generation(
         own.status_message = Some(format!("{class}: {message}"));
     }
     own.has_content = true;
-    own.content.input = Some(Payload::Json(messages(&said.messages).to_string()));
-    own.content.output = said.reply.map(Payload::Text);
+    own.content.input = Some(Payload::Json(messages(&content.messages).to_string()));
+    own.content.output = content.reply.map(Payload::Text);
     own.content.metadata = metadata(asking, call);
     own
 }
 
-/// Both ids are hex digits that the server derived.
+/// `id` is 16 hex digits, derived by the server.
 fn observation(id: &str) -> ObservationId {
     ObservationId::new(id).unwrap_or_else(|_| unreachable!("16 hex digits are a valid id"))
 }
@@ -100,7 +101,7 @@ fn messages(messages: &[Message]) -> Value {
     messages.iter().map(message).collect()
 }
 
-/// A text where it is nothing but text, else its parts.
+/// The text of a message with one text part; else the list of its parts.
 fn content(message: &Message) -> Value {
     let part = |part: &MessagePart| match part {
         MessagePart::Text(text) => json!({ "type": "text", "text": text }),

@@ -1,12 +1,12 @@
-//! Models as evaluators reach them: a slot becomes a connection, its secrets are unsealed, the provider is asked, and
-//! each answer is paid for and kept before it is used.
+//! Model calls of evaluators: resolves a slot to a connection, decrypts its secrets, calls the provider, and records the
+//! cost and the answer of each exchange before the answer is used.
 
-mod asked;
 mod budget_queue;
 mod exchanges;
 mod generation;
 mod recent_costs;
 mod reuse;
+mod target;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,50 +19,50 @@ use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 
 use crate::broker::{ClosedConnection, Models};
-use asked::{Asked, failed, to_ask, unstored};
 use exchanges::Exchanges;
-use reuse::{Reusable, Wanted};
+use reuse::{ReplyCacheKey, ReuseRequest};
+use target::{ModelTarget, database_failure, llm_settings, model_failure};
 
-pub use asked::ConnectedModels;
 pub use budget_queue::BudgetQueues;
 pub use recent_costs::RecentCosts;
+pub use target::ConnectedModels;
 
 impl ConnectedModels {
-    /// The exchanges of a call that is about to be made, or made again.
+    /// Prepares the exchanges of a call, which may repeat a call of an earlier attempt.
     ///
-    /// A database that fails ends the call: asking the provider all the same could pay for an answer twice.
+    /// A failing database ends the call: without its records the call could pay for the same answer twice.
     async fn exchanges(
         &self,
         origin: &Arc<CallOrigin>,
         number: usize,
-        (asked, request): (&Arc<Asked>, &Value),
-        reusable: Option<Reusable>,
+        (target, request): (&Arc<ModelTarget>, &Value),
+        cache_key: Option<ReplyCacheKey>,
     ) -> Result<Arc<Exchanges>, ModelFailure> {
         let key = CallKey {
             call: u32::try_from(number).unwrap_or(u32::MAX),
-            request: digest(asked, request),
+            request: digest(target, request),
         };
-        let exchanges = Exchanges::begin(self, origin, asked, (key, reusable)).await;
-        let exchanges = exchanges.map_err(|error| failed(unstored(&error)))?;
+        let exchanges = Exchanges::begin(self, origin, target, (key, cache_key)).await;
+        let exchanges = exchanges.map_err(|error| model_failure(database_failure(&error)))?;
         Ok(Arc::new(exchanges))
     }
 
-    async fn ask(
+    async fn complete_request(
         &self,
         origin: &Arc<CallOrigin>,
         number: usize,
         request: CompletionRequest,
-        wanted: Option<Wanted>,
+        reuse: Option<ReuseRequest>,
     ) -> Result<Completion, ModelFailure> {
-        let asked = Arc::new(self.asked(origin, request.slot.as_deref()).await?);
+        let target = Arc::new(self.resolve(origin, request.slot.as_deref()).await?);
         let whole = json!(request);
-        let reusable = wanted.map(|wanted| wanted.of(origin, &asked.endpoint));
-        let exchanges = self.exchanges(origin, number, (&asked, &whole), reusable);
+        let cache_key = reuse.map(|reuse| reuse.of(origin, &target.endpoint));
+        let exchanges = self.exchanges(origin, number, (&target, &whole), cache_key);
         let exchanges = exchanges.await?;
-        let (choice, limits) = to_ask(&asked.slot, &asked.choice);
+        let (choice, limits) = llm_settings(&target.slot, &target.choice);
         let observer = exchanges.clone();
         let llm = &self.llm;
-        let answer = llm.complete(&asked.endpoint, &choice, &limits, &request, observer);
+        let answer = llm.complete(&target.endpoint, &choice, &limits, &request, observer);
         exchanges.end(answer.await).await
     }
 
@@ -73,22 +73,22 @@ impl ConnectedModels {
         slot: Option<String>,
         texts: Vec<String>,
     ) -> Result<Vec<Vec<f32>>, ModelFailure> {
-        let asked = Arc::new(self.asked(origin, slot.as_deref()).await?);
+        let target = Arc::new(self.resolve(origin, slot.as_deref()).await?);
         let whole = json!({ "embed": texts });
-        let exchanges = self.exchanges(origin, number, (&asked, &whole), None);
+        let exchanges = self.exchanges(origin, number, (&target, &whole), None);
         let exchanges = exchanges.await?;
-        let (choice, limits) = to_ask(&asked.slot, &asked.choice);
+        let (choice, limits) = llm_settings(&target.slot, &target.choice);
         let observer = exchanges.clone();
         let llm = &self.llm;
-        let answer = llm.embed(&asked.endpoint, &choice, &limits, &texts, observer);
+        let answer = llm.embed(&target.endpoint, &choice, &limits, &texts, observer);
         let answer = answer.await.map(|(vectors, _)| vectors);
         exchanges.end(answer).await
     }
 }
 
-/// The digest of what is asked of whom. Who the provider is counts, its key does not.
-fn digest(asked: &Asked, request: &Value) -> Digest {
-    let whole = json!([asked.choice, asked.endpoint.protocol.name(), request]);
+/// The digest of the request, the model and the protocol. The API key is not included.
+fn digest(target: &ModelTarget, request: &Value) -> Digest {
+    let whole = json!([target.choice, target.endpoint.protocol.name(), request]);
     Digest::of(whole.to_string().as_bytes())
 }
 
@@ -99,9 +99,9 @@ impl Models for ConnectedModels {
         number: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
-        // Before anything is waited for: requests are counted in the order in which they are made.
-        let wanted = reuse::wanted(origin, &request);
-        Box::pin(self.ask(origin, number, request, wanted))
+        // Not in the future: requests are counted in the order of the calls.
+        let reuse = reuse::reuse_request(origin, &request);
+        Box::pin(self.complete_request(origin, number, request, reuse))
     }
 
     fn embed<'a>(

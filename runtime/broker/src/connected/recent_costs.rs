@@ -1,4 +1,4 @@
-//! What the last calls of evaluators cost: the estimate of the next one.
+//! Costs of the last calls of evaluators, from which the cost of the next call is estimated.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_executions::Ledger;
 
-/// Calls that are looked at.
+/// Calls per evaluator and model.
 const N_CALLS: usize = 50;
-/// Evaluators and models that are remembered at a time.
-const MAX_KEPT: usize = 10_000;
+/// Maximum number of pairs of evaluator and model.
+const MAX_ENTRIES: usize = 10_000;
 
 type Costs = HashMap<(EvaluatorId, String), VecDeque<f64>>;
 
@@ -18,8 +18,8 @@ type Costs = HashMap<(EvaluatorId, String), VecDeque<f64>>;
 pub struct RecentCosts(Mutex<Costs>);
 
 impl RecentCosts {
-    /// Remembers what a call cost.
-    pub(super) fn note(&self, evaluator: &EvaluatorId, model: &str, cost: f64) {
+    /// Adds the cost of a call, in US dollars.
+    pub(super) fn add(&self, evaluator: &EvaluatorId, model: &str, cost: f64) {
         let mut all = self.lock();
         let costs = of(&mut all, evaluator, model);
         if costs.len() == N_CALLS {
@@ -28,8 +28,8 @@ impl RecentCosts {
         costs.push_back(cost);
     }
 
-    /// The cost that one of twenty of the last calls exceeds; `None` where there was no call. What other processes noted is
-    /// read once.
+    /// The 95th percentile of the costs of the last calls, in US dollars; `None` before the first call. The stored costs are
+    /// read once per process.
     pub(super) async fn p95(
         &self,
         ledger: &Ledger,
@@ -45,7 +45,7 @@ impl RecentCosts {
         let stored = stored.await?;
         let mut all = self.lock();
         let costs = of(&mut all, evaluator, model);
-        // The newest comes first there, and last here.
+        // Newest first in `stored`, newest last in `costs`.
         for cost in stored.into_iter().take(N_CALLS - costs.len()) {
             costs.push_front(cost);
         }
@@ -59,7 +59,7 @@ impl RecentCosts {
 
 fn of<'a>(all: &'a mut Costs, evaluator: &EvaluatorId, model: &str) -> &'a mut VecDeque<f64> {
     let key = (evaluator.clone(), model.to_owned());
-    if MAX_KEPT <= all.len() && !all.contains_key(&key) {
+    if MAX_ENTRIES <= all.len() && !all.contains_key(&key) {
         all.clear();
     }
     all.entry(key).or_default()
@@ -76,20 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_estimate_is_the_cost_that_one_of_twenty_calls_exceeds_and_of_the_last_fifty() {
-        let latest = RecentCosts::default();
+    fn the_estimate_is_the_95th_percentile_of_the_last_50_calls() {
+        let costs = RecentCosts::default();
         let evaluator = EvaluatorId::new("e").unwrap();
-        let known = || p95(of(&mut latest.lock(), &evaluator, "m"));
-        assert_eq!(known(), None);
-        latest.note(&evaluator, "m", 3.0);
-        assert_eq!(known(), Some(3.0));
+        let estimate = || p95(of(&mut costs.lock(), &evaluator, "m"));
+        assert_eq!(estimate(), None);
+        costs.add(&evaluator, "m", 3.0);
+        assert_eq!(estimate(), Some(3.0));
         for n in 0..19 {
-            latest.note(&evaluator, "m", f64::from(n));
+            costs.add(&evaluator, "m", f64::from(n));
         }
-        assert_eq!(known(), Some(18.0));
+        assert_eq!(estimate(), Some(18.0));
         for _ in 0..50 {
-            latest.note(&evaluator, "m", 1.0);
+            costs.add(&evaluator, "m", 1.0);
         }
-        assert_eq!(known(), Some(1.0));
+        assert_eq!(estimate(), Some(1.0));
     }
 }

@@ -1,9 +1,9 @@
-//! Replies that are stored for equal requests of the project (evaluation.md 3.7): their key, when they are read, and how
-//! they are written.
+//! Stored replies for equal requests of a project (evaluation.md 3.7): their key, when they are read, and how they are
+//! written.
 //!
-//! The key covers all that decides a reply: the request as it is sent, and the connection with its protocol and address. Two
-//! connections of one protocol and address may still reach different models, as gateways decide by key: so the id of the
-//! connection is part of it. Keys and values of headers are not: the replies of a connection go when its headers change.
+//! The key covers everything that determines a reply: the request, and the connection with its protocol and address. The
+//! id of the connection is included because gateways select models by API key. API keys and header values are not
+//! included: the stored replies of a connection are deleted when its headers change.
 
 use perpend_domain::identity::canonical;
 use perpend_domain::plugin::{CallOrigin, Digest, ReplyPolicy};
@@ -13,49 +13,52 @@ use perpend_llm::{Endpoint, ProviderAnswer, StructureMethod};
 use perpend_worker_protocol::host_call::{CacheMode, CompletionRequest};
 use serde_json::{Value, json};
 
-use super::asked::{ConnectedModels, slot_of, to_ask};
+use super::target::{ConnectedModels, llm_settings, slot_of};
 
-/// Larger answers are not worth their place.
+/// Larger answers are not stored.
 const MAX_BODY: usize = 1 << 20;
 const LEVEL: i32 = 3;
 
-/// A request as stored replies are looked for.
-pub(super) struct Wanted {
-    asked: Value,
+/// The part of the cache key that does not depend on the connection.
+pub(super) struct ReuseRequest {
+    identity: Value,
     repeat: u32,
     reads: bool,
 }
 
-/// A request with who is asked.
-pub(super) struct Reusable {
+/// The cache key of a request to a connection, and whether a stored reply may be read.
+pub(super) struct ReplyCacheKey {
     pub(super) key: Digest,
     pub(super) reads: bool,
 }
 
-/// Counts the request among its equals of one evaluation; nothing where no reply is read or stored.
-pub(super) fn wanted(origin: &CallOrigin, request: &CompletionRequest) -> Option<Wanted> {
+/// Counts the repetitions of the request in the evaluation. `None` when a reply is neither read nor stored.
+pub(super) fn reuse_request(
+    origin: &CallOrigin,
+    request: &CompletionRequest,
+) -> Option<ReuseRequest> {
     let slot = slot_of(origin, request.slot.as_deref())?;
-    let (choice, limits) = to_ask(slot, slot.model.as_ref()?);
-    let asked = perpend_llm::cache_key(&choice, &limits, request).ok()?;
+    let (choice, limits) = llm_settings(slot, slot.model.as_ref()?);
+    let identity = perpend_llm::cache_key(&choice, &limits, request).ok()?;
     let provider = &slot.model.as_ref()?.provider;
-    let counted = canonical(&json!([provider, asked]));
-    // Counted whatever its mode: what comes after it has its place.
+    let counted = canonical(&json!([provider, identity]));
+    // Counted in every mode, so that the number of later repetitions does not depend on the mode.
     let repeat = origin.notes.count_repeat(*Digest::of(counted.as_bytes()).as_bytes());
     let reads = match (request.cache, origin.reuse.replies) {
         (CacheMode::Bypass, _) | (_, ReplyPolicy::Isolated) => return None,
         (CacheMode::Refresh, _) | (_, ReplyPolicy::Refresh) => false,
         (CacheMode::Standard, ReplyPolicy::Any) => true,
-        (CacheMode::Standard, ReplyPolicy::Deterministic) => asked["temperature"] == 0.0,
+        (CacheMode::Standard, ReplyPolicy::Deterministic) => identity["temperature"] == 0.0,
     };
-    Some(Wanted { asked, repeat, reads })
+    Some(ReuseRequest { identity, repeat, reads })
 }
 
-impl Wanted {
-    pub(super) fn of(self, origin: &CallOrigin, endpoint: &Endpoint) -> Reusable {
+impl ReuseRequest {
+    pub(super) fn of(self, origin: &CallOrigin, endpoint: &Endpoint) -> ReplyCacheKey {
         let mut header_names: Vec<&str> =
             endpoint.headers.iter().map(|(name, _)| name.as_str()).collect();
         header_names.sort_unstable();
-        let of_whom = json!({
+        let connection = json!({
             "protocol": endpoint.protocol.name(),
             "responses": endpoint.use_responses_api,
             "connection": endpoint.connection_id,
@@ -66,16 +69,16 @@ impl Wanted {
             "repeat": self.repeat,
             "run": origin.reuse.run,
         });
-        let mut whole = self.asked;
-        if let (Value::Object(whole), Value::Object(of_whom)) = (&mut whole, of_whom) {
-            whole.extend(of_whom);
+        let mut whole = self.identity;
+        if let (Value::Object(whole), Value::Object(connection)) = (&mut whole, connection) {
+            whole.extend(connection);
         }
-        Reusable { key: Digest::of(canonical(&whole).as_bytes()), reads: self.reads }
+        ReplyCacheKey { key: Digest::of(canonical(&whole).as_bytes()), reads: self.reads }
     }
 }
 
 impl ConnectedModels {
-    /// What is stored for an equal request. A database that fails costs a question to the provider, and nothing else.
+    /// The stored reply to an equal request. A failing database only causes a call of the provider.
     pub(super) async fn stored_reply(
         &self,
         origin: &CallOrigin,
@@ -87,7 +90,7 @@ impl ConnectedModels {
         let found = found
             .inspect_err(|error| {
                 let error: &dyn std::error::Error = error;
-                tracing::warn!(error, "a stored reply could not be read");
+                tracing::warn!(error, "cannot read a stored reply");
             })
             .ok()??;
         let body = zstd::bulk::decompress(&found.body, MAX_BODY).ok()?;
@@ -98,7 +101,7 @@ impl ConnectedModels {
         })
     }
 
-    /// Stores a usable reply. The call has it already: what cannot be stored is asked for again some day.
+    /// Stores a usable reply. A failure is only logged, because the call already has the reply.
     pub(super) async fn store_reply(
         &self,
         origin: &CallOrigin,
@@ -116,11 +119,11 @@ impl ConnectedModels {
         let stored = ledger.store_reply(&origin.maker.project, (key, connection), &reply, now);
         if let Err(error) = stored.await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "a reply could not be stored for equal requests");
+            tracing::warn!(error, "cannot store a reply");
         }
     }
 
-    /// Older replies are not read; nothing where none are stored.
+    /// Replies stored before this time are not read. `None` when storing is disabled.
     fn stored_since(&self) -> Option<Timestamp> {
         let lifetime = self.reply_lifetime_ms;
         (0 < lifetime).then(|| self.clock.now().plus_millis(-lifetime))
@@ -184,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn the_run_says_what_is_read_and_the_guest_may_want_less() {
+    fn the_run_sets_the_reply_policy_and_the_guest_can_only_restrict_it() {
         use CacheMode::{Bypass, Refresh, Standard};
         use ReplyPolicy::{Any, Apart, Fresh, Steady};
-        // Whether it is read; none where nothing is stored either.
+        // Whether the reply is read; `None` when it is not stored either.
         for (replies, cache, temperature, reads) in [
             (Steady, Standard, Some(0.0), Some(true)),
             (Steady, Standard, Some(0.1), Some(false)),
@@ -201,21 +204,21 @@ mod tests {
             (Any, Bypass, Some(0.0), None),
             (Fresh, Bypass, None, None),
         ] {
-            let found = wanted(&origin(replies, 0), &request(cache, temperature));
-            let found = found.map(|wanted| wanted.reads);
+            let found = reuse_request(&origin(replies, 0), &request(cache, temperature));
+            let found = found.map(|reuse_request| reuse_request.reads);
             assert_eq!(found, reads, "{replies:?} {cache:?} {temperature:?}");
         }
     }
 
     #[test]
-    fn equal_requests_of_an_evaluation_have_keys_of_their_own_whatever_their_slot_or_mode() {
+    fn equal_requests_of_an_evaluation_have_different_keys_in_every_slot_and_mode() {
         let keys = |run| {
             let origin = origin(ReplyPolicy::Any, run);
             let key = |slot: Option<&str>, cache| {
                 let mut request = request(cache, None);
                 request.slot = slot.map(str::to_owned);
-                let wanted = wanted(&origin, &request)?;
-                Some(wanted.of(&origin, &endpoint()).key)
+                let reuse_request = reuse_request(&origin, &request)?;
+                Some(reuse_request.of(&origin, &endpoint()).key)
             };
             [
                 key(None, CacheMode::Standard),
@@ -227,18 +230,19 @@ mod tests {
         let first = keys(0);
         assert_eq!(first[1], None);
         assert!(first[0] != first[2] && first[2] != first[3] && first[0] != first[3]);
-        assert_eq!(keys(0), first, "another evaluation counts anew");
+        assert_eq!(keys(0), first, "each evaluation starts counting at zero");
         for (one, other) in first.iter().zip(keys(1)) {
-            assert!(one.is_none() || *one != other, "runs share none");
+            assert!(one.is_none() || *one != other, "different runs share no key");
         }
     }
 
     #[test]
-    fn who_is_asked_is_part_of_the_key_and_no_secret_is() {
+    fn the_connection_is_part_of_the_key_and_secrets_are_not() {
         let key = |endpoint: &Endpoint| {
             let origin = origin(ReplyPolicy::Any, 0);
-            let wanted = wanted(&origin, &request(CacheMode::Standard, None)).unwrap();
-            wanted.of(&origin, endpoint).key
+            let reuse_request =
+                reuse_request(&origin, &request(CacheMode::Standard, None)).unwrap();
+            reuse_request.of(&origin, endpoint).key
         };
         let plain = key(&endpoint());
         let changes: [fn(&mut Endpoint); 6] = [

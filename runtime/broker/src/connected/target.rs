@@ -1,4 +1,4 @@
-//! From the slot that a guest names to the provider that answers for it: its connection, its secrets unsealed.
+//! Resolves a model slot of an evaluator to the connection of a provider, with decrypted secrets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,39 +17,35 @@ use tokio::sync::Notify;
 use super::budget_queue::BudgetQueues;
 use super::recent_costs::RecentCosts;
 
-/// Asks the providers of a project's connections.
+/// Calls models over the LLM connections of projects.
 #[derive(Clone)]
 pub struct ConnectedModels {
-    /// The database.
     pub store: Store,
-    /// Opens the secrets of connections.
+    /// Decrypts the secrets of connections.
     pub vault: Vault,
-    /// Speaks to providers.
     pub llm: Llm,
-    /// What tokens cost.
     pub prices: Arc<Prices>,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// What the last calls of each evaluator cost: estimates of the next ones.
+    /// Costs of the last calls of each evaluator, from which the cost of the next call is estimated.
     pub recent_costs: Arc<RecentCosts>,
-    /// Notified when a call is over: one that waits for room in a budget looks again.
+    /// Notified after each exchange: calls that wait for budget check again.
     pub settled: Arc<Notify>,
-    /// Calls that wait for room in a budget.
+    /// Calls that wait for available budget.
     pub budget_queues: Arc<BudgetQueues>,
-    /// How long replies answer equal requests, milliseconds; 0: none is stored.
+    /// How long a stored reply is reused for equal requests, in milliseconds; 0 disables storing.
     pub reply_lifetime_ms: i64,
 }
 
-/// A slot with everything it takes to ask it.
-pub(super) struct Asked {
+/// A slot, its model and the connection to call.
+pub(super) struct ModelTarget {
     pub(super) slot: Slot,
     pub(super) choice: ModelChoice,
     pub(super) endpoint: Endpoint,
-    /// As it was when the endpoint was made of it.
+    /// The connection from which the endpoint was made.
     pub(super) connection: Connection,
 }
 
-/// The class of a provider's failure, as executions store it.
+/// The class that executions store for a failure of a provider.
 const fn class_of(class: ErrorClass) -> FailureClass {
     match class {
         ErrorClass::RateLimited => FailureClass::RateLimited,
@@ -73,30 +69,31 @@ const fn class_of(class: ErrorClass) -> FailureClass {
     }
 }
 
-pub(super) fn failed(failure: Failure) -> ModelFailure {
-    let wait = failure.retry_after;
+pub(super) fn model_failure(failure: Failure) -> ModelFailure {
     ModelFailure {
         class: class_of(failure.class),
         message: failure.message,
-        retry_after_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        retry_after_ms: failure
+            .retry_after
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         is_unsent: failure.is_unsent,
         spent: None,
         is_final: failure.is_final,
     }
 }
 
-/// The database, not the provider, is at fault: another attempt may go through.
-pub(super) fn unstored(error: &perpend_db::Error) -> Failure {
+/// The failure of a call whose database query failed. Another attempt may succeed.
+pub(super) fn database_failure(error: &perpend_db::Error) -> Failure {
     let error: &dyn std::error::Error = error;
-    tracing::error!(error, "a model call met a failing database");
-    Failure::new(ErrorClass::Internal, "the database failed")
+    tracing::error!(error, "database query of a model call failed");
+    Failure::new(ErrorClass::Internal, "a database query failed")
 }
 
 pub(super) fn missing_connection(provider: &str) -> String {
     format!("the project has no LLM connection {provider:?}")
 }
 
-/// The slot of this name; without a name the first one.
+/// The slot with this name; the first slot when `name` is absent.
 pub(super) fn slot_of<'o>(origin: &'o CallOrigin, name: Option<&str>) -> Option<&'o Slot> {
     let mut slots = origin.maker.slots.iter();
     match name {
@@ -105,8 +102,8 @@ pub(super) fn slot_of<'o>(origin: &'o CallOrigin, name: Option<&str>) -> Option<
     }
 }
 
-/// What is asked of a model, and the limits of the call.
-pub(super) fn to_ask(
+/// The model settings and limits of a call.
+pub(super) fn llm_settings(
     slot: &Slot,
     choice: &ModelChoice,
 ) -> (perpend_llm::ModelSettings, CallLimits) {
@@ -122,20 +119,23 @@ pub(super) fn to_ask(
 }
 
 impl ConnectedModels {
-    /// The slot that a guest names; without a name the first one.
-    pub(super) async fn asked(
+    /// Resolves the slot with this name; the first slot when `name` is absent.
+    pub(super) async fn resolve(
         &self,
         origin: &CallOrigin,
         name: Option<&str>,
-    ) -> Result<Asked, ModelFailure> {
+    ) -> Result<ModelTarget, ModelFailure> {
         let maker = &origin.maker;
         let slot = slot_of(origin, name).ok_or_else(|| {
-            let shown = name.map_or("the default slot".to_owned(), |name| format!("slot {name:?}"));
-            let message = format!("{shown} has no model in this evaluator");
+            let message = match name {
+                Some(name) => format!("unknown model slot {name:?} of this evaluator"),
+                None => "this evaluator has no model slot".to_owned(),
+            };
             ModelFailure::new(FailureClass::PluginError, message)
         })?;
         let choice = slot.model.as_ref().ok_or_else(|| {
-            let message = "the project has no default evaluation model, which the evaluator asks";
+            let message =
+                "the evaluator uses the default evaluation model, and the project has none";
             ModelFailure::new(FailureClass::DefaultModelMissing, message)
         })?;
         let connection = self
@@ -143,12 +143,12 @@ impl ConnectedModels {
             .catalog
             .connection(&maker.project, &choice.provider)
             .await
-            .map_err(|error| failed(unstored(&error)))?;
+            .map_err(|error| model_failure(database_failure(&error)))?;
         let connection = connection.ok_or_else(|| {
             let message = missing_connection(&choice.provider);
             ModelFailure::new(FailureClass::ConnectionMissing, message)
         })?;
-        Ok(Asked {
+        Ok(ModelTarget {
             slot: slot.clone(),
             choice: choice.clone(),
             endpoint: self.endpoint(origin, connection.clone())?,
@@ -162,11 +162,11 @@ impl ConnectedModels {
         connection: Connection,
     ) -> Result<Endpoint, ModelFailure> {
         let owner = SealedAt::Connection(connection.provider.clone()).owner(&origin.maker.project);
-        let opened = self.vault.unseal(&owner, &connection.secret);
-        let secret = opened.ok();
+        let secret = self.vault.unseal(&owner, &connection.secret).ok();
         let secret = secret.and_then(|text| serde_json::from_str::<ConnectionSecret>(&text).ok());
         let secret = secret.ok_or_else(|| {
-            let message = "the key of the LLM connection cannot be read: save the connection again";
+            let message =
+                "the key of the LLM connection cannot be decrypted: save the connection again";
             ModelFailure::new(FailureClass::AuthInvalid, message)
         })?;
         let protocol = Protocol::parse(&connection.adapter).ok_or_else(|| {
