@@ -263,7 +263,7 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
 
     let odd = format!("{path}/find?q=refund&after=5.x.y");
     let odd = visitor.page(&odd).await;
-    assert!(odd.contains("after: this is not a place in this search"), "{odd}");
+    assert!(odd.contains("`after` must be a position of this search"), "{odd}");
     assert!(odd.contains("100 observations"), "{odd}");
 
     let of_step = visitor.page(&format!("{path}{step}")).await;
@@ -440,11 +440,12 @@ async fn a_trace_is_also_a_timeline_a_thread_and_a_log() {
     assert!(errors.contains("2 observations below this level not shown"), "{errors}");
     let time = of("v=time").await;
     assert!(time.contains("Critical path") && time.contains("name=\"t0\""), "{time}");
-    for (query, named) in [("v=graph", "v"), ("min=LOUD", "min"), ("v=time&t0=5&t1=2", "t0 or t1")]
+    for (query, named) in
+        [("v=graph", "v"), ("min=LOUD", "min"), ("v=time&t0=5&t1=2", "t0` and `t1")]
     {
         let page = of(query).await;
-        let said = format!("The parameter {named} of this address is not understood");
-        assert!(page.contains(&said), "{query}: {page}");
+        let message = format!("`{named}` must be ");
+        assert!(page.contains(&message), "{query}: {page}");
     }
     app.stop().await.unwrap();
 }

@@ -141,7 +141,7 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
     let tree = visitor.page("/traces/run?kinds=SPAN").await;
     assert!(tree.contains("1 observation of other kinds not shown"), "{tree}");
     let odd = visitor.page("/traces/run?kinds=SPOON").await;
-    assert!(odd.contains("The parameter kinds of this address is not understood"), "{odd}");
+    assert!(odd.contains("`kinds` must be a list of"), "{odd}");
     app.stop().await.unwrap();
 }
 
@@ -163,7 +163,7 @@ async fn a_part_of_the_time_is_kept_by_other_views_and_one_that_cannot_be_read_i
     let odd = visitor.page("/traces/run?v=time&t0=foo&t1=60").await;
     for said in [
         "value=\"foo\" aria-invalid=\"true\" aria-describedby=\"problem-t0\"",
-        "<span id=\"problem-t0\" class=\"problem\">Not a time",
+        "<span id=\"problem-t0\" class=\"problem\">Must be a duration",
     ] {
         assert!(odd.contains(said), "{said}: {odd}");
     }
@@ -182,10 +182,10 @@ async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
             visitor.page(&path).await
         };
         let page = of("%3Cb%3Egone").await;
-        let said = "This trace has no step &#60;b&#62;gone, or it has not arrived.";
+        let said = "This trace has no observation &#60;b&#62;gone, or it has not arrived yet.";
         assert!(page.contains(said), "{view}: {page}");
         assert!(!page.contains("?observation=%3Cb"), "{view}: {page}");
-        assert!(!of("answer").await.contains("This trace has no step"));
+        assert!(!of("answer").await.contains("This trace has no observation"));
     }
     let tree = visitor.page("/traces/run?observation=gone").await;
     let selected = "aria-level=\"1\" aria-selected=\"true\"";

@@ -47,7 +47,7 @@ async fn a_value_has_forms_that_links_choose_and_keep() {
     let text = visitor.page(&format!("{step}&as.input=text")).await;
     assert!(text.contains("<span class=\"jk\">&quot;a&quot;</span>"), "{text}");
     let unknown = visitor.page(&format!("{step}&as.input=cloud")).await;
-    assert!(unknown.contains("conversation, text, tree or raw"), "{unknown}");
+    assert!(unknown.contains("one of conversation, text, tree, raw"), "{unknown}");
     app.stop().await.unwrap();
 }
 

@@ -231,7 +231,7 @@ pub(crate) async fn session_page(
             return Ok(perpend_views::DetailInput::default());
         };
         let from = rules.unwrap_or_default();
-        trace::page::detail_of(&app, &viewer, &Target::Session(id), from).await
+        trace::page::detail_input(&app, &viewer, &Target::Session(id), from).await
     };
     let (turns, found, said) = tokio::try_join!(
         apart(turns(&app, &viewer, &session, (skip, n))),

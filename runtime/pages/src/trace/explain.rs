@@ -1,4 +1,4 @@
-//! What each rule did with a target that it gave no score: the scheduler's answer in sentences.
+//! Explains for each rule why a target has no score of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,13 +13,13 @@ use perpend_views::{Html, ResourceLink, RuleOutcome, RuleRange, Text, Tone, segm
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Rules read at a time.
-const PER_READ: u32 = 200;
+/// Rules read per query.
+const PAGE_SIZE: u32 = 200;
 
 type Fact = (&'static str, Html);
 
-/// What is to be said about a rule, or one evaluator of it.
-struct VerdictDraft {
+/// The outcome of a rule, or of one of its evaluators, without names.
+struct OutcomeDraft {
     state: &'static str,
     tone: Tone,
     sentence: String,
@@ -27,7 +27,7 @@ struct VerdictDraft {
     requeue: Option<String>,
 }
 
-impl VerdictDraft {
+impl OutcomeDraft {
     fn new(state: &'static str, tone: Tone, sentence: impl Into<String>) -> Self {
         Self { state, tone, sentence: sentence.into(), facts: Vec::new(), requeue: None }
     }
@@ -37,12 +37,12 @@ impl VerdictDraft {
         self
     }
 
-    fn at(mut self, name: &'static str, at: Timestamp) -> Self {
+    fn time(mut self, name: &'static str, at: Timestamp) -> Self {
         self.facts.push((name, utc_time(at)));
         self
     }
 
-    fn verdict(self, rule: ResourceLink, evaluators: Vec<ResourceLink>) -> RuleOutcome {
+    fn outcome(self, rule: ResourceLink, evaluators: Vec<ResourceLink>) -> RuleOutcome {
         RuleOutcome {
             rule,
             evaluators,
@@ -56,31 +56,32 @@ impl VerdictDraft {
     }
 }
 
-/// What is said about the rules for a target.
-pub(crate) struct Verdicts {
+/// Outcomes of the rules that apply to a kind of target.
+pub(crate) struct RuleOutcomes {
     pub(crate) all: Vec<RuleOutcome>,
-    /// Executions that scored the target, with no such score.
+    /// Completed executions without a stored score.
     pub(crate) without_score: usize,
-    pub(crate) asked: RuleRange,
+    /// The rules on this page.
+    pub(crate) range: RuleRange,
 }
 
-/// One verdict for each of a page of the rules for such targets that has not `scored` this one with each of its evaluators.
-pub(crate) async fn verdicts(
+/// Outcomes of up to [`RuleRange::LIMIT`] rules, without evaluators that have `scored` the target.
+pub(crate) async fn rule_outcomes(
     app: &App,
     viewer: &Viewer,
     target: &Target,
     scored: &HashSet<(RuleId, EvaluatorId)>,
     from: usize,
-) -> Result<Verdicts, Problem> {
+) -> Result<RuleOutcomes, Problem> {
     let rules = rules_for(app, viewer, target).await?;
     let n_all = rules.len();
     let from = from.min(n_all.saturating_sub(1));
-    let asked = rules.get(from..n_all.min(from + RuleRange::LIMIT));
-    let asked = asked.unwrap_or_default();
+    let page = rules.get(from..n_all.min(from + RuleRange::LIMIT));
+    let page = page.unwrap_or_default();
     let mut names = EvaluatorNames::default();
-    let mut verdicts = Vec::new();
+    let mut outcomes = Vec::new();
     let mut without_score = 0;
-    for rule in asked {
+    for rule in page {
         let is_scored =
             |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
         let open: Vec<&EvaluatorId> = rule
@@ -99,7 +100,7 @@ pub(crate) async fn verdicts(
         for evaluator in open {
             match last_execution(&explanation, evaluator) {
                 Some(execution) => {
-                    let mut draft = of_execution(execution);
+                    let mut draft = execution_outcome(execution);
                     without_score += usize::from(execution.state == ExecutionState::Completed);
                     let may =
                         execution.state == ExecutionState::Failed && viewer.may(EvaluatorWrite);
@@ -107,18 +108,18 @@ pub(crate) async fn verdicts(
                         let id = segment(execution.made.id.as_str());
                         format!("{}/executions/{id}/requeue", viewer.base())
                     });
-                    verdicts.push(draft.verdict(named.clone(), names.of(&[evaluator])));
+                    outcomes.push(draft.outcome(named.clone(), names.links(&[evaluator])));
                 }
                 None => pending.push(evaluator),
             }
         }
         let has_more = !pending.is_empty() || rule.assignments.is_empty();
-        if has_more && let Some(draft) = of_step(&explanation.step) {
-            verdicts.push(draft.verdict(named, names.of(&pending)));
+        if has_more && let Some(draft) = step_outcome(&explanation.step) {
+            outcomes.push(draft.outcome(named, names.links(&pending)));
         }
     }
-    verdicts.sort_by(|a, b| {
-        let rank = |verdict: &RuleOutcome| match verdict.tone {
+    outcomes.sort_by(|a, b| {
+        let rank = |outcome: &RuleOutcome| match outcome.tone {
             Tone::Bad => 0,
             Tone::Waiting => 1,
             Tone::Plain | Tone::Good => 2,
@@ -126,27 +127,31 @@ pub(crate) async fn verdicts(
         let by_rank = rank(a).cmp(&rank(b));
         by_rank.then_with(|| a.rule.name.cmp(&b.rule.name))
     });
-    Ok(Verdicts { all: verdicts, without_score, asked: RuleRange { from, n: asked.len(), n_all } })
+    Ok(RuleOutcomes {
+        all: outcomes,
+        without_score,
+        range: RuleRange { from, n: page.len(), n_all },
+    })
 }
 
-/// All rules for such targets.
+/// All rules for this kind of target.
 async fn rules_for(app: &App, viewer: &Viewer, target: &Target) -> Result<Vec<Rule>, Problem> {
     let catalog = &app.store.catalog;
     let mut rules: Vec<Rule> = Vec::new();
-    let mut place = None;
+    let mut cursor = None;
     loop {
-        let page = catalog.rules(&viewer.project, place.as_ref(), PER_READ);
+        let page = catalog.rules(&viewer.project, cursor.as_ref(), PAGE_SIZE);
         let page = page.await?;
-        let is_for_it = |rule: &Rule| rule.target.is_for(target);
-        rules.extend(page.items.into_iter().filter(is_for_it));
-        place = page.next;
-        if place.is_none() {
+        let applies = |rule: &Rule| rule.target.is_for(target);
+        rules.extend(page.items.into_iter().filter(applies));
+        cursor = page.next;
+        if cursor.is_none() {
             return Ok(rules);
         }
     }
 }
 
-/// The evaluators of rules by their names, each read once.
+/// Names of evaluators, each read once; absent for deleted ones.
 #[derive(Default)]
 struct EvaluatorNames(HashMap<EvaluatorId, Option<String>>);
 
@@ -166,8 +171,8 @@ impl EvaluatorNames {
         Ok(())
     }
 
-    /// Of these those that are still there.
-    fn of(&self, evaluators: &[&EvaluatorId]) -> Vec<ResourceLink> {
+    /// Links to the evaluators that still exist.
+    fn links(&self, evaluators: &[&EvaluatorId]) -> Vec<ResourceLink> {
         let named = evaluators.iter().filter_map(|id| {
             let name = self.0.get::<EvaluatorId>(id)?.as_ref()?;
             Some(ResourceLink::new(name, id.as_str()))
@@ -184,26 +189,26 @@ fn last_execution<'a>(
     executions.find(|execution| execution.made.evaluator_id == *evaluator)
 }
 
-fn of_execution(execution: &Execution) -> VerdictDraft {
-    let message = execution.error_message.as_deref().unwrap_or("No more is known.");
+fn execution_outcome(execution: &Execution) -> OutcomeDraft {
+    let message = execution.error_message.as_deref().unwrap_or("No details recorded.");
     let draft = match execution.state {
         ExecutionState::Pending => {
-            VerdictDraft::new("waiting", Tone::Waiting, "Waits for a worker.")
+            OutcomeDraft::new("waiting", Tone::Waiting, "Waiting for a worker.")
         }
         ExecutionState::Running => {
-            VerdictDraft::new("running", Tone::Waiting, "Is being evaluated now.")
+            OutcomeDraft::new("running", Tone::Waiting, "Evaluation in progress.")
         }
-        ExecutionState::Delayed => VerdictDraft::new("will retry", Tone::Waiting, message)
-            .at("Next attempt", execution.due_at),
+        ExecutionState::Delayed => OutcomeDraft::new("will retry", Tone::Waiting, message)
+            .time("Next attempt", execution.due_at),
         ExecutionState::Held => {
-            VerdictDraft::new("held", Tone::Waiting, message).at("Given up at", execution.due_at)
+            OutcomeDraft::new("held", Tone::Waiting, message).time("Expires at", execution.due_at)
         }
         ExecutionState::Completed => {
-            VerdictDraft::new("done", Tone::Plain, "It was scored; the score is no longer there.")
+            OutcomeDraft::new("done", Tone::Plain, "Scored; the score was deleted afterwards.")
         }
-        ExecutionState::Skipped => VerdictDraft::new("nothing to measure", Tone::Plain, message),
-        ExecutionState::Failed => VerdictDraft::new("failed", Tone::Bad, message),
-        ExecutionState::Cancelled => VerdictDraft::new("cancelled", Tone::Plain, message),
+        ExecutionState::Skipped => OutcomeDraft::new("nothing to measure", Tone::Plain, message),
+        ExecutionState::Failed => OutcomeDraft::new("failed", Tone::Bad, message),
+        ExecutionState::Cancelled => OutcomeDraft::new("cancelled", Tone::Plain, message),
     };
     let draft = match &execution.error_class {
         Some(class) => draft.fact("Class", class.as_str()),
@@ -217,35 +222,35 @@ fn of_execution(execution: &Execution) -> VerdictDraft {
     draft.fact("Execution", execution.made.id.as_str())
 }
 
-/// The scheduler's sentence, with a state and the facts behind it.
-fn of_step(step: &Step) -> Option<VerdictDraft> {
-    let draft = |state, tone| VerdictDraft::new(state, tone, step.sentence());
+/// The outcome of a step of the scheduler; absent if there is nothing to show.
+fn step_outcome(step: &Step) -> Option<OutcomeDraft> {
+    let draft = |state, tone| OutcomeDraft::new(state, tone, step.sentence());
     Some(match step {
-        // The target is on the page: it was stored a moment ago.
+        // The target is shown on the page, so it is stored by now.
         Step::NoSuchTarget => return None,
         Step::NotComplete { .. } | Step::WaitingForRule { .. } | Step::Due => {
             draft("waiting", Tone::Waiting)
         }
         Step::OlderThanRule { arrived_at, rule_created_at, .. } => {
             draft("older than the rule", Tone::Plain)
-                .at("Arrived", *arrived_at)
-                .at("Rule made", *rule_created_at)
+                .time("Arrived", *arrived_at)
+                .time("Rule created", *rule_created_at)
         }
         Step::Taken { sample, rate, .. } => draft("not scored", Tone::Plain)
-            .fact("Sampling number", sampled(*sample))
-            .fact("Rate", rate.to_string()),
+            .fact("Sampling value", six_decimals(*sample))
+            .fact("Sample rate", rate.to_string()),
         Step::Refused(refusal) => match refusal {
             Refusal::NotAnItem => return None,
             Refusal::RuleInactive => draft("off", Tone::Plain),
             Refusal::RulePaused => draft("paused", Tone::Waiting),
-            Refusal::InternalEnvironment => draft("left out", Tone::Plain),
+            Refusal::InternalEnvironment => draft("excluded", Tone::Plain),
             Refusal::NotMatched { .. } => draft("not matched", Tone::Plain),
             Refusal::SampledOut { .. } => draft("not sampled", Tone::Plain),
         },
     })
 }
 
-fn sampled(value: f64) -> String {
+fn six_decimals(value: f64) -> String {
     format!("{value:.6}")
 }
 
@@ -255,23 +260,25 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_refusal_is_a_sentence_that_says_all() {
+    fn a_refusal_is_explained_in_one_sentence_without_facts() {
         let condition =
             json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
         let draft =
-            of_step(&Step::Refused(Refusal::NotMatched { index: 1, condition, actual })).unwrap();
+            step_outcome(&Step::Refused(Refusal::NotMatched { index: 1, condition, actual }))
+                .unwrap();
         assert_eq!(
             draft.sentence,
             "The rule scores where environment is \"prod\"; here it is \"staging\"."
         );
-        let draft = of_step(&Step::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 })).unwrap();
+        let draft =
+            step_outcome(&Step::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 })).unwrap();
         assert!(draft.sentence.contains("10 %") && draft.sentence.contains("0.500000"));
         assert!(draft.facts.is_empty());
     }
 
     #[test]
-    fn a_target_that_is_on_the_page_is_not_said_to_be_missing() {
-        assert!(of_step(&Step::NoSuchTarget).is_none());
+    fn a_missing_target_has_no_outcome() {
+        assert!(step_outcome(&Step::NoSuchTarget).is_none());
     }
 }

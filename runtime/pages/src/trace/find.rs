@@ -1,4 +1,4 @@
-//! `GET P/traces/{trace}/find`: the steps of a trace that contain a text.
+//! `GET P/traces/{trace}/find`: the observations of a trace that contain a text.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -26,11 +26,11 @@ pub(crate) struct FindParams {
     after: String,
 }
 
-/// Reads where a search goes on: the number of hits so far and the last step that was searched.
-fn place(raw: &str) -> Option<(u64, SearchCursor)> {
-    let (n_hits, place) = raw.split_once('.')?;
+/// Parses the position where a search continues: the number of hits so far and the last searched observation.
+fn parse_position(raw: &str) -> Option<(u64, SearchCursor)> {
+    let (n_hits, cursor) = raw.split_once('.')?;
     let n_hits: u32 = n_hits.parse().ok()?;
-    let (start, id) = place.split_once('.')?;
+    let (start, id) = cursor.split_once('.')?;
     let start = Timestamp::from_micros(start.parse().ok()?);
     Some((n_hits.into(), (start, ObservationId::new(id).ok()?)))
 }
@@ -46,11 +46,11 @@ pub(crate) async fn find_page(
     let stored = telemetry.trace(&viewer.project, &id, false).await?;
     let stored = stored.ok_or_else(unknown_trace)?;
     let text = search_text(&params.q);
-    let place = place(&params.after);
-    let is_odd = place.is_none() && !params.after.is_empty();
-    let fault = "after: this is not a place in this search, so it begins at the first step.";
-    let notice = is_odd.then(|| Text::from(fault));
-    let (n_before, after) = place.unzip();
+    let position = parse_position(&params.after);
+    let is_invalid = position.is_none() && !params.after.is_empty();
+    let fault = "`after` must be a position of this search; starting with the first observation.";
+    let notice = is_invalid.then(|| Text::from(fault));
+    let (n_before, after) = position.unzip();
     let n_before = n_before.unwrap_or_default();
     let part = match TextPattern::new(&text) {
         Some(sought) => {
@@ -76,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_it_is_written_and_what_is_none_begins_anew() {
+    fn a_position_is_parsed_and_invalid_text_is_rejected() {
         let id = ObservationId::new("a.b c").unwrap();
         let at = Timestamp::from_micros(1_760_000_000_000_000);
-        let read = place("112.1760000000000000.a.b c");
+        let read = parse_position("112.1760000000000000.a.b c");
         assert_eq!(read, Some((112, (at, id))));
         for raw in ["", "1", "1.2", "-1.2.a", "1.x.a", "1.2."] {
-            assert_eq!(place(raw), None, "{raw}");
+            assert_eq!(parse_position(raw), None, "{raw}");
         }
     }
 }

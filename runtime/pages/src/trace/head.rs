@@ -1,4 +1,4 @@
-//! What stands above every view of a trace.
+//! The header of all views of a trace.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use perpend_views::{HeadInput, TraceState, score_chips};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Beside the trace itself, with nothing of a form or of what cannot be read.
+/// Header data other than the trace itself; the caller sets a rejected form and messages about parameters.
 pub(crate) async fn head_input(
     app: &App,
     viewer: &Viewer,
@@ -37,7 +37,7 @@ pub(crate) async fn head_input(
     })
 }
 
-/// Names a state of a trace and its scores: another text when one of them changed, as long as the trace has at most 10,000.
+/// Identifies the state of a trace and its scores. Changes of scores are detected for up to 10,000 scores.
 pub(crate) async fn state_version(
     app: &App,
     viewer: &Viewer,
@@ -49,7 +49,7 @@ pub(crate) async fn state_version(
     Ok(format!("{revision}-{n}-{newest}"))
 }
 
-/// How far a trace has come; none when the project has no such trace.
+/// Whether a trace is complete; absent if the project does not have the trace.
 pub(crate) async fn trace_state(
     app: &App,
     viewer: &Viewer,

@@ -1,10 +1,9 @@
-//! The bytes of media: those stored by themselves, and those that stand inside a recorded value.
+//! Bytes of stored media and of media embedded in recorded values.
 //!
 //! Invariants:
-//! - **Nothing that was recorded runs here.** Only types that a browser draws or plays leave under their
-//!   own name; everything else, SVG and HTML above all, is a file to download, and so is text that is called a picture.
-//! - **Found as the page found it.** The number of a medium inside a value is the one that
-//!   `perpend_views` counted when it made the page.
+//! - **Recorded content never runs.** Only types that a browser displays or plays keep their content type. Everything else,
+//!   such as SVG and HTML, is sent as a file to download, and so is text with the content type of an image.
+//! - **Same numbering as the page.** `perpend_views` numbers the media in a value for the page and for this route.
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -23,8 +22,7 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::raw::{self, RawParams};
 
-/// Stored media never change under their id. Kept for an hour, so that each step of an agent does not
-/// load the pictures of its conversation again.
+/// A stored medium never changes. Cached for an hour, because each call of an agent repeats the images of its conversation.
 const CACHE_POLICY: &str = "private, max-age=3600";
 
 fn unknown() -> Problem {
@@ -44,10 +42,10 @@ pub(crate) async fn stored_medium(
     let content_type = medium.ok_or_else(unknown)?.content_type;
     let bytes = telemetry.media_bytes(&viewer.project, id).await?;
     let bytes = bytes.ok_or_else(unknown)?;
-    let mut response = answer((&content_type, id), bytes, &headers);
+    let mut response = medium_response((&content_type, id), bytes, &headers);
     if response.status().is_success() {
-        let kept = HeaderValue::from_static(CACHE_POLICY);
-        response.headers_mut().insert(CACHE_CONTROL, kept);
+        let policy = HeaderValue::from_static(CACHE_POLICY);
+        response.headers_mut().insert(CACHE_CONTROL, policy);
     }
     Ok(response)
 }
@@ -61,7 +59,7 @@ pub(crate) async fn trace_medium(
     Query(of): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_trace(&app, &viewer, &trace).await?;
-    inside(raw::value(content, &part), &of, (&part, &number), &headers)
+    embedded_medium(raw::value(content, &part), &of, (&part, &number), &headers)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}/media/{number}`
@@ -73,10 +71,10 @@ pub(crate) async fn observation_medium(
     Query(of): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_observation(&app, &viewer, &trace, &observation).await?;
-    inside(raw::value(content, &part), &of, (&part, &number), &headers)
+    embedded_medium(raw::value(content, &part), &of, (&part, &number), &headers)
 }
 
-fn inside(
+fn embedded_medium(
     value: Option<Payload>,
     of: &RawParams,
     (part, number): (&str, &str),
@@ -86,38 +84,39 @@ fn inside(
     let n = number.parse().map_err(|_| unknown())?;
     let medium = inline_medium(&value, n).ok_or_else(unknown)?;
     let name = format!("{part}-{n}");
-    Ok(answer((&medium.content_type, &name), medium.bytes, headers))
+    Ok(medium_response((&medium.content_type, &name), medium.bytes, headers))
 }
 
-/// Bytes that are looked at to tell text from a picture or a sound.
-const SNIFFED: usize = 512;
+/// Bytes examined to distinguish text from an image or audio.
+const SNIFF_BYTES: usize = 512;
 
-/// Whether the bytes begin as text does, which no picture and no sound is, whatever their sender calls them.
+/// Whether the first bytes are text, which images and audio never are, regardless of the recorded type.
 fn looks_like_text(bytes: &[u8]) -> bool {
-    let begins = &bytes[..bytes.len().min(SNIFFED)];
+    let begins = &bytes[..bytes.len().min(SNIFF_BYTES)];
     let is_utf8 = match std::str::from_utf8(begins) {
         Ok(_) => true,
-        // A character may be cut at the end.
+        // The last character may be incomplete.
         Err(error) => error.error_len().is_none(),
     };
     let is_control = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n' | 0x0c | b'\r');
     !begins.is_empty() && is_utf8 && !begins.iter().any(is_control)
 }
 
-/// What a file of this type is called, with letters that every system takes.
+/// A file name with portable characters and an extension for the type.
 fn file_name(name: &str, content_type: &str) -> String {
     let plain = content_type.split(';').next().unwrap_or_default().trim();
-    let is_short = |ending: &&str| {
-        matches!(ending.len(), 1..=5) && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    let is_short = |extension: &&str| {
+        matches!(extension.len(), 1..=5)
+            && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
-    let ending = match plain {
+    let extension = match plain {
         "image/svg+xml" => "svg",
         "image/jpeg" => "jpg",
         "audio/mpeg" => "mp3",
         "text/plain" => "txt",
         _ => {
-            let ending = plain.split_once('/').map(|(_, ending)| ending);
-            ending.filter(is_short).unwrap_or("bin")
+            let subtype = plain.split_once('/').map(|(_, subtype)| subtype);
+            subtype.filter(is_short).unwrap_or("bin")
         }
     };
     let plain = |c: char| match c {
@@ -125,24 +124,23 @@ fn file_name(name: &str, content_type: &str) -> String {
         _ => '_',
     };
     let name: String = name.chars().take(80).map(plain).collect();
-    format!("{name}.{ending}")
+    format!("{name}.{extension}")
 }
 
-/// What of some bytes is asked for.
+/// The requested range of a body.
 #[derive(Debug, PartialEq, Eq)]
 enum ByteRange {
     Whole,
-    /// From the first of them to before the other one.
+    /// Start and end offset, without the end.
     Part(usize, usize),
-    /// They end before it.
+    /// It starts after the end of the body.
     Unsatisfiable,
 }
 
-/// The part of `n` bytes that is asked for: players read what they seek. Several parts at once are answered with the whole, as
-/// is what cannot be read.
+/// The `Range` of a request for `n` bytes; players use it to seek. Multiple and invalid ranges give the whole body.
 fn byte_range(headers: &HeaderMap, n: usize) -> ByteRange {
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
-    // What the bytes were like before is not known.
+    // There is no validator to compare `If-Range` with.
     let range = range.filter(|_| !headers.contains_key(IF_RANGE));
     let ends = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((first, last)) = ends else {
@@ -164,7 +162,7 @@ fn byte_range(headers: &HeaderMap, n: usize) -> ByteRange {
     }
 }
 
-fn answer(
+fn medium_response(
     (content_type, name): (&str, &str),
     mut bytes: Vec<u8>,
     request_headers: &HeaderMap,
@@ -179,7 +177,7 @@ fn answer(
         (CONTENT_TYPE, content_type),
         (ACCEPT_RANGES, "bytes"),
         (CONTENT_SECURITY_POLICY, "sandbox"),
-        // No page of another origin may embed it.
+        // Prevents embedding in pages of other origins.
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     let n = bytes.len();
@@ -214,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_run_is_a_file() {
+    fn content_that_could_run_is_sent_as_a_download() {
         let picture = b"\x89PNG\r\n\x1a\n".as_slice();
         let page = b"<html><script>alert(1)</script>".as_slice();
         for (recorded, bytes, sent, disposition) in [
@@ -226,7 +224,7 @@ mod tests {
             ("application/pdf", picture, FILE, "attachment; filename=\"a_b.pdf\""),
             ("image/png\r\nx: y", picture, FILE, "attachment; filename=\"a_b.bin\""),
         ] {
-            let response = answer((recorded, "a/b"), bytes.to_vec(), &HeaderMap::new());
+            let response = medium_response((recorded, "a/b"), bytes.to_vec(), &HeaderMap::new());
             let headers = response.headers();
             assert_eq!(headers[CONTENT_TYPE], sent);
             assert_eq!(headers[CONTENT_DISPOSITION], disposition);
@@ -237,7 +235,7 @@ mod tests {
     const FILE: &str = "application/octet-stream";
 
     #[tokio::test]
-    async fn a_player_gets_the_part_that_it_seeks() {
+    async fn a_byte_range_is_served() {
         for (range, wanted) in [
             ("bytes=0-1", ByteRange::Part(0, 2)),
             ("bytes=4-", ByteRange::Part(4, 10)),
@@ -256,22 +254,22 @@ mod tests {
             assert_eq!(byte_range(&headers, 10), wanted, "{range}");
         }
         let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=2-4"))]);
-        let response = answer(("audio/wav", "a"), (0..10).collect(), &headers);
+        let response = medium_response(("audio/wav", "a"), (0..10).collect(), &headers);
         assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
         assert_eq!(response.headers()[CONTENT_RANGE], "bytes 2-4/10");
         assert_eq!(response.headers()[ACCEPT_RANGES], "bytes");
         let sent = to_bytes(response.into_body(), 100).await.unwrap();
         assert_eq!(&*sent, [2, 3, 4]);
         let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=10-"))]);
-        let response = answer(("audio/wav", "a"), (0..10).collect(), &headers);
+        let response = medium_response(("audio/wav", "a"), (0..10).collect(), &headers);
         assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
         assert_eq!(response.headers()[CONTENT_RANGE], "bytes */10");
-        // Whether they are the bytes of that time is not known, so they are sent whole.
+        // Without a validator, `If-Range` never matches, so the whole body is sent.
         let headers = HeaderMap::from_iter([
             (RANGE, HeaderValue::from_static("bytes=2-4")),
             (IF_RANGE, HeaderValue::from_static("\"a\"")),
         ]);
-        let response = answer(("audio/wav", "a"), (0..10).collect(), &headers);
+        let response = medium_response(("audio/wav", "a"), (0..10).collect(), &headers);
         assert_eq!(response.status(), StatusCode::OK);
     }
 }

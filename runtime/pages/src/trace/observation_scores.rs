@@ -1,4 +1,4 @@
-//! The scores of the steps of a trace, for the pane of the trace itself.
+//! Scores of the observations of a trace, for the details of the trace.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,17 +14,17 @@ use crate::read;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Scores that are shown; a link leads to the others.
+/// Scores shown; a link leads to the others.
 const LIMIT: u32 = 50;
 
-/// Adds the names of the scores that each rule made on other steps of the trace, where they are not the rule's own.
+/// Adds the names of scores that each rule created for observations of the trace, if they differ from the rule's name.
 pub(crate) async fn add_names(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
-    verdicts: &mut [RuleOutcome],
+    outcomes: &mut [RuleOutcome],
 ) -> Result<(), Problem> {
-    if verdicts.is_empty() {
+    if outcomes.is_empty() {
         return Ok(());
     }
     let mut names: HashMap<String, BTreeSet<Text>> = HashMap::new();
@@ -35,40 +35,40 @@ pub(crate) async fn add_names(
             of_rule.insert(Text::from(score.written.name));
         }
     }
-    for verdict in verdicts {
-        let known = verdict.rule.id.as_ref().and_then(|id| names.get(id));
-        let other = known.into_iter().flatten().filter(|name| **name != verdict.rule.name);
-        verdict.score_names = other.cloned().collect();
+    for outcome in outcomes {
+        let names = outcome.rule.id.as_ref().and_then(|id| names.get(id));
+        let other = names.into_iter().flatten().filter(|name| **name != outcome.rule.name);
+        outcome.score_names = other.cloned().collect();
     }
     Ok(())
 }
 
-/// Scores of steps that are read for the rows of a trace; where there are more, these are only counted.
-const IN_ROWS: u32 = 200;
+/// Scores read for the rows of a trace; if there are more, the rows show only their number.
+const MAX_IN_ROWS: u32 = 200;
 
-/// The scores of the steps of a trace by their ids, a chip for each name; none where there are too many.
+/// Score chips by observation id, one for each name; empty if there are too many scores.
 pub(crate) async fn chips_by_observation(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
 ) -> Result<HashMap<String, Vec<ScoreChip>>, Problem> {
     let telemetry = &app.store.telemetry;
-    let found = telemetry.scores_of_steps(&viewer.project, trace, IN_ROWS + 1);
+    let found = telemetry.scores_of_steps(&viewer.project, trace, MAX_IN_ROWS + 1);
     let found = found.await?;
-    let mut by_step: HashMap<String, Vec<&Score>> = HashMap::new();
-    if (IN_ROWS as usize) < found.len() {
+    let mut by_observation: HashMap<String, Vec<&Score>> = HashMap::new();
+    if (MAX_IN_ROWS as usize) < found.len() {
         return Ok(HashMap::new());
     }
     for score in &found {
-        if let Subject::Observation(_, step) = &score.written.subject {
-            by_step.entry(step.to_string()).or_default().push(score);
+        if let Subject::Observation(_, observation) = &score.written.subject {
+            by_observation.entry(observation.to_string()).or_default().push(score);
         }
     }
-    let made = by_step.into_iter();
-    Ok(made.map(|(step, scores)| (step, score_chips(&scores))).collect())
+    let made = by_observation.into_iter();
+    Ok(made.map(|(observation, scores)| (observation, score_chips(&scores))).collect())
 }
 
-/// In the order of the steps, each with a link to its step. Scores about steps that have not come stand behind them.
+/// Scores with links, in the order of the observations. Scores of observations that have not arrived come last.
 pub(crate) async fn observation_scores(
     app: &App,
     viewer: &Viewer,
@@ -88,17 +88,18 @@ pub(crate) async fn observation_scores(
     let all = with_query(&path, &[("trace", trace.to_string())]);
     let placed = |score: &Score| {
         let written = &score.written;
-        let Subject::Observation(_, step) = &written.subject else {
+        let Subject::Observation(_, observation) = &written.subject else {
             return None;
         };
         let line = |name, href| ObservationScore::new(&written.name, &written.value, name, href);
-        let at = outline.find(step.as_str());
+        let at = outline.find(observation.as_str());
         Some(match at.and_then(|at| Some((at, outline.rows().get(at)?))) {
             Some((at, row)) => {
-                let href = format!("{}{}", address(step.as_str()), anchor(written.id.as_str()));
+                let href =
+                    format!("{}{}", address(observation.as_str()), anchor(written.id.as_str()));
                 (at, line(outline.name(row), href))
             }
-            None => (usize::MAX, line(step.as_str(), all.clone())),
+            None => (usize::MAX, line(observation.as_str(), all.clone())),
         })
     };
     let mut scores: Vec<(usize, ObservationScore)> = found.iter().filter_map(placed).collect();

@@ -1,4 +1,4 @@
-//! `GET P/traces/{trace}`: one trace, one of its steps, and the parts of this page.
+//! `GET P/traces/{trace}`: a trace or one of its observations, and the fragments of this page.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,42 +32,40 @@ use crate::trace::params::{TraceParams, TraceWindow};
 use crate::trace::views;
 use crate::traces;
 
-/// The trace in an address.
+/// The trace id in a path.
 #[derive(Debug, Deserialize)]
 pub(crate) struct TracePath {
     trace: String,
 }
 
 impl TracePath {
-    /// The trace with this id.
-    pub(crate) fn named(id: &str) -> Self {
+    pub(crate) fn new(id: &str) -> Self {
         Self { trace: id.to_owned() }
     }
 
-    /// An id that no trace can have is one that none has.
+    /// An invalid id gives the same error as an unknown one.
     pub(crate) fn id(&self) -> Result<TraceId, Problem> {
         TraceId::new(decode_segment(&self.trace)).map_err(|_| unknown_trace())
     }
 }
 
-/// Its outline, with the revision of the trace that it shows at least.
+/// The outline of a trace and a revision that it includes.
 async fn outline(app: &App, viewer: &Viewer, id: &TraceId) -> Result<(i64, Arc<Outline>), Problem> {
     let found = read::trace_outline(app, &viewer.project, id).await?;
     found.ok_or_else(unknown_trace)
 }
 
-/// `GET P/traces/{trace}`: the address that the API hands out as `htmlPath`.
+/// `GET P/traces/{trace}`: the URL that the API returns as `htmlPath`.
 pub(crate) async fn trace_page(
     State(app): State<App>,
     viewer: Viewer,
     Path(of): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let shown = whole(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default());
-    shown.await
+    whole(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default()).await
 }
 
-/// The page as an answer to a form on it that was not accepted.
+/// The page with a form that was rejected.
 pub(crate) async fn rejected_form_page(
     app: &App,
     viewer: &Viewer,
@@ -90,15 +88,15 @@ async fn whole(
     tried: RejectedForm,
 ) -> Result<Response, Problem> {
     let mut params = TraceParams::new(query);
-    // Before all else: what changes in between is followed up.
+    // Read first: the page polls for changes after this revision.
     let Some((revision, outline)) = read::trace_outline(app, &viewer.project, &id).await? else {
         return trace::scores_only::trace(app, viewer, id).await;
     };
-    params.pass_over_unknown(&outline);
+    params.deselect_unknown(&outline);
     params.fit_zoom(&outline);
-    if let Some(within) = params.looking.neighbours.take() {
-        let beside = traces::neighbors::neighbors(app, viewer, &within.list, &id);
-        params.looking.neighbours = Some(beside.await?);
+    if let Some(neighbours) = params.looking.neighbours.take() {
+        let neighbors = traces::neighbors::neighbors(app, viewer, &neighbours.list, &id);
+        params.looking.neighbours = Some(neighbors.await?);
     }
     let head = HeadInput {
         faults: std::mem::take(&mut params.faults),
@@ -111,36 +109,40 @@ async fn whole(
         TraceView::Thread => return views::thread(app, viewer, &outline, (id, head), params).await,
         TraceView::Log => return views::log(app, viewer, &outline, (id, head), params).await,
     }
-    let step = match &params.observation {
-        Some(step) => read::observation_with_content(app, &viewer.project, &id, step).await?,
+    let observation = match &params.observation {
+        Some(observation) => {
+            read::observation_with_content(app, &viewer.project, &id, observation).await?
+        }
         None => None,
     };
-    let trace = match &step {
+    let trace = match &observation {
         Some(_) => read::trace_without_content(app, &viewer.project, &id).await?,
         None => read::trace_with_content(app, &viewer.project, &id).await?,
     };
     let trace = trace.ok_or_else(unknown_trace)?;
-    let selected = step.as_ref().and_then(|step| outline.find(step.id.as_str()));
+    let selected =
+        observation.as_ref().and_then(|observation| outline.find(observation.id.as_str()));
     let rules = params.rules;
     let window = params.window(&outline, selected, false);
     let row_scores = row_scores(app, viewer, &id, &window).await?;
-    let target = Target::within(id.clone(), step.as_ref().map(|step| step.id.clone()));
-    let mut detail = detail_of(app, viewer, &target, rules).await?;
-    if step.is_none() {
-        let address = |step: &str| window.address(step);
+    let target =
+        Target::within(id.clone(), observation.as_ref().map(|observation| observation.id.clone()));
+    let mut detail = detail_input(app, viewer, &target, rules).await?;
+    if observation.is_none() {
+        let address = |observation: &str| window.address(observation);
         detail.observation_scores =
             Some(trace::observation_scores::observation_scores(app, viewer, &id, address).await?);
     }
-    detail.self_time_us = selected.and_then(|row| outline.own_us(row));
-    let observation = step.as_ref().map(|step| step.id.as_str());
-    let kept = RowState::new(observation, &window.folds);
-    in_forms(&mut detail, viewer, &kept, &window.looking);
+    detail.self_time_us = selected.and_then(|row| outline.self_time_us(row));
+    let selected_id = observation.as_ref().map(|observation| observation.id.as_str());
+    let kept = RowState::new(selected_id, &window.folds);
+    set_forms(&mut detail, viewer, &kept, &window.looking);
     let make = move || {
-        let pane = match &step {
-            Some(step) => DetailPage::of_observation(step, detail),
+        let pane = match &observation {
+            Some(observation) => DetailPage::of_observation(observation, detail),
             None => DetailPage::of_trace(&trace, detail),
         };
-        (trace, step.is_none(), pane)
+        (trace, observation.is_none(), pane)
     };
     let (trace, trace_selected, detail) = on_blocking_thread(make).await?;
     let view = TracePage::new(TraceInput {
@@ -154,11 +156,11 @@ async fn whole(
         head,
     });
     let mut response = page(StatusCode::OK, &view)?;
-    keep_forms(&mut response, viewer, &window.looking);
+    store_forms(&mut response, viewer, &window.looking);
     Ok(response)
 }
 
-/// `GET P/_/traces/{trace}/detail`: the pane alone, for the script that swaps it.
+/// `GET P/_/traces/{trace}/detail`: the details, for scripts.
 pub(crate) async fn detail_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -169,27 +171,27 @@ pub(crate) async fn detail_fragment(
     let mut params = TraceParams::new(query.as_deref());
     let kept = params.kept();
     let target = Target::within(id.clone(), params.observation.take());
-    let mut input = detail_of(&app, &viewer, &target, params.rules).await?;
+    let mut input = detail_input(&app, &viewer, &target, params.rules).await?;
     match target.observation() {
-        Some(step) => {
+        Some(observation) => {
             let (_, outline) = outline(&app, &viewer, &id).await?;
-            let row = outline.find(step.as_str());
-            input.self_time_us = row.and_then(|row| outline.own_us(row));
+            let row = outline.find(observation.as_str());
+            input.self_time_us = row.and_then(|row| outline.self_time_us(row));
         }
         None => {
-            let address = |step: &str| params.address(step);
+            let address = |observation: &str| params.address(observation);
             input.observation_scores = Some(
                 trace::observation_scores::observation_scores(&app, &viewer, &id, address).await?,
             );
         }
     }
-    in_forms(&mut input, &viewer, &kept, &params.looking);
+    set_forms(&mut input, &viewer, &kept, &params.looking);
     let view = match target.observation() {
         Some(observation) => {
-            let step =
+            let observation =
                 read::observation_with_content(&app, &viewer.project, &id, observation).await?;
-            let step = step.ok_or_else(unknown_trace)?;
-            on_blocking_thread(move || DetailPage::of_observation(&step, input)).await?
+            let observation = observation.ok_or_else(unknown_trace)?;
+            on_blocking_thread(move || DetailPage::of_observation(&observation, input)).await?
         }
         None => {
             let whole = read::trace_with_content(&app, &viewer.project, &id).await?;
@@ -198,12 +200,12 @@ pub(crate) async fn detail_fragment(
         }
     };
     let mut response = page(StatusCode::OK, &view)?;
-    keep_forms(&mut response, &viewer, &params.looking);
+    store_forms(&mut response, &viewer, &params.looking);
     Ok(response)
 }
 
-/// `GET P/_/traces/{trace}/rows`: a window of rows. A page whose rows are of another revision gets a window around its
-/// anchor instead: the place it asks for may be another one now.
+/// `GET P/_/traces/{trace}/rows`: a window of rows. If the page shows another revision, its row numbers may have changed, so
+/// it gets a window around its anchor instead.
 pub(crate) async fn rows_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -215,17 +217,16 @@ pub(crate) async fn rows_fragment(
     let (revision, outline) = outline(&app, &viewer, &id).await?;
     params.fit_zoom(&outline);
     let selected = params.observation.as_ref();
-    let selected = selected.and_then(|step| outline.find(step.as_str()));
-    let is_other = params.revision.is_some_and(|known| known != revision);
-    let with_map = is_other || params.toggles();
-    let window = params.window(&outline, selected, is_other);
+    let selected = selected.and_then(|observation| outline.find(observation.as_str()));
+    let has_changed = params.revision.is_some_and(|shown| shown != revision);
+    let with_map = has_changed || params.toggles();
+    let window = params.window(&outline, selected, has_changed);
     let row_scores = row_scores(&app, &viewer, &id, &window).await?;
     let view = RowsPage::new(&rows_of(&window, &row_scores, with_map, revision));
     page(StatusCode::OK, &view)
 }
 
-/// `GET P/_/traces/{trace}/seek`: the window around a step, or around the next error after, or before, one; nothing (204)
-/// when there is none.
+/// `GET P/_/traces/{trace}/seek`: the window around an observation or around the next or previous error; 204 without a match.
 pub(crate) async fn seek_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -236,7 +237,7 @@ pub(crate) async fn seek_fragment(
     let mut params = TraceParams::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
     params.fit_zoom(&outline);
-    let from = params.from.as_deref().and_then(|step| outline.find(step));
+    let from = params.from.as_deref().and_then(|observation| outline.find(observation));
     let found = match params.what.as_deref() {
         Some("error") => outline.next_error(from, params.is_backwards),
         Some("step") => from,
@@ -254,14 +255,14 @@ pub(crate) async fn seek_fragment(
     page(StatusCode::OK, &view)
 }
 
-/// Shows its values in the forms of this address, or else in those chosen last, and leads from there to other ones.
-fn in_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &RowState, looking: &ViewParams) {
+/// Sets the display forms of the values, from the URL or else the last selected ones, and the URL of links to other forms.
+fn set_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &RowState, looking: &ViewParams) {
     detail.forms = looking.forms.or(&viewer.forms);
     detail.address = kept.address(&ViewParams { forms: Forms::default(), ..looking.clone() });
 }
 
-/// Has the browser keep the forms of an address that differ from those chosen before.
-fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &ViewParams) {
+/// Stores the display forms of the URL in a cookie if they differ from the last selected ones.
+fn store_forms(response: &mut Response, viewer: &Viewer, looking: &ViewParams) {
     let forms = looking.forms.or(&viewer.forms);
     if forms != viewer.forms {
         let query = forms.query();
@@ -270,11 +271,11 @@ fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &ViewParams) {
     }
 }
 
-/// The scores of the rows of a window.
+/// Scores of the rows in a window.
 struct RowScores {
-    /// How many there are about the trace and about each row.
+    /// Number of scores by observation id; the key is `None` for the trace.
     n: HashMap<Option<String>, u64>,
-    /// By the ids of steps.
+    /// Chips by observation id.
     chips: HashMap<String, Vec<ScoreChip>>,
 }
 
@@ -287,8 +288,8 @@ async fn row_scores(
     let telemetry = &app.store.telemetry;
     let ids = window.ids();
     let n = telemetry.score_counts(&viewer.project, trace, &ids).await?;
-    let has_steps = n.keys().any(Option::is_some);
-    let chips = match has_steps {
+    let has_observations = n.keys().any(Option::is_some);
+    let chips = match has_observations {
         true => trace::observation_scores::chips_by_observation(app, viewer, trace).await?,
         false => HashMap::new(),
     };
@@ -316,37 +317,37 @@ const fn rows_of<'a>(
     }
 }
 
-/// Scores of the target with what made them, and what each rule from this one on did with it.
-pub(crate) async fn detail_of(
+/// Scores of the target with their origins, and the outcomes of the rules from this index on.
+pub(crate) async fn detail_input(
     app: &App,
     viewer: &Viewer,
     target: &Target,
     from: usize,
 ) -> Result<DetailInput, Problem> {
     let mut without_score = 0;
-    let (about, verdicts) = loop {
+    let (about, outcomes) = loop {
         let about = scores_about(app, viewer, target).await?;
         let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
         let scored: HashSet<(RuleId, EvaluatorId)> =
             origins.map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone())).collect();
-        let verdicts = explain::verdicts(app, viewer, target, &scored, from).await?;
-        // An execution may have ended between the two reads: its score is there now. One whose score was deleted is
-        // counted again, and ends the loop.
-        if verdicts.without_score <= without_score {
-            break (about, verdicts);
+        let outcomes = explain::rule_outcomes(app, viewer, target, &scored, from).await?;
+        // An execution may have completed between the two reads, so its score is read again. An execution whose score was
+        // deleted is counted in both rounds, which ends the loop.
+        if outcomes.without_score <= without_score {
+            break (about, outcomes);
         }
-        without_score = verdicts.without_score;
+        without_score = outcomes.without_score;
     };
-    let mut verdicts = verdicts;
+    let mut outcomes = outcomes;
     if let Some(trace) = target.trace() {
-        trace::observation_scores::add_names(app, viewer, trace, &mut verdicts.all).await?;
+        trace::observation_scores::add_names(app, viewer, trace, &mut outcomes.all).await?;
     }
     Ok(DetailInput {
         base: viewer.base(),
         form_context: viewer.form_context().clone(),
         scores: score_views(app, viewer, &about).await?,
-        outcomes: verdicts.all,
-        rules: verdicts.asked,
+        outcomes: outcomes.all,
+        rules: outcomes.range,
         ..DetailInput::default()
     })
 }

@@ -1,4 +1,4 @@
-//! What of a trace is looked at: the parameters that its page and the parts of it have in common.
+//! Query parameters of the trace page and its fragments.
 
 use std::str::FromStr;
 
@@ -12,47 +12,46 @@ use perpend_views::{
 
 use crate::traces;
 
-/// Only the beginning of a longer text is searched for.
+/// Characters of the search text; the rest is ignored.
 const MAX_TEXT: usize = 1_000;
 
-/// What is searched for, as it was typed.
+/// Trims and truncates a search text.
 pub(crate) fn search_text(typed: &str) -> String {
     typed.trim().chars().take(MAX_TEXT).collect()
 }
 
-/// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
-/// where they cannot be read.
+/// Parsed parameters. Unknown parameters are ignored, and so are invalid ones that only scripts send.
 #[derive(Debug, Default)]
 pub(crate) struct TraceParams {
-    /// The selected step; the trace itself when absent.
+    /// The selected observation; the trace itself if absent.
     pub(crate) observation: Option<ObservationId>,
     folds: Folds,
-    /// What to open when it is closed, and to close when it is open.
+    /// The row or run to expand or collapse.
     toggle: Option<FoldTarget>,
     pub(crate) at: Option<usize>,
     n: Option<usize>,
-    /// The revision of the trace that the rows of the page are of.
+    /// The revision of the trace that the page shows.
     pub(crate) revision: Option<i64>,
-    /// A step whose row stays where it is in view.
+    /// The id of the observation whose row keeps its position on the screen.
     anchor: Option<String>,
-    /// Where a search begins.
+    /// The id of the observation where a seek starts.
     pub(crate) from: Option<String>,
-    /// What is searched for.
+    /// The target of a seek: `error` or `step`.
     pub(crate) what: Option<String>,
-    /// The search goes towards the first row.
+    /// Whether the seek goes towards the first row.
     pub(crate) is_backwards: bool,
-    /// How many rules stand before those that are asked why there is no score.
+    /// Index of the first rule whose outcome is shown.
     pub(crate) rules: usize,
-    /// How the trace is looked at.
+    /// Display options that links preserve.
     pub(crate) looking: ViewParams,
-    /// The ends of a part of the time axis as they were typed.
+    /// Start and end of the time range as typed.
     typed: [String; 2],
-    /// What cannot be read, in words.
+    /// Messages about invalid parameters.
     pub(crate) faults: Vec<String>,
 }
 
 impl TraceParams {
-    /// Reads the query of an address.
+    /// Parses a query string.
     pub(crate) fn new(query: Option<&str>) -> Self {
         fn number<T: FromStr>(raw: &str) -> Option<T> {
             raw.parse().ok()
@@ -63,9 +62,9 @@ impl TraceParams {
             match name.as_ref() {
                 "observation" => {
                     params.observation = ObservationId::new(text).ok();
-                    // An id that no observation can have is one that none has.
+                    // An invalid id gives the same message as an unknown one.
                     if params.observation.is_none() && !text.is_empty() {
-                        params.unknown_step(text);
+                        params.unknown_observation(text);
                     }
                 }
                 "fold" => params.folds.set(FoldTarget::Row(text.to_owned()), false),
@@ -83,19 +82,19 @@ impl TraceParams {
                 "what" => params.what = Some(text.to_owned()),
                 "back" => params.is_backwards = true,
                 "v" => match TraceView::named(text) {
-                    Some(aspect) => params.looking.trace_view = aspect,
-                    None => params.fault("v", "tree, time, thread or log"),
+                    Some(trace_view) => params.looking.trace_view = trace_view,
+                    None => params.fault("v", "one of tree, time, thread, log"),
                 },
                 "min" => match text.parse() {
                     Ok(Level::Debug) => {}
                     Ok(level) => params.looking.min = Some(level),
-                    Err(_) => params.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
+                    Err(_) => params.fault("min", "one of DEBUG, DEFAULT, WARNING, ERROR"),
                 },
                 "rules" => match number(text) {
                     Some(from) => params.rules = from,
-                    None => params.fault("rules", "a number"),
+                    None => params.fault("rules", "a non-negative integer"),
                 },
-                // A form sends one for each box, a link all in one.
+                // A form sends one per checkbox, a link sends a list.
                 "kinds" => params.kinds(text),
                 "cols" => params.columns(text),
                 "in" => {
@@ -126,21 +125,20 @@ impl TraceParams {
         params
     }
 
-    fn fault(&mut self, name: &str, may_be: &str) {
-        let fault =
-            format!("The parameter {name} of this address is not understood: it may be {may_be}.");
+    fn fault(&mut self, name: &str, expected: &str) {
+        let fault = format!("`{name}` must be {expected}; ignored.");
         self.faults.push(fault);
     }
 
     fn kinds(&mut self, text: &str) {
         let names = text.split(',').map(str::trim);
-        let known: Result<Vec<ObservationKind>, _> = names.map(str::parse).collect();
-        match known {
+        let kinds: Result<Vec<ObservationKind>, _> = names.map(str::parse).collect();
+        match kinds {
             Ok(kinds) => self.looking.kinds.extend(kinds),
             Err(_) => {
                 let all = ObservationKind::ALL.iter().map(|kind| kind.as_str());
                 let all: Vec<&str> = all.collect();
-                self.fault("kinds", &format!("some of {}", all.join(", ")));
+                self.fault("kinds", &format!("a list of {}", all.join(", ")));
             }
         }
     }
@@ -153,9 +151,9 @@ impl TraceParams {
         }
     }
 
-    /// Takes a part of the time axis. Without one of its ends it has that of the trace.
+    /// Parses the time range. A missing end is that of the trace.
     fn zoom(&mut self) {
-        const UNREAD: &str = "Not a time: write 70 s, 1 min 10 s or 300 ms.";
+        const INVALID: &str = "Must be a duration such as 70 s, 1 min 10 s or 300 ms.";
         const ORDER: &str = "The end must be after the start.";
         let read = |text: &str, open: f64| match text.is_empty() {
             true => Some(open),
@@ -169,34 +167,35 @@ impl TraceParams {
                 return;
             }
             [Some(_), Some(_)] => [None, Some(ORDER)],
-            odd => odd.map(|end| end.is_none().then_some(UNREAD)),
+            parsed => parsed.map(|end| end.is_none().then_some(INVALID)),
         };
-        self.refuse_zoom(problems);
+        self.reject_zoom(problems);
         self.fault(
-            "t0 or t1",
-            "times from the start of the trace such as 300 (milliseconds), 1.5 s or 1 min 10 s, t0 the smaller one",
+            "t0` and `t1",
+            "durations since the start of the trace such as 300 (milliseconds), 1.5 s or 1 min 10 s, with t0 less than t1",
         );
     }
 
-    /// The fields for the part show what was typed, each with its problem.
-    fn refuse_zoom(&mut self, problems: [Option<&'static str>; 2]) {
+    /// Keeps the typed time range for the form, with a message for each end.
+    fn reject_zoom(&mut self, problems: [Option<&'static str>; 2]) {
         self.looking.typed = Some(TypedRange { ends: self.typed.clone(), problems });
     }
 
-    /// Whether what is visible changes with this request.
+    /// Whether the request expands or collapses a row.
     pub(crate) const fn toggles(&self) -> bool {
         self.toggle.is_some()
     }
 
-    /// Says that the selected step is not in the trace, and selects the trace itself.
-    pub(crate) fn pass_over_unknown(&mut self, outline: &Outline) {
-        let is_unknown = |step: &mut ObservationId| outline.find(step.as_str()).is_none();
-        if let Some(step) = self.observation.take_if(is_unknown) {
-            self.unknown_step(step.as_str());
+    /// Selects the trace, with a message, if it does not have the selected observation.
+    pub(crate) fn deselect_unknown(&mut self, outline: &Outline) {
+        let is_unknown =
+            |observation: &mut ObservationId| outline.find(observation.as_str()).is_none();
+        if let Some(observation) = self.observation.take_if(is_unknown) {
+            self.unknown_observation(observation.as_str());
         }
     }
 
-    /// Keeps what of the part of the time axis is within the trace; when nothing is, the whole is shown.
+    /// Limits the time range to the trace; a range outside of the trace is rejected.
     pub(crate) fn fit_zoom(&mut self, outline: &Outline) {
         let Some((from, to)) = self.looking.zoom.take() else {
             return;
@@ -207,36 +206,36 @@ impl TraceParams {
             self.looking.zoom = Some((from, to.min(length_ms)));
             return;
         }
-        self.refuse_zoom([Some("The trace ends before that."), None]);
-        let fault = "The part of the time that this address names begins after the end of the trace. The whole time is shown.";
+        self.reject_zoom([Some("Must be before the end of the trace."), None]);
+        let fault = "The time range starts after the end of the trace. Showing the whole trace.";
         self.faults.push(fault.to_owned());
     }
 
-    fn unknown_step(&mut self, id: &str) {
+    fn unknown_observation(&mut self, id: &str) {
         let fault = format!(
-            "This trace has no step {id}, or it has not arrived. The trace itself is shown."
+            "This trace has no observation {id}, or it has not arrived yet. Showing the trace itself."
         );
         self.faults.push(fault);
     }
 
-    /// Whether a step has the level and the kind that are asked for.
-    pub(crate) fn asks_for(&self, step: &OutlineNode) -> bool {
-        self.folds.asks_for(step.kind, step.level)
+    /// Whether the filters for level and kind include the observation.
+    pub(crate) fn includes(&self, observation: &OutlineNode) -> bool {
+        self.folds.asks_for(observation.kind, observation.level)
     }
 
-    /// What of the address the views without rows keep.
+    /// Parameters of the rows that views without rows preserve in links.
     pub(crate) fn kept(&self) -> RowState {
         let selected = self.observation.as_ref().map(ObservationId::as_str);
         RowState::new(selected, &self.folds)
     }
 
-    /// The page that looks in the same way at a step.
-    pub(crate) fn address(&self, step: &str) -> String {
-        RowState::new(Some(step), &self.folds).address(&self.looking)
+    /// URL of the page with another observation selected.
+    pub(crate) fn address(&self, observation: &str) -> String {
+        RowState::new(Some(observation), &self.folds).address(&self.looking)
     }
 
-    /// The window of the outline that is looked at. Where other lines came before it, `is_moved`, or some are gone because
-    /// marks were forgotten, it is the one around the anchor.
+    /// The requested window of the outline. If row numbers may have changed, because of another revision (`is_moved`) or because
+    /// the limit of expanded and collapsed rows was exceeded, it is the window around the anchor.
     pub(crate) fn window<'o>(
         self,
         outline: &'o Outline,
@@ -250,24 +249,24 @@ impl TraceParams {
         let is_moved = is_moved || folds.forgot_open || folds.forgot_closed;
         let mut window =
             TraceWindow::new(outline, (folds, self.looking), selected, self.at, self.n);
-        let anchor = self.anchor.and_then(|step| outline.find(&step));
+        let anchor = self.anchor.and_then(|observation| outline.find(&observation));
         window.anchor = anchor.and_then(|row| window.view.index_of(row));
         if let Some(index) = window.anchor.filter(|_| is_moved) {
             window.n = ROW_WINDOW;
-            window.at = first_around(&window.view, index, ROW_WINDOW);
+            window.at = start_around(&window.view, index, ROW_WINDOW);
         }
         window
     }
 
-    /// The window around a row, which what was closed by hand does not hide.
+    /// The window around a row, with its collapsed ancestors expanded.
     pub(crate) fn reveal(self, outline: &Outline, row: usize) -> TraceWindow<'_> {
         let folds = outline.revealed(self.folds, row);
         TraceWindow::new(outline, (folds, self.looking), Some(row), None, self.n)
     }
 }
 
-/// The first of `n` lines around one.
-fn first_around(view: &OutlineView<'_>, index: usize, n: usize) -> usize {
+/// Index of the first of `n` lines around a line.
+fn start_around(view: &OutlineView<'_>, index: usize, n: usize) -> usize {
     let first = index.saturating_sub(n / 2);
     first.min(view.len().saturating_sub(n))
 }
@@ -297,7 +296,7 @@ impl<'o> TraceWindow<'o> {
         let n = n.unwrap_or(ROW_WINDOW).clamp(1, ROW_WINDOW);
         let around = || {
             let index = selected.and_then(|row| view.index_of(row));
-            first_around(&view, index.unwrap_or_default(), n)
+            start_around(&view, index.unwrap_or_default(), n)
         };
         Self {
             at: at.unwrap_or_else(around).min(view.len().saturating_sub(1)),
@@ -310,19 +309,19 @@ impl<'o> TraceWindow<'o> {
         }
     }
 
-    /// The page that looks in the same way at a step.
-    pub(crate) fn address(&self, step: &str) -> String {
-        RowState::new(Some(step), &self.folds).address(&self.looking)
+    /// URL of the page with another observation selected.
+    pub(crate) fn address(&self, observation: &str) -> String {
+        RowState::new(Some(observation), &self.folds).address(&self.looking)
     }
 
-    /// Whether the selected step has a line: its level may leave it out.
+    /// Whether the selected observation has a line; the filter for levels may exclude it.
     pub(crate) fn shows_selected(&self) -> bool {
         let line = |row: usize| self.view.window(self.view.index_of(row)?, 1).first();
         let is_own = |row: usize| line(row).is_some_and(|line| line.row as usize == row);
         self.selected.is_some_and(is_own)
     }
 
-    /// The observations in the window.
+    /// Ids of the observations in the window.
     pub(crate) fn ids(&self) -> Vec<&str> {
         let rows = self.view.outline().rows();
         let lines = self.view.window(self.at, self.n);
@@ -338,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folds_are_read_as_they_are_written_and_the_rest_is_passed_over() {
+    fn folds_are_parsed_and_invalid_values_are_ignored() {
         let query = "observation=a%20b&fold=x&open=y&open-run=x&fold=z%26&group=0&at=no&n=7&v=tree&toggle=q";
         let params = TraceParams::new(Some(query));
         assert_eq!(params.observation.as_ref().map(ObservationId::as_str), Some("a b"));
@@ -376,15 +375,15 @@ mod tests {
         assert_eq!(place(query, true), (600, ROW_WINDOW, Some(700)));
         assert_eq!(place("at=500&n=10&anchor=gone", true), (500, 10, None));
         assert_eq!(place("anchor=o0999", true), (800, ROW_WINDOW, Some(999)));
-        // Behind the last row there is nothing to see.
+        // A window after the end starts at the last row.
         assert_eq!(place("at=5000&n=10", false), (999, 10, None));
-        // So does one whose address has more marks than are kept.
+        // The same applies to a URL with more marks than the limit.
         let marks: String = (0..60).map(|at| format!("&open=o{at:04}")).collect();
         assert_eq!(place(&format!("{query}{marks}"), false).0, 600);
     }
 
     #[test]
-    fn a_part_of_the_time_beyond_the_end_is_cut_or_told() {
+    fn a_time_range_beyond_the_end_is_limited_or_rejected() {
         let bone = ObservationSummary {
             id: "a".to_owned(),
             parent_id: None,
@@ -410,16 +409,17 @@ mod tests {
         assert_eq!(fitted("t0=100&t1=1e300"), (Some((100.0, 1_000.0)), 0));
         assert_eq!(fitted("t0=1e300&t1=1e308"), (None, 1));
         assert_eq!(fitted("v=time"), (None, 0));
-        // What the page writes is read, and an end that is left out is that of the trace.
+        // The format of the page is accepted, and a missing end is that of the trace.
         assert_eq!(fitted("t0=&t1=0+min+0.2+s"), (Some((0.0, 200.0)), 0));
         assert_eq!(fitted("t0=100&t1="), (Some((100.0, 1_000.0)), 0));
         assert_eq!(fitted("t0=&t1="), (None, 0));
     }
 
     #[test]
-    fn an_end_of_the_time_that_cannot_be_shown_stays_as_typed_with_its_problem() {
+    fn an_invalid_end_of_the_time_range_is_kept_as_typed_with_a_message() {
         let typed = |query: &str| TraceParams::new(Some(query)).looking.typed;
-        let problems = |query: &str| typed(query).unwrap().problems.map(|said| said.is_some());
+        let problems =
+            |query: &str| typed(query).unwrap().problems.map(|problem| problem.is_some());
         assert_eq!(typed("t0=1+min+10+s&t1=2+min"), None);
         assert_eq!(problems("t0=foo&t1=60"), [true, false]);
         assert_eq!(problems("t0=foo&t1=bar"), [true, true]);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_rows_come_in_one_parameter_or_in_several_and_others_are_told() {
+    fn row_columns_are_one_or_several_parameters_and_unknown_ones_add_a_message() {
         let of = |query: &str| TraceParams::new(Some(query));
         let both = [RowColumn::SelfTime, RowColumn::Cost];
         for query in ["cols=cost,self", "cols=self&cols=cost&cols=cost"] {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_come_in_one_parameter_or_in_several_and_are_told_when_they_are_none() {
+    fn kinds_are_one_or_several_parameters_and_unknown_ones_add_a_message() {
         let of = |query: &str| TraceParams::new(Some(query));
         let both = [ObservationKind::Generation, ObservationKind::Tool];
         let params = of("kinds=TOOL&kinds=generation&kinds=TOOL");

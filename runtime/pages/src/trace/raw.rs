@@ -1,4 +1,4 @@
-//! Inputs, outputs and metadata whole and as they are, as plain text.
+//! Complete inputs, outputs and metadata as plain text.
 
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
@@ -22,20 +22,20 @@ pub(crate) fn unknown() -> Problem {
     Problem::not_found("value")
 }
 
-/// What of a value is meant.
+/// Selects a node of a value.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct RawParams {
-    /// The node in it, as a normalized path.
+    /// Normalized JSON path of the node; the whole value if absent.
     path: Option<String>,
-    /// It is to be kept as a file.
+    /// Present to download a file.
     download: Option<String>,
 }
 
 impl RawParams {
-    /// The node of a value that is meant.
+    /// The selected node.
     pub(crate) fn node(&self, value: Payload) -> Result<Payload, Problem> {
-        let path = path_of(self.path.as_deref())?;
+        let path = parse_path(self.path.as_deref())?;
         match path.0.is_empty() {
             true => Ok(value),
             false => perpend_views::node(&value, &path).ok_or_else(unknown),
@@ -43,12 +43,12 @@ impl RawParams {
     }
 }
 
-/// The node in an address; the whole value when absent.
-pub(crate) fn path_of(path: Option<&str>) -> Result<NodePath, Problem> {
+/// Parses the `path` parameter; the root if absent or empty.
+pub(crate) fn parse_path(path: Option<&str>) -> Result<NodePath, Problem> {
     let path = path.filter(|path| !path.is_empty()).unwrap_or("$");
     let wrong = |message: String| Problem::new(Code::InvalidJsonPath, format!("path: {message}"));
     if MAX_PATH < path.len() {
-        return Err(wrong(format!("it has at most {MAX_PATH} bytes")));
+        return Err(wrong(format!("must have at most {MAX_PATH} bytes")));
     }
     path.parse().map_err(|error: InvalidNodePath| wrong(error.to_string()))
 }
@@ -82,11 +82,11 @@ pub(crate) async fn content_of_trace(
     let id = TraceId::new(decode_segment(trace)).map_err(|_| unknown())?;
     let trace =
         crate::read::trace_with_content(app, &viewer.project, &id).await?.ok_or_else(unknown)?;
-    Ok(of_whole(trace))
+    Ok(trace_content(trace))
 }
 
 /// The values of a trace.
-pub(crate) fn of_whole(trace: Trace) -> Content {
+pub(crate) fn trace_content(trace: Trace) -> Content {
     Content {
         input: trace.input,
         output: trace.output,
@@ -116,7 +116,7 @@ fn text(content: Content, part: &str, of: RawParams) -> Result<Response, Problem
     };
     let mut response = plain(value.into_text());
     if of.download.is_some() {
-        // Parts have plain names: others are not found.
+        // `part` is one of the names in `value`.
         let file = format!("attachment; filename=\"{part}.{kind}\"");
         if let Ok(file) = HeaderValue::from_str(&file) {
             response.headers_mut().insert(CONTENT_DISPOSITION, file);
@@ -125,7 +125,7 @@ fn text(content: Content, part: &str, of: RawParams) -> Result<Response, Problem
     Ok(response)
 }
 
-/// The value that an address calls `part`.
+/// The value with this name in URLs.
 pub(crate) fn value(content: Content, part: &str) -> Option<Payload> {
     match part {
         "input" => content.input,

@@ -1,4 +1,4 @@
-//! `POST P/executions/{execution}/requeue`: a failed execution goes back into the queue, by the function behind
+//! `POST P/executions/{execution}/requeue`: requeues a failed execution with the same function as
 //! `POST /api/v1/executions/{executionId}/requeue`.
 
 use axum::extract::{Path, State};
@@ -37,7 +37,7 @@ pub(crate) async fn requeue_execution(
             }
             Err(problem) => return Err(problem),
         }
-        Ok(SubmissionOutcome::new("Requeued. It waits for a worker; this cannot be undone."))
+        Ok(SubmissionOutcome::new("Requeued. This cannot be undone."))
     };
     form.run_once(&app, act).await
 }

@@ -1,4 +1,4 @@
-//! A trace or a session of which nothing has arrived but scores.
+//! Pages of traces and sessions that have only scores.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,19 +15,19 @@ use crate::request::viewer::Viewer;
 use crate::scores;
 use crate::state::App;
 
-/// The page of a session that no trace names; without a score it is none.
+/// The page of a session without traces; not found if it has no scores.
 pub(crate) async fn session(app: &App, viewer: &Viewer, id: &str) -> Result<Response, Problem> {
-    let found = match SessionId::new(id) {
-        Ok(id) => show(app, viewer, &Target::Session(id)).await?,
+    let page = match SessionId::new(id) {
+        Ok(id) => scores_page(app, viewer, &Target::Session(id)).await?,
         Err(_) => None,
     };
-    found.ok_or_else(|| Problem::not_found("session"))
+    page.ok_or_else(|| Problem::not_found("session"))
 }
 
-/// The page of a trace without a step; without a score it is none.
+/// The page of a trace without observations; not found if it has no scores.
 pub(crate) async fn trace(app: &App, viewer: &Viewer, id: TraceId) -> Result<Response, Problem> {
-    let found = show(app, viewer, &Target::Trace(id)).await?;
-    found.ok_or_else(read::unknown_trace)
+    let page = scores_page(app, viewer, &Target::Trace(id)).await?;
+    page.ok_or_else(read::unknown_trace)
 }
 
 /// Whether a session has scores of its own.
@@ -39,7 +39,11 @@ pub(crate) async fn has_session(app: &App, viewer: &Viewer, id: &str) -> Result<
     Ok(!about.is_empty())
 }
 
-async fn show(app: &App, viewer: &Viewer, target: &Target) -> Result<Option<Response>, Problem> {
+async fn scores_page(
+    app: &App,
+    viewer: &Viewer,
+    target: &Target,
+) -> Result<Option<Response>, Problem> {
     let telemetry = &app.store.telemetry;
     let about = scores::views::scores_about(app, viewer, target).await?;
     let of_steps = match target.trace() {

@@ -1,5 +1,5 @@
-//! `GET P/_/traces/{trace}/state`: which state of a trace and its scores is stored. The pages of traces poll it: it reads
-//! two rows, counts the scores, and reads the steps of a trace that has changed since it was folded last.
+//! `GET P/_/traces/{trace}/state`: identifies the stored state of a trace and its scores. Trace pages poll it, so it reads
+//! two rows and the number of scores; observations only of a trace that has changed since the last summary.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

@@ -1,7 +1,7 @@
-//! `GET P/value`: one node of a recorded value, shown in the form asked for, or the matches of a text search in it.
+//! `GET P/value`: one node of a recorded value in a display form, or the matches of a text search in it.
 //!
-//! Invariant: **bounded by the value.** It is read as text; a page holds a window of it, however many nodes it has and
-//! however deep they are.
+//! Invariant: **bounded.** A value is scanned as text, and a page contains one window of it, regardless of the number and the
+//! depth of its nodes.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -21,10 +21,10 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::raw;
 
-/// A longer text is not looked for.
+/// Characters of the search text.
 const MAX_TEXT: usize = 200;
 
-/// Which value, which node of it, and what of that.
+/// Query parameters: the value, the node and the display form.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ValuePageParams {
@@ -40,7 +40,7 @@ pub(crate) struct ValuePageParams {
     find: Option<String>,
 }
 
-/// The page. What of its address cannot be read is named, and the rest holds.
+/// The page. Invalid parameters add notices and are ignored.
 pub(crate) async fn value_page(
     State(app): State<App>,
     viewer: Viewer,
@@ -51,16 +51,16 @@ pub(crate) async fn value_page(
         true => StatusCode::OK,
         false => StatusCode::BAD_REQUEST,
     };
-    let said = |fault: &Problem| Text::from(format!("{}. It is left out.", fault.message()));
+    let notice = |fault: &Problem| Text::from(format!("{}; ignored.", fault.message()));
     let page_of = ValuePage {
         shell: viewer.shell(Section::Traces),
-        notices: faults.iter().map(said).collect(),
+        notices: faults.iter().map(notice).collect(),
         view,
     };
     page(status, &page_of)
 }
 
-/// `GET P/_/value`: the content of that page without the page around it, which the script inserts.
+/// `GET P/_/value`: the content of the page, for scripts.
 pub(crate) async fn value_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -73,26 +73,26 @@ pub(crate) async fn value_fragment(
     }
 }
 
-/// A parameter, where it is given; refused when it cannot be read.
+/// Parses an optional parameter; an empty value counts as absent.
 fn parameter<T>(
     name: &str,
     raw: &Option<String>,
     parse: impl Fn(&str) -> Option<T>,
-    may_be: &str,
+    expected: &str,
 ) -> Result<Option<T>, Problem> {
     let Some(raw) = raw.as_deref().filter(|raw| !raw.is_empty()) else {
         return Ok(None);
     };
-    let wrong = || Problem::query(name, format!("may be {may_be}"));
-    parse(raw).map(Some).ok_or_else(wrong)
+    let error = || Problem::query(name, format!("must be {expected}"));
+    parse(raw).map(Some).ok_or_else(error)
 }
 
 fn number(name: &str, raw: &Option<String>) -> Result<Option<usize>, Problem> {
-    parameter(name, raw, |raw| raw.parse().ok(), "a whole number from 0")
+    parameter(name, raw, |raw| raw.parse().ok(), "a non-negative integer")
 }
 
-/// What can be read, with what cannot put to the faults.
-fn held<T>(read: Result<Option<T>, Problem>, faults: &mut Vec<Problem>) -> Option<T> {
+/// The parsed value; an error is added to the faults.
+fn or_fault<T>(read: Result<Option<T>, Problem>, faults: &mut Vec<Problem>) -> Option<T> {
     read.unwrap_or_else(|fault| {
         faults.push(fault);
         None
@@ -100,31 +100,31 @@ fn held<T>(read: Result<Option<T>, Problem>, faults: &mut Vec<Problem>) -> Optio
 }
 
 impl ValuePageParams {
-    /// The node, what is asked of it, and what of both cannot be read.
-    fn read(&self) -> (NodePath, ValueParams, Vec<Problem>) {
+    /// The node, the display options and the errors.
+    fn parse(&self) -> (NodePath, ValueParams, Vec<Problem>) {
         let mut faults = Vec::new();
-        let path = raw::path_of(self.path.as_deref()).map(Some);
-        let path = held(path, &mut faults).unwrap_or_default();
+        let path = raw::parse_path(self.path.as_deref()).map(Some);
+        let path = or_fault(path, &mut faults).unwrap_or_default();
         let form = parameter("as", &self.form, Form::from_name, Form::NAMES);
         let n = parameter("n", &self.n, MessageSelection::parse, MessageSelection::FORM);
         let asked = ValueParams {
-            form: held(form, &mut faults),
-            from: held(number("from", &self.from), &mut faults).unwrap_or_default(),
-            n: held(n, &mut faults),
-            depth: held(number("depth", &self.depth), &mut faults),
+            form: or_fault(form, &mut faults),
+            from: or_fault(number("from", &self.from), &mut faults).unwrap_or_default(),
+            n: or_fault(n, &mut faults),
+            depth: or_fault(number("depth", &self.depth), &mut faults),
             ..ValueParams::default()
         };
         (path, asked, faults)
     }
 }
 
-/// The value, and what of its address cannot be read.
+/// The view of the value and the errors of its parameters.
 async fn view(
     app: &App,
     viewer: &Viewer,
     params: ValuePageParams,
 ) -> Result<(ValueView, Vec<Problem>), Problem> {
-    let (path, asked, faults) = params.read();
+    let (path, asked, faults) = params.parse();
     let find = params.find.as_deref().map(str::trim);
     let find = find.filter(|text| !text.is_empty());
     let find = find.map(|text| text.chars().take(MAX_TEXT).collect());
@@ -133,18 +133,18 @@ async fn view(
     let (content, observation, name) = match observation {
         Some(id) => {
             let id = ObservationId::new(&id).map_err(|_| raw::unknown())?;
-            let step = read::observation_with_content(app, &viewer.project, &trace, &id).await?;
-            let step = step.ok_or_else(raw::unknown)?;
-            let of = (id.to_string(), Text::from(step.name.as_str()));
+            let stored = read::observation_with_content(app, &viewer.project, &trace, &id).await?;
+            let stored = stored.ok_or_else(raw::unknown)?;
+            let key = (id.to_string(), Text::from(stored.name.as_str()));
             let whole = read::trace_without_content(app, &viewer.project, &trace).await?;
             let name = whole.and_then(|whole| whole.name).map(Text::from);
-            (step.content, Some(of), name)
+            (stored.content, Some(key), name)
         }
         None => {
             let whole = read::trace_with_content(app, &viewer.project, &trace).await?;
             let whole = whole.ok_or_else(raw::unknown)?;
             let name = whole.name.as_deref().map(Text::from);
-            (raw::of_whole(whole), None, name)
+            (raw::trace_content(whole), None, name)
         }
     };
     let input = ValueInput {

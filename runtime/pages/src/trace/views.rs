@@ -1,4 +1,4 @@
-//! `GET P/traces/{trace}?v=thread` and `?v=log`: a trace as a conversation, and as a log.
+//! `GET P/traces/{trace}?v=thread` and `?v=log`: the conversation and the log of a trace.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,23 +23,22 @@ use crate::state::App;
 use crate::trace::params::TraceParams;
 use crate::traces::lines::beginning;
 
-/// Generations before a window that are read to know what was said before it, and steps among which they are looked for.
-const BEFORE: usize = 4;
-const AMONG: usize = 24;
-/// Generations farther back that messages are compared with: among how many they are looked for, how many are read, and
-/// bytes of their contents. Which of them a call repeats is not known before they are read, so the newest of each agent
-/// come first: it repeats what those before it said.
-const LOOKED_AT: usize = 2_000;
-const COMPARED: usize = 400;
-const COMPARED_BYTES: usize = 4 << 20;
-/// Steps around a generation that tell its agent from others.
-const LEVELS: usize = 32;
-/// Steps whose contents are read together.
-const AT_ONCE: usize = 8;
-/// Contents that a thread takes apart; the calls behind them are led to.
+/// Generations before the window that are read for messages already shown, and rows searched for them.
+const CONTEXT_GENERATIONS: usize = 4;
+const CONTEXT_ROWS: usize = 24;
+/// Earlier generations that messages are compared with: rows searched, generations read, and bytes of their contents. The
+/// newest generation of each agent is read first, because it repeats the messages of the earlier ones.
+const HISTORY_ROWS: usize = 2_000;
+const HISTORY_GENERATIONS: usize = 400;
+const HISTORY_BYTES: usize = 4 << 20;
+/// Ancestors of a generation whose names identify its agent.
+const AGENT_LEVELS: usize = 32;
+/// Observations whose contents are read per query.
+const BATCH: usize = 8;
+/// Bytes of contents shown in a thread; calls beyond are linked.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The conversation: generations, tool calls, and other steps that failed, by their start.
+/// The conversation: generations, tool calls and other failed observations, by start time.
 pub(crate) async fn thread(
     app: &App,
     viewer: &Viewer,
@@ -50,33 +49,33 @@ pub(crate) async fn thread(
     let rows = outline.rows();
     let is_generation = |row: usize| rows[row].kind == ObservationKind::Generation;
     let is_call = |row: usize| is_generation(row) || rows[row].kind == ObservationKind::Tool;
-    let is_told = |row: usize| is_call(row) || rows[row].level == Level::Error;
-    let all = by_start(outline, |row| is_told(row) && params.asks_for(&rows[row]));
-    let n_hidden = (0..rows.len()).filter(|row| is_told(*row)).count() - all.len();
-    let at = first(&params, outline, &all);
-    let earlier = all.get(..at).unwrap_or_default().iter().rev().take(AMONG);
+    let is_shown = |row: usize| is_call(row) || rows[row].level == Level::Error;
+    let all = by_start(outline, |row| is_shown(row) && params.includes(&rows[row]));
+    let n_hidden = (0..rows.len()).filter(|row| is_shown(*row)).count() - all.len();
+    let at = first_index(&params, outline, &all);
+    let earlier = all.get(..at).unwrap_or_default().iter().rev().take(CONTEXT_ROWS);
     let generations = earlier.enumerate().filter(|(_, row)| is_generation(**row));
-    let n_earlier = generations.map(|(n, _)| n + 1).nth(BEFORE - 1);
-    let first = at.saturating_sub(n_earlier.unwrap_or(AMONG));
+    let n_earlier = generations.map(|(n, _)| n + 1).nth(CONTEXT_GENERATIONS - 1);
+    let first = at.saturating_sub(n_earlier.unwrap_or(CONTEXT_ROWS));
     let window = all.get(first..all.len().min(at + CALLS_PER_PAGE)).unwrap_or_default();
     let before = window.get(..at - first).unwrap_or_default();
-    // What is only compared with takes nothing away from what is shown.
+    // Context and shown calls have separate limits.
     let mut left = [MAX_BYTES / 4, MAX_BYTES];
-    let calls = steps(app, viewer, (outline, &id), window, |row, mut step| {
-        let n_bytes = n_bytes(&step.content);
+    let calls = observations(app, viewer, (outline, &id), window, |row, mut observation| {
+        let n_bytes = n_bytes(&observation.content);
         let n_left = &mut left[usize::from(!before.contains(&row))];
         let is_large = *n_left < n_bytes;
         match is_large {
-            true => step.content = Content::default(),
+            true => observation.content = Content::default(),
             false => *n_left -= n_bytes,
         }
-        let (depth, within) = agents_around(outline, row);
+        let (depth, within) = enclosing_agents(outline, row);
         let call = Call {
             depth,
             enclosing_agent: within,
             is_generation: is_generation(row),
             is_large,
-            observation: step,
+            observation,
         };
         (row, call)
     });
@@ -107,7 +106,7 @@ pub(crate) async fn thread(
     page(StatusCode::OK, &view)
 }
 
-/// Generations that stand before a window and say what was said before it, as many as are read, by their start.
+/// Generations before the window with the messages already exchanged, by start time.
 async fn history(
     app: &App,
     viewer: &Viewer,
@@ -116,41 +115,43 @@ async fn history(
 ) -> Result<Vec<Observation>, Problem> {
     let mut read: Vec<(usize, Observation)> = Vec::new();
     let mut n_read = 0;
-    for some in newest_of_each(outline, earlier).chunks(AT_ONCE) {
-        if COMPARED_BYTES <= n_read {
+    for some in newest_of_each(outline, earlier).chunks(BATCH) {
+        if HISTORY_BYTES <= n_read {
             break;
         }
-        let found = steps(app, viewer, (outline, id), some, |row, step| (row, step)).await?;
-        let lengths = found.iter().map(|(_, step)| n_bytes(&step.content));
+        let found =
+            observations(app, viewer, (outline, id), some, |row, observation| (row, observation))
+                .await?;
+        let lengths = found.iter().map(|(_, observation)| n_bytes(&observation.content));
         n_read += lengths.sum::<usize>();
         read.extend(found);
     }
     read.sort_by_key(|(row, _)| (outline.rows()[*row].start, *row));
-    Ok(read.into_iter().map(|(_, step)| step).collect())
+    Ok(read.into_iter().map(|(_, observation)| observation).collect())
 }
 
-/// The newest generation of each agent, then the second newest, and so on.
+/// The newest generation of each agent, then the second newest of each, and so on.
 fn newest_of_each(outline: &Outline, earlier: &[usize]) -> Vec<usize> {
     let mut n_of: HashMap<u64, usize> = HashMap::new();
-    let newest = earlier.iter().rev().take(LOOKED_AT);
+    let newest = earlier.iter().rev().take(HISTORY_ROWS);
     let numbered = newest.map(|row| {
-        let number = n_of.entry(agent(outline, *row)).or_default();
+        let number = n_of.entry(agent_key(outline, *row)).or_default();
         *number += 1;
         (*number, *row)
     });
     let mut numbered: Vec<(usize, usize)> = numbered.collect();
     numbered.sort_by_key(|(number, _)| *number);
-    numbered.truncate(COMPARED);
+    numbered.truncate(HISTORY_GENERATIONS);
     numbered.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Equal for the generations of one agent: their names and those of the steps around them are the same. Instrumentations
-/// that start an agent anew for each of its calls give it another id, and the same name.
-fn agent(outline: &Outline, row: usize) -> u64 {
+/// Identifies the agent of a generation by the names of the generation and its ancestors. Ids do not identify it, because
+/// some instrumentations start a new agent span for each call.
+fn agent_key(outline: &Outline, row: usize) -> u64 {
     let rows = outline.rows();
     let above = successors(Some(row), |row| rows[*row].parent.map(|row| row as usize));
     let mut hasher = DefaultHasher::new();
-    above.take(LEVELS).for_each(|row| outline.name(&rows[row]).hash(&mut hasher));
+    above.take(AGENT_LEVELS).for_each(|row| outline.name(&rows[row]).hash(&mut hasher));
     hasher.finish()
 }
 
@@ -159,7 +160,7 @@ fn n_bytes(content: &Content) -> usize {
     values.map(|value| value.as_str().len()).sum()
 }
 
-/// All steps by their start.
+/// The log: all observations by start time.
 pub(crate) async fn log(
     app: &App,
     viewer: &Viewer,
@@ -168,19 +169,19 @@ pub(crate) async fn log(
     params: TraceParams,
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
-    let all = by_start(outline, |row| params.asks_for(&rows[row]));
-    let at = first(&params, outline, &all);
+    let all = by_start(outline, |row| params.includes(&rows[row]));
+    let at = first_index(&params, outline, &all);
     let window = all.get(at..all.len().min(at + LOG_PAGE_SIZE)).unwrap_or_default();
-    let steps = steps(app, viewer, (outline, &id), window, |_, mut step| {
-        let content = std::mem::take(&mut step.content);
+    let listed = observations(app, viewer, (outline, &id), window, |_, mut observation| {
+        let content = std::mem::take(&mut observation.content);
         let begins = [content.input, content.output];
-        (step, begins.map(|value| value.as_ref().and_then(beginning)))
+        (observation, begins.map(|value| value.as_ref().and_then(beginning)))
     });
     let view = LogPage::new(LogInput {
         shell: viewer
             .shell(Section::Traces)
             .with_api(reference::equivalent_requests::trace(viewer, &id)),
-        observations: steps.await?,
+        observations: listed.await?,
         start: outline.period().unwrap_or_default().0,
         at,
         n_observations: all.len(),
@@ -195,27 +196,27 @@ pub(crate) async fn log(
     page(StatusCode::OK, &view)
 }
 
-/// The place of the first of these rows that is shown. In a search it is that of the selected step: a hit is led to so.
-fn first(params: &TraceParams, outline: &Outline, all: &[usize]) -> usize {
-    let step = params.looking.find.as_ref().and(params.observation.as_ref());
-    let row = step.and_then(|step| outline.find(step.as_str()));
+/// Index of the first shown row. With a search, it is that of the selected observation, which a hit links to.
+fn first_index(params: &TraceParams, outline: &Outline, all: &[usize]) -> usize {
+    let observation = params.looking.find.as_ref().and(params.observation.as_ref());
+    let row = observation.and_then(|observation| outline.find(observation.as_str()));
     let place = row.and_then(|row| all.iter().position(|one| *one == row));
     let at = params.at.or(place).unwrap_or_default();
     at.min(all.len().saturating_sub(1))
 }
 
-/// The rows that are asked for, by their start.
+/// The matching rows by start time.
 fn by_start(outline: &Outline, is_one: impl Fn(usize) -> bool) -> Vec<usize> {
     let rows = outline.rows();
     let mut found: Vec<usize> = (0..rows.len()).filter(|row| is_one(*row)).collect();
-    // Those that begin together stand as in the tree.
+    // A stable sort keeps rows with the same start in the order of the tree.
     found.sort_by_key(|row| rows[*row].start);
     found
 }
 
-/// What is made of these rows with their content, in the same order. Contents may be large: a few are read at a time. A
-/// step that is gone by now is left out.
-async fn steps<T>(
+/// Maps the observations of these rows, with content, in the same order. Contents may be large, so they are read in batches.
+/// Observations deleted in the meantime are omitted.
+async fn observations<T>(
     app: &App,
     viewer: &Viewer,
     (outline, trace): (&Outline, &TraceId),
@@ -224,7 +225,7 @@ async fn steps<T>(
 ) -> Result<Vec<T>, Problem> {
     let id = |row: usize| outline.rows()[row].id();
     let mut all = Vec::with_capacity(rows.len());
-    for some in rows.chunks(AT_ONCE) {
+    for some in rows.chunks(BATCH) {
         let ids = some.iter().map(|row| ObservationId::new(id(*row)));
         let keys = ids.filter_map(|id| Some((trace.clone(), id.ok()?)));
         let keys: Vec<(TraceId, ObservationId)> = keys.collect();
@@ -232,20 +233,20 @@ async fn steps<T>(
         let found = telemetry.target_observations(&viewer.project, &keys, true);
         let found = found.await?.into_iter();
         let mut found: HashMap<String, Observation> =
-            found.map(|step| (step.id.to_string(), step)).collect();
+            found.map(|observation| (observation.id.to_string(), observation)).collect();
         for row in some {
-            all.extend(found.remove(id(*row)).map(|step| made(*row, step)));
+            all.extend(found.remove(id(*row)).map(|observation| made(*row, observation)));
         }
     }
     Ok(all)
 }
 
-/// How many agents and chains that run in an agent a row is inside of, and the innermost of them.
-fn agents_around(outline: &Outline, row: usize) -> (u32, Option<EnclosingAgent>) {
+/// Number of agents and chains around a row, from the outermost agent on, and the innermost of them.
+fn enclosing_agents(outline: &Outline, row: usize) -> (u32, Option<EnclosingAgent>) {
     let rows = outline.rows();
     let mut above = rows[row].parent;
     let mut found: Vec<usize> = Vec::new();
-    // Those around the outermost agent count for nothing.
+    // Chains around the outermost agent do not count.
     let mut n_found = 0;
     while let Some(place) = above {
         let parent = &rows[place as usize];

@@ -100,7 +100,7 @@ pub(crate) async fn compare_page(
             None => false,
         };
         if is_trace {
-            let of = Path(TracePath::named(NAME));
+            let of = Path(TracePath::new(NAME));
             return page::trace_page(State(app), viewer, of, RawQuery(raw)).await;
         }
     }

@@ -26,7 +26,7 @@ impl RowColumn {
     ];
 
     /// What a name in an address may be.
-    pub const NAMES: &'static str = "some of time, duration, self, tokens, cost";
+    pub const NAMES: &'static str = "a list of time, duration, self, tokens, cost";
 
     /// The one with this name in an address.
     #[must_use]

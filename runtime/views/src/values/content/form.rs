@@ -18,8 +18,8 @@ pub enum Form {
 }
 
 impl Form {
-    /// The names in URLs, for error messages.
-    pub const NAMES: &str = "conversation, text, tree or raw";
+    /// The names in URLs, in error messages.
+    pub const NAMES: &str = "one of conversation, text, tree, raw";
 
     /// All forms with their names in URLs and their labels.
     pub(crate) const ALL: [(Self, &'static str, &'static str); 5] = [
