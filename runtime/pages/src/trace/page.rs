@@ -94,9 +94,9 @@ async fn whole(
     };
     params.deselect_unknown(&outline);
     params.fit_zoom(&outline);
-    if let Some(neighbours) = params.looking.neighbours.take() {
+    if let Some(neighbours) = params.view_params.neighbours.take() {
         let neighbors = traces::neighbors::neighbors(app, viewer, &neighbours.list, &id);
-        params.looking.neighbours = Some(neighbors.await?);
+        params.view_params.neighbours = Some(neighbors.await?);
     }
     let head = HeadInput {
         faults: std::mem::take(&mut params.faults),
@@ -104,7 +104,7 @@ async fn whole(
         version: head::state_version(app, viewer, &id, revision).await?,
         ..head::head_input(app, viewer, &id, &outline).await?
     };
-    match params.looking.trace_view {
+    match params.view_params.trace_view {
         TraceView::Tree | TraceView::Time => {}
         TraceView::Thread => return views::thread(app, viewer, &outline, (id, head), params).await,
         TraceView::Log => return views::log(app, viewer, &outline, (id, head), params).await,
@@ -136,7 +136,7 @@ async fn whole(
     detail.self_time_us = selected.and_then(|row| outline.self_time_us(row));
     let selected_id = observation.as_ref().map(|observation| observation.id.as_str());
     let kept = RowState::new(selected_id, &window.folds);
-    set_forms(&mut detail, viewer, &kept, &window.looking);
+    set_forms(&mut detail, viewer, &kept, &window.view_params);
     let make = move || {
         let pane = match &observation {
             Some(observation) => DetailPage::of_observation(observation, detail),
@@ -156,7 +156,7 @@ async fn whole(
         head,
     });
     let mut response = page(StatusCode::OK, &view)?;
-    store_forms(&mut response, viewer, &window.looking);
+    store_forms(&mut response, viewer, &window.view_params);
     Ok(response)
 }
 
@@ -185,7 +185,7 @@ pub(crate) async fn detail_fragment(
             );
         }
     }
-    set_forms(&mut input, &viewer, &kept, &params.looking);
+    set_forms(&mut input, &viewer, &kept, &params.view_params);
     let view = match target.observation() {
         Some(observation) => {
             let observation =
@@ -200,7 +200,7 @@ pub(crate) async fn detail_fragment(
         }
     };
     let mut response = page(StatusCode::OK, &view)?;
-    store_forms(&mut response, &viewer, &params.looking);
+    store_forms(&mut response, &viewer, &params.view_params);
     Ok(response)
 }
 
@@ -256,14 +256,14 @@ pub(crate) async fn seek_fragment(
 }
 
 /// Sets the display forms of the values, from the URL or else the last selected ones, and the URL of links to other forms.
-fn set_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &RowState, looking: &ViewParams) {
-    detail.forms = looking.forms.or(&viewer.forms);
-    detail.address = kept.address(&ViewParams { forms: Forms::default(), ..looking.clone() });
+fn set_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &RowState, view_params: &ViewParams) {
+    detail.forms = view_params.forms.or(&viewer.forms);
+    detail.address = kept.address(&ViewParams { forms: Forms::default(), ..view_params.clone() });
 }
 
 /// Stores the display forms of the URL in a cookie if they differ from the last selected ones.
-fn store_forms(response: &mut Response, viewer: &Viewer, looking: &ViewParams) {
-    let forms = looking.forms.or(&viewer.forms);
+fn store_forms(response: &mut Response, viewer: &Viewer, view_params: &ViewParams) {
+    let forms = view_params.forms.or(&viewer.forms);
     if forms != viewer.forms {
         let query = forms.query();
         let value = query.trim_start_matches('&');
@@ -313,7 +313,7 @@ const fn rows_of<'a>(
         n_scores: &scores.n,
         chips: &scores.chips,
         with_map,
-        view_params: &window.looking,
+        view_params: &window.view_params,
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct TraceParams {
     /// Index of the first rule whose outcome is shown.
     pub(crate) rules: usize,
     /// Display options that links preserve.
-    pub(crate) looking: ViewParams,
+    pub(crate) view_params: ViewParams,
     /// Start and end of the time range as typed.
     typed: [String; 2],
     /// Messages about invalid parameters.
@@ -82,12 +82,12 @@ impl TraceParams {
                 "what" => params.what = Some(text.to_owned()),
                 "back" => params.is_backwards = true,
                 "v" => match TraceView::named(text) {
-                    Some(trace_view) => params.looking.trace_view = trace_view,
+                    Some(trace_view) => params.view_params.trace_view = trace_view,
                     None => params.fault("v", "one of tree, time, thread, log"),
                 },
                 "min" => match text.parse() {
                     Ok(Level::Debug) => {}
-                    Ok(level) => params.looking.min = Some(level),
+                    Ok(level) => params.view_params.min = Some(level),
                     Err(_) => params.fault("min", "one of DEBUG, DEFAULT, WARNING, ERROR"),
                 },
                 "rules" => match number(text) {
@@ -99,29 +99,29 @@ impl TraceParams {
                 "cols" => params.columns(text),
                 "in" => {
                     let list = traces::neighbors::parse_list(text);
-                    params.looking.neighbours =
+                    params.view_params.neighbours =
                         list.map(|list| Neighbours { list, ..Neighbours::default() });
                 }
                 "find" => {
                     let text = self::search_text(text);
-                    params.looking.find = (!text.is_empty()).then_some(text);
+                    params.view_params.find = (!text.is_empty()).then_some(text);
                 }
                 "t0" => params.typed[0] = text.trim().to_owned(),
                 "t1" => params.typed[1] = text.trim().to_owned(),
-                name => match params.looking.forms.take(name, text) {
+                name => match params.view_params.forms.take(name, text) {
                     Some(true) => {}
                     Some(false) => params.fault(name, Form::NAMES),
-                    None => params.looking.others.take(name, text),
+                    None => params.view_params.others.take(name, text),
                 },
             }
         }
         params.zoom();
-        params.looking.kinds.sort_unstable();
-        params.looking.kinds.dedup();
-        params.looking.columns.sort_unstable();
-        params.looking.columns.dedup();
-        params.folds.min = params.looking.min;
-        params.folds.kinds.clone_from(&params.looking.kinds);
+        params.view_params.kinds.sort_unstable();
+        params.view_params.kinds.dedup();
+        params.view_params.columns.sort_unstable();
+        params.view_params.columns.dedup();
+        params.folds.min = params.view_params.min;
+        params.folds.kinds.clone_from(&params.view_params.kinds);
         params
     }
 
@@ -134,7 +134,7 @@ impl TraceParams {
         let names = text.split(',').map(str::trim);
         let kinds: Result<Vec<ObservationKind>, _> = names.map(str::parse).collect();
         match kinds {
-            Ok(kinds) => self.looking.kinds.extend(kinds),
+            Ok(kinds) => self.view_params.kinds.extend(kinds),
             Err(_) => {
                 let all = ObservationKind::ALL.iter().map(|kind| kind.as_str());
                 let all: Vec<&str> = all.collect();
@@ -146,7 +146,7 @@ impl TraceParams {
     fn columns(&mut self, text: &str) {
         let names = text.split(',').map(str::trim);
         match names.map(RowColumn::from_name).collect::<Option<Vec<_>>>() {
-            Some(columns) => self.looking.columns.extend(columns),
+            Some(columns) => self.view_params.columns.extend(columns),
             None => self.fault("cols", RowColumn::NAMES),
         }
     }
@@ -163,7 +163,7 @@ impl TraceParams {
         let problems = match ends {
             _ if self.typed.iter().all(String::is_empty) => return,
             [Some(from), Some(to)] if from < to => {
-                self.looking.zoom = Some((from, to));
+                self.view_params.zoom = Some((from, to));
                 return;
             }
             [Some(_), Some(_)] => [None, Some(ORDER)],
@@ -178,7 +178,7 @@ impl TraceParams {
 
     /// Keeps the typed time range for the form, with a message for each end.
     fn reject_zoom(&mut self, problems: [Option<&'static str>; 2]) {
-        self.looking.typed = Some(TypedRange { ends: self.typed.clone(), problems });
+        self.view_params.typed = Some(TypedRange { ends: self.typed.clone(), problems });
     }
 
     /// Whether the request expands or collapses a row.
@@ -197,13 +197,13 @@ impl TraceParams {
 
     /// Limits the time range to the trace; a range outside of the trace is rejected.
     pub(crate) fn fit_zoom(&mut self, outline: &Outline) {
-        let Some((from, to)) = self.looking.zoom.take() else {
+        let Some((from, to)) = self.view_params.zoom.take() else {
             return;
         };
         let period = outline.period();
         let length_ms = period.map_or(0.0, |(start, end)| end.micros_since(start) as f64 / 1e3);
         if from < length_ms {
-            self.looking.zoom = Some((from, to.min(length_ms)));
+            self.view_params.zoom = Some((from, to.min(length_ms)));
             return;
         }
         self.reject_zoom([Some("Must be before the end of the trace."), None]);
@@ -231,7 +231,7 @@ impl TraceParams {
 
     /// URL of the page with another observation selected.
     pub(crate) fn address(&self, observation: &str) -> String {
-        RowState::new(Some(observation), &self.folds).address(&self.looking)
+        RowState::new(Some(observation), &self.folds).address(&self.view_params)
     }
 
     /// The requested window of the outline. If row numbers may have changed, because of another revision (`is_moved`) or because
@@ -248,7 +248,7 @@ impl TraceParams {
         };
         let is_moved = is_moved || folds.forgot_open || folds.forgot_closed;
         let mut window =
-            TraceWindow::new(outline, (folds, self.looking), selected, self.at, self.n);
+            TraceWindow::new(outline, (folds, self.view_params), selected, self.at, self.n);
         let anchor = self.anchor.and_then(|observation| outline.find(&observation));
         window.anchor = anchor.and_then(|row| window.view.index_of(row));
         if let Some(index) = window.anchor.filter(|_| is_moved) {
@@ -261,7 +261,7 @@ impl TraceParams {
     /// The window around a row, with its collapsed ancestors expanded.
     pub(crate) fn reveal(self, outline: &Outline, row: usize) -> TraceWindow<'_> {
         let folds = outline.revealed(self.folds, row);
-        TraceWindow::new(outline, (folds, self.looking), Some(row), None, self.n)
+        TraceWindow::new(outline, (folds, self.view_params), Some(row), None, self.n)
     }
 }
 
@@ -276,7 +276,7 @@ fn start_around(view: &OutlineView<'_>, index: usize, n: usize) -> usize {
 pub(crate) struct TraceWindow<'o> {
     pub(crate) view: OutlineView<'o>,
     pub(crate) folds: Folds,
-    pub(crate) looking: ViewParams,
+    pub(crate) view_params: ViewParams,
     pub(crate) selected: Option<usize>,
     pub(crate) at: usize,
     pub(crate) n: usize,
@@ -287,7 +287,7 @@ pub(crate) struct TraceWindow<'o> {
 impl<'o> TraceWindow<'o> {
     fn new(
         outline: &'o Outline,
-        (folds, looking): (Folds, ViewParams),
+        (folds, view_params): (Folds, ViewParams),
         selected: Option<usize>,
         at: Option<usize>,
         n: Option<usize>,
@@ -304,14 +304,14 @@ impl<'o> TraceWindow<'o> {
             anchor: None,
             view,
             folds,
-            looking,
+            view_params,
             selected,
         }
     }
 
     /// URL of the page with another observation selected.
     pub(crate) fn address(&self, observation: &str) -> String {
-        RowState::new(Some(observation), &self.folds).address(&self.looking)
+        RowState::new(Some(observation), &self.folds).address(&self.view_params)
     }
 
     /// Whether the selected observation has a line; the filter for levels may exclude it.
@@ -401,7 +401,7 @@ mod tests {
         let fitted = |query: &str| {
             let mut params = TraceParams::new(Some(query));
             params.fit_zoom(&outline);
-            (params.looking.zoom, params.faults.len())
+            (params.view_params.zoom, params.faults.len())
         };
         assert_eq!(fitted("t0=100&t1=200.5"), (Some((100.0, 200.5)), 0));
         assert_eq!(fitted("t0=0.1+s&t1=200.5ms"), (Some((100.0, 200.5)), 0));
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn an_invalid_end_of_the_time_range_is_kept_as_typed_with_a_message() {
-        let typed = |query: &str| TraceParams::new(Some(query)).looking.typed;
+        let typed = |query: &str| TraceParams::new(Some(query)).view_params.typed;
         let problems =
             |query: &str| typed(query).unwrap().problems.map(|problem| problem.is_some());
         assert_eq!(typed("t0=1+min+10+s&t1=2+min"), None);
@@ -433,11 +433,13 @@ mod tests {
         let both = [RowColumn::SelfTime, RowColumn::Cost];
         for query in ["cols=cost,self", "cols=self&cols=cost&cols=cost"] {
             let params = of(query);
-            assert_eq!(params.looking.columns, both);
+            assert_eq!(params.view_params.columns, both);
             assert!(params.faults.is_empty());
         }
         let params = of("cols=self,spoon");
-        assert!(params.looking.columns.is_empty() && params.faults[0].contains("duration, self"));
+        assert!(
+            params.view_params.columns.is_empty() && params.faults[0].contains("duration, self")
+        );
     }
 
     #[test]
@@ -445,12 +447,14 @@ mod tests {
         let of = |query: &str| TraceParams::new(Some(query));
         let both = [ObservationKind::Generation, ObservationKind::Tool];
         let params = of("kinds=TOOL&kinds=generation&kinds=TOOL");
-        assert_eq!(params.looking.kinds, both);
+        assert_eq!(params.view_params.kinds, both);
         assert_eq!(params.folds.kinds, both);
         let params = of("kinds=GENERATION,TOOL");
-        assert_eq!(params.looking.kinds, both);
+        assert_eq!(params.view_params.kinds, both);
         assert!(params.faults.is_empty());
         let params = of("kinds=GENERATION,SPOON");
-        assert!(params.looking.kinds.is_empty() && params.faults[0].contains("SPAN, GENERATION"));
+        assert!(
+            params.view_params.kinds.is_empty() && params.faults[0].contains("SPAN, GENERATION")
+        );
     }
 }

@@ -96,7 +96,7 @@ pub(crate) async fn thread(
         n_calls: all.len(),
         n_hidden,
         row_state: params.kept(),
-        view_params: params.looking,
+        view_params: params.view_params,
         head,
         trace: read::trace_without_content(app, &viewer.project, &id)
             .await?
@@ -187,7 +187,7 @@ pub(crate) async fn log(
         n_observations: all.len(),
         n_hidden: rows.len() - all.len(),
         row_state: params.kept(),
-        view_params: params.looking,
+        view_params: params.view_params,
         head,
         trace: read::trace_without_content(app, &viewer.project, &id)
             .await?
@@ -198,7 +198,7 @@ pub(crate) async fn log(
 
 /// Index of the first shown row. With a search, it is that of the selected observation, which a hit links to.
 fn first_index(params: &TraceParams, outline: &Outline, all: &[usize]) -> usize {
-    let observation = params.looking.find.as_ref().and(params.observation.as_ref());
+    let observation = params.view_params.find.as_ref().and(params.observation.as_ref());
     let row = observation.and_then(|observation| outline.find(observation.as_str()));
     let place = row.and_then(|row| all.iter().position(|one| *one == row));
     let at = params.at.or(place).unwrap_or_default();
