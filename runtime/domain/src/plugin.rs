@@ -533,7 +533,7 @@ impl CallResult {
             let texts = [&score.observation_id, &score.comment, &score.metadata];
             64 + score.name.len() + value + texts.into_iter().map(text).sum::<usize>()
         };
-        let of_outcome = match &self.outcome {
+        let of_outcome: usize = match &self.outcome {
             Ok(scores) => scores.iter().map(of_score).sum(),
             Err(failure) => failure.message.len(),
         };
