@@ -57,7 +57,7 @@ fn the_detail_pane_alone_is_inert_too() {
     checked(&DetailPage::of_observation(&hostile_observation(), input()));
     let bare =
         checked(&DetailPage::of_observation(&observation("a", None, 0, 1), DetailInput::default()));
-    assert!(bare.contains("nothing recorded") && bare.contains("No scores"));
+    assert!(bare.contains("Not recorded") && bare.contains("No scores"));
 }
 
 #[test]

@@ -1,66 +1,66 @@
-//! Two JSON documents by path: members of objects by their names, those of lists by what they hold.
+//! Compares JSON documents by path: object members by name, list items by content.
 //!
-//! Documents are read by hand, so that numbers are compared by what they are worth, to their last digit.
+//! The module has its own parser, so that numbers are compared by value with all digits.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use perpend_domain::mapping::PathSegment as NodeStep;
+use perpend_domain::mapping::PathSegment;
 use serde_json::value::RawValue;
 
 use crate::value_diff::ops::ops;
 
-/// Deeper documents are compared as text.
+/// Maximum nesting. Deeper documents are compared as text.
 const MAX_DEPTH: usize = 100;
-/// Items of longer lists are compared by their places.
+/// Maximum length of lists whose items are aligned by content. Items of longer lists are compared by index.
 const MAX_ALIGNED: usize = 50_000;
 
 /// A value in a document.
 #[derive(Clone, Debug)]
 pub struct Node<'t> {
-    /// Equal for equal values, whatever the order of their members.
-    pub print: u64,
+    /// Hash of the value, independent of member order.
+    pub hash: u64,
     pub value: Value<'t>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Value<'t> {
-    /// A string with its quotes, a number or a word, as it is written.
+    /// JSON text of a string, number or literal.
     Scalar(Cow<'t, str>),
     List(Vec<Node<'t>>),
-    /// In the order of their names.
+    /// Sorted by name.
     Object(Vec<(Cow<'t, str>, Node<'t>)>),
 }
 
-/// What became of a value.
+/// The difference between two values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
     Same,
-    /// Another kind of value, or another string, number or word.
+    /// Different types, or different scalars.
     Changed,
-    Object(Vec<Step>),
-    List(Vec<Step>),
+    Object(Vec<MemberDelta>),
+    List(Vec<MemberDelta>),
 }
 
-/// What became of a member, with its position on each side.
+/// The difference of a member or item, with its indexes on each side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MemberDelta {
     Added(usize),
     Removed(usize),
     Kept(usize, usize, Delta),
-    /// The same value at another place of its list.
+    /// An equal item at another index.
     Moved(usize, usize),
 }
 
 impl<'t> Node<'t> {
-    /// The list or the object that a text holds as JSON.
+    /// Parses a text that is a JSON object or array.
     pub fn read(text: &'t str, ignores_space: bool) -> Option<Self> {
         let text = text.trim();
         if !text.starts_with(['{', '[']) {
             return None;
         }
-        // What follows takes a document without faults for granted.
+        // The reader requires valid JSON.
         serde_json::from_str::<&RawValue>(text).ok()?;
         let mut reader = Reader { rest: text, depth: 0, ignores_space };
         reader.value()
@@ -70,20 +70,20 @@ impl<'t> Node<'t> {
         let mut hasher = DefaultHasher::new();
         match ignores_space && text.starts_with('"') {
             true => {
-                // A string is never a number.
+                // Distinguishes strings from numbers.
                 '"'.hash(&mut hasher);
-                let said = text_of(&text).unwrap_or_default();
-                said.split_whitespace().for_each(|word| word.hash(&mut hasher));
+                let decoded = text_of(&text).unwrap_or_default();
+                decoded.split_whitespace().for_each(|word| word.hash(&mut hasher));
             }
             false => match number(&text) {
                 Some(number) => number.hash(&mut hasher),
                 None => text.hash(&mut hasher),
             },
         }
-        Self { print: hasher.finish(), value: Value::Scalar(text) }
+        Self { hash: hasher.finish(), value: Value::Scalar(text) }
     }
 
-    /// Indented, one member on each line.
+    /// Indented JSON with one member per line.
     pub fn lines(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, 0);
@@ -124,7 +124,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// What a string says.
+    /// The text of a string.
     pub fn text(&self) -> Option<String> {
         match &self.value {
             Value::Scalar(text) => text_of(text),
@@ -138,8 +138,7 @@ fn text_of(scalar: &str) -> Option<String> {
     is_text.then(|| serde_json::from_str(scalar).ok()).flatten()
 }
 
-/// Whether it is below zero, the digits and the power of ten of a number, alike for numbers of one value; none for a
-/// string, a word, or a power that no number has.
+/// A normalized number: sign, digits and power of ten. `None` for strings, literals, and exponents out of range.
 fn number(scalar: &str) -> Option<(bool, String, i64)> {
     let digits = scalar.strip_prefix('-').unwrap_or(scalar);
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
@@ -169,13 +168,13 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    fn pass_space(&mut self) {
+    fn skip_space(&mut self) {
         self.rest = self.rest.trim_start_matches([' ', '\n', '\r', '\t']);
     }
 
-    /// Whether the next character is this one, which is passed then.
-    fn passes(&mut self, c: char) -> bool {
-        self.pass_space();
+    /// Skips the character if it is the next one, and returns whether it was.
+    fn skip(&mut self, c: char) -> bool {
+        self.skip_space();
         let behind = self.rest.strip_prefix(c);
         self.rest = behind.unwrap_or(self.rest);
         behind.is_some()
@@ -187,7 +186,7 @@ impl<'t> Reader<'t> {
         taken
     }
 
-    /// A string with its quotes. One that is written in another way than usual is written as usual.
+    /// A string with its quotes. Normalizes escapes.
     fn string(&mut self) -> Cow<'t, str> {
         let bytes = self.rest.as_bytes();
         let mut end = 1;
@@ -195,14 +194,14 @@ impl<'t> Reader<'t> {
             end += if bytes[end] == b'\\' { 2 } else { 1 };
         }
         let text = self.take(end + 1);
-        let usual = text.contains('\\').then(|| text_of(text)).flatten();
-        usual.map_or(Cow::Borrowed(text), |said| {
-            Cow::Owned(serde_json::Value::String(said).to_string())
+        let decoded = text.contains('\\').then(|| text_of(text)).flatten();
+        decoded.map_or(Cow::Borrowed(text), |decoded| {
+            Cow::Owned(serde_json::Value::String(decoded).to_string())
         })
     }
 
     fn value(&mut self) -> Option<Node<'t>> {
-        self.pass_space();
+        self.skip_space();
         self.depth += 1;
         if MAX_DEPTH < self.depth {
             return None;
@@ -225,40 +224,40 @@ impl<'t> Reader<'t> {
         let mut items = Vec::new();
         let mut hasher = DefaultHasher::new();
         "list".hash(&mut hasher);
-        self.passes('[');
-        while !self.passes(']') {
+        self.skip('[');
+        while !self.skip(']') {
             let item = self.value()?;
-            item.print.hash(&mut hasher);
+            item.hash.hash(&mut hasher);
             items.push(item);
-            self.passes(',');
+            self.skip(',');
         }
-        Some(Node { print: hasher.finish(), value: Value::List(items) })
+        Some(Node { hash: hasher.finish(), value: Value::List(items) })
     }
 
     fn object(&mut self) -> Option<Node<'t>> {
         let mut members = Vec::new();
-        self.passes('{');
-        while !self.passes('}') {
-            self.pass_space();
+        self.skip('{');
+        while !self.skip('}') {
+            self.skip_space();
             let name = self.string();
-            self.passes(':');
+            self.skip(':');
             members.push((name, self.value()?));
-            self.passes(',');
+            self.skip(',');
         }
         members.sort_by(|a, b| a.0.cmp(&b.0));
         let mut hasher = DefaultHasher::new();
         "object".hash(&mut hasher);
         for (name, member) in &members {
-            (name, member.print).hash(&mut hasher);
+            (name, member.hash).hash(&mut hasher);
         }
-        Some(Node { print: hasher.finish(), value: Value::Object(members) })
+        Some(Node { hash: hasher.finish(), value: Value::Object(members) })
     }
 }
 
-/// What became of `a` in `b`.
+/// Compares two documents.
 pub fn compare(a: &Node<'_>, b: &Node<'_>) -> Delta {
     match (&a.value, &b.value) {
-        _ if a.print == b.print => Delta::Same,
+        _ if a.hash == b.hash => Delta::Same,
         (Value::Object(a), Value::Object(b)) => Delta::Object(of_members(a, b)),
         (Value::List(a), Value::List(b)) => Delta::List(of_items(a, b)),
         _ => Delta::Changed,
@@ -267,8 +266,8 @@ pub fn compare(a: &Node<'_>, b: &Node<'_>) -> Delta {
 
 type Members<'t> = [(Cow<'t, str>, Node<'t>)];
 
-/// Both are in the order of their names.
-fn of_members(a: &Members<'_>, b: &Members<'_>) -> Vec<Step> {
+/// Both lists are sorted by name.
+fn of_members(a: &Members<'_>, b: &Members<'_>) -> Vec<MemberDelta> {
     let (mut at_a, mut at_b) = (0, 0);
     let mut steps = Vec::new();
     loop {
@@ -279,35 +278,37 @@ fn of_members(a: &Members<'_>, b: &Members<'_>) -> Vec<Step> {
             (None, None) => return steps,
         };
         steps.push(match order {
-            std::cmp::Ordering::Less => Step::Removed(at_a),
-            std::cmp::Ordering::Greater => Step::Added(at_b),
-            std::cmp::Ordering::Equal => Step::Kept(at_a, at_b, compare(&a[at_a].1, &b[at_b].1)),
+            std::cmp::Ordering::Less => MemberDelta::Removed(at_a),
+            std::cmp::Ordering::Greater => MemberDelta::Added(at_b),
+            std::cmp::Ordering::Equal => {
+                MemberDelta::Kept(at_a, at_b, compare(&a[at_a].1, &b[at_b].1))
+            }
         });
         at_a += usize::from(order.is_le());
         at_b += usize::from(order.is_ge());
     }
 }
 
-fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<Step> {
-    let prints = |items: &[Node<'_>]| -> Vec<u64> { items.iter().map(|item| item.print).collect() };
+fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<MemberDelta> {
+    let hashes = |items: &[Node<'_>]| -> Vec<u64> { items.iter().map(|item| item.hash).collect() };
     if MAX_ALIGNED < a.len().max(b.len()) {
         let n = a.len().min(b.len());
-        let kept = (0..n).map(|at| Step::Kept(at, at, compare(&a[at], &b[at])));
-        let removed = (n..a.len()).map(Step::Removed);
-        return kept.chain(removed).chain((n..b.len()).map(Step::Added)).collect();
+        let kept = (0..n).map(|at| MemberDelta::Kept(at, at, compare(&a[at], &b[at])));
+        let removed = (n..a.len()).map(MemberDelta::Removed);
+        return kept.chain(removed).chain((n..b.len()).map(MemberDelta::Added)).collect();
     }
-    let parts = ops(&prints(a), &prints(b));
-    // The same value, gone here and new there, was moved.
+    let parts = ops(&hashes(a), &hashes(b));
+    // An item that was removed and added elsewhere counts as moved.
     let mut new: HashMap<u64, VecDeque<usize>> = HashMap::new();
     for part in parts.iter().filter(|part| !part.is_equal) {
         for at in part.b.clone() {
-            new.entry(b[at].print).or_default().push_back(at);
+            new.entry(b[at].hash).or_default().push_back(at);
         }
     }
     let mut moved_from: HashMap<usize, usize> = HashMap::new();
     let mut moved_to: HashMap<usize, usize> = HashMap::new();
     for at in parts.iter().filter(|part| !part.is_equal).flat_map(|part| part.a.clone()) {
-        if let Some(to) = new.get_mut(&a[at].print).and_then(VecDeque::pop_front) {
+        if let Some(to) = new.get_mut(&a[at].hash).and_then(VecDeque::pop_front) {
             moved_from.insert(at, to);
             moved_to.insert(to, at);
         }
@@ -316,32 +317,32 @@ fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<Step> {
     for part in parts {
         if part.is_equal {
             let same = part.a.zip(part.b);
-            steps.extend(same.map(|(a, b)| Step::Kept(a, b, Delta::Same)));
+            steps.extend(same.map(|(a, b)| MemberDelta::Kept(a, b, Delta::Same)));
             continue;
         }
         let mut gone = part.a.filter(|at| !moved_from.contains_key(at));
         for at in part.b {
             if let Some(from) = moved_to.get(&at) {
-                steps.push(Step::Moved(*from, at));
+                steps.push(MemberDelta::Moved(*from, at));
                 continue;
             }
             steps.push(match gone.next() {
-                Some(from) => Step::Kept(from, at, compare(&a[from], &b[at])),
-                None => Step::Added(at),
+                Some(from) => MemberDelta::Kept(from, at, compare(&a[from], &b[at])),
+                None => MemberDelta::Added(at),
             });
         }
-        steps.extend(gone.map(Step::Removed));
+        steps.extend(gone.map(MemberDelta::Removed));
     }
     steps
 }
 
-/// The path of a member below `path`, as RFC 9535 writes it.
-pub fn named(path: &str, name: &str) -> String {
-    let said = text_of(name).unwrap_or_else(|| name.trim_matches('"').to_owned());
-    format!("{path}{}", NodeStep::Name(said))
+/// The normalized path (RFC 9535) of a member below `path`.
+pub fn member_path(path: &str, name: &str) -> String {
+    let decoded = text_of(name).unwrap_or_else(|| name.trim_matches('"').to_owned());
+    format!("{path}{}", PathSegment::Name(decoded))
 }
 
-/// A document too large to be taken apart, by lines: a member on each, with its depth.
+/// Splits a document that is too large to parse into lines with one member each.
 pub fn flat_lines(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let (mut from, mut at, mut lines) = (0, 0, Vec::new());

@@ -1,43 +1,43 @@
-//! Two texts by lines, and by words within the lines that changed.
+//! Compares texts by lines, and by words within changed lines.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::value_diff::ops::{Op, ops};
 
-/// Words of one changed place, on each side, that are compared with each other.
+/// Maximum number of words per side that are compared within a change.
 const MAX_WORDS: usize = 20_000;
-/// Words are marked in a changed place only when the two sides share at least this part of the longer one. Below it nearly
-/// every word would be marked.
-const MIN_ALIKE: f64 = 0.2;
+/// Words are only marked if the equal words make up at least this share of the longer side. Otherwise nearly every word would
+/// be marked.
+const MIN_EQUAL_SHARE: f64 = 0.2;
 
-/// How texts are compared.
+/// Options for comparing texts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rules {
-    /// Runs of white space count as one space, and those at the ends of a line as nothing.
+pub struct LineRules {
+    /// Collapses runs of white space and trims lines before comparing.
     pub ignores_space: bool,
-    /// Words within changed lines are compared too.
+    /// Compares words within changed lines.
     pub with_words: bool,
 }
 
-/// A part of a line; marked where the other side has something else.
+/// A piece of a line; marked if the other side differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece<'t> {
+pub struct LinePiece<'t> {
     pub text: &'t str,
     pub is_marked: bool,
 }
 
-pub type Line<'t> = Vec<Piece<'t>>;
+pub type Line<'t> = Vec<LinePiece<'t>>;
 
-/// A run of lines: equal on both sides, or lines of one side replaced by lines of the other.
+/// A run of equal lines, or a run of lines that was replaced by other lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<'t> {
+pub enum LineRun<'t> {
     Equal(Vec<(&'t str, &'t str)>),
     Changed(Vec<Line<'t>>, Vec<Line<'t>>),
 }
 
-/// The parts of two lists of lines.
-pub fn compare<'t>(a: &[&'t str], b: &[&'t str], rules: Rules) -> Vec<Part<'t>> {
+/// Compares two lists of lines.
+pub fn compare<'t>(a: &[&'t str], b: &[&'t str], rules: LineRules) -> Vec<LineRun<'t>> {
     let keys = |lines: &[&'t str]| -> Vec<Cow<'t, str>> {
         lines.iter().copied().map(|line| key(line, rules)).collect()
     };
@@ -46,31 +46,31 @@ pub fn compare<'t>(a: &[&'t str], b: &[&'t str], rules: Rules) -> Vec<Part<'t>> 
         .map(|Op { is_equal, a: in_a, b: in_b }| match is_equal {
             true => {
                 let pairs = a[in_a].iter().zip(&b[in_b]);
-                Part::Equal(pairs.map(|(a, b)| (*a, *b)).collect())
+                LineRun::Equal(pairs.map(|(a, b)| (*a, *b)).collect())
             }
             false => changed(&a[in_a], &b[in_b], rules),
         })
         .collect()
 }
 
-/// What a line is compared by.
-fn key(line: &str, rules: Rules) -> Cow<'_, str> {
+/// The comparison key of a line.
+fn key(line: &str, rules: LineRules) -> Cow<'_, str> {
     match rules.ignores_space {
         true => Cow::Owned(line.split_whitespace().collect::<Vec<_>>().join(" ")),
         false => Cow::Borrowed(line),
     }
 }
 
-fn changed<'t>(a: &[&'t str], b: &[&'t str], rules: Rules) -> Part<'t> {
+fn changed<'t>(a: &[&'t str], b: &[&'t str], rules: LineRules) -> LineRun<'t> {
     let marks = match rules.with_words && !a.is_empty() && !b.is_empty() {
         true => marks(a, b, rules),
         false => None,
     };
     let [of_a, of_b] = marks.unwrap_or_default();
-    Part::Changed(lines(a, of_a.as_deref()), lines(b, of_b.as_deref()))
+    LineRun::Changed(lines(a, of_a.as_deref()), lines(b, of_b.as_deref()))
 }
 
-/// Words of several lines, each with the number of its line.
+/// The words of several lines, each with the index of its line. `None` if there are more than `MAX_WORDS`.
 fn words<'t>(lines: &[&'t str]) -> Option<Vec<(usize, &'t str)>> {
     let mut all = Vec::new();
     for (number, line) in lines.iter().enumerate() {
@@ -87,11 +87,11 @@ fn words<'t>(lines: &[&'t str]) -> Option<Vec<(usize, &'t str)>> {
     Some(all)
 }
 
-/// Letters and digits that stand together are a word, and so is white space; any other character is one by itself.
+/// The end of the first word: a run of letters and digits, a run of white space, or a single other character.
 fn word_end(text: &str) -> usize {
     let kind = |c: char| match c {
         _ if c.is_whitespace() => 1,
-        // Scripts that put no space between words are compared character by character.
+        // Scripts without spaces between words are compared by characters.
         '\u{e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{ffff}' => 0,
         _ if c.is_alphanumeric() || c == '_' => 2,
         _ => 0,
@@ -102,15 +102,15 @@ fn word_end(text: &str) -> usize {
     behind.map_or(text.len(), |(at, _)| at)
 }
 
-/// Whether a character only changes how the one before it looks.
+/// Whether a character combines with the previous one.
 fn continues(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20ff}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// For each line the byte ranges that the other side lacks.
+/// The byte ranges of each line that the other side does not contain.
 type Marks = Vec<Vec<Range<usize>>>;
 
-fn marks(a: &[&str], b: &[&str], rules: Rules) -> Option<[Option<Marks>; 2]> {
+fn marks(a: &[&str], b: &[&str], rules: LineRules) -> Option<[Option<Marks>; 2]> {
     let (of_a, of_b) = (words(a)?, words(b)?);
     let keys = |words: &[(usize, &str)]| -> Vec<String> {
         let key = |word: &str| match rules.ignores_space && word.trim().is_empty() {
@@ -127,11 +127,11 @@ fn marks(a: &[&str], b: &[&str], rules: Rules) -> Option<[Option<Marks>; 2]> {
     let equal = found.iter().filter(|op| op.is_equal);
     let n_equal: usize = equal.map(|op| length(&of_a[op.a.clone()])).sum();
     let n_longer = length(&of_a).max(length(&of_b));
-    if (n_equal as f64) < MIN_ALIKE * n_longer as f64 {
+    if (n_equal as f64) < MIN_EQUAL_SHARE * n_longer as f64 {
         return None;
     }
     let mut all = [vec![Vec::new(); a.len()], vec![Vec::new(); b.len()]];
-    let mut at = [Walk::default(), Walk::default()];
+    let mut at = [WordCursor::default(), WordCursor::default()];
     for op in &found {
         let sides = [(&of_a, op.a.clone()), (&of_b, op.b.clone())];
         for (side, (words, range)) in sides.into_iter().enumerate() {
@@ -146,14 +146,14 @@ fn marks(a: &[&str], b: &[&str], rules: Rules) -> Option<[Option<Marks>; 2]> {
     Some(all.map(Some))
 }
 
-/// Where in which line a walk over words is.
+/// The position in the lines while iterating over words.
 #[derive(Default)]
-struct Walk {
+struct WordCursor {
     number: usize,
     at: usize,
 }
 
-impl Walk {
+impl WordCursor {
     fn pass(&mut self, number: usize, length: usize) -> Range<usize> {
         if self.number != number {
             *self = Self { number, at: 0 };
@@ -174,7 +174,7 @@ fn push(all: &mut Vec<Range<usize>>, place: Range<usize>) {
 fn lines<'t>(lines: &[&'t str], marks: Option<&[Vec<Range<usize>>]>) -> Vec<Line<'t>> {
     let line = |(number, text): (usize, &'t str)| match marks {
         Some(marks) => pieces(text, &marks[number]),
-        None => vec![Piece { text, is_marked: false }],
+        None => vec![LinePiece { text, is_marked: false }],
     };
     lines.iter().copied().enumerate().map(line).collect()
 }
@@ -184,7 +184,7 @@ fn pieces<'t>(line: &'t str, marked: &[Range<usize>]) -> Line<'t> {
     let mut push = |range: Range<usize>, is_marked| {
         let text = line.get(range).unwrap_or_default();
         if !text.is_empty() {
-            pieces.push(Piece { text, is_marked });
+            pieces.push(LinePiece { text, is_marked });
         }
     };
     let mut at = 0;

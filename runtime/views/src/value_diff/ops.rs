@@ -1,4 +1,4 @@
-//! Which items of two lists are the same, in order.
+//! The longest common subsequence of two lists.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// A part of two lists, as positions in each.
+/// Corresponding ranges of two lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub(crate) is_equal: bool,
@@ -14,16 +14,15 @@ pub(crate) struct Op {
     pub(crate) b: Range<usize>,
 }
 
-/// Both lists as parts that are equal and parts that are not, in turns. Swapped lists give swapped parts. The search of
-/// `Algorithm::Myers` is bounded by the length of the lists, so those with little in common may get more changes than
-/// they need.
+/// Alternating equal and different ranges of two lists. Swapping the lists swaps the ranges. `Algorithm::Myers` limits its
+/// search by the length of the lists, so the result for very different lists may not be minimal.
 pub(crate) fn ops<T: Ord + Hash>(a: &[T], b: &[T]) -> Vec<Op> {
-    // The algorithm prefers one side, so it always sees the two lists in the same order.
+    // The algorithm is asymmetric, so the lists are always passed in the same order.
     if b < a {
         let swapped = ops(b, a).into_iter();
         return swapped.map(|op| Op { a: op.b, b: op.a, ..op }).collect();
     }
-    // Comparing numbers is cheaper than comparing lines, and the search compares often.
+    // The search compares often, and comparing numbers is cheaper than comparing lines.
     let mut known = HashMap::new();
     let (first, second) = (numbered(a, &mut known), numbered(b, &mut known));
     let mut all: Vec<Op> = Vec::new();

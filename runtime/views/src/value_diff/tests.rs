@@ -1,25 +1,25 @@
-//! What holds for the difference of any two texts and documents.
+//! Properties of the difference of any two texts or documents.
 
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use crate::value_diff::json::{Delta, Node, Step, Value, compare as compare_json};
-use crate::value_diff::lines::{self, Part, Rules, compare as compare_lines};
+use crate::value_diff::json::{Delta, MemberDelta, Node, Value, compare as compare_json};
+use crate::value_diff::lines::{self, LineRules, LineRun, compare as compare_lines};
 
-const WORDS: Rules = Rules { ignores_space: false, with_words: true };
+const WORDS: LineRules = LineRules { ignores_space: false, with_words: true };
 
-/// The second side, made of the first one and of what is different.
-fn applied(parts: &[Part<'_>]) -> [String; 2] {
+/// Both sides, rebuilt from the difference.
+fn applied(parts: &[LineRun<'_>]) -> [String; 2] {
     let mut sides: [Vec<String>; 2] = Default::default();
     let line = |line: &lines::Line<'_>| line.iter().map(|piece| piece.text).collect::<String>();
     for part in parts {
         match part {
-            Part::Equal(both) => {
+            LineRun::Equal(both) => {
                 sides[0].extend(both.iter().map(|(a, _)| (*a).to_owned()));
-                // Equal lines are those of the first side.
+                // Equal lines are taken from the first side.
                 sides[1].extend(both.iter().map(|(a, _)| (*a).to_owned()));
             }
-            Part::Changed(a, b) => {
+            LineRun::Changed(a, b) => {
                 sides[0].extend(a.iter().map(line));
                 sides[1].extend(b.iter().map(line));
             }
@@ -28,32 +28,32 @@ fn applied(parts: &[Part<'_>]) -> [String; 2] {
     sides.map(|lines| lines.join("\n"))
 }
 
-fn swapped<'t>(parts: Vec<Part<'t>>) -> Vec<Part<'t>> {
+fn swapped<'t>(parts: Vec<LineRun<'t>>) -> Vec<LineRun<'t>> {
     let swap = |part| match part {
-        Part::Equal(both) => Part::Equal(both.into_iter().map(|(a, b)| (b, a)).collect()),
-        Part::Changed(a, b) => Part::Changed(b, a),
+        LineRun::Equal(both) => LineRun::Equal(both.into_iter().map(|(a, b)| (b, a)).collect()),
+        LineRun::Changed(a, b) => LineRun::Changed(b, a),
     };
     parts.into_iter().map(swap).collect()
 }
 
-/// The second document, made of the first one and of what is different. Lists and objects as they are written.
+/// The second document, rebuilt from the first one and the difference.
 fn rebuilt(delta: &Delta, a: &Node<'_>, b: &Node<'_>) -> String {
     let list = |node: &Node<'_>, at: usize| match &node.value {
         Value::List(items) => items[at].clone().lines(),
         Value::Object(members) => members[at].1.lines(),
         Value::Scalar(_) => String::new(),
     };
-    let step = |step: &Step| match step {
-        Step::Removed(_) => None,
-        Step::Added(at) => Some((*at, list(b, *at))),
-        Step::Moved(from, to) => Some((*to, list(a, *from))),
-        Step::Kept(from, to, delta) => {
-            let said = match (&a.value, &b.value) {
+    let step = |step: &MemberDelta| match step {
+        MemberDelta::Removed(_) => None,
+        MemberDelta::Added(at) => Some((*at, list(b, *at))),
+        MemberDelta::Moved(from, to) => Some((*to, list(a, *from))),
+        MemberDelta::Kept(from, to, delta) => {
+            let json = match (&a.value, &b.value) {
                 (Value::List(a), Value::List(b)) => rebuilt(delta, &a[*from], &b[*to]),
                 (Value::Object(a), Value::Object(b)) => rebuilt(delta, &a[*from].1, &b[*to].1),
                 _ => String::new(),
             };
-            Some((*to, said))
+            Some((*to, json))
         }
     };
     let (steps, is_list) = match delta {
@@ -64,7 +64,7 @@ fn rebuilt(delta: &Delta, a: &Node<'_>, b: &Node<'_>) -> String {
     };
     let mut made: Vec<(usize, String)> = steps.iter().filter_map(step).collect();
     made.sort_by_key(|(at, _)| *at);
-    let parsed = made.iter().map(|(_, said)| serde_json::from_str::<Json>(said).unwrap());
+    let parsed = made.iter().map(|(_, json)| serde_json::from_str::<Json>(json).unwrap());
     match (&b.value, is_list) {
         (Value::Object(members), false) => {
             let names = members.iter().map(|(name, _)| serde_json::from_str(name).unwrap());
@@ -92,12 +92,12 @@ fn document() -> impl Strategy<Value = Json> {
 }
 
 fn mirrored(delta: &Delta) -> Delta {
-    let steps = |steps: &[Step]| -> Vec<Step> {
-        let turn = |step: &Step| match step {
-            Step::Added(at) => Step::Removed(*at),
-            Step::Removed(at) => Step::Added(*at),
-            Step::Moved(from, to) => Step::Moved(*to, *from),
-            Step::Kept(from, to, delta) => Step::Kept(*to, *from, mirrored(delta)),
+    let steps = |steps: &[MemberDelta]| -> Vec<MemberDelta> {
+        let turn = |step: &MemberDelta| match step {
+            MemberDelta::Added(at) => MemberDelta::Removed(*at),
+            MemberDelta::Removed(at) => MemberDelta::Added(*at),
+            MemberDelta::Moved(from, to) => MemberDelta::Moved(*to, *from),
+            MemberDelta::Kept(from, to, delta) => MemberDelta::Kept(*to, *from, mirrored(delta)),
         };
         steps.iter().map(turn).collect()
     };
@@ -109,12 +109,12 @@ fn mirrored(delta: &Delta) -> Delta {
     }
 }
 
-/// The steps of each object and list in one order: which of two changes at one place comes first is not said.
+/// The changes of each object and list in sorted order, because the order of changes at the same position is unspecified.
 fn sorted(delta: &Delta) -> String {
     match delta {
         Delta::Object(steps) | Delta::List(steps) => {
-            let step = |step: &Step| match step {
-                Step::Kept(from, to, delta) => format!("kept {from} {to} {}", sorted(delta)),
+            let step = |step: &MemberDelta| match step {
+                MemberDelta::Kept(from, to, delta) => format!("kept {from} {to} {}", sorted(delta)),
                 other => format!("{other:?}"),
             };
             let mut steps: Vec<String> = steps.iter().map(step).collect();
@@ -127,7 +127,7 @@ fn sorted(delta: &Delta) -> String {
 
 proptest! {
     #[test]
-    fn applying_the_difference_of_texts_gives_the_second_one_and_swapping_mirrors_it(
+    fn text_difference_rebuilds_the_second_text_and_swapping_mirrors_it(
         a in "[ab \n]{0,40}", b in "[ab \n]{0,40}",
     ) {
         let [of_a, of_b] = [&a, &b].map(|text| text.split('\n').collect::<Vec<_>>());
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn applying_the_difference_of_documents_gives_the_second_one_and_swapping_mirrors_it(
+    fn document_difference_rebuilds_the_second_document_and_swapping_mirrors_it(
         a in document(), b in document(),
     ) {
         let texts = [a.to_string(), b.to_string()];
@@ -152,9 +152,9 @@ proptest! {
 }
 
 #[test]
-fn numbers_of_one_value_are_equal_however_they_are_written_and_others_to_the_last_digit() {
+fn numbers_are_compared_by_value_with_all_digits() {
     let is_same = |a: &str, b: &str| {
-        let [a, b] = [a, b].map(|said| format!("{{\"n\": [{said}]}}"));
+        let [a, b] = [a, b].map(|n| format!("{{\"n\": [{n}]}}"));
         let [a, b] = [&a, &b].map(|text| Node::read(text, false).unwrap());
         compare_json(&a, &b) == Delta::Same
     };

@@ -1,4 +1,4 @@
-//! Differences of values: golden ones, and what holds for any.
+//! Differences between values: examples, and properties of all differences.
 
 use perpend_domain::payload::Payload;
 use proptest::prelude::*;
@@ -10,36 +10,36 @@ fn text(raw: &str) -> Payload {
     Payload::Text(raw.to_owned())
 }
 
-fn plain(bits: &[Bit]) -> String {
-    let shown = bits.iter().map(|bit| match bit {
-        Bit::Plain(text) => text.raw().to_owned(),
-        Bit::Marked(text) => format!("[{}]", text.raw()),
-        Bit::Cut(what) => format!("<{what}>"),
+fn plain(segments: &[LineSegment]) -> String {
+    let shown = segments.iter().map(|segment| match segment {
+        LineSegment::Plain(text) => text.raw().to_owned(),
+        LineSegment::Marked(text) => format!("[{}]", text.raw()),
+        LineSegment::Cut(text) => format!("<{text}>"),
     });
     shown.collect()
 }
 
-/// What is shown, a part on each line: changes of the first side with a minus, of the second with a plus.
-fn told(diff: &Diff) -> String {
-    let mut told = String::new();
+/// The parts of a difference as text: removed lines start with a minus, added lines with a plus.
+fn sketch(diff: &Diff) -> String {
+    let mut text = String::new();
     for part in &diff.parts {
         match part {
-            Shown::Path { word, path, other, .. } => {
-                told.push_str(&format!("@ {word} {}", path.raw()));
+            DiffPart::Path { word, path, other, .. } => {
+                text.push_str(&format!("@ {word} {}", path.raw()));
                 if let Some(other) = other {
-                    told.push_str(&format!(" > {}", other.raw()));
+                    text.push_str(&format!(" > {}", other.raw()));
                 }
-                told.push('\n');
+                text.push('\n');
             }
-            Shown::Equal(line) => told.push_str(&format!("  {}\n", line.raw())),
-            Shown::Fold { n, .. } => told.push_str(&format!("~ {n}\n")),
-            Shown::Changed(hunk) => {
-                hunk.a.iter().for_each(|line| told.push_str(&format!("- {}\n", plain(line))));
-                hunk.b.iter().for_each(|line| told.push_str(&format!("+ {}\n", plain(line))));
+            DiffPart::Equal(line) => text.push_str(&format!("  {}\n", line.raw())),
+            DiffPart::Fold { n, .. } => text.push_str(&format!("~ {n}\n")),
+            DiffPart::Changed(hunk) => {
+                hunk.a.iter().for_each(|line| text.push_str(&format!("- {}\n", plain(line))));
+                hunk.b.iter().for_each(|line| text.push_str(&format!("+ {}\n", plain(line))));
             }
         }
     }
-    told
+    text
 }
 
 fn of(a: &Payload, b: &Payload) -> Diff {
@@ -47,29 +47,29 @@ fn of(a: &Payload, b: &Payload) -> Diff {
 }
 
 fn of_json(a: Json, b: Json) -> String {
-    told(&of(&Payload::from_value(a), &Payload::from_value(b)))
+    sketch(&of(&Payload::from_value(a), &Payload::from_value(b)))
 }
 
 #[test]
-fn words_are_marked_within_changed_lines_and_equal_lines_are_folded() {
+fn changed_words_are_marked_and_equal_lines_are_collapsed() {
     let equal: String = (0..20).map(|n| format!("line {n}\n")).collect();
     let a = format!("{equal}The capital of France is Lyon.\nend");
     let b = format!("{equal}The capital of France is Paris.\nend");
     let diff = of(&text(&a), &text(&b));
     let expected = "~ 17\n  line 17\n  line 18\n  line 19\n\
         - The capital of France is [Lyon].\n+ The capital of France is [Paris].\n  end\n";
-    assert_eq!(told(&diff), expected);
+    assert_eq!(sketch(&diff), expected);
     assert_eq!(diff.summary, "1 line removed, 1 line added");
 }
 
 #[test]
 fn scripts_without_spaces_are_compared_by_characters() {
     let diff = of(&text("法国的首都是里昂"), &text("法国的首都是巴黎"));
-    assert_eq!(told(&diff), "- 法国的首都是[里昂]\n+ 法国的首都是[巴黎]\n");
+    assert_eq!(sketch(&diff), "- 法国的首都是[里昂]\n+ 法国的首都是[巴黎]\n");
 }
 
 #[test]
-fn documents_are_compared_by_path_whatever_the_order_of_their_members() {
+fn documents_are_compared_by_path_regardless_of_member_order() {
     let a =
         json!({"q": "x", "n": 1, "list": [1, 2, 3], "gone": {"a": []}, "deep": {"it's": "a b"}});
     let b = json!({"deep": {"it's": "a c"}, "list": [3, 1, 2, 4], "n": 1, "q": "x", "new": null});
@@ -80,13 +80,13 @@ fn documents_are_compared_by_path_whatever_the_order_of_their_members() {
     assert_eq!(of_json(a, b), expected);
     let (a, b) = (json!({"a": 1, "b": [2]}), json!({"b": [2], "a": 1}));
     let diff = of(&Payload::from_value(a), &Payload::from_value(b));
-    assert!(diff.is_same() && diff.notes[0].contains("order"), "{:?}", diff.notes);
+    assert!(diff.is_same() && diff.notes[0].contains("member order"), "{:?}", diff.notes);
 }
 
 #[test]
-fn texts_that_look_alike_and_are_composed_differently_say_so() {
+fn unicode_normalization_differences_have_a_note() {
     let diff = of(&text("caf\u{e9}"), &text("cafe\u{301}"));
-    assert!(!diff.is_same() && diff.notes[0].contains("composed"));
+    assert!(!diff.is_same() && diff.notes[0].contains("normalization"));
     assert!(of(&text("caf\u{e9}"), &text("cafe")).notes.is_empty());
 }
 
@@ -98,7 +98,7 @@ fn numbers_are_compared_to_their_last_digit() {
 }
 
 #[test]
-fn prints_of_values_are_equal_where_their_difference_says_that_they_are_the_same() {
+fn fingerprints_are_equal_for_values_without_a_difference() {
     let json = |raw: &str| Some(Payload::Json(raw.to_owned()));
     let values = [
         json(r#"{"a": 1, "b": [1, 2]}"#),
@@ -118,20 +118,20 @@ fn prints_of_values_are_equal_where_their_difference_says_that_they_are_the_same
 }
 
 #[test]
-fn the_same_value_is_no_difference_and_a_missing_one_is_said() {
+fn equal_and_missing_values_are_distinguished() {
     let a = text("x");
     assert!(of(&a, &a).is_same());
     let none = Diff::new(None, None, DiffChoice::default(), 100);
-    assert_eq!(none.said, Said::Absent);
+    assert_eq!(none.outcome, DiffOutcome::Absent);
     let one = Diff::new(None, Some(&a), DiffChoice::default(), 100);
-    assert_eq!(one.said, Said::OneSided { is_a: false });
-    assert_eq!(told(&one), "+ x\n");
+    assert_eq!(one.outcome, DiffOutcome::OneSided { is_a: false });
+    assert_eq!(sketch(&one), "+ x\n");
     let as_json = of(&text("1"), &Payload::Json("1".to_owned()));
     assert!(as_json.is_same() && as_json.notes[0].contains("JSON"));
 }
 
 #[test]
-fn white_space_makes_no_difference_where_that_is_chosen() {
+fn white_space_can_be_ignored() {
     let choice = DiffChoice { ignores_space: true, ..DiffChoice::default() };
     for (a, b) in [("a  b\n c", "a b\nc"), ("{\"k\":\"a  b\"}", "{\"k\": \"a b\"}")] {
         let (a, b) = (text(a), text(b));
@@ -141,7 +141,7 @@ fn white_space_makes_no_difference_where_that_is_chosen() {
 }
 
 #[test]
-fn above_a_megabyte_lines_alone_are_compared_and_that_is_said() {
+fn large_values_are_compared_by_lines_with_a_note() {
     let items: Vec<String> = (0..120_000).map(|n| format!("\"item {n}\"")).collect();
     let a = Payload::Json(format!("[{}]", items.join(",")));
     let changed = items.join(",").replace("item 60000\"", "other\"");
@@ -151,26 +151,26 @@ fn above_a_megabyte_lines_alone_are_compared_and_that_is_said() {
         Payload::Json(format!("[{}]", items[..90_000].join(",").replace("item 777\"", "other\"")));
     let diff = of(&a_few, &b_few);
     assert!(diff.notes[0].contains("by lines only"), "{:?}", diff.notes);
-    assert!(told(&diff).contains("- \"item 777\",\n+ \"other\",\n"), "{}", told(&diff));
-    // So many lines are not compared at all.
+    assert!(sketch(&diff).contains("- \"item 777\",\n+ \"other\",\n"), "{}", sketch(&diff));
+    // Values with more lines are not compared.
     let diff = of(&a, &b);
-    assert_eq!(diff.said, Said::TooLarge);
+    assert_eq!(diff.outcome, DiffOutcome::TooLarge);
     assert!(!diff.is_same() && diff.notes[0].contains("too large"));
 }
 
 #[test]
-fn a_medium_is_compared_by_its_bytes_and_never_shown_as_text() {
+fn media_are_compared_by_bytes_and_never_shown_as_text() {
     let picture =
         |data: &str| Payload::from_value(json!({"url": format!("data:image/png;base64,{data}")}));
     let (a, b) = (picture(&"AAAA".repeat(50)), picture(&"AAAB".repeat(50)));
     assert!(of(&a, &a.clone()).is_same());
-    let shown = told(&of(&a, &b));
+    let shown = sketch(&of(&a, &b));
     assert!(shown.contains("[image/png, 150 bytes") || shown.contains("image/png"), "{shown}");
     assert!(!shown.contains("AAAA") && !of(&a, &b).is_same(), "{shown}");
 }
 
 #[test]
-fn hostile_values_take_bounded_time_and_room() {
+fn hostile_values_have_limited_output() {
     let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
     let mirrored: String = (0..30_000).map(|n| format!("{}\n", n % 7)).collect();
     let other: String = (0..30_000).map(|n| format!("{}\n", n % 11)).collect();
@@ -188,13 +188,13 @@ fn hostile_values_take_bounded_time_and_room() {
     ] {
         let diff = Diff::new(Some(&text(&a)), Some(&text(&b)), DiffChoice::default(), 24 << 10);
         assert!(!diff.is_same());
-        assert!(told(&diff).len() < 100 << 10, "{}", told(&diff).len());
+        assert!(sketch(&diff).len() < 100 << 10, "{}", sketch(&diff).len());
     }
 }
 
 proptest! {
     #[test]
-    fn any_two_values_are_compared(a in "[\\[\\]{}\":,\\\\a1 é\n]{0,40}", b in "[\\[\\]{}\":,\\\\a1 é\n]{0,40}") {
+    fn any_two_values_can_be_compared(a in "[\\[\\]{}\":,\\\\a1 é\n]{0,40}", b in "[\\[\\]{}\":,\\\\a1 é\n]{0,40}") {
         let diff = of(&text(&a), &text(&b));
         prop_assert!(a != b || diff.is_same());
     }
