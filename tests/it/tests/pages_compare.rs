@@ -34,12 +34,12 @@ fn related(page: &str, rel: &str) -> Option<String> {
 async fn assert_asks_for_two(visitor: &Visitor, form: &str, id: &str) {
     let base = &visitor.base;
     for (chosen, said) in [
-        (String::new(), "None is chosen yet"),
-        (format!("&trace={id}"), "1 trace chosen"),
-        (format!("&trace={id}&trace=x&trace=y"), "3 traces chosen"),
+        (String::new(), "No traces selected"),
+        (format!("&trace={id}"), "1 trace selected"),
+        (format!("&trace={id}&trace=x&trace=y"), "3 traces selected"),
     ] {
         let page = visitor.client.get(&format!("{form}{chosen}")).await.unwrap().text();
-        assert!(page.contains("Choose two traces") && page.contains(said), "{page}");
+        assert!(page.contains("Select two traces") && page.contains(said), "{page}");
         assert!(page.contains(&format!("href=\"{base}/traces?q=x\"")), "{page}");
     }
 }
@@ -77,7 +77,7 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
             || page.contains("2 changed, 1 only in B, 1 equal"),
         "{page}"
     );
-    assert!(page.contains("only in B</span>") && page.contains("equal step"), "{page}");
+    assert!(page.contains("only in B</span>") && page.contains("equal observation"), "{page}");
     assert!(deltas(&page).iter().any(|delta| delta == "+1"), "one observation more: {page}");
     // The outputs of one row, by words.
     let pair = format!("&pair=a.{}", Trace::span_id(2));
@@ -160,7 +160,7 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
     assert!(!of_foreign.contains("secret") && !of_foreign.contains("Not yours"), "{of_foreign}");
     assert!(of_foreign.contains("B: this project has no trace with the id"), "{of_foreign}");
     assert!(
-        of_foreign.contains("role=\"region\" aria-label=\"Steps")
+        of_foreign.contains("role=\"region\" aria-label=\"Observations")
             && of_foreign.contains(">answer<"),
         "{of_foreign}"
     );
@@ -168,7 +168,7 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
     let of_step = compared(&visitor, &own.id, &unknown, &pair).await;
     assert!(of_step.contains("On Monday.") && of_step.contains("Recorded only in A"), "{of_step}");
     let neither = compared(&visitor, "no\u{1}id", "", "").await;
-    assert!(neither.contains("Choose two traces"), "{neither}");
+    assert!(neither.contains("Select two traces"), "{neither}");
     let neither = compared(&visitor, "no\u{1}id", "none", "").await;
     assert!(
         neither.contains("A: this project has no trace")
@@ -182,7 +182,7 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
 async fn a_trace_whose_id_is_the_name_of_the_page_is_opened_all_the_same() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    assert!(visitor.page("/traces/compare").await.contains("Choose two traces"));
+    assert!(visitor.page("/traces/compare").await.contains("Select two traces"));
     let event = json!({ "batch": [{
         "id": "e1", "type": "trace-create", "timestamp": "2026-03-01T10:00:00Z",
         "body": { "id": "compare", "name": "odd one", "timestamp": "2026-03-01T10:00:00Z", "output": "here" },

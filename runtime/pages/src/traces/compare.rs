@@ -113,7 +113,7 @@ pub(crate) async fn compare_page(
         let given = given.filter(|id| !id.is_empty()).take(100);
         let view = CompareSelectionPage {
             shell: viewer.shell(Section::Traces),
-            given: given.map(|id| Text::from(id.as_str())).collect(),
+            selected: given.map(|id| Text::from(id.as_str())).collect(),
             list: query.list,
         };
         return page(StatusCode::OK, &view);
@@ -151,7 +151,7 @@ async fn compared(
         };
         found.flatten().copied()
     });
-    let steps = match selected {
+    let observations = match selected {
         Some(Some(pair)) => {
             let id = |side: usize, row: Option<u32>| {
                 let row = outlines[side]?.rows().get(row? as usize)?;
@@ -170,8 +170,14 @@ async fn compared(
         None => None,
     };
     add_scores(app, viewer, &mut sides).await?;
-    let input =
-        CompareInput { shell: viewer.shell(Section::Traces), query, sides, pairs, steps, notices };
+    let input = CompareInput {
+        shell: viewer.shell(Section::Traces),
+        query,
+        sides,
+        pairs,
+        observations,
+        notices,
+    };
     let view = on_blocking_thread(move || ComparePage::new(input)).await?;
     page(StatusCode::OK, &view)
 }

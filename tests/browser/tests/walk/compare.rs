@@ -48,7 +48,7 @@ async fn compares(visitor: &Visitor) -> Result<()> {
     browser.click("#choice button").await?;
     browser.wait_for("location.pathname.endsWith('/traces/compare')").await?;
     browser
-        .expect("document.querySelector('.equal-rows a').textContent.includes('equal step')")
+        .expect("document.querySelector('.equal-rows a').textContent.includes('equal observation')")
         .await?;
     let signs =
         "Array.from(document.querySelectorAll('.compared .num > b'), (b) => b.textContent[0])";
@@ -89,7 +89,7 @@ async fn chooses_two(visitor: &Visitor) -> Result<()> {
     browser.click("tbody tr:nth-child(1) .choose input").await?;
     browser.click("#choice button").await?;
     browser.wait_for("location.pathname.endsWith('/traces/compare')").await?;
-    ensure!(browser.text(".empty h2").await? == "Choose two traces");
+    ensure!(browser.text(".empty h2").await? == "Select two traces");
     // The list is the one that was left.
     browser.click(".crumbs a").await?;
     browser.wait_for("document.querySelectorAll('.choose input').length === 2").await?;

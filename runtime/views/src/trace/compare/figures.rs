@@ -1,39 +1,39 @@
-//! Figures of both sides, and how much more the second one has.
+//! Numbers and labels of both sides, and their difference.
 
 use crate::format::{NONE, cost, count, dollars, duration, number};
 use crate::markup::Html;
 use perpend_domain::cost::CostSum;
 
-/// A figure of both sides.
+/// A number or label of both sides, and the difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figure {
+pub(crate) struct ComparedFigure {
     pub(crate) a: String,
     pub(crate) b: String,
-    /// Both as instants, where they are.
+    /// Both values as times, for timestamps.
     pub(crate) times: [Option<Html>; 2],
-    /// How much more B has, with its sign and unit; none where both are equal or one of them is not known.
+    /// `B - A` with sign and unit; absent if the values are equal or one is unknown.
     pub(crate) delta: Option<String>,
-    /// The same as a share of A.
+    /// `delta` in percent of A.
     pub(crate) share: Option<String>,
-    /// Both sides are known and differ, or one of them alone is known.
+    /// The values differ, or only one is known.
     pub(crate) differs: bool,
-    /// A name or another word: that it differs is neither good nor bad.
-    pub(crate) is_word: bool,
-    /// Two traces may have it different and still be the same.
-    pub(crate) is_apart: bool,
+    /// A name or another label: a difference is not highlighted.
+    pub(crate) is_label: bool,
+    /// A difference does not make the traces different.
+    pub(crate) is_neutral: bool,
 }
 
-/// What of two numbers is shown, with a sign before the amount.
+/// An amount with its sign.
 fn signed(is_more: bool, amount: &str) -> String {
     format!("{}{amount}", if is_more { '+' } else { '−' })
 }
 
 fn share(a: f64, b: f64) -> Option<String> {
     let share = (b - a) / a * 100.0;
-    let is_told = a > 0.0 && share.is_finite() && 0.05 <= share.abs();
-    is_told.then(|| {
+    let is_shown = a > 0.0 && share.is_finite() && 0.05 <= share.abs();
+    is_shown.then(|| {
         let amount = match share.abs() {
-            // Nothing is left, or twice as much is there, only where it is so.
+            // `100 %` is only shown for exactly 100 %.
             amount if amount != 100.0 && amount.round() == 100.0 => {
                 let decimals = (1..4)
                     .find(|decimals| format!("{amount:.decimals$}").parse::<f64>() != Ok(100.0));
@@ -49,7 +49,7 @@ fn share(a: f64, b: f64) -> Option<String> {
     })
 }
 
-impl Figure {
+impl ComparedFigure {
     fn new<T: Copy + PartialOrd>(
         [a, b]: [Option<T>; 2],
         shown: impl Fn(T) -> String,
@@ -70,52 +70,52 @@ impl Figure {
         figure
     }
 
-    /// Of spans of microseconds.
+    /// Durations in microseconds.
     pub(crate) fn duration(sides: [Option<i64>; 2]) -> Self {
         let of = |more: i64, less: i64| duration(more.saturating_sub(less));
         Self::new(sides, duration, (of, |n: i64| n as f64))
     }
 
-    /// Of numbers of things.
+    /// Counts.
     pub(crate) fn count(sides: [Option<u64>; 2]) -> Self {
         Self::new(sides, count, (|more: u64, less: u64| count(more - less), |n: u64| n as f64))
     }
 
-    /// Of what both cost. Where a price is missing there is no telling which one cost more.
+    /// Costs. There is no delta if a price is missing.
     pub(crate) fn cost(sides: [Option<CostSum>; 2]) -> Self {
         if let [Some(a), Some(b)] = sides.map(|side| side.and_then(CostSum::exact)) {
             return Self::dollars([Some(a), Some(b)]);
         }
         let texts = sides.map(|side| cost(side.unwrap_or_default()));
-        let figure = Self::words(texts.each_ref().map(|text| Some(text.as_str())));
+        let figure = Self::labels(texts.each_ref().map(|text| Some(text.as_str())));
         let lacks_prices = sides.iter().flatten().any(|sum| 0 < sum.n_unpriced);
-        // What reads the same may still differ, so that it is not said to be equal.
+        // Equal texts can hide a difference, so they do not count as equal.
         match lacks_prices && !figure.differs {
-            true => figure.apart(),
+            true => figure.neutral(),
             false => figure,
         }
     }
 
     fn dollars(sides: [Option<f64>; 2]) -> Self {
         let sides = sides.map(|side| side.filter(|amount| amount.is_finite()));
-        // A difference of amounts has digits of its own, which neither of them has.
+        // Remove floating-point noise from the difference.
         let of = |more: f64, less: f64| dollars(((more - less) * 1e12).round() / 1e12);
         Self::new(sides, dollars, (of, |amount: f64| amount))
     }
 
-    /// Of values of scores.
+    /// Score values.
     pub(crate) fn number(sides: [Option<f64>; 2]) -> Self {
         let of = |more: f64, less: f64| number(((more - less) * 1e9).round() / 1e9);
         Self::new(sides, number, (of, |value: f64| value))
     }
 
-    /// The same where it makes no difference.
-    pub(crate) fn apart(self) -> Self {
-        Self { differs: false, is_apart: true, ..self }
+    /// A figure whose difference does not make the traces different.
+    pub(crate) fn neutral(self) -> Self {
+        Self { differs: false, is_neutral: true, ..self }
     }
 
-    /// Of words, which have no difference in numbers.
-    pub(crate) fn words(sides: [Option<&str>; 2]) -> Self {
+    /// Labels, which have no numeric difference.
+    pub(crate) fn labels(sides: [Option<&str>; 2]) -> Self {
         let [a, b] = sides;
         let text = |side: Option<&str>| side.unwrap_or(NONE).to_owned();
         Self { a: text(a), b: text(b), differs: a != b, ..Self::default() }
@@ -127,49 +127,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deltas_have_a_sign_and_a_unit_and_swapping_mirrors_the_sign() {
-        let delta = |figure: Figure| figure.delta.unwrap_or_default();
-        assert_eq!(delta(Figure::duration([Some(1_200_000), Some(1_500_000)])), "+300 ms");
-        assert_eq!(delta(Figure::duration([Some(1_500_000), Some(1_200_000)])), "−300 ms");
-        assert_eq!(delta(Figure::count([Some(1_000), Some(2_500)])), "+1,500");
+    fn deltas_have_sign_and_unit_and_swapping_inverts_the_sign() {
+        let delta = |figure: ComparedFigure| figure.delta.unwrap_or_default();
+        assert_eq!(delta(ComparedFigure::duration([Some(1_200_000), Some(1_500_000)])), "+300 ms");
+        assert_eq!(delta(ComparedFigure::duration([Some(1_500_000), Some(1_200_000)])), "−300 ms");
+        assert_eq!(delta(ComparedFigure::count([Some(1_000), Some(2_500)])), "+1,500");
         let costs = [1.15, 1.1].map(|amount| Some(CostSum::of_observation(Some(amount), true)));
-        assert_eq!(delta(Figure::cost(costs)), "−$0.0500");
-        assert_eq!(delta(Figure::number([Some(0.1), Some(0.3)])), "+0.2");
-        let share = Figure::count([Some(200), Some(250)]).share;
+        assert_eq!(delta(ComparedFigure::cost(costs)), "−$0.0500");
+        assert_eq!(delta(ComparedFigure::number([Some(0.1), Some(0.3)])), "+0.2");
+        let share = ComparedFigure::count([Some(200), Some(250)]).share;
         assert_eq!(share.as_deref(), Some("+25 %"));
-        let share = |b| Figure::count([Some(100_000), Some(b)]).share.unwrap();
+        let share = |b| ComparedFigure::count([Some(100_000), Some(b)]).share.unwrap();
         assert_eq!([share(0), share(200_000)], ["−100 %", "+100 %"]);
         assert_eq!([share(20), share(200_300)], ["−99.98 %", "+100.3 %"]);
     }
 
     #[test]
-    fn what_is_not_known_has_no_delta_and_is_no_zero() {
-        let figure = Figure::count([None, Some(0)]);
+    fn unknown_value_has_no_delta_and_is_not_zero() {
+        let figure = ComparedFigure::count([None, Some(0)]);
         assert_eq!((figure.a.as_str(), figure.b.as_str(), figure.delta), ("–", "0", None));
-        assert!(figure.differs && !Figure::count([None, None]).differs);
+        assert!(figure.differs && !ComparedFigure::count([None, None]).differs);
     }
 
     #[test]
-    fn costs_with_missing_prices_are_told_apart_and_have_no_delta() {
-        let of_steps = |steps: &[Option<f64>]| -> Option<CostSum> {
-            let steps = steps.iter();
-            Some(steps.map(|cost| CostSum::of_observation(*cost, true)).sum())
+    fn costs_with_missing_prices_have_no_delta() {
+        let sum = |costs: &[Option<f64>]| -> Option<CostSum> {
+            let costs = costs.iter();
+            Some(costs.map(|cost| CostSum::of_observation(*cost, true)).sum())
         };
-        let free = of_steps(&[Some(0.0)]);
-        let (whole, part) = (of_steps(&[Some(0.5)]), of_steps(&[Some(0.5), None]));
-        let (unknown, none) = (of_steps(&[None]), of_steps(&[]));
-        let figure = Figure::cost([whole, part]);
+        let free = sum(&[Some(0.0)]);
+        let (whole, part) = (sum(&[Some(0.5)]), sum(&[Some(0.5), None]));
+        let (unknown, none) = (sum(&[None]), sum(&[]));
+        let figure = ComparedFigure::cost([whole, part]);
         assert_eq!((figure.a.as_str(), figure.b.as_str()), ("$0.5000", "≥ $0.5000"));
         assert!(figure.differs && figure.delta.is_none());
-        let figure = Figure::cost([unknown, free]);
+        let figure = ComparedFigure::cost([unknown, free]);
         assert_eq!((figure.a.as_str(), figure.b.as_str()), ("?", "$0"));
         assert!(figure.differs && figure.delta.is_none());
-        let alone = Figure::cost([none, None]);
+        let alone = ComparedFigure::cost([none, None]);
         assert!(alone.a == "–" && !alone.differs);
         for same in [free, whole, part, unknown, none] {
-            let figure = Figure::cost([same, same]);
-            let is_said_equal = !figure.differs && !figure.is_apart;
-            assert_eq!(is_said_equal, same != part && same != unknown);
+            let figure = ComparedFigure::cost([same, same]);
+            let is_equal = !figure.differs && !figure.is_neutral;
+            assert_eq!(is_equal, same != part && same != unknown);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Two traces beside each other: their figures, their rows, and the contents of one row.
+//! Compares two traces: their figures, their rows, and the contents of one row.
 //!
-//! `query`: what is compared, as an address; `side`: what is known of a trace; `facts`: what they say of themselves;
-//! `rows`: which rows differ, of those that `perpend_domain::outline::align` puts beside each other; `content`: the values of one of them; `figures`: numbers with their differences; `pick`:
-//! what is asked for where there are not two traces.
+//! `query`: URL parameters; `side`: data of one trace; `facts`: properties of the traces; `rows`: rows that
+//! `perpend_domain::outline::align` matches, with their differences; `content`: the values of one row; `figures`: numbers with
+//! their difference; `selection`: the form shown unless two traces are selected.
 
 mod content;
 mod facts;
 mod figures;
-mod pick;
 mod query;
 mod rows;
+mod selection;
 mod side;
 #[cfg(test)]
 mod tests;
@@ -19,69 +19,69 @@ use askama::Template;
 use perpend_domain::observation::Observation;
 use perpend_domain::outline::RowPair;
 
-use self::content::{Contents, LETTERS, of_steps, of_traces};
+use self::content::{LETTERS, RowContents, observation_contents, trace_contents};
 use self::facts::facts;
-use self::figures::Figure;
-pub use self::pick::CompareSelectionPage;
+use self::figures::ComparedFigure;
 pub use self::query::{CompareQuery, ComparedObservation};
 pub use self::rows::COMPARED_ROWS;
-use self::rows::{Compared, Shown, Window};
+use self::rows::{CompareLine, LineWindow, RowComparison};
+pub use self::selection::CompareSelectionPage;
 pub use self::side::{CompareSide, ContentFingerprints, ObservationFingerprints, ScoresByName};
 use crate::format::{count, many};
 use crate::{Shell, Text};
 
-/// What the comparison is made from.
+/// Input of [`ComparePage`].
 #[derive(Debug)]
 pub struct CompareInput {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// What is asked.
+    /// URL parameters.
     pub query: CompareQuery,
-    /// Absent where the project has no such trace.
+    /// Absent if the project has no trace with this id.
     pub sides: [Option<CompareSide>; 2],
-    /// The rows of both, beside each other.
+    /// The matched rows of both traces.
     pub pairs: Vec<RowPair>,
-    /// The selected steps with their content.
-    pub steps: Option<[Option<Observation>; 2]>,
-    /// What in the address cannot be had.
+    /// The selected observations with their content.
+    pub observations: Option<[Option<Observation>; 2]>,
+    /// Invalid query parameters.
     pub notices: Vec<Text>,
 }
 
-/// Two traces beside each other.
+/// The comparison of two traces.
 #[derive(Debug, Template)]
 #[template(path = "compare.html")]
 pub struct ComparePage {
     shell: Shell,
     query: CompareQuery,
-    heads: [Head; 2],
-    facts: Vec<(Text, Figure)>,
+    heads: [SideHeading; 2],
+    facts: Vec<(Text, ComparedFigure)>,
     verdict: String,
     is_same: bool,
     notices: Vec<Text>,
-    window: Window,
-    content: Option<Contents>,
+    window: LineWindow,
+    content: Option<RowContents>,
 }
 
-/// The name of a side.
+/// The heading of a side.
 #[derive(Debug)]
-struct Head {
+struct SideHeading {
     letter: &'static str,
     id: Text,
-    /// Name and address; none where the project has no such trace.
+    /// Name and URL; absent if the project has no trace with this id.
     found: Option<(Text, String)>,
 }
 
 impl ComparePage {
-    /// Compares them. What takes long, it takes here.
+    /// Compares the traces. This does all the expensive work.
     #[must_use]
     pub fn new(input: CompareInput) -> Self {
-        let CompareInput { shell, query, sides, pairs, steps, notices } = input;
+        let CompareInput { shell, query, sides, pairs, observations, notices } = input;
         let base = shell.base().to_owned();
         let present = sides.each_ref().map(Option::as_ref);
-        let compared = Compared::new(present, &pairs);
-        let content = match &steps {
-            Some(steps) => of_steps(&query, &base, steps),
-            None => of_traces(&query, &base, present),
+        let compared = RowComparison::new(present, &pairs);
+        let content = match &observations {
+            Some(observations) => observation_contents(&query, &base, observations),
+            None => trace_contents(&query, &base, present),
         };
         let facts = facts(present);
         let counts = compared.counts();
@@ -91,7 +91,7 @@ impl ComparePage {
                 let name = side.trace.name.as_deref().unwrap_or("Unnamed trace");
                 (Text::from(name), format!("{base}/traces/{}", segment(raw)))
             });
-            Head { letter: LETTERS[at], id: Text::from(raw.as_str()), found: named }
+            SideHeading { letter: LETTERS[at], id: Text::from(raw.as_str()), found: named }
         };
         let values_differ = match present {
             [Some(a), Some(b)] => {
@@ -120,14 +120,14 @@ impl ComparePage {
         }
     }
 
-    /// Whether both traces are there.
+    /// Whether both traces exist.
     fn has_both(&self) -> bool {
         self.heads.iter().all(|head| head.found.is_some())
     }
 
-    /// A fact in which both are the same.
-    fn is_folded(&self, figure: &Figure) -> bool {
-        self.has_both() && !figure.differs && !figure.is_apart
+    /// Whether a property is shown in the collapsed list of equal properties.
+    fn is_folded(&self, figure: &ComparedFigure) -> bool {
+        self.has_both() && !figure.differs && !figure.is_neutral
     }
 
     fn n_folded(&self) -> usize {
@@ -139,7 +139,7 @@ impl ComparePage {
         self.query.with(change).address(self.shell.base())
     }
 
-    /// B against A. The step that is selected stays selected.
+    /// URL with A and B swapped and the same row selected.
     fn swapped(&self) -> String {
         self.address(|query| {
             std::mem::swap(&mut query.a, &mut query.b);
@@ -149,17 +149,17 @@ impl ComparePage {
         })
     }
 
-    /// The comparison of the traces themselves.
-    fn of_traces(&self) -> Option<String> {
-        let is_of_step = self.query.pair.is_some();
-        is_of_step.then(|| self.address(|query| query.pair = None))
+    /// URL of the contents of the traces, if a row is selected.
+    fn trace_contents_href(&self) -> Option<String> {
+        let has_selection = self.query.pair.is_some();
+        has_selection.then(|| self.address(|query| query.pair = None))
     }
 
     fn with_equal(&self, shows_equal: bool) -> String {
         self.address(|query| (query.shows_equal, query.at) = (shows_equal, 0))
     }
 
-    /// Each way to show differences, and whether it is this one.
+    /// The display options of differences: label, URL, and whether the option is active.
     fn choices(&self) -> [(&'static str, String, bool); 4] {
         let diff = self.query.diff;
         let inline = |is_inline| self.address(|query| query.diff.is_inline = is_inline);
@@ -167,7 +167,7 @@ impl ComparePage {
         [
             ("Side by side", inline(false), !diff.is_inline),
             ("Inline", inline(true), diff.is_inline),
-            ("White space counts", space(false), !diff.ignores_space),
+            ("Compare white space", space(false), !diff.ignores_space),
             ("Ignore white space", space(true), diff.ignores_space),
         ]
     }
@@ -182,14 +182,14 @@ impl ComparePage {
         (at < self.window.n_lines).then(|| self.address(|query| query.at = at))
     }
 
-    /// What the form that picks other traces keeps.
-    fn kept(&self) -> Vec<(&'static str, String)> {
-        let mut kept = self.query.with(|query| (query.pair, query.at) = (None, 0)).parameters();
-        kept.retain(|(name, _)| *name != "a" && *name != "b");
-        kept
+    /// Hidden fields of the form that selects other traces.
+    fn hidden_fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = self.query.with(|query| (query.pair, query.at) = (None, 0)).parameters();
+        fields.retain(|(name, _)| *name != "a" && *name != "b");
+        fields
     }
 
-    /// The list that the traces were chosen from.
+    /// URL of the list that the traces were selected from.
     fn list(&self) -> String {
         let list = self.query.list.as_deref().unwrap_or("/traces");
         format!("{}{list}", self.shell.base())
@@ -204,10 +204,10 @@ fn verdict([only_a, only_b, changed, equal]: [usize; 4], n_unread: usize, is_sam
         [(changed, "changed"), (only_a, "only in A"), (only_b, "only in B"), (equal, "equal")];
     let parts = parts.iter().filter(|(n, _)| 0 < *n);
     let parts: Vec<String> =
-        parts.map(|(n, what)| format!("{} {what}", count(*n as u64))).collect();
+        parts.map(|(n, label)| format!("{} {label}", count(*n as u64))).collect();
     let unread = match n_unread {
         0 => String::new(),
-        n => format!("; the contents of {} were not compared", many(n as u64, "step")),
+        n => format!("; the contents of {} were not compared", many(n as u64, "observation")),
     };
     match parts.is_empty() {
         true => unread,

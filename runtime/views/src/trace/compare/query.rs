@@ -1,20 +1,20 @@
-//! What is compared and how, as an address says it.
+//! The URL parameters of the comparison.
 
 use crate::markup::encode;
 
 use crate::values::diff::DiffChoice;
 
-/// A step of one of two compared traces; of a step that both have, that of the first trace.
+/// The selected row: an observation of one of the traces. For a row of both traces, the observation of the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparedObservation {
-    /// The id of a step of the first trace.
+    /// Id of an observation of the first trace.
     A(String),
-    /// The id of a step of the second one.
+    /// Id of an observation of the second trace.
     B(String),
 }
 
 impl ComparedObservation {
-    /// As an address has it.
+    /// Parses `a.ID` or `b.ID`.
     #[must_use]
     pub fn parse(raw: &str) -> Option<Self> {
         match raw.split_once('.')? {
@@ -24,7 +24,7 @@ impl ComparedObservation {
         }
     }
 
-    fn in_address(&self) -> String {
+    fn to_parameter(&self) -> String {
         match self {
             Self::A(id) => format!("a.{id}"),
             Self::B(id) => format!("b.{id}"),
@@ -32,32 +32,32 @@ impl ComparedObservation {
     }
 }
 
-/// What is compared, and how.
+/// The URL parameters of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompareQuery {
-    /// The id of the first trace, as it was given.
+    /// Id of the first trace, not validated.
     pub a: String,
-    /// That of the second one.
+    /// Id of the second trace, not validated.
     pub b: String,
-    /// The step whose contents are compared; those of the traces themselves when absent.
+    /// The row whose contents are compared; the traces if absent.
     pub pair: Option<ComparedObservation>,
-    /// How differences of values are shown.
+    /// Display options of differences.
     pub diff: DiffChoice,
-    /// Equal rows are shown too.
+    /// Shows equal rows.
     pub shows_equal: bool,
-    /// The first row that is shown.
+    /// Index of the first shown line.
     pub at: usize,
-    /// The list that the traces were chosen from, below the address of the project.
+    /// Path and query of the list that the traces were selected from, relative to the project.
     pub list: Option<String>,
 }
 
 impl CompareQuery {
-    /// Names and values of the parameters, in their usual order.
+    /// Names and values of the parameters, without defaults.
     pub(crate) fn parameters(&self) -> Vec<(&'static str, String)> {
         let choice =
             |is_chosen: bool, name, value: &str| is_chosen.then(|| (name, value.to_owned()));
         let mut all = vec![("a", self.a.clone()), ("b", self.b.clone())];
-        all.extend(self.pair.as_ref().map(|pair| ("pair", pair.in_address())));
+        all.extend(self.pair.as_ref().map(|pair| ("pair", pair.to_parameter())));
         all.extend(choice(self.diff.is_inline, "diff", "inline"));
         all.extend(choice(self.diff.ignores_space, "space", "ignore"));
         all.extend(choice(self.shows_equal, "equal", "show"));
@@ -66,7 +66,7 @@ impl CompareQuery {
         all
     }
 
-    /// The address of the comparison, in the project at `base`.
+    /// URL of the comparison in the project at `base`.
     #[must_use]
     pub fn address(&self, base: &str) -> String {
         let pairs = self.parameters().into_iter();
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_says_what_is_compared_and_how() {
+    fn url_contains_all_parameters() {
         let query = CompareQuery {
             a: "x".to_owned(),
             b: "a&b".to_owned(),
@@ -97,9 +97,9 @@ mod tests {
             at: 200,
             list: Some("/traces?q=x".to_owned()),
         };
-        let wanted = "/p/traces/compare?a=x&b=a%26b&pair=b.s.1&diff=inline&space=ignore&equal=show\
+        let expected = "/p/traces/compare?a=x&b=a%26b&pair=b.s.1&diff=inline&space=ignore&equal=show\
             &at=200&in=%2Ftraces%3Fq%3Dx";
-        assert_eq!(query.address("/p"), wanted);
+        assert_eq!(query.address("/p"), expected);
         assert_eq!(
             (ComparedObservation::parse("c.x"), ComparedObservation::parse("a")),
             (None, None)

@@ -1,30 +1,30 @@
-//! Rows of two traces beside each other, those that differ.
+//! The matched rows of two traces with their differences.
 
 use std::ops::Range;
 
 use perpend_domain::observation::Level;
 use perpend_domain::outline::{Outline, OutlineNode, RowPair};
 
-use super::figures::Figure;
+use super::figures::ComparedFigure;
 use super::query::{CompareQuery, ComparedObservation};
 use super::side::{CompareSide, ContentFingerprints, ScoresByName};
 use crate::Text;
 use crate::format::{count, kind_word, many};
 
-/// Rows in one document.
+/// Lines per page.
 pub const COMPARED_ROWS: usize = 150;
-/// Deeper rows are indented like this one.
+/// Maximum indentation level.
 const MAX_DEPTH: u32 = 20;
-/// Durations that differ by less than this share of the longer one count as equal: no two runs take the same time.
+/// Durations count as equal if they differ by less than this share of the longer one.
 const JITTER: f64 = 0.1;
-/// Names of equal rows that are said.
+/// Maximum number of listed names of equal rows.
 const NAMED: usize = 3;
 
-/// One line of the comparison.
+/// A line of the comparison.
 #[derive(Debug)]
-pub(crate) enum Shown {
-    Row(Box<Row>),
-    /// Equal rows that are folded away.
+pub(crate) enum CompareLine {
+    Row(Box<CompareRow>),
+    /// Collapsed equal rows.
     Equal {
         n: String,
         names: Text,
@@ -34,7 +34,7 @@ pub(crate) enum Shown {
 }
 
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct CompareRow {
     pub(crate) indent: u32,
     pub(crate) kind: &'static str,
     pub(crate) name: Text,
@@ -42,58 +42,58 @@ pub(crate) struct Row {
     pub(crate) is_selected: bool,
     pub(crate) state: &'static str,
     pub(crate) class: &'static str,
-    /// What differs.
-    pub(crate) what: String,
-    pub(crate) figures: [Figure; 3],
-    pub(crate) level: Figure,
-    pub(crate) scores: Vec<(Text, Figure)>,
+    /// Names of the differing properties.
+    pub(crate) differences: String,
+    pub(crate) figures: [ComparedFigure; 3],
+    pub(crate) level: ComparedFigure,
+    pub(crate) scores: Vec<(Text, ComparedFigure)>,
 }
 
-/// What became of a row.
+/// The result of the comparison of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RowOutcome {
     OnlyA,
     OnlyB,
     Changed,
     Equal,
-    /// One of the traces is not there.
+    /// One of the traces does not exist.
     Alone,
 }
 
-/// All rows, and what became of each.
-pub(crate) struct Compared<'a> {
+/// All matched rows with their outcomes.
+pub(crate) struct RowComparison<'a> {
     sides: [Option<&'a CompareSide>; 2],
     pairs: &'a [RowPair],
-    states: Vec<State>,
-    /// A row or one below it differs.
+    outcomes: Vec<RowOutcome>,
+    /// Whether a row or one of its descendants differs.
     has_change: Vec<bool>,
-    /// Rows on both sides whose contents were not read.
+    /// Number of matched rows whose contents were not read.
     pub(crate) n_unread: usize,
 }
 
-/// A part of the lines, and how many there are.
+/// A page of lines.
 #[derive(Debug)]
-pub(crate) struct Window {
-    pub(crate) lines: Vec<Shown>,
+pub(crate) struct LineWindow {
+    pub(crate) lines: Vec<CompareLine>,
     pub(crate) n_lines: usize,
     pub(crate) at: usize,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> RowComparison<'a> {
     pub(crate) fn new(sides: [Option<&'a CompareSide>; 2], pairs: &'a [RowPair]) -> Self {
         let mut compared = Self {
             sides,
             pairs,
-            states: Vec::with_capacity(pairs.len()),
+            outcomes: Vec::with_capacity(pairs.len()),
             has_change: vec![false; pairs.len()],
             n_unread: 0,
         };
         for pair in pairs {
-            let state = compared.state(pair);
-            compared.states.push(state);
+            let outcome = compared.outcome(pair);
+            compared.outcomes.push(outcome);
         }
         for (at, pair) in pairs.iter().enumerate().rev() {
-            compared.has_change[at] |= compared.states[at] != State::Equal;
+            compared.has_change[at] |= compared.outcomes[at] != RowOutcome::Equal;
             if let Some(parent) = pair.parent.filter(|_| compared.has_change[at]) {
                 compared.has_change[parent as usize] = true;
             }
@@ -101,29 +101,29 @@ impl<'a> Compared<'a> {
         compared
     }
 
-    fn state(&mut self, pair: &RowPair) -> State {
+    fn outcome(&mut self, pair: &RowPair) -> RowOutcome {
         if self.sides.iter().any(Option::is_none) {
-            return State::Alone;
+            return RowOutcome::Alone;
         }
         match (pair.a, pair.b) {
-            (Some(_), None) => State::OnlyA,
-            (None, _) => State::OnlyB,
+            (Some(_), None) => RowOutcome::OnlyA,
+            (None, _) => RowOutcome::OnlyB,
             (Some(_), Some(_)) => {
                 if self.fingerprints(pair).iter().any(Option::is_none) {
                     self.n_unread += 1;
                 }
                 match self.differences(pair).is_empty() {
-                    true => State::Equal,
-                    false => State::Changed,
+                    true => RowOutcome::Equal,
+                    false => RowOutcome::Changed,
                 }
             }
         }
     }
 
-    /// How many rows stand on one side only or differ: only in A, only in B, changed, equal.
+    /// Number of rows only in A, only in B, changed, and equal.
     pub(crate) fn counts(&self) -> [usize; 4] {
-        let n = |state| self.states.iter().filter(|own| **own == state).count();
-        [State::OnlyA, State::OnlyB, State::Changed, State::Equal].map(n)
+        let n = |state| self.outcomes.iter().filter(|own| **own == state).count();
+        [RowOutcome::OnlyA, RowOutcome::OnlyB, RowOutcome::Changed, RowOutcome::Equal].map(n)
     }
 
     fn entries(&self, pair: &RowPair) -> [Option<(&'a Outline, &'a OutlineNode)>; 2] {
@@ -143,24 +143,24 @@ impl<'a> Compared<'a> {
         [print(0), print(1)]
     }
 
-    fn scores(&self, pair: &RowPair) -> Vec<(Text, Figure)> {
+    fn scores(&self, pair: &RowPair) -> Vec<(Text, ComparedFigure)> {
         let entries = self.entries(pair);
         let scored = |side: usize| {
             let (_, entry) = entries[side]?;
             self.sides[side]?.scores.get(&Some(entry.id().to_owned()))
         };
-        ScoresByName::beside([scored(0), scored(1)])
+        ScoresByName::compare([scored(0), scored(1)])
     }
 
-    /// What differs between the rows of a pair, in words.
+    /// Names of the differing properties of a pair.
     fn differences(&self, pair: &RowPair) -> Vec<&'static str> {
         let mut all = Vec::new();
         let [Some((of_a, a)), Some((of_b, b))] = self.entries(pair) else {
             return all;
         };
-        let mut note = |differs: bool, what| {
+        let mut note = |differs: bool, name| {
             if differs {
-                all.push(what);
+                all.push(name);
             }
         };
         note(a.level != b.level, "level");
@@ -172,37 +172,37 @@ impl<'a> Compared<'a> {
             note(a.prompt != b.prompt, "prompt");
         }
         note(of_a.model(a) != of_b.model(b), "model");
-        note(takes_another_time(took(a), took(b)), "duration");
+        note(durations_differ(duration_us(a), duration_us(b)), "duration");
         note(a.tokens != b.tokens, "tokens");
         let costs = [a, b].map(|entry| Some(entry.own_cost()));
-        note(Figure::cost(costs).differs, "cost");
+        note(ComparedFigure::cost(costs).differs, "cost");
         note(self.scores(pair).iter().any(|(_, figure)| figure.differs), "scores");
         note(pair.is_moved, "order");
         all
     }
 
-    /// The lines from `query.at` on. Equal rows are folded unless they are asked for.
-    pub(crate) fn window(&self, query: &CompareQuery, base: &str) -> Window {
+    /// The lines from `query.at` on. Equal rows are collapsed unless `query.shows_equal`.
+    pub(crate) fn window(&self, query: &CompareQuery, base: &str) -> LineWindow {
         let mut all = Vec::new();
         let mut at = 0;
         while at < self.pairs.len() {
-            let is_folded = !query.shows_equal && !self.has_change[at];
-            let behind = if is_folded { self.behind_equal(at) } else { at + 1 };
-            all.push((is_folded, at..behind));
+            let is_collapsed = !query.shows_equal && !self.has_change[at];
+            let behind = if is_collapsed { self.end_of_equal(at) } else { at + 1 };
+            all.push((is_collapsed, at..behind));
             at = behind;
         }
         let last = all.len().saturating_sub(1) / COMPARED_ROWS * COMPARED_ROWS;
         let at = query.at.min(last);
         let some = all.iter().skip(at).take(COMPARED_ROWS);
-        let lines = some.map(|(is_folded, rows)| match is_folded {
-            true => self.folded(rows.clone(), query, base),
-            false => Shown::Row(Box::new(self.row(rows.start, query, base))),
+        let lines = some.map(|(is_collapsed, rows)| match is_collapsed {
+            true => self.collapsed(rows.clone(), query, base),
+            false => CompareLine::Row(Box::new(self.row(rows.start, query, base))),
         });
-        Window { lines: lines.collect(), n_lines: all.len(), at }
+        LineWindow { lines: lines.collect(), n_lines: all.len(), at }
     }
 
-    /// The position behind the equal rows that follow each other below one row.
-    fn behind_equal(&self, first: usize) -> usize {
+    /// The position after consecutive equal siblings.
+    fn end_of_equal(&self, first: usize) -> usize {
         let parent = self.pairs[first].parent;
         let mut at = first;
         while at < self.pairs.len() && self.pairs[at].parent == parent && !self.has_change[at] {
@@ -211,7 +211,7 @@ impl<'a> Compared<'a> {
         at
     }
 
-    fn folded(&self, rows: Range<usize>, query: &CompareQuery, base: &str) -> Shown {
+    fn collapsed(&self, rows: Range<usize>, query: &CompareQuery, base: &str) -> CompareLine {
         let first = &self.pairs[rows.start];
         let siblings = rows.clone().filter(|at| self.pairs[*at].depth == first.depth);
         let mut names: Vec<String> = Vec::new();
@@ -230,8 +230,8 @@ impl<'a> Compared<'a> {
             query.shows_equal = true;
             query.at = rows.start / COMPARED_ROWS * COMPARED_ROWS;
         });
-        Shown::Equal {
-            n: many(rows.len() as u64, "equal step"),
+        CompareLine::Equal {
+            n: many(rows.len() as u64, "equal observation"),
             names: Text::from(names.join(", ")),
             indent: first.depth.min(MAX_DEPTH),
             href: opened.address(base),
@@ -246,22 +246,22 @@ impl<'a> Compared<'a> {
         })
     }
 
-    fn row(&self, at: usize, query: &CompareQuery, base: &str) -> Row {
+    fn row(&self, at: usize, query: &CompareQuery, base: &str) -> CompareRow {
         let pair = &self.pairs[at];
         let entries = self.entries(pair).map(|found| found.map(|(_, entry)| entry));
-        let own = of_side(entries);
+        let own = row_parameter(entries);
         let selecting = query.with(|query| query.pair.clone_from(&own));
-        let (state, class) = match self.states[at] {
-            State::OnlyA => ("only in A", "bad"),
-            State::OnlyB => ("only in B", "good"),
-            State::Changed => ("changed", "waiting"),
-            State::Equal => ("equal", "plain"),
-            State::Alone => ("", "plain"),
+        let (state, class) = match self.outcomes[at] {
+            RowOutcome::OnlyA => ("only in A", "bad"),
+            RowOutcome::OnlyB => ("only in B", "good"),
+            RowOutcome::Changed => ("changed", "waiting"),
+            RowOutcome::Equal => ("equal", "plain"),
+            RowOutcome::Alone => ("", "plain"),
         };
-        // The level of a row that stands on one side is that of both.
-        let [a, b] = entries.map(|entry| entry.map(|entry| word_of(entry.level)));
-        let level = Figure::words([a.or(b), b.or(a)]);
-        Row {
+        // A row of one side has no level difference.
+        let [a, b] = entries.map(|entry| entry.map(|entry| level_label(entry.level)));
+        let level = ComparedFigure::labels([a.or(b), b.or(a)]);
+        CompareRow {
             indent: pair.depth.min(MAX_DEPTH),
             kind: entries.into_iter().flatten().next().map_or("", |entry| kind_word(entry.kind)),
             name: Text::from(self.name(pair)),
@@ -269,11 +269,11 @@ impl<'a> Compared<'a> {
             is_selected: own.is_some() && own == query.pair,
             state,
             class,
-            what: self.differences(pair).join(", "),
+            differences: self.differences(pair).join(", "),
             figures: [
-                Figure::duration(entries.map(|entry| entry.and_then(took))),
-                Figure::count(entries.map(|entry| entry.and_then(|entry| entry.tokens))),
-                Figure::cost(entries.map(|entry| entry.map(OutlineNode::own_cost))),
+                ComparedFigure::duration(entries.map(|entry| entry.and_then(duration_us))),
+                ComparedFigure::count(entries.map(|entry| entry.and_then(|entry| entry.tokens))),
+                ComparedFigure::cost(entries.map(|entry| entry.map(OutlineNode::own_cost))),
             ],
             level,
             scores: self.scores(pair),
@@ -281,8 +281,8 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// What an address calls the pair of these rows.
-fn of_side(entries: [Option<&OutlineNode>; 2]) -> Option<ComparedObservation> {
+/// The `pair` parameter of a row.
+fn row_parameter(entries: [Option<&OutlineNode>; 2]) -> Option<ComparedObservation> {
     match entries {
         [Some(a), _] => Some(ComparedObservation::A(a.id().to_owned())),
         [None, Some(b)] => Some(ComparedObservation::B(b.id().to_owned())),
@@ -290,11 +290,11 @@ fn of_side(entries: [Option<&OutlineNode>; 2]) -> Option<ComparedObservation> {
     }
 }
 
-fn took(entry: &OutlineNode) -> Option<i64> {
+fn duration_us(entry: &OutlineNode) -> Option<i64> {
     Some(entry.end?.micros_since(entry.start))
 }
 
-fn takes_another_time(a: Option<i64>, b: Option<i64>) -> bool {
+fn durations_differ(a: Option<i64>, b: Option<i64>) -> bool {
     let (Some(a), Some(b)) = (a, b) else {
         return a.is_some() != b.is_some();
     };
@@ -302,7 +302,7 @@ fn takes_another_time(a: Option<i64>, b: Option<i64>) -> bool {
     JITTER * more < more - less
 }
 
-const fn word_of(level: Level) -> &'static str {
+const fn level_label(level: Level) -> &'static str {
     match level {
         Level::Debug => "debug",
         Level::Default => "default",
@@ -311,7 +311,7 @@ const fn word_of(level: Level) -> &'static str {
     }
 }
 
-impl Window {
+impl LineWindow {
     pub(crate) fn shown(&self) -> String {
         let number = |n: usize| count(n as u64);
         let last = self.at + self.lines.len();

@@ -1,4 +1,4 @@
-//! What is known of one of two compared traces.
+//! The data of one of two compared traces.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use perpend_domain::outline::{HeapSize, Outline};
 use perpend_domain::score::ScoreValue;
 use perpend_domain::trace::Trace;
 
-use super::figures::Figure;
+use super::figures::ComparedFigure;
 use crate::Text;
 use crate::scores::score::aggregate;
 
-/// What the contents of a step are told apart by: each number is another one where the content is.
+/// Hashes of the contents of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentFingerprints {
-    /// Of the input.
+    /// Hash of the input.
     pub input: u64,
-    /// Of the output.
+    /// Hash of the output.
     pub output: u64,
-    /// Of the parameters of the model.
+    /// Hash of the model parameters.
     pub parameters: u64,
-    /// Of the prompt with its version.
+    /// Hash of the prompt name and version.
     pub prompt: u64,
-    /// Of the explanation of the level.
+    /// Hash of the status message.
     pub status: u64,
 }
 
-/// Of the steps of a trace whose contents were read.
+/// The fingerprints of the observations of a trace whose contents were read.
 #[derive(Clone, Debug, Default)]
 pub struct ObservationFingerprints(pub HashMap<ObservationId, ContentFingerprints>);
 
@@ -38,43 +38,43 @@ impl HeapSize for ObservationFingerprints {
     }
 }
 
-/// One of the two traces.
+/// One of two compared traces.
 #[derive(Clone, Debug)]
 pub struct CompareSide {
-    /// With its content where no step is selected.
+    /// With content unless a row is selected.
     pub trace: Trace,
-    /// Its steps.
+    /// The observations of the trace.
     pub outline: Arc<Outline>,
-    /// What the contents of its steps are told apart by.
+    /// Fingerprints of the observations.
     pub fingerprints: Arc<ObservationFingerprints>,
-    /// By the id of the step they are about; by none those about the trace itself.
+    /// Scores by observation id; scores of the trace have the key `None`.
     pub scores: HashMap<Option<String>, ScoresByName>,
 }
 
-/// Scores by name, those of one name together.
+/// Scores grouped by name.
 #[derive(Clone, Debug, Default)]
 pub struct ScoresByName(BTreeMap<String, (Text, Option<f64>)>);
 
 impl ScoresByName {
-    /// Of names and values.
+    /// Groups names and values of scores.
     #[must_use]
     pub fn new<'s>(scores: impl Iterator<Item = (&'s str, &'s ScoreValue)>) -> Self {
         let mut by_name: BTreeMap<String, Vec<&ScoreValue>> = BTreeMap::new();
         for (name, value) in scores {
             by_name.entry(name.to_owned()).or_default().push(value);
         }
-        let said = by_name.into_iter().filter_map(|(name, values)| {
+        let grouped = by_name.into_iter().filter_map(|(name, values)| {
             let number = match values.as_slice() {
                 [ScoreValue::Numeric(number)] => Some(*number),
                 _ => None,
             };
             Some((name, (aggregate(&values)?, number)))
         });
-        Self(said.collect())
+        Self(grouped.collect())
     }
 
-    /// Each name with its values on both sides.
-    pub(super) fn beside(sides: [Option<&Self>; 2]) -> Vec<(Text, Figure)> {
+    /// The values of both sides for each name.
+    pub(super) fn compare(sides: [Option<&Self>; 2]) -> Vec<(Text, ComparedFigure)> {
         let mut names: Vec<&String> =
             sides.iter().flatten().flat_map(|side| side.0.keys()).collect();
         names.sort_unstable();
@@ -84,8 +84,8 @@ impl ScoresByName {
             let numbers = found.map(|found| found.and_then(|(_, number)| *number));
             let texts = found.map(|found| found.map(|(text, _)| text.raw()));
             let figure = match numbers {
-                [Some(_), Some(_)] => Figure::number(numbers),
-                _ => Figure::words(texts),
+                [Some(_), Some(_)] => ComparedFigure::number(numbers),
+                _ => ComparedFigure::labels(texts),
             };
             (Text::from(name.as_str()), figure)
         };
