@@ -1,5 +1,5 @@
-//! The shapes in which libraries record messages, calls of tools, definitions of tools and media. This crate is the only one
-//! that knows them: the index of called tools, evaluator sources, the extraction of media and the pages read values through it.
+//! The formats in which libraries record messages, tool calls, tool definitions and media. Only this module depends on
+//! them: the index of called tools, the sources of mappings, media extraction and the pages read values through it.
 
 pub mod bodies;
 pub mod calls;

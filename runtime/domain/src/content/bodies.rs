@@ -1,8 +1,8 @@
-//! Whether messages say anything.
+//! Tests whether messages have content.
 
 use serde_json::{Map, Value};
 
-/// Whether a value says anything: not null, not empty.
+/// Whether a value is neither null nor empty.
 #[must_use]
 pub fn is_present(value: &Value) -> bool {
     match value {
@@ -14,8 +14,8 @@ pub fn is_present(value: &Value) -> bool {
     }
 }
 
-/// Whether a message list says anything. A list in which no message has content, parts or calls does
-/// not; what is not a list of objects is content of its own kind.
+/// Whether a message list has content: some message with content, parts or calls. A value that is not a list of objects
+/// has content if it is not empty.
 #[must_use]
 pub fn has_messages(value: &Value) -> bool {
     let Value::Array(messages) = value else {
@@ -29,7 +29,7 @@ pub fn has_messages(value: &Value) -> bool {
     })
 }
 
-/// Where chat messages have what they say. Only these count in a message that has one of them.
+/// Members with the content of chat messages. Only these count in a message that has one of them.
 const BODY_KEYS: [&str; 19] = [
     "content",
     "contents",
@@ -65,7 +65,7 @@ fn says_something(message: &Map<String, Value>) -> bool {
     })
 }
 
-/// Keys that tell of a message, not what it says.
+/// Keys that describe a message and are not its content.
 fn is_about_message(key: &str) -> bool {
     matches!(key, "role" | "name" | "finish_reason" | "index" | "id" | "tool_call_id")
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_list_says_something_by_content_parts_or_calls_only() {
+    fn a_message_list_has_content_by_content_parts_or_calls_only() {
         let empty = [
             json!([]),
             json!([{ "role": "assistant" }]),

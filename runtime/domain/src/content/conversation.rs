@@ -12,11 +12,11 @@ use crate::content::roles::{
     role_of_class,
 };
 
-/// Lists around contents that are no messages, and objects around what stands beside a conversation.
+/// Nested lists around contents that are not messages, and nested objects next to a conversation.
 const MAX_DEPTH: usize = 8;
-/// Members that hold what a message says.
+/// Members that hold the content of a message.
 const CONTENTS: [&str; 4] = ["content", "parts", "contents", "text"];
-/// Members that hold what a model answers; the other holders have what it is asked.
+/// Members that hold the reply of a model; the other holders have its input.
 const ANSWERS: [&str; 10] = [
     "output_messages",
     "replies",
@@ -29,7 +29,7 @@ const ANSWERS: [&str; 10] = [
     "update",
     "response",
 ];
-/// Members of a message about its transport: what it cost, when and by which model it was made, how it ended.
+/// Members of a message about its transport: usage, time, model, finish reason.
 const TRANSPORT: [&str; 26] = [
     "id",
     "index",
@@ -59,8 +59,8 @@ const TRANSPORT: [&str; 26] = [
     "tool_call_chunks",
 ];
 
-/// The messages of a value: objects with `role` and `content`, and the other members that say something. A value that is
-/// no conversation is one message in this role.
+/// The messages of a value: objects with `role`, `content` and the other members that are not empty. A value that is not a
+/// conversation becomes one message in this role.
 #[must_use]
 pub fn conversation(mut value: Value, role: Speaker) -> Vec<Value> {
     unify(&mut value);
@@ -72,18 +72,18 @@ pub fn conversation(mut value: Value, role: Speaker) -> Vec<Value> {
     messages
 }
 
-/// The messages of a conversation, and those in the members beside it: what is asked before what is answered.
+/// The messages of a conversation and those in the members next to it: input before output.
 fn all_of(located: &Located<'_>, role: Speaker, depth: usize) -> Vec<Value> {
     let mut surrounding = SurroundingMessages::default();
     surrounding.read(&located.further, located.holder, depth);
     let is_instruction = |item: &&Item<'_>| matches!(item, Item::FromRole("system", _));
     let n_instructions = located.items.iter().take_while(is_instruction).count();
-    let (instructed, said) = located.items.split_at(n_instructions);
-    let said = messages_of(said, role);
+    let (instructed, rest) = located.items.split_at(n_instructions);
+    let own = messages_of(rest, role);
     let is_answer = located.holder.is_some_and(|key| ANSWERS.contains(&key));
     let (first, second) = match is_answer {
-        true => (surrounding.requests, said),
-        false => (said, surrounding.requests),
+        true => (surrounding.requests, own),
+        false => (own, surrounding.requests),
     };
     let mut messages = messages_of(instructed, role);
     for more in [first, second, surrounding.replies] {
@@ -95,28 +95,28 @@ fn all_of(located: &Located<'_>, role: Speaker, depth: usize) -> Vec<Value> {
 fn messages_of(items: &[Item<'_>], role: Speaker) -> Vec<Value> {
     let messages = items.iter().filter_map(|item| match item {
         Item::Message(message) => message_of(message, role),
-        Item::FromRole(role, said) => instructions(role, said),
+        Item::FromRole(role, value) => instructions(role, value),
     });
     messages.collect()
 }
 
-/// Adds messages, without those at their beginning that are there: an answer may repeat what was asked.
+/// Appends messages, without a leading part that is already there: a response may repeat its request.
 fn add(messages: &mut Vec<Value>, more: Vec<Value>) {
-    let said: Vec<&Value> = messages.iter().filter(|one| !is_system_message(one)).collect();
+    let dialogue: Vec<&Value> = messages.iter().filter(|one| !is_system_message(one)).collect();
     let is_repeated = |known: &[&Value]| {
         known.len() <= more.len() && known.iter().zip(&more).all(|(known, one)| *known == one)
     };
     let all: Vec<&Value> = messages.iter().collect();
-    let n_repeated = match (more.as_slice(), said.as_slice()) {
+    let n_repeated = match (more.as_slice(), dialogue.as_slice()) {
         ([one], [.., last]) if one == *last => 1,
         _ if is_repeated(&all) => all.len(),
-        _ if is_repeated(&said) => said.len(),
+        _ if is_repeated(&dialogue) => dialogue.len(),
         _ => 0,
     };
     messages.extend(more.into_iter().skip(n_repeated));
 }
 
-/// What stands beside a conversation in the members of other names.
+/// Messages in the members next to a conversation.
 #[derive(Default)]
 struct SurroundingMessages {
     requests: Vec<Value>,
@@ -142,9 +142,9 @@ impl SurroundingMessages {
                 continue;
             }
             match value {
-                Value::String(said) if QUESTIONS.contains(&key) && !said.trim().is_empty() => {
-                    let asked = json!({ "role": Speaker::User.role(), "content": said });
-                    add(&mut self.requests, vec![asked]);
+                Value::String(text) if QUESTIONS.contains(&key) && !text.trim().is_empty() => {
+                    let message = json!({ "role": Speaker::User.role(), "content": text });
+                    add(&mut self.requests, vec![message]);
                 }
                 Value::Object(inner) if around.is_none_or(|around| around == key) => {
                     self.read(inner, None, depth + 1);
@@ -163,20 +163,20 @@ impl SurroundingMessages {
     }
 }
 
-/// Whether a message gives instructions rather than takes part.
+/// Whether a message has the system role.
 #[must_use]
 pub fn is_system_message(message: &Value) -> bool {
     message.get("role").and_then(Value::as_str).and_then(Speaker::of) == Some(Speaker::System)
 }
 
-/// A member of a request that one role says.
-fn instructions(role: &str, said: &Value) -> Option<Value> {
-    let parts = said.as_object().and_then(|object| object.get("parts"));
-    let content = parts.unwrap_or(said);
+/// A member of a request as a message of a role; absent when it is empty.
+fn instructions(role: &str, value: &Value) -> Option<Value> {
+    let parts = value.as_object().and_then(|object| object.get("parts"));
+    let content = parts.unwrap_or(value);
     (!is_empty(content)).then(|| json!({ "role": role, "content": content }))
 }
 
-/// A value that is no conversation.
+/// A value that is not a conversation, as messages of one role.
 fn contents(value: &Value, role: Speaker, depth: usize, messages: &mut Vec<Value>) {
     let is_part = |item: &Value| {
         let object = item.as_object();
@@ -197,7 +197,7 @@ fn contents(value: &Value, role: Speaker, depth: usize, messages: &mut Vec<Value
     }
 }
 
-/// A message, or a part that stands alone in a list of messages.
+/// A message, or a single part in a list of messages.
 fn message_of(value: &Value, default: Speaker) -> Option<Value> {
     let Some(mut object) = value.as_object().filter(|_| is_message(value)) else {
         return (!is_empty(value)).then(|| json!({ "role": default.role(), "content": value }));
@@ -226,11 +226,11 @@ fn message_of(value: &Value, default: Speaker) -> Option<Value> {
         .or(class.and_then(role_of_class));
     fields.is_one_of("type", &["message"]);
     fields.is_one_of("type", &LANGCHAIN);
-    let said = fields.any(&CONTENTS);
+    let content = fields.any(&CONTENTS);
     let mut message = Map::new();
     let role = role.map_or(Speaker::Assistant.role(), role_name);
     message.insert("role".to_owned(), role.into());
-    message.insert("content".to_owned(), said.cloned().unwrap_or_default());
+    message.insert("content".to_owned(), content.cloned().unwrap_or_default());
     let has_calls = object.get("tool_calls").is_some_and(|calls| !is_empty(calls));
     for (name, value) in fields.rest() {
         if TRANSPORT.contains(&name.as_str()) {
@@ -254,7 +254,7 @@ fn message_of(value: &Value, default: Speaker) -> Option<Value> {
     Some(Value::Object(message))
 }
 
-/// A role in the words of most APIs. `developer` and `function` are words of their own there.
+/// The name of a role that most APIs use; `developer` and `function` keep their names.
 fn role_name(role: &str) -> &str {
     match Speaker::of(role) {
         Some(_) if matches!(role, "developer" | "function") => role,

@@ -53,7 +53,7 @@ fn each_message_of_every_library_has_its_role() {
         let mut messages = conversation(case["input"].clone(), Speaker::User);
         messages.extend(conversation(case["output"].clone(), Speaker::Assistant));
         let texts: Vec<&Value> = case["roles"].as_array().unwrap().iter().collect();
-        let said = messages.iter().map(|message| {
+        let roles = messages.iter().map(|message| {
             let content = message["content"].to_string();
             let is_said = |one: &&&Value| content.contains(&one[1].to_string());
             let role = match message["role"].as_str().unwrap() {
@@ -62,9 +62,9 @@ fn each_message_of_every_library_has_its_role() {
             };
             json!([role, texts.iter().find(is_said).map(|one| &one[1])])
         });
-        let said: Value = said.collect();
+        let roles: Value = roles.collect();
         let n_of_system = messages.iter().filter(|one| is_system_message(one)).count();
-        if said != case["roles"] || n_of_system != 1 {
+        if roles != case["roles"] || n_of_system != 1 {
             wrong.push(format!("{}: {}", named(case), json!(messages)));
         }
     }
@@ -74,8 +74,8 @@ fn each_message_of_every_library_has_its_role() {
 #[test]
 fn messages_in_several_members_are_one_conversation() {
     let says = |role: &str, text: &str| json!({ "role": role, "content": text });
-    let (asked, answered) = (says("user", "Q1"), says("assistant", "A1"));
-    let (first, second) = (json!([asked]), json!([answered]));
+    let (question, answer) = (says("user", "Q1"), says("assistant", "A1"));
+    let (first, second) = (json!([question]), json!([answer]));
     for (value, texts) in [
         (json!({ "messages": first, "input": "Q2" }), "Q1 Q2"),
         (json!({ "messages": first, "input": "Q1" }), "Q1"),
@@ -85,14 +85,14 @@ fn messages_in_several_members_are_one_conversation() {
         ),
         (json!({ "input_messages": first, "output_messages": second }), "Q1 A1"),
         (json!({ "instructions": "S", "input": "Q2", "output": second }), "S Q2 A1"),
-        (json!({ "system": "S", "messages": first, "output": [asked, answered] }), "S Q1 A1"),
+        (json!({ "system": "S", "messages": first, "output": [question, answer] }), "S Q1 A1"),
         (json!({ "body": { "messages": first, "input": "Q2" } }), "Q1 Q2"),
         (json!({ "messages": first, "output": { "input": "x" } }), "Q1"),
     ] {
         let messages = conversation(value.clone(), Speaker::User);
-        let said: Vec<&str> =
+        let contents: Vec<&str> =
             messages.iter().map(|message| message["content"].as_str().unwrap()).collect();
-        assert_eq!(said.join(" "), texts, "{value}");
+        assert_eq!(contents.join(" "), texts, "{value}");
     }
 }
 
@@ -189,13 +189,13 @@ proptest! {
 
     #[test]
     fn each_text_of_a_conversation_is_in_its_messages(
-        said in prop::collection::vec((0..15_usize, "text[0-9]{6}"), 1..8),
+        own in prop::collection::vec((0..15_usize, "text[0-9]{6}"), 1..8),
         system in prop::option::of("text[0-9]{6}"),
         other in prop::option::of((0..15_usize, "text[0-9]{6}")),
         holder in prop::sample::select(vec!["input", "output_messages", "request", "response"]),
-        asked in prop::option::of("text[0-9]{6}"),
+        prompt in prop::option::of("text[0-9]{6}"),
     ) {
-        let messages: Vec<Value> = said.iter().map(|(shape, text)| with_text(*shape, text)).collect();
+        let messages: Vec<Value> = own.iter().map(|(shape, text)| with_text(*shape, text)).collect();
         let mut request = json!({ "messages": messages });
         if let Some(system) = &system {
             request["system"] = json!(system);
@@ -203,12 +203,12 @@ proptest! {
         if let Some((shape, text)) = &other {
             request[holder] = json!([with_text(*shape, text)]);
         }
-        if let Some(asked) = &asked {
-            request["prompt"] = json!(asked);
+        if let Some(prompt) = &prompt {
+            request["prompt"] = json!(prompt);
         }
         let all = json!(conversation(request, Speaker::User)).to_string();
-        let texts = said.iter().chain(&other).map(|(_, text)| text);
-        for text in texts.chain(&system).chain(&asked) {
+        let texts = own.iter().chain(&other).map(|(_, text)| text);
+        for text in texts.chain(&system).chain(&prompt) {
             prop_assert!(all.contains(text.as_str()), "{} is not in {}", text, all);
         }
     }

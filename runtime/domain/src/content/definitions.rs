@@ -1,13 +1,13 @@
-//! Definitions of the tools that a model is offered: the lists and objects in which requests have them, and their names.
+//! Tool definitions: the lists and objects in which requests have them, and their names.
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::content::members::{is_empty, n_values, parsed};
 
-/// Lists and objects around definitions.
+/// Nested lists and objects around definitions.
 const MAX_DEPTH: usize = 4;
-/// Values of definitions held as text that are parsed. Each takes up to 100 bytes.
+/// Most values of definitions in text that are parsed; each takes up to 100 bytes.
 const MAX_PARSED: usize = 100_000;
 /// Members of a request with its tools.
 const TOOLS: [&str; 2] = ["tools", "functions"];
@@ -18,8 +18,8 @@ const DECLARED: [&str; 2] = ["functionDeclarations", "function_declarations"];
 /// Objects around the members of a definition: OpenAI, Bedrock, custom tools of OpenAI.
 const INNER: [&str; 3] = ["function", "toolSpec", "custom"];
 
-/// The definitions in a list or an object, one by one. Text that holds JSON is parsed, and a definition whose name is that
-/// of its member gets it.
+/// The definitions in a list or an object, one by one. Text that contains JSON is parsed, and a definition that is named by
+/// its member gets that name.
 #[must_use]
 pub fn definitions(tools: Value) -> Vec<Value> {
     let mut all = Vec::new();
@@ -52,9 +52,9 @@ fn add(tools: Value, (depth, n_left): (usize, &mut usize), all: &mut Vec<Value>)
             }
         }
         Value::Object(mut members) => {
-            let n_said = members.values().filter(|said| !is_empty(said)).count();
+            let n_set = members.values().filter(|value| !is_empty(value)).count();
             let declared = DECLARED.iter().find(|key| members.contains_key(**key));
-            match declared.filter(|_| n_said == 1) {
+            match declared.filter(|_| n_set == 1) {
                 Some(key) => {
                     let declared = members.remove(*key).unwrap_or_default();
                     add(declared, (depth + 1, n_left), all);
@@ -69,7 +69,7 @@ fn add(tools: Value, (depth, n_left): (usize, &mut usize), all: &mut Vec<Value>)
     }
 }
 
-/// Whether an object has a definition in each member, as the AI SDK takes tools.
+/// Whether each member of an object is a definition, as in the AI SDK.
 fn is_named_by_member(members: &Map<String, Value>) -> bool {
     let is_definition = ["type", "name"].iter().chain(&INNER).any(|key| members.contains_key(*key));
     !is_definition && !members.is_empty() && members.values().all(Value::is_object)
@@ -85,7 +85,7 @@ fn named(name: String, tool: Value) -> Value {
     }
 }
 
-/// The name of a tool, by its definition. Tools that a provider runs are named by their type.
+/// The name of a tool by its definition. Tools that a provider runs are named by their type.
 #[must_use]
 pub fn tool_name(definition: &Value) -> Option<&str> {
     let inner = INNER.iter().filter_map(|key| definition.get(*key));
@@ -103,7 +103,7 @@ pub fn tool_name(definition: &Value) -> Option<&str> {
     })
 }
 
-/// The definitions in a request, without a tree of its other members; none where it has none.
+/// The definitions in a request; its other members are not parsed into a tree.
 #[must_use]
 pub fn definitions_in(request: &str) -> Vec<Value> {
     let is_request = request.trim_start().starts_with('{');

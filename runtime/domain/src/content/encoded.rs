@@ -1,4 +1,4 @@
-//! Base64 as it is recorded: either alphabet, with padding or without, escaped for an address, perhaps cut off.
+//! Base64 as it is recorded: either alphabet, with or without padding, escaped for a URL, possibly truncated.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What base64 has escaped in addresses: `+`, `/` and `=`, and ends of lines.
+/// Escapes of base64 in URLs: `+`, `/`, `=` and line ends.
 const ESCAPES: [&[u8]; 5] = [b"2B", b"2F", b"3D", b"0D", b"0A"];
-/// Lengths of the lines that encoders wrap base64 into.
+/// Line lengths of wrapped base64.
 const WRAPPED: [usize; 2] = [64, 76];
 
-/// How far base64 of either alphabet goes, padding included.
+/// The length of the leading run of base64 of either alphabet, padding included.
 #[must_use]
 pub fn run_length(text: &str) -> usize {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
@@ -30,7 +30,7 @@ pub fn run_length(text: &str) -> usize {
     n_data + padding.take_while(|byte| *byte == b'=').count()
 }
 
-/// How far base64 goes behind the head of an address: in lines, and with some of its characters escaped.
+/// The length of base64 after the head of a `data:` URI: wrapped into lines and partly escaped.
 pub(crate) fn length_in_address(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut from) = (0, 0);
@@ -48,7 +48,7 @@ pub(crate) fn length_in_address(text: &str) -> usize {
             Some([b'\n', ..]) => 1,
             _ => 0,
         };
-        // Lines that were wrapped, rather than the data and a line of text.
+        // Wrapped lines, not the data followed by a line of text.
         let is_wrapped = 0 < end && WRAPPED.contains(&(at - from));
         if !is_wrapped || run_length(&text[at + end..]) == 0 {
             return at;
@@ -58,14 +58,14 @@ pub(crate) fn length_in_address(text: &str) -> usize {
     }
 }
 
-/// Whether all of it is base64, perhaps in lines.
+/// Whether the whole text is base64, possibly wrapped into lines.
 #[must_use]
 pub fn is_base64(data: &str) -> bool {
     let mut lines = data.split_ascii_whitespace();
     run_length(data) > 0 && lines.all(|line| run_length(line) == line.len())
 }
 
-/// The data of an address without its escapes.
+/// The data of a URI without escapes.
 fn unescaped(data: &str) -> Cow<'_, str> {
     match data.contains('%') {
         true => percent_encoding::percent_decode_str(data).decode_utf8_lossy(),
@@ -73,7 +73,7 @@ fn unescaped(data: &str) -> Cow<'_, str> {
     }
 }
 
-/// Bytes that `data` decodes to.
+/// The number of bytes that `data` decodes to.
 #[must_use]
 pub fn decoded_length(data: &str) -> u64 {
     if python_literal(data).is_some() {
@@ -85,7 +85,7 @@ pub fn decoded_length(data: &str) -> u64 {
     n_chars * 3 / 4
 }
 
-/// What is inside a literal of bytes in Python.
+/// The inside of a bytes literal of Python.
 #[must_use]
 pub fn python_literal(data: &str) -> Option<&str> {
     let quoted = data.strip_prefix('b')?;
@@ -95,7 +95,7 @@ pub fn python_literal(data: &str) -> Option<&str> {
     })
 }
 
-/// The bytes of a literal in Python: escaped, or as base64; none when it is neither.
+/// The bytes of a Python literal: escaped, or base64; `None` if it is neither.
 #[must_use]
 pub fn python_bytes(literal: &str) -> Option<Vec<u8>> {
     if !literal.contains('\\') {
@@ -122,7 +122,7 @@ pub fn python_bytes(literal: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The bytes of base64; as far as it goes, when it was cut off.
+/// The bytes of base64; of truncated base64 the complete ones.
 #[must_use]
 pub fn decoded(data: &str) -> Vec<u8> {
     if let Some(literal) = python_literal(data) {
@@ -139,7 +139,7 @@ pub fn decoded(data: &str) -> Vec<u8> {
     LENIENT.decode(plain).unwrap_or_default()
 }
 
-/// The type that the first bytes of base64 tell.
+/// The MIME type by the signature of base64 data.
 #[must_use]
 pub fn sniffed(data: &str) -> Option<&'static str> {
     let first: String = data.chars().take(24).collect();
@@ -147,7 +147,7 @@ pub fn sniffed(data: &str) -> Option<&'static str> {
     type_of(&decoded(&first[..run_length(&first)]))
 }
 
-/// The type that the first bytes tell.
+/// The MIME type by the signature of the bytes.
 #[must_use]
 pub fn type_of(bytes: &[u8]) -> Option<&'static str> {
     let begins = |with: &[u8]| bytes.starts_with(with);

@@ -1,23 +1,23 @@
-//! The exceptions that a step recorded: events of this name, as OpenTelemetry writes them into its metadata.
+//! The exceptions of an observation: events named `exception` in its metadata, as OpenTelemetry records them.
 
 use serde_json::{Map, Value};
 
 use crate::content::members::text;
 
-/// An exception; what is not recorded is empty.
+/// An exception; a text that was not recorded is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exception<'m> {
-    /// The place of its event among those of the step.
+    /// The position of its event among those of the observation.
     pub place: usize,
-    /// Its type.
+    /// `exception.type`.
     pub kind: &'m str,
-    /// What it says.
+    /// `exception.message`.
     pub message: &'m str,
-    /// Where it was raised.
+    /// `exception.stacktrace`.
     pub stack: &'m str,
 }
 
-/// The exceptions in the metadata of a step, in the order in which they were recorded.
+/// The exceptions in the metadata of an observation, in the order in which they were recorded.
 #[must_use]
 pub fn exceptions(metadata: &Map<String, Value>) -> Vec<Exception<'_>> {
     let events = metadata.get("events").and_then(Value::as_array);
@@ -31,10 +31,10 @@ pub fn exceptions(metadata: &Map<String, Value>) -> Vec<Exception<'_>> {
             message: text(attributes, "exception.message"),
             stack: text(attributes, "exception.stacktrace"),
         };
-        let is_said = [exception.kind, exception.message, exception.stack]
+        let has_text = [exception.kind, exception.message, exception.stack]
             .iter()
             .any(|text| !text.is_empty());
-        (text(event, "name") == "exception" && is_said).then_some(exception)
+        (text(event, "name") == "exception" && has_text).then_some(exception)
     });
     found.collect()
 }
@@ -45,7 +45,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn events_of_this_name_that_say_something_are_exceptions() {
+    fn events_named_exception_with_a_text_are_exceptions() {
         let metadata = json!({ "events": [
             { "name": "retried", "attributes": { "exception.type": "E" } },
             { "name": "exception", "attributes": { "exception.type": "TimeoutError", "exception.message": "too late",
@@ -55,10 +55,10 @@ mod tests {
             { "name": "exception", "attributes": { "exception.message": "again" } },
         ] });
         let found = exceptions(metadata.as_object().unwrap());
-        let said: Vec<_> =
+        let found: Vec<_> =
             found.iter().map(|one| (one.place, one.kind, one.message, one.stack)).collect();
         let first = (1, "TimeoutError", "too late", "at a\nat b");
-        assert_eq!(said, [first, (4, "", "again", "")]);
+        assert_eq!(found, [first, (4, "", "again", "")]);
         let other = json!({ "events": "none" });
         assert!(exceptions(other.as_object().unwrap()).is_empty());
     }

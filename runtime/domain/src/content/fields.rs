@@ -1,18 +1,18 @@
-//! The members of a JSON object, with a record of which ones a reader has shown: the others are shown as
-//! they are, so that nothing recorded is hidden by the nicer form.
+//! The members of a JSON object, with a record of the ones that were rendered: the rest is shown as JSON, so that nothing
+//! recorded is hidden.
 
 use serde_json::{Map, Value};
 
 use crate::content::members::is_empty;
 
-/// The members of an object, and which of them are shown.
+/// The members of an object, and which of them were rendered.
 pub struct Fields<'v> {
     object: &'v Map<String, Value>,
     used: Vec<&'v str>,
 }
 
 impl<'v> Fields<'v> {
-    /// Nothing of it is shown yet.
+    /// All members are unused at first.
     pub fn of(object: &'v Map<String, Value>) -> Self {
         Self { object, used: Vec::new() }
     }
@@ -23,7 +23,7 @@ impl<'v> Fields<'v> {
         self.object
     }
 
-    /// The first of these members with a value that `read` takes.
+    /// The first of these members for which `read` returns a value.
     pub fn take<T>(&mut self, keys: &[&str], read: impl Fn(&'v Value) -> Option<T>) -> Option<T> {
         let found = keys.iter().find_map(|key| {
             let (key, value) = self.object.get_key_value(*key)?;
@@ -50,7 +50,7 @@ impl<'v> Fields<'v> {
         self.take(keys, |value| (!is_empty(value)).then_some(value))
     }
 
-    /// Whether the member has one of these values, which says how to read the object and nothing else.
+    /// Whether the member has one of these values; it is marked as used then.
     pub fn is_one_of(&mut self, key: &str, words: &[&str]) -> bool {
         let word = |value: &'v Value| value.as_str().filter(|word| words.contains(word));
         self.take(&[key], word).is_some()
@@ -65,7 +65,7 @@ impl<'v> Fields<'v> {
         facts.collect()
     }
 
-    /// What is not shown yet, and is not empty.
+    /// The unused members that are not empty.
     pub fn rest(self) -> Map<String, Value> {
         let rest = self.object.iter().filter(|(key, value)| {
             let is_shown = self.used.contains(&key.as_str());
@@ -75,7 +75,7 @@ impl<'v> Fields<'v> {
     }
 }
 
-/// A value that fits into a line.
+/// A scalar of at most 80 bytes as text.
 pub fn short(value: &Value) -> Option<String> {
     const MAX_BYTES: usize = 80;
     match value {

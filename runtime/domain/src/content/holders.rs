@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::content::members::{is_empty, merge, rename, text};
 use crate::content::parts::{answer, is_answer, of_result, open_result};
 
-/// Members of `config` in a request of Google's library that stand beside the messages in other requests.
+/// Members of `config` in a request of Google's library that other requests have next to the messages.
 const SETTINGS: [&str; 3] = ["system_instruction", "systemInstruction", "tools"];
 /// Types of the messages of LangChain4j, and who speaks in them.
 const JAVA: [(&str, &str); 4] = [

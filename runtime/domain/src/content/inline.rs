@@ -1,8 +1,7 @@
-//! Media inside a value: taken out before anything is rendered, a token left in their place, and
-//! decoded one at a time when a browser asks for the bytes.
+//! Media inside a value: replaced by tokens before the value is rendered, and decoded one at a time when a browser
+//! requests the bytes.
 //!
-//! Both directions walk the value in the same order, so that a number names the same medium for the
-//! page and for the request that it leads to.
+//! Both walk the value in the same order, so a number identifies the same medium on the page and in the request.
 
 use std::hash::{DefaultHasher, Hasher as _};
 
@@ -13,26 +12,26 @@ use crate::content::media::{base64_member, buffer, type_in_list, types_around};
 use crate::content::members::{MAX_VALUES, n_values, parsed};
 use crate::content::spans::{plain_type, spans};
 
-/// Larger JSON is read as text: only its beginning is shown anyway.
+/// Larger JSON is read as text: only its start is shown.
 const PARSED_BYTES: usize = 32 << 20;
 
-/// A medium that was taken out of a value.
+/// A medium that was extracted from a value.
 #[derive(Clone, Debug)]
 pub struct ExtractedMedium {
-    /// MIME type in lower case; empty when neither the value nor the first bytes say it.
+    /// MIME type in lower case; empty if neither the value nor the first bytes determine it.
     pub content_type: String,
-    /// Bytes when decoded; absent for a reference.
+    /// Decoded size in bytes; absent for a reference.
     pub size: Option<u64>,
-    /// The id of a medium that is stored by itself.
+    /// The id of a medium that is stored separately.
     pub stored: Option<String>,
-    /// Equal for media that were recorded alike.
+    /// Hash of the recorded data: equal for equal media.
     pub print: u64,
 }
 
 /// The media of a value. Tokens are `MARK NUMBER MARK`.
 #[derive(Clone, Debug)]
 pub struct ExtractedMedia {
-    /// A character that the value does not hold.
+    /// A character that the value does not contain.
     pub mark: char,
     /// The media, in the order of their numbers.
     pub found: Vec<ExtractedMedium>,
@@ -40,7 +39,7 @@ pub struct ExtractedMedia {
     bytes: Vec<u8>,
 }
 
-/// The bytes of a medium that was recorded inside a value.
+/// A medium that was recorded inside a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineMedium {
     /// MIME type as recorded, in lower case. Not to be trusted: see [`inline_type`].
@@ -50,7 +49,7 @@ pub struct InlineMedium {
 }
 
 impl InlineMedium {
-    /// The medium with this number in a value that [`read`] gave, as the addresses on a page count them.
+    /// The medium with this number in a value from [`read`], counted as in the addresses on a page.
     #[must_use]
     pub fn of(mut value: Value, number: usize) -> Option<Self> {
         let mut taken = ExtractedMedia::new(&value, Some(number));
@@ -60,7 +59,7 @@ impl InlineMedium {
     }
 }
 
-/// The value that was recorded as text, or as a JSON document. Text that holds an object or a list as JSON is read as that.
+/// The value of a text or of a JSON document. Text that contains an object or a list as JSON is parsed.
 #[must_use]
 pub fn read(text: &str, is_json: bool) -> Value {
     let is_small = text.len() <= PARSED_BYTES && n_values(text) <= MAX_VALUES;
@@ -71,7 +70,7 @@ pub fn read(text: &str, is_json: bool) -> Value {
     value.flatten().unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Takes all media out of a value.
+/// Extracts all media from a value and leaves tokens in their place.
 pub fn take(value: &mut Value) -> ExtractedMedia {
     let mut taken = ExtractedMedia::new(value, None);
     taken.walk(value, None);
@@ -80,7 +79,7 @@ pub fn take(value: &mut Value) -> ExtractedMedia {
 
 impl ExtractedMedia {
     fn new(value: &Value, wanted: Option<usize>) -> Self {
-        // Private use characters. A token must not be a text that was recorded.
+        // Private use characters: a token must not occur in the recorded text.
         let mut marks = ('\u{f0000}'..='\u{f000f}').filter(|mark| !holds(value, *mark));
         Self {
             mark: marks.next().unwrap_or('\u{f0000}'),
@@ -90,7 +89,7 @@ impl ExtractedMedia {
         }
     }
 
-    /// `hint` is the MIME type that the object around this one gives for `bytes`.
+    /// `hint` is the MIME type that the enclosing object declares for `bytes`.
     fn walk(&mut self, value: &mut Value, hint: Option<&str>) {
         if let Some(bytes) = buffer(value) {
             let found = ExtractedMedium {
@@ -132,7 +131,7 @@ impl ExtractedMedia {
         }
     }
 
-    /// A list that may be nothing but media, each of them base64.
+    /// A list whose items may be media in base64.
     fn list(&mut self, key: &str, items: &mut [Value]) {
         for item in items {
             let content_type = item.as_str().and_then(|item| type_in_list(key, item));
@@ -143,7 +142,7 @@ impl ExtractedMedia {
         }
     }
 
-    /// Takes a medium that is all of a text.
+    /// Extracts a medium that is the whole text.
     fn encoded(&mut self, text: &mut String, content_type: &str) {
         let data = std::mem::take(text);
         let found = ExtractedMedium {
@@ -155,7 +154,7 @@ impl ExtractedMedia {
         *text = self.push(found, || decoded(&data));
     }
 
-    /// Takes media out of the names of members, which are rarely anything else than names.
+    /// Extracts media from the names of members.
     fn names(&mut self, members: &mut Map<String, Value>) {
         const SHORTEST: usize = "data:a/b,c".len();
         let may_hold = |name: &String| SHORTEST <= name.len() && !spans(name).is_empty();
@@ -168,7 +167,7 @@ impl ExtractedMedia {
         }
     }
 
-    /// Notes a medium; the token for it.
+    /// Adds a medium and returns its token.
     fn push(&mut self, found: ExtractedMedium, bytes: impl FnOnce() -> Vec<u8>) -> String {
         let number = self.found.len();
         if self.wanted == Some(number) {
@@ -178,7 +177,7 @@ impl ExtractedMedia {
         format!("{0}{number}{0}", self.mark)
     }
 
-    /// The text with all media in it replaced; none when there are none.
+    /// The text with all its media replaced; `None` if it contains no media.
     fn text(&mut self, text: &str) -> Option<String> {
         let spans = spans(text);
         if spans.is_empty() {
@@ -232,7 +231,7 @@ fn percent_decoded(data: &str) -> Vec<u8> {
     percent_encoding::percent_decode_str(data).collect()
 }
 
-/// The types that a page shows in their place, by the names under which they are recorded.
+/// Recorded MIME types that a page shows inline, with the type that is sent.
 const SHOWN: [(&str, &str); 20] = [
     ("audio/mp3", "audio/mpeg"),
     ("audio/mp4", "audio/mp4"),
@@ -256,8 +255,8 @@ const SHOWN: [(&str, &str); 20] = [
     ("video/webm", "video/webm"),
 ];
 
-/// The type under which bytes recorded as `content_type` may be sent to be shown. Anything else, SVG and
-/// HTML above all, is only offered as a file.
+/// The type with which bytes recorded as `content_type` may be sent to be shown inline. Any other type, such as SVG and
+/// HTML, is only offered as a download.
 #[must_use]
 pub fn inline_type(content_type: &str) -> Option<&'static str> {
     let name = plain_type(content_type)?;

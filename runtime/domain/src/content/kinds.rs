@@ -1,4 +1,4 @@
-//! What a part of a message is, by its type and members.
+//! The kind of a part of a message, by its type and members.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::content::members::is_empty;
 
 /// Types of a part that is text.
 pub const TEXT: [&str; 5] = ["text", "input_text", "output_text", "summary_text", "reasoning_text"];
-/// Types of a part that is what a model thought.
+/// Types of a part that holds the reasoning of a model.
 pub const REASONING: [&str; 4] = ["reasoning", "thinking", "redacted_thinking", "thought"];
 const CALLS: [&str; 7] = [
     "tool-call",
@@ -39,7 +39,7 @@ const PROVIDED: [&str; 14] = [
     "url_context",
     "web_search",
 ];
-/// Members of which an item of a provider has one beside its id, when it is a call.
+/// Members of an item of a provider: a call has one of these in addition to its id.
 const CALL_FACTS: [&str; 5] = ["status", "action", "arguments", "code", "queries"];
 /// Chunks of the AI SDK that begin, end or answer a call of which another chunk has the arguments.
 const UI_CHUNKS: [&str; 8] = [
@@ -52,7 +52,7 @@ const UI_CHUNKS: [&str; 8] = [
     "tool-approval-request",
     "tool-approval-response",
 ];
-/// Types of a part that is what a tool answered.
+/// Types of a part that holds the result of a tool.
 pub const RESULTS: [&str; 7] = [
     "tool-result",
     "tool_call_response",
@@ -72,7 +72,7 @@ pub const CALL_MEMBERS: [&str; 7] = [
     "executableCode",
     "executable_code",
 ];
-/// Members that hold what a tool answered.
+/// Members that hold the result of a tool.
 pub const RESULT_MEMBERS: [&str; 8] = [
     "functionResponse",
     "function_response",
@@ -83,10 +83,10 @@ pub const RESULT_MEMBERS: [&str; 8] = [
     "codeExecutionResult",
     "code_execution_result",
 ];
-/// What Gemini runs has no name of its own.
+/// Members of code that Gemini runs; such a call has no name.
 pub const RUN_BY_GEMINI: [&str; 4] =
     ["executableCode", "executable_code", "codeExecutionResult", "code_execution_result"];
-/// What the common APIs call a part of a message that is a medium.
+/// Types of a part that is a medium, in the common APIs.
 pub const MEDIUM_TYPES: [&str; 25] = [
     "audio",
     "audio-url",
@@ -116,11 +116,11 @@ pub const MEDIUM_TYPES: [&str; 25] = [
 ];
 const MEDIUM_MEMBERS: [&str; 7] =
     ["inlineData", "inline_data", "fileData", "file_data", "image_url", "input_audio", "image"];
-/// Members that name a call, those that are likelier first.
+/// Members with the id of a call, the more likely ones first.
 pub const CALL_IDS: [&str; 7] =
     ["call_id", "tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "id", "tool_id"];
 
-/// What a part is, by its type and members.
+/// The kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -166,7 +166,7 @@ fn is_ui_call(kind: &str) -> bool {
     kind == "dynamic-tool" || kind.starts_with("tool-")
 }
 
-/// The name of a tool that the type of its call says: of Vercel's UI, or of a provider's own tool.
+/// The name of a tool in the type of its call: of Vercel's UI, or of a provider's own tool.
 pub fn name_in_type(kind: &str) -> Option<String> {
     if let Some(name) = kind.strip_prefix("tool-") {
         let is_chunk = UI_CHUNKS.contains(&kind) || name.starts_with("input-");
@@ -187,7 +187,7 @@ fn is_call_type(object: &Map<String, Value>, kind: &str) -> bool {
     NAMELESS.contains(&name) || PROVIDED.contains(&name) || has("call_id") || is_item
 }
 
-/// Whether it is a part of a message of Vercel's UI that says nothing: a step begins.
+/// Whether it is the part `step-start` of a message of Vercel's UI, which has no content.
 pub fn is_step(value: &Value) -> bool {
     value.get("type").and_then(Value::as_str) == Some("step-start")
 }

@@ -1,4 +1,4 @@
-//! What a conversation says last, as a line of a list shows it.
+//! The last message of a conversation as text, for a line of a list.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::content::members::{MAX_VALUES, n_values};
 use crate::content::messages::{HOLDERS, unify};
 use crate::content::roles::{Speaker, speaker};
 
-/// Objects and lists around the messages.
+/// Nested objects and lists around the messages.
 const MAX_DEPTH: usize = 8;
 
-/// The last text that a user says in the conversation that a JSON document is or holds, or where none speaks in it, the
-/// last text of all; none of what is no conversation.
+/// The text of the last user message in a JSON document, or of the last message if no message is from a user. `None` if
+/// the document has no conversation.
 #[must_use]
 pub fn last_message_text(json: &str) -> Option<String> {
-    // Texts and numbers are no conversation, and not read; what is too large is not read either.
+    // Texts, numbers and large documents are not parsed.
     if !json.trim_start().starts_with(['[', '{']) || MAX_VALUES < n_values(json) {
         return None;
     }
@@ -21,12 +21,12 @@ pub fn last_message_text(json: &str) -> Option<String> {
     unify(&mut value);
     let mut all = Vec::new();
     collect(&value, 0, &mut all);
-    let asked = all.iter().rposition(|(is_asker, _)| *is_asker);
+    let last_of_user = all.iter().rposition(|(is_user, _)| *is_user);
     let last = all.len().checked_sub(1)?;
-    Some(all.swap_remove(asked.unwrap_or(last)).1)
+    Some(all.swap_remove(last_of_user.unwrap_or(last)).1)
 }
 
-/// Each text that is said, and whether a user says it.
+/// Collects the text of each message, and whether it is from a user.
 fn collect(value: &Value, depth: usize, all: &mut Vec<(bool, String)>) {
     if MAX_DEPTH < depth {
         return;
@@ -39,11 +39,11 @@ fn collect(value: &Value, depth: usize, all: &mut Vec<(bool, String)>) {
         }
         Value::Object(members) => {
             if let Some(speaker) = speaker(members) {
-                let said = ["content", "parts", "contents"].iter().find_map(|key| {
+                let content = ["content", "parts", "contents"].iter().find_map(|key| {
                     let text = text(members.get(*key)?);
                     (!text.trim().is_empty()).then_some(text)
                 });
-                all.extend(said.map(|text| (speaker == Speaker::User, text)));
+                all.extend(content.map(|text| (speaker == Speaker::User, text)));
                 return;
             }
             // Answers of some providers hold the message here.
@@ -57,19 +57,18 @@ fn collect(value: &Value, depth: usize, all: &mut Vec<(bool, String)>) {
     }
 }
 
-/// What a model thought before it said something.
-fn is_thought(part: &Value) -> bool {
+fn is_reasoning(part: &Value) -> bool {
     matches!(part["type"].as_str(), Some("thinking" | "reasoning"))
 }
 
-/// The texts of what a message holds.
+/// The texts of the content of a message, without reasoning.
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
             let texts = parts.iter().filter_map(|part| match part {
                 Value::String(text) => Some(text.as_str()),
-                part if is_thought(part) => None,
+                part if is_reasoning(part) => None,
                 part => ["text", "content"].iter().find_map(|key| part.get(*key)?.as_str()),
             });
             texts.collect::<Vec<_>>().join(" ")
@@ -85,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_question_stands_for_a_conversation_and_the_last_text_for_an_answer() {
-        for (value, said) in [
+    fn the_last_user_message_is_taken_and_else_the_last_message() {
+        for (value, expected) in [
             (
                 json!([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Can I change it?"}]),
                 Some("Can I change it?"),
@@ -109,7 +108,7 @@ mod tests {
             (json!("Hello"), None),
             (json!([]), None),
         ] {
-            assert_eq!(last_message_text(&value.to_string()).as_deref(), said, "{value}");
+            assert_eq!(last_message_text(&value.to_string()).as_deref(), expected, "{value}");
         }
         assert_eq!(last_message_text("[{\"role\": \"user\""), None);
         let large =

@@ -1,5 +1,5 @@
-//! Where in a value the conversation is: the value itself, or a member of a request or an answer, which
-//! may also offer tools and say other things besides.
+//! Locates the conversation in a value: the value itself, or a member of a request or a response, which may also have
+//! tool definitions and other members.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ const INSTRUCTIONS: [&str; 11] = [
     "systemMessage",
     "preamble",
 ];
-/// Members with a text that a user says.
+/// Members with a text from the user.
 pub(crate) const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
 
 /// A message, where it is.
@@ -39,7 +39,7 @@ pub struct Located<'v> {
     pub tools: Option<&'v Value>,
     /// The outermost member that holds the messages.
     pub holder: Option<&'static str>,
-    /// What else the objects around it say.
+    /// The other members of the objects around it.
     pub further: Map<String, Value>,
 }
 
@@ -70,7 +70,7 @@ impl<'v> Located<'v> {
     }
 }
 
-/// A list with a message that says who speaks, or of which half stand between messages, or a list of conversations.
+/// A list that contains a chat message, or of which at least half are messages; or a list of conversations.
 fn of_list(items: &[Value], depth: usize) -> Option<Located<'_>> {
     let n_messages = items.iter().filter(|item| is_message(item)).count();
     let is_half = 0 < n_messages && items.len() <= 2 * n_messages;
@@ -121,9 +121,9 @@ fn of_object(members: &Map<String, Value>, depth: usize) -> Option<Located<'_>> 
         // A question alone is a text like any other.
         None => {
             instructions?;
-            let (key, asked) = member(&QUESTIONS).filter(|(_, asked)| asked.is_string())?;
+            let (key, prompt) = member(&QUESTIONS).filter(|(_, prompt)| prompt.is_string())?;
             shown.push(key);
-            Located::of(vec![Item::FromRole("user", asked)])
+            Located::of(vec![Item::FromRole("user", prompt)])
         }
     };
     if let Some((key, value)) = instructions {

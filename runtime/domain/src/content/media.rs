@@ -1,12 +1,11 @@
-//! Where objects of the common APIs hold media as base64, and of which type these are. Media are moved out of recorded
-//! values and shown on pages by these rules.
+//! Locates base64 media in objects of the common APIs and determines their types, for extraction and for the pages.
 
 use serde_json::{Map, Value};
 
 use crate::content::encoded::{is_base64, python_literal, sniffed, type_of};
 use crate::content::spans::plain_type;
 
-/// Base64 of any shorter length may be a word.
+/// Shorter base64 may be an ordinary word.
 const SHORTEST: usize = 40;
 /// Members with the MIME type of a medium.
 const DECLARED: [&str; 8] = [
@@ -47,7 +46,7 @@ const DATA: [&str; 23] = [
     "bytesBase64Encoded",
     "bytes_base64_encoded",
 ];
-/// Kinds of objects whose data are base64 whatever their type, and the members that have it.
+/// Kinds of objects whose data are base64 for every type, and the members with the data.
 const FILES: [(&str, &[&str]); 15] = [
     ("base64", &["data"]),
     ("media", &["data"]),
@@ -65,14 +64,14 @@ const FILES: [(&str, &[&str]); 15] = [
     ("input_image", &["data"]),
     ("input_audio", &["data"]),
 ];
-/// Those of them that say that the data are encoded: their data are base64 however short.
+/// Kinds that declare encoded data: base64 of any length.
 const ENCODED: [&str; 5] = ["base64", "blob", "binary", "file-data", "image-data"];
-/// What ids of files at a provider begin with.
+/// Prefixes of file ids of providers.
 const FILE_IDS: [&str; 2] = ["file-", "file_"];
-/// Members that are lists of media, and what the types of these begin with.
+/// Members that are lists of media, and the prefix of their types.
 const LISTS: [(&str, &str); 4] =
     [("images", "image/"), ("audios", "audio/"), ("videos", "video/"), ("artifacts", "image/")];
-/// Names of formats and their MIME types. Raw samples have none that says how to play them.
+/// Names of formats and their MIME types. Raw samples have no playable type.
 const FORMATS: [(&str, &str); 39] = [
     ("aac", "audio/aac"),
     ("avif", "image/avif"),
@@ -114,7 +113,7 @@ const FORMATS: [(&str, &str); 39] = [
     ("xls", "application/vnd.ms-excel"),
     ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
 ];
-/// Formats of `FORMATS` that sound is recorded in.
+/// Audio formats among `FORMATS`.
 const SOUND: [&str; 13] = [
     "aac",
     "flac",
@@ -130,7 +129,7 @@ const SOUND: [&str; 13] = [
     "wav",
     "webm",
 ];
-/// MIME types by other names.
+/// Aliases of MIME types.
 const ALIASES: [(&str, &str); 9] = [
     ("audio/l16", "application/octet-stream"),
     ("audio/m4a", "audio/mp4"),
@@ -143,17 +142,16 @@ const ALIASES: [(&str, &str); 9] = [
     ("image/x-png", "image/png"),
 ];
 
-/// The member of an object that is base64.
+/// A member of an object that contains a medium as base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base64Member {
     /// Its name.
     pub key: &'static str,
-    /// The MIME type in lower case; empty when neither the object nor the first bytes tell it.
+    /// The MIME type in lower case; empty if neither the object nor the first bytes determine it.
     pub content_type: String,
 }
 
-/// The member of an object that holds a medium as base64. `around` is the type that [`types_around`] gave
-/// to it.
+/// The member of an object that contains a medium as base64. `around` is the type from [`types_around`] for this object.
 #[must_use]
 pub fn base64_member(members: &Map<String, Value>, around: Option<&str>) -> Option<Base64Member> {
     let is_data = |key: &&'static str| text(members, key).is_some_and(is_encoded);
@@ -173,7 +171,7 @@ pub fn base64_member(members: &Map<String, Value>, around: Option<&str>) -> Opti
         // A resource of MCP, which may be a file of any type.
         let is_resource = members.contains_key("uri");
         let blob = ["blob"].into_iter().find(is_data).filter(|_| is_resource);
-        // Short base64 is a word, too.
+        // Short base64 may be an ordinary word.
         let is_text = content_type.starts_with("text/") || content_type.ends_with("/json");
         let is_certain = |key: &str, is_encoded: bool| {
             let data = text(members, key).unwrap_or_default();
@@ -208,7 +206,7 @@ fn declared(members: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// The member that holds bytes in an object that does not tell their type: the first ones do.
+/// The member with bytes in an object that does not declare their type: it follows from the first bytes.
 fn untyped(members: &Map<String, Value>, kind: &str) -> Option<Base64Member> {
     let keys: &[&'static str] = match kind {
         "image" => &["image", "base64", "data"],
@@ -242,7 +240,7 @@ fn untyped(members: &Map<String, Value>, kind: &str) -> Option<Base64Member> {
     })
 }
 
-/// Names of members, and the types that an object gives to the base64 in them. `around` is the type that was given to the
+/// Names of members and the types that an object declares for the base64 in them. `around` is the type declared for the
 /// object itself.
 #[must_use]
 pub fn types_around(
@@ -298,12 +296,12 @@ fn is_encoded(text: &str) -> bool {
     !is_id && !text.contains(' ') && is_base64(text) || python_literal(text).is_some()
 }
 
-/// Whether base64 ends as words and names do not.
+/// Whether base64 has padding, which words and names do not have.
 fn is_padded(data: &str) -> bool {
     data.ends_with('=') && data.len().is_multiple_of(4)
 }
 
-/// The same for a text that may also be a word or a name.
+/// As [`is_encoded`], for a text that may also be a word or a name.
 fn is_bytes(data: &str) -> bool {
     let has = |is: fn(&u8) -> bool| data.as_bytes().iter().any(is);
     let is_mixed =
@@ -332,6 +330,6 @@ pub fn buffer(value: &Value) -> Option<Vec<u8>> {
         return None;
     }
     let bytes: Option<Vec<u8>> = members.values().map(byte).collect();
-    // Any list of numbers may be written so: these begin as a medium does.
+    // Any list of numbers may look like this: require the signature of a medium.
     bytes.filter(|bytes| type_of(bytes).is_some())
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-/// Longest text that is read as JSON where it was written as JSON twice.
+/// Longest text that is parsed as JSON inside JSON.
 const MAX_TWICE_BYTES: usize = 500_000;
 
-/// Values of a JSON text that is read, at most: each takes some 100 bytes once it is taken apart.
+/// Most values of a JSON text that is parsed: each takes about 100 bytes of memory.
 pub(crate) const MAX_VALUES: usize = 300_000;
 
-/// Whether a value says nothing: also an object whose members all say nothing.
+/// Whether a value is null, empty, or an object whose members are all empty.
 #[must_use]
 pub fn is_empty(value: &Value) -> bool {
     match value {
@@ -20,7 +20,7 @@ pub fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The object or list that a text holds as JSON, also where it was written as JSON twice.
+/// The object or list that a text contains as JSON, or as a JSON string of JSON.
 #[must_use]
 pub fn parsed(text: &str) -> Option<Value> {
     let start = text.trim_start();
@@ -35,7 +35,7 @@ fn structure(text: &str) -> Option<Value> {
     start.starts_with(['{', '[']).then(|| serde_json::from_str(start).ok()).flatten()
 }
 
-/// Adds members; one whose name is taken gets a mark behind it.
+/// Adds members; `'` is appended to a name that exists.
 pub fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (mut name, value) in from {
         while into.contains_key(&name) {
@@ -45,7 +45,7 @@ pub fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
-/// Gives members other names, in their places.
+/// Renames members and keeps their order.
 pub(crate) fn rename(members: &mut Map<String, Value>, names: &[(&str, &str)]) {
     for (name, value) in std::mem::take(members) {
         let new = names.iter().find(|(old, _)| *old == name);
@@ -54,12 +54,12 @@ pub(crate) fn rename(members: &mut Map<String, Value>, names: &[(&str, &str)]) {
     }
 }
 
-/// The text of a member; empty when it is none.
+/// The text of a member; empty if it is not a text.
 pub(crate) fn text<'v>(members: &'v Map<String, Value>, name: &str) -> &'v str {
     members.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The first bytes of a text, at most so many, up to the end of a character.
+/// The first `max` bytes of a text, up to a character boundary.
 #[must_use]
 pub fn beginning(raw: &str, max: usize) -> &str {
     let mut end = max.min(raw.len());
@@ -69,7 +69,7 @@ pub fn beginning(raw: &str, max: usize) -> &str {
     &raw[..end]
 }
 
-/// The number of values in a JSON text, at most.
+/// An upper bound of the number of values in a JSON text.
 pub(crate) fn n_values(json: &str) -> usize {
     let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
     json.bytes().filter(begins).count() + 1

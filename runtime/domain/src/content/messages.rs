@@ -39,7 +39,7 @@ pub const TOOLS: [&str; 2] = ["tools", "functions"];
 const MAX_DEPTH: usize = 8;
 /// Values of messages held as text that are parsed. Each takes up to 100 bytes.
 const MAX_PARSED: usize = 300_000;
-/// Who speaks in a pair of a role and what is said.
+/// Roles of a pair of role and content.
 const PAIRED: [&str; 7] = ["system", "developer", "user", "human", "ai", "assistant", "tool"];
 /// Values of the member `from` that name the sender of a message.
 const SENDERS: [&str; 9] = [
@@ -161,7 +161,7 @@ fn walk_object(members: &mut Map<String, Value>, depth: usize) {
     }
 }
 
-/// Pairs of a role and what is said, as LangGraph takes them.
+/// Pairs of role and content, as LangGraph accepts them.
 fn of_pairs(items: &mut [Value]) {
     let is_pair = |item: &Value| match item.as_array().map(Vec::as_slice) {
         Some([Value::String(role), Value::String(_) | Value::Array(_)]) => {
@@ -213,8 +213,8 @@ fn of_turns(items: &mut Vec<Value>) {
     *items = all.collect();
 }
 
-/// A message for each role that speaks in a turn; the other members of the turn are in the last one. Each turn repeats the
-/// instructions: they are a message where they differ from those before.
+/// A message for each role of a turn; the other members of the turn go into the last one. Each turn repeats the
+/// instructions: they become a message only when they differ from the previous ones.
 fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value> {
     let is_answer = text(&members, "kind") == "response";
     members.remove("kind");
@@ -232,7 +232,7 @@ fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value>
     };
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     turns.extend(instructions.map(|text| ("system", vec![text])));
-    // What parts say beside their texts. Merged one by one, names that all of them have would grow with each.
+    // Members of parts other than their texts. Merged one by one, names that all parts have would grow with each.
     let mut rest: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for part in parts {
         let Value::Object(mut part) = part else {
@@ -255,30 +255,30 @@ fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value>
         if (is_known || name == kind) && !part.contains_key("type") {
             part.remove("part_kind");
         }
-        let mut said = match part.get_mut("content") {
+        let mut contents = match part.get_mut("content") {
             Some(Value::Array(items)) if name == "text" => std::mem::take(items),
             _ => Vec::new(),
         };
-        if said.is_empty() {
+        if contents.is_empty() {
             part.entry("type").or_insert_with(|| name.into());
-            said.push(Value::Object(part));
+            contents.push(Value::Object(part));
         } else {
             part.remove("content");
-            said.iter_mut().for_each(of_kind);
+            contents.iter_mut().for_each(of_kind);
             for (name, value) in part {
                 rest.entry(name).or_default().push(value);
             }
         }
         match turns.last_mut().filter(|(last, _)| *last == role) {
-            Some((_, parts)) => parts.extend(said),
-            None => turns.push((role, said)),
+            Some((_, parts)) => parts.extend(contents),
+            None => turns.push((role, contents)),
         }
     }
-    let said = rest.into_iter().map(|(name, mut values)| match values.len() {
+    let rest = rest.into_iter().map(|(name, mut values)| match values.len() {
         1 => (name, values.remove(0)),
         _ => (name, Value::Array(values)),
     });
-    merge(&mut members, said.collect());
+    merge(&mut members, rest.collect());
     let turns = turns.into_iter();
     let mut turns: Vec<Value> =
         turns.map(|(role, parts)| json!({ "role": role, "parts": parts })).collect();
@@ -288,7 +288,7 @@ fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value>
     turns
 }
 
-/// A part of a prompt that says its type in `kind`.
+/// A part of a prompt with its type in `kind`.
 fn of_kind(part: &mut Value) {
     let Value::Object(members) = part else { return };
     if !members.contains_key("type") && members.contains_key("kind") {
@@ -296,7 +296,7 @@ fn of_kind(part: &mut Value) {
     }
 }
 
-/// The history of a conversation and the message that goes on with it, as Cohere takes them.
+/// The history of a conversation and the message that follows it, as Cohere accepts them.
 fn of_history(members: &mut Map<String, Value>) {
     let is_history = members.get("chat_history").is_some_and(Value::is_array)
         && members.get("message").is_some_and(Value::is_string)
@@ -304,7 +304,7 @@ fn of_history(members: &mut Map<String, Value>) {
     if !is_history {
         return;
     }
-    let said = members.remove("message").unwrap_or_default();
+    let message = members.remove("message").unwrap_or_default();
     rename(members, &[("chat_history", "messages")]);
     let Some(Value::Array(history)) = members.get_mut("messages") else {
         return;
@@ -314,7 +314,7 @@ fn of_history(members: &mut Map<String, Value>) {
             rename(item, &[("message", "content")]);
         }
     }
-    history.push(json!({ "role": "user", "content": said }));
+    history.push(json!({ "role": "user", "content": message }));
 }
 
 /// The tools in a request of Bedrock.
@@ -330,18 +330,18 @@ fn of_tool_config(members: &mut Map<String, Value>) {
     }
 }
 
-/// The id of the call that a message answers, where libraries have it in another place: LlamaIndex among what else it was
-/// sent with, the events of OpenTelemetry as the id of the message.
+/// The id of the call that a message answers, where libraries have it elsewhere: LlamaIndex in `additional_kwargs`, the
+/// events of OpenTelemetry as the id of the message.
 fn of_answer(members: &mut Map<String, Value>) {
     let has = |name: &str| members.contains_key(name);
     let is_answer = matches!(text(members, "role"), "tool" | "function");
     if !is_answer || has("tool_call_id") || has("toolCallId") {
         return;
     }
-    let is_said = members.get("content").is_some_and(|said| !said.is_array());
+    let has_text = members.get("content").is_some_and(|content| !content.is_array());
     // Calls of the older functions have no ids: their names pair them.
     let is_function = text(members, "role") == "function" && has("name");
-    let is_event = is_said && has("id") && !is_function;
+    let is_event = has_text && has("id") && !is_function;
     let more = members.get_mut("additional_kwargs");
     let id = more.and_then(|more| match more.get("tool_call_id") {
         Some(Value::String(_)) => more.as_object_mut()?.remove("tool_call_id"),
@@ -356,9 +356,9 @@ fn of_answer(members: &mut Map<String, Value>) {
     }
 }
 
-/// Who speaks in contents of Gemini that do not say it.
+/// Adds the role to contents of Gemini that have none.
 fn give_roles(members: &mut Map<String, Value>) {
-    let is_said = |item: &Map<String, Value>| {
+    let has_no_role = |item: &Map<String, Value>| {
         item.get("parts").is_some_and(Value::is_array) && !item.contains_key("role")
     };
     if members.contains_key("role") {
@@ -371,7 +371,7 @@ fn give_roles(members: &mut Map<String, Value>) {
             None => continue,
         };
         for item in held.iter_mut().filter_map(Value::as_object_mut) {
-            if is_said(item) {
+            if has_no_role(item) {
                 item.insert("role".to_owned(), role.into());
             }
         }
@@ -401,7 +401,7 @@ fn of_message(members: &mut Map<String, Value>) {
     }
 }
 
-/// The calls of a model that stand among what else its message was sent with, as LlamaIndex has them.
+/// The calls of a model in `additional_kwargs`, as LlamaIndex records them.
 fn of_more(members: &mut Map<String, Value>) {
     let is_model = matches!(text(members, "role"), "assistant" | "ai" | "model")
         || matches!(text(members, "type"), "ai" | "AIMessageChunk");

@@ -73,8 +73,12 @@ pub(crate) fn is_answer(members: &Map<String, Value>, is_certain: bool) -> bool 
     let is_flagged = members.get("isError").is_some_and(Value::is_boolean);
     let is_known = is_certain || is_flagged || has("structuredContent");
     let is_typed = parts.iter().all(|part| ANSWERED.contains(&kind_of(part)));
-    let is_said = !parts.is_empty() || has("structuredContent");
-    is_said && is_typed && (is_known || parts.iter().any(is_own)) && !has("role") && !has("type")
+    let has_content = !parts.is_empty() || has("structuredContent");
+    has_content
+        && is_typed
+        && (is_known || parts.iter().any(is_own))
+        && !has("role")
+        && !has("type")
 }
 
 /// The message that a result of MCP is.
@@ -85,7 +89,7 @@ pub(crate) fn answer(mut result: Map<String, Value>) -> Map<String, Value> {
     Map::from_iter([("role".to_owned(), "tool".into()), ("content".to_owned(), content)])
 }
 
-/// Puts the contents of a result of MCP in its place, and what else it says beside them.
+/// Replaces a result of MCP by its contents, and adds its other members next to them.
 pub(crate) fn open_result(members: &mut Map<String, Value>, key: &str) {
     let Some(held) = members.get_mut(key) else {
         return;
@@ -101,7 +105,7 @@ pub(crate) fn open_result(members: &mut Map<String, Value>, key: &str) {
     }
 }
 
-/// Whether a call failed, in the common word. That it did not is what anybody assumes.
+/// Renames `isError` to `is_error` if a call failed; success is the default and is left out.
 fn flag(result: &mut Map<String, Value>) {
     let is_failed = result.get("isError").and_then(Value::as_bool);
     match is_failed {
@@ -198,8 +202,8 @@ fn of_transcript(members: &mut Map<String, Value>) {
     let has = |name: &str| members.get(name).is_some_and(|value| !is_empty(value));
     let is_heard =
         ["audio", "input_audio", "data", "source", "url", "audio_url"].iter().any(|name| has(name));
-    let is_said = !text(members, "transcript").trim().is_empty();
-    if is_said && !is_heard && !members.contains_key("text") {
+    let has_transcript = !text(members, "transcript").trim().is_empty();
+    if has_transcript && !is_heard && !members.contains_key("text") {
         rename(members, &[("transcript", "text")]);
         members.insert("type".to_owned(), "text".into());
     }

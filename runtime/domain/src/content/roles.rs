@@ -1,12 +1,12 @@
-//! Which objects are messages, whatever library recorded them, and what stands around one.
+//! Recognises messages and their roles, whichever library recorded them.
 
 use serde_json::{Map, Value};
 
 use crate::content::kinds::Kind;
 
-/// Objects around a message: `choices[0].message`, the `data` and `kwargs` of LangChain ...
+/// Nested objects around a message: `choices[0].message`, the `data` and `kwargs` of LangChain ...
 pub const MAX_LAYERS: usize = 5;
-/// Who speaks, as the member `role` says it.
+/// Values of the member `role`.
 pub const ROLES: [&str; 10] =
     ["system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function", "bot"];
 /// `type` of LangChain's messages.
@@ -40,7 +40,7 @@ const BODIES: [&str; 14] = [
     "text",
 ];
 
-/// Who speaks, whatever the library calls it.
+/// The role of a message, independent of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
     /// `system` and `developer`.
@@ -54,7 +54,7 @@ pub enum Speaker {
 }
 
 impl Speaker {
-    /// By a role or by the class of a message, in any case of letters.
+    /// From a role or the class of a message, in any case.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
@@ -81,7 +81,7 @@ impl Speaker {
     }
 }
 
-/// Who speaks in a message, as its role or its type says it.
+/// The role of a message, by its `role` or its `type`.
 #[must_use]
 pub fn speaker(message: &Map<String, Value>) -> Option<Speaker> {
     match text_at(message, "role") {
@@ -90,12 +90,12 @@ pub fn speaker(message: &Map<String, Value>) -> Option<Speaker> {
     }
 }
 
-/// The text of a member; empty where there is none.
+/// The text of a member; empty if it is absent.
 pub fn text_at<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The member that holds the message, when this object is only around one.
+/// The member that holds the message, if the object is only a wrapper.
 pub fn layer(object: &Map<String, Value>) -> Option<&'static str> {
     let inner = |key: &str| object.get(key).and_then(Value::as_object);
     if object.contains_key("lc") && inner("kwargs").is_some() {
@@ -113,8 +113,8 @@ pub fn layer(object: &Map<String, Value>) -> Option<&'static str> {
     ["message", "delta", "content"].into_iter().find(has_message)
 }
 
-/// Whether a value is a message, or something that stands between messages as they do: a call, its
-/// result, reasoning, a part with a type.
+/// Whether a value is a message, or an item that lists of messages contain too: a call, its result, reasoning, a part with
+/// a type.
 pub fn is_message(value: &Value) -> bool {
     let Some(mut object) = value.as_object() else {
         return false;
@@ -131,7 +131,7 @@ pub fn is_message(value: &Value) -> bool {
     has_role(object) || is_item(object)
 }
 
-/// Whether a value says who speaks and what.
+/// Whether a value has both a role and content.
 pub fn is_chat_message(value: &Value) -> bool {
     let Some(mut object) = value.as_object() else {
         return false;
@@ -147,7 +147,7 @@ pub fn is_chat_message(value: &Value) -> bool {
     has_content && (is_langchain || !text_at(object, "role").is_empty())
 }
 
-/// Whether a list is the contents of an answer of Anthropic: texts, with calls or thoughts beside them.
+/// Whether a list is the content of a response of Anthropic: texts together with calls or reasoning.
 pub fn is_reply(items: &[Value]) -> bool {
     let kind = |item: &Value| match item.get("role") {
         Some(_) => None,
@@ -175,7 +175,7 @@ fn is_class(object: &Map<String, Value>) -> bool {
     class.ends_with("Message") || class.ends_with("MessageChunk")
 }
 
-/// Whether an object says who speaks, in a member `role` or as LangChain does, or asks for tools.
+/// Whether an object has a role, in the member `role` or as LangChain records it, or calls tools.
 pub fn has_role(object: &Map<String, Value>) -> bool {
     let role = text_at(object, "role");
     let has_body = BODIES.iter().any(|key| object.contains_key(*key));
@@ -189,34 +189,34 @@ pub fn has_role(object: &Map<String, Value>) -> bool {
     (is_langchain && object.contains_key("content")) || has_calls
 }
 
-/// Whether an object is a part that may stand alone in a list of messages.
+/// Whether an object is a part that lists of messages contain without a message around it.
 fn is_item(object: &Map<String, Value>) -> bool {
     match Kind::of(object) {
         Kind::Unknown => object.contains_key("message_content"),
         Kind::Text | Kind::Refusal | Kind::Reasoning => {
-            let said = ["text", "content", "thinking", "refusal", "summary", "data"];
-            object.contains_key("type") && said.iter().any(|key| object.contains_key(*key))
+            let bodies = ["text", "content", "thinking", "refusal", "summary", "data"];
+            object.contains_key("type") && bodies.iter().any(|key| object.contains_key(*key))
         }
         Kind::Medium => {
             let kind = text_at(object, "type");
-            let said = ["source", "data", "content", "inlineData", "image", "url", "uri"];
-            object.contains_key(kind) || said.iter().any(|key| object.contains_key(*key))
+            let bodies = ["source", "data", "content", "inlineData", "image", "url", "uri"];
+            object.contains_key(kind) || bodies.iter().any(|key| object.contains_key(*key))
         }
         Kind::Call => {
-            let said = ["name", "toolName", "tool_name", "call_id", "action", "id"];
+            let bodies = ["name", "toolName", "tool_name", "call_id", "action", "id"];
             let is_wrapped = |member: &Value| member.get("name").is_some();
-            said.iter().any(|key| object.contains_key(*key)) || object.values().any(is_wrapped)
+            bodies.iter().any(|key| object.contains_key(*key)) || object.values().any(is_wrapped)
         }
         Kind::Result => true,
     }
 }
 
-/// Who speaks, when the type of a message is one of LangChain's.
+/// The role, if the type of a message is one of LangChain's.
 pub fn langchain_role(kind: &str) -> Option<&str> {
     LANGCHAIN.contains(&kind).then_some(kind)
 }
 
-/// Who speaks, by the name of a class of LangChain.
+/// The role, by the name of a class of LangChain.
 pub fn role_of_class(class: &str) -> Option<&'static str> {
     let roles = [
         ("Human", "human"),

@@ -1,24 +1,24 @@
-//! Where in a text the media are: `data:` URIs, references to stored media, and long base64.
+//! Locates media in a text: `data:` URIs, references to stored media, and long base64.
 
 use std::ops::Range;
 
 use crate::content::encoded::{length_in_address, run_length, sniffed};
 use crate::content::members::beginning;
 
-/// Longest text that may be base64 and is still shown as text.
+/// Longest run of base64 characters that is still shown as text.
 const LONGEST_RUN: usize = 256;
 /// Shortest base64 that is a medium by its first bytes alone.
 const SHORTEST_MEDIUM: usize = 40;
 /// Longest head of a `data:` URI, up to its comma.
 const MAX_HEAD: usize = 256;
-/// What a reference to a stored medium begins with.
+/// Prefix of a reference to a stored medium.
 pub const REFERENCE: &str = "@@@langfuseMedia:";
-/// What it ends with.
+/// Suffix of a reference to a stored medium.
 pub const REFERENCE_END: &str = "@@@";
 
-/// Shortest base64 that may stand behind a space.
+/// Shortest base64 after a space.
 const SHORTEST_APART: usize = 40;
-/// Longest element of HTML or SVG that is looked for in an address, and how much of a text is searched for the ends of such.
+/// Longest element of HTML or SVG in an address, and the number of bytes of a text that are searched for its end.
 const MAX_ELEMENT: usize = 64 << 10;
 const MAX_SEARCHED: usize = 4 << 20;
 /// Elements of HTML that have no end.
@@ -36,9 +36,9 @@ pub fn plain_type(text: &str) -> Option<String> {
 /// A medium in a text.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// Where it stands, with its head.
+    /// Its range in the text, including its head.
     pub whole: Range<usize>,
-    /// Where its data stand.
+    /// The range of its data.
     pub data: Range<usize>,
     /// The data are base64; escaped as in addresses otherwise.
     pub is_base64: bool,
