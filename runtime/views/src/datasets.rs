@@ -1,25 +1,25 @@
-//! Datasets and runs, which clients print the addresses of: what is there, and how to ask for it.
+//! Pages of datasets and runs, whose URLs clients print.
 
 use askama::Template;
 
 use crate::{Html, Shell, Text};
 
-/// The datasets of a project, one of them, or a run over one.
+/// The list of datasets, a dataset or a run.
 #[derive(Clone, Debug, Template)]
 #[template(path = "dataset.html")]
 pub struct DatasetPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// `Datasets`, `Dataset` or `Run`.
     pub kind: &'static str,
-    /// Its name.
+    /// Name.
     pub name: Text,
-    /// For people.
+    /// Description.
     pub description: Option<Text>,
-    /// What is known of it, by label.
+    /// Labels and values.
     pub facts: Vec<(&'static str, Html)>,
-    /// Names of what it holds, the newest first, with their addresses.
+    /// Names and URLs of its datasets or runs, newest first.
     pub inside: Vec<(Text, String)>,
-    /// What a shell runs to get all of it.
+    /// Labels and shell commands of API requests.
     pub requests: Vec<(&'static str, String)>,
 }

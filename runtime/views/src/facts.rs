@@ -1,4 +1,4 @@
-//! A labelled value, and sums that several pages show.
+//! Labelled values of several pages.
 
 use crate::format::clock;
 use perpend_domain::observation::Usage;
@@ -16,7 +16,7 @@ pub(crate) fn fact(label: &'static str, value: impl Into<String>) -> Fact {
     Fact { label, value: Text::from(value.into()).into() }
 }
 
-/// An instant, with all of its digits where `is_exact`.
+/// A time, with microseconds if `is_exact`.
 pub(crate) fn fact_at(label: &'static str, at: Timestamp, is_exact: bool) -> Fact {
     let iso = at.to_iso_micros();
     let value = match is_exact {
@@ -26,13 +26,13 @@ pub(crate) fn fact_at(label: &'static str, at: Timestamp, is_exact: bool) -> Fac
     Fact { label, value }
 }
 
-/// An instant to the second, in UTC; pages show it in the zone of their reader.
+/// A UTC time to the second; a script converts it to the time zone of the browser.
 #[must_use]
 pub fn utc_time(at: Timestamp) -> Html {
     Html::time(&at.to_iso_micros(), &format!("{} UTC", clock(at)))
 }
 
-/// All tokens: the given total, else input and output.
+/// The reported total, or else the sum of input and output tokens.
 #[must_use]
 pub fn total_tokens(usage: &Usage) -> u64 {
     let parts = || usage.iter().filter(|(key, _)| *key == "input" || *key == "output");

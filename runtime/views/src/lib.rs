@@ -1,17 +1,17 @@
-//! View structs and templates: what the server knows, as HTML.
+//! View structs and templates of the pages.
 //!
-//! The server's page handlers fill a view struct and call [`render`]; nothing here asks a store, reads
-//! a clock or knows HTTP.
+//! The page handlers of the server fill a view struct and call [`render`]. This crate has no access to storage, clock or
+//! HTTP.
 //!
 //! Invariants:
-//! - **Trace text is inert.** Text from outside is a [`Text`] or becomes [`Html`]; both escape it and make control
-//!   characters visible. Nothing else builds HTML by hand.
-//! - **No inline script or style.** The policy in [`layout::assets::CONTENT_SECURITY_POLICY`] would refuse it;
-//!   time bars are SVG attributes, indentation is a class.
-//! - **Pages work without script.** The script swaps rows and the detail pane in place; every link leads to a
-//!   whole page.
-//! - **Bounded.** A page holds at most [`ROW_WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
-//!   made. Trees are walked without recursion.
+//! - **External text is inert.** It is a [`Text`] or becomes [`Html`]; both escape it and make control characters
+//!   visible. No other type builds HTML.
+//! - **No inline script or style.** [`layout::assets::CONTENT_SECURITY_POLICY`] forbids both: time bars are SVG
+//!   attributes, indentation is a class.
+//! - **Pages work without script.** Scripts replace rows and the detail pane in place; every link also works as a
+//!   page.
+//! - **Bounded.** A page has at most [`ROW_WINDOW`] rows of a trace, and only these are rendered. Trees are traversed
+//!   without recursion.
 
 mod datasets;
 mod facts;

@@ -1,4 +1,4 @@
-//! The overview of evaluators and rules.
+//! The page of rules and evaluators.
 
 use askama::Template;
 
@@ -7,52 +7,52 @@ use crate::layout::setup::Setup;
 use crate::scores::score::{ResourceLink, Tone};
 use crate::{Shell, Text};
 
-/// What is scored, by what, and how it goes.
+/// The page of rules and evaluators.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "rules.html")]
 pub struct RulesPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// Rules, newest first.
     pub rules: Vec<RuleRow>,
     /// Evaluators, newest first.
     pub evaluators: Vec<EvaluatorRow>,
-    /// There are more rules, or more evaluators, than the page shows.
+    /// Whether there are more rules or evaluators than listed.
     pub has_more: bool,
-    /// This server and its keys, where there are no rules or no evaluators yet.
+    /// Values for example commands, if there are no rules or no evaluators.
     pub setup: Option<Setup>,
 }
 
 impl RulesPage {
-    /// More than a page should hold.
+    /// Maximum number of rules and of evaluators on the page.
     pub const LIMIT: u32 = 200;
 }
 
 /// One rule.
 #[derive(Clone, Debug)]
 pub struct RuleRow {
-    /// Its id: a link may lead to its row.
+    /// Id, also the anchor of its row.
     pub id: Text,
-    /// Its name.
+    /// Name.
     pub name: Text,
     /// `observation`, `experiment`, `trace` or `session`.
     pub target: &'static str,
     /// `on`, `off` or `paused`.
     pub state: &'static str,
-    /// Its colour.
+    /// Colour of the state.
     pub tone: Tone,
-    /// Why it is paused.
+    /// Reason of the pause.
     pub reason: Option<Text>,
-    /// Such as `10 %`.
+    /// Sample rate, such as `10 %`.
     pub sampling: String,
-    /// Its conditions, one text each.
+    /// Conditions of the filter.
     pub conditions: Vec<Text>,
-    /// Its evaluators.
+    /// Assigned evaluators.
     pub evaluators: Vec<ResourceLink>,
 }
 
 impl RuleRow {
-    /// The row of an evaluator that has the name of the rule, which is not said twice.
+    /// URL of the row of an evaluator with the same name as the rule.
     pub(crate) fn namesake(&self, named: &ResourceLink, base: &str) -> Option<String> {
         let is_same = named.name.raw() == self.name.raw();
         named.href(base, "evaluator").filter(|_| is_same)
@@ -68,20 +68,20 @@ impl EvaluatorRow {
 /// One evaluator.
 #[derive(Clone, Debug)]
 pub struct EvaluatorRow {
-    /// Its id: a link may lead to its row.
+    /// Id, also the anchor of its row.
     pub id: Text,
-    /// Its name.
+    /// Name.
     pub name: Text,
     /// Number of the newest version.
     pub version: u32,
     /// `vendor/name version`.
     pub plugin: Text,
-    /// The function in the plug-in.
+    /// Name of the function.
     pub function: Text,
-    /// What it is told, by the names of its settings, and which models it asks.
+    /// Names and values of its settings and models.
     pub settings: Vec<(Text, Text)>,
-    /// Hex digits.
+    /// Fingerprint in hex.
     pub fingerprint: String,
-    /// Why it is paused.
+    /// Reason of the pause.
     pub paused: Option<Text>,
 }

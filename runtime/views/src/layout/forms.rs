@@ -41,7 +41,7 @@ pub struct FlashMessage {
 pub struct Undo {
     /// Where it is sent to.
     pub action: String,
-    /// Names and values of its fields.
+    /// Names and values of the form fields.
     pub fields: Vec<(&'static str, String)>,
 }
 

@@ -144,7 +144,7 @@ pub struct PreferencesPage {
     pub shell: Shell,
     /// The form was sent a moment ago.
     pub is_saved: bool,
-    /// The form, when it was not accepted.
+    /// The form, if it was rejected.
     pub rejected_form: RejectedForm,
 }
 

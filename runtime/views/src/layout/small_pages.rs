@@ -8,7 +8,7 @@ use crate::{RuleOutcome, ScoreView, Shell, Text};
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "login.html")]
 pub struct LoginPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// Why the last try did not work.
     pub problem: Option<&'static str>,
@@ -28,7 +28,7 @@ pub struct LoginPage {
 #[derive(Clone, Debug, Template)]
 #[template(path = "logout.html")]
 pub struct LogoutPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
 }
 
@@ -36,7 +36,7 @@ pub struct LogoutPage {
 #[derive(Clone, Debug, Template)]
 #[template(path = "scored.html")]
 pub struct ScoresOnlyPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// Of the trace or session.
     pub id: Text,
@@ -54,7 +54,7 @@ pub struct ScoresOnlyPage {
 #[derive(Clone, Debug, Template)]
 #[template(path = "error.html")]
 pub struct ErrorPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// HTTP status.
     pub status: u16,

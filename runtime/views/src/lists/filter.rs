@@ -47,7 +47,7 @@ pub(crate) fn title(id: &str) -> String {
 pub struct FilterView {
     /// The list.
     pub of: &'static FilterableList,
-    /// The address of the project.
+    /// Base URL of the project.
     pub base: String,
     /// As text.
     pub q: String,

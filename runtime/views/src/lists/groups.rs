@@ -19,11 +19,11 @@ use crate::{Shell, Text, encode};
 #[derive(Clone, Debug, Template)]
 #[template(path = "groups.html")]
 pub struct GroupsPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The choice of time and environments.
+    /// Time range and environments.
     pub focus: FocusView,
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub notices: Vec<Text>,
     /// What is asked of them.
     pub filter: FilterView,
@@ -33,11 +33,11 @@ pub struct GroupsPage {
     pub n_scored: u32,
     /// What it lists.
     pub by: GroupKey,
-    /// The lines of this page.
+    /// Rows of this page.
     pub lines: Vec<GroupLine>,
     /// Newer ones, and older ones.
     pub page_links: PageLinks,
-    /// Where in the list the page is.
+    /// Position of the page in the list.
     pub position: String,
     /// It is not the first page.
     pub is_later: bool,
@@ -175,7 +175,7 @@ impl GroupLine {
 }
 
 impl UserPage {
-    /// Where the page asks what came since.
+    /// URL that the page polls for new items.
     fn news(&self) -> String {
         let (base, id) = (self.shell.base(), encode(&self.line.group.id));
         let kept = self.shell.focus.query().replacen('?', "&", 1);
@@ -205,11 +205,11 @@ impl GroupsPage {
 #[derive(Clone, Debug, Template)]
 #[template(path = "user.html")]
 pub struct UserPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The choice of time and environments.
+    /// Time range and environments.
     pub focus: FocusView,
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub notices: Vec<Text>,
     /// Who it is, with sums of the chosen time and environments.
     pub line: GroupLine,

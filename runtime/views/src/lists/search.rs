@@ -8,7 +8,7 @@ use crate::{Shell, Text};
 #[derive(Clone, Debug, Template)]
 #[template(path = "search.html")]
 pub struct SearchPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// As typed.
     pub q: String,

@@ -27,9 +27,9 @@ const MAX_PEEKED: usize = 2 * MAX_LIST;
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "traces.html")]
 pub struct TracesPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The choice of time and environments.
+    /// Time range and environments.
     pub focus: FocusView,
     /// Where matching traces are in other times, where there is none in this one.
     pub elsewhere: Option<(Timestamp, Timestamp)>,
@@ -61,7 +61,7 @@ pub struct TracesPage {
     pub bars: Option<Trend>,
     /// A trace beside the list.
     pub peek: Option<Peek>,
-    /// Nothing was recorded yet: how to change that.
+    /// Setup instructions, if the project has no data.
     pub setup: Option<Setup>,
 }
 

@@ -1,4 +1,4 @@
-//! Bars over time. The numbers stand in a table below the drawing, and each bar leads to the rows behind it.
+//! Bar charts over time, with a data table and links to the rows of each bar.
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
@@ -8,34 +8,34 @@ use crate::Html;
 use crate::facts::utc_time;
 use crate::format::{NONE, clock, cost, count, date, many};
 
-/// Height of the drawing, in its own units.
+/// Height of the drawing in SVG units.
 const HEIGHT: f64 = 40.0;
-/// How far below its top the lines of a bar that is not whole are.
+/// Distances of the hatching lines from the top of a bar.
 const LINES: [f64; 8] = [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0];
-/// A bar whose time has not ended.
+/// Label of a bar whose time range has not ended.
 pub const SO_FAR: &str = "so far";
 
-/// What was measured in one stretch of time.
+/// The value of one time bucket.
 #[derive(Clone, Debug)]
 pub struct ChartBar {
-    /// From its start to before its end.
+    /// Start and end, exclusive.
     pub time: (Timestamp, Timestamp),
-    /// How much.
+    /// Value.
     pub value: f64,
-    /// How much of that is the part that is told apart.
+    /// Value of the highlighted part.
     pub part: f64,
-    /// Why it is not whole: [`SO_FAR`], or `in part` where the range cuts it.
+    /// Reason for an incomplete bucket: [`SO_FAR`], or `in part` if the range cuts it.
     pub partial: Option<&'static str>,
-    /// Where the rows behind it are.
+    /// URL of its rows.
     pub href: String,
 }
 
-/// The part of each bar that is told apart: the lower end of it in another colour.
+/// The highlighted part of each bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChartPart {
-    /// What has errors.
+    /// Number of items with errors.
     Errors,
-    /// The middle of what the bar is the upper end of.
+    /// Median of the values whose percentile is the bar.
     Median,
 }
 
@@ -47,7 +47,7 @@ impl ChartPart {
         }
     }
 
-    /// Behind its value.
+    /// Words after the value of the part.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Errors => "with errors",
@@ -62,35 +62,35 @@ impl ChartPart {
         }
     }
 
-    /// Whether it marks a value on the scale, rather than a share of the bar.
+    /// Whether it is drawn as a line rather than an area.
     pub(crate) const fn is_line(self) -> bool {
         matches!(self, Self::Median)
     }
 }
 
-/// A measure over time.
+/// A bar chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
     pub(crate) title: &'static str,
     pub(crate) part: ChartPart,
-    /// How long a bar is: `hour`, `UTC day`. Days are those of UTC, in whatever zone their reader is.
+    /// Length of a bucket: `hour`, `UTC day`. Days are always UTC.
     pub(crate) bucket: &'static str,
-    /// What the times of bars are called in the table.
+    /// Heading of the time column in the data table.
     pub(crate) from: &'static str,
-    /// Where the first bar begins and the last one ends; of days, the first and the last one.
+    /// Start of the first bucket and end of the last; for days, the first and the last day.
     pub(crate) ends: Vec<Html>,
     pub(crate) most: String,
     pub(crate) bars: Vec<Drawn>,
     pub(crate) has_part: bool,
-    /// What hatched bars are called.
+    /// Legend of hatched bars.
     pub(crate) partial: Option<&'static str>,
-    /// How many single values a percentile is of.
+    /// Number of values of a percentile.
     pub(crate) n: Option<String>,
-    /// The list below it is narrowed by a filter that the bars are not narrowed by.
+    /// Whether the chart ignores the filter of the list.
     pub(crate) is_unfiltered: bool,
-    /// How many steps have no cost although they should, in words.
+    /// Number of observations without a known price, in words.
     pub(crate) unpriced: Option<String>,
-    /// What else has to be said of what is counted.
+    /// Notes on the values.
     pub(crate) notes: Vec<&'static str>,
 }
 
@@ -102,27 +102,27 @@ pub(crate) struct Drawn {
     pub(crate) part_y: f64,
     pub(crate) part_height: f64,
     pub(crate) at: String,
-    /// As programs read it; without a time of day it is in no zone. Empty where the bar is of no time.
+    /// ISO 8601 time or date; empty for a turn.
     pub(crate) iso: String,
     pub(crate) value: String,
     pub(crate) part: String,
     pub(crate) partial: Option<&'static str>,
-    /// The lines that hatch it.
+    /// SVG path of the hatching.
     pub(crate) hatch: String,
     pub(crate) href: String,
 }
 
-/// What was measured of one turn.
+/// The value of one turn.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnBar {
     pub(crate) number: u64,
     pub(crate) value: f64,
-    /// It has errors: hatched, and said in words.
+    /// Whether it has errors, so that it is hatched.
     pub(crate) is_failed: bool,
 }
 
 impl Chart {
-    /// Of turns in their order, each bar with a link to its turn on the page.
+    /// A bar for each turn, with a link to it.
     pub(crate) fn of_turns(
         title: &'static str,
         bars: &[TurnBar],
@@ -172,7 +172,7 @@ impl Chart {
         }
     }
 
-    /// Of bars in the order of time; `shown` writes a value with its unit.
+    /// Bars in order of time. `shown` formats a value with its unit.
     #[must_use]
     pub fn new(
         (title, part): (&'static str, ChartPart),
@@ -232,7 +232,7 @@ impl Chart {
         }
     }
 
-    /// Tells the bars where nothing was measured from those that are zero.
+    /// Marks buckets without values, to distinguish them from zero.
     #[must_use]
     pub fn measured(mut self, is_measured: impl IntoIterator<Item = bool>) -> Self {
         for (bar, is_measured) in self.bars.iter_mut().zip(is_measured) {
@@ -244,26 +244,26 @@ impl Chart {
         self
     }
 
-    /// Says in its caption what is counted.
+    /// Adds notes to the caption.
     #[must_use]
     pub fn noting(self, notes: Vec<&'static str>) -> Self {
         Self { notes, ..self }
     }
 
-    /// Says how many single values its percentiles are of.
+    /// Sets the number of values of its percentiles.
     #[must_use]
     pub fn of_n(self, n: usize) -> Self {
         Self { n: Some(count(n as u64)), ..self }
     }
 
-    /// Says that the bars are of more rows than the list below them.
+    /// Marks the chart as not filtered.
     #[must_use]
     pub fn unfiltered(self) -> Self {
         Self { is_unfiltered: true, ..self }
     }
 
-    /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars; with
-    /// `is_least` more steps than they count may lack a price.
+    /// Formats the values of the bars as costs and counts observations without a known price. `costs` are in the order of
+    /// the bars; with `is_least` the count is a lower bound.
     #[must_use]
     pub fn of_costs(mut self, costs: &[CostSum], is_least: bool) -> Self {
         let all: CostSum = costs.iter().copied().sum();
@@ -283,7 +283,7 @@ impl Chart {
     }
 }
 
-/// How high a bar is, of which the highest fills the drawing.
+/// Height of a bar; the highest fills the drawing.
 fn height(value: f64, most: f64) -> f64 {
     match 0.0 < most {
         true => (value / most * HEIGHT * 10.0).round() / 10.0,
@@ -291,7 +291,7 @@ fn height(value: f64, most: f64) -> f64 {
     }
 }
 
-/// The lines across a bar of this height, as a path. They lie flat, so that they are the same however the drawing is stretched.
+/// SVG path of the hatching of a bar. The lines are horizontal, so that they stay the same in a stretched drawing.
 fn hatch(x: usize, height: f64) -> String {
     let top = HEIGHT - height;
     let fit = LINES.into_iter().filter(|below| *below <= height);
@@ -299,7 +299,7 @@ fn hatch(x: usize, height: f64) -> String {
     lines.collect()
 }
 
-/// What the bars that are not whole are called, where one of them is seen.
+/// Legend of the incomplete buckets with values, if any.
 fn partial(granularity: Granularity, bars: &[ChartBar]) -> Option<&'static str> {
     let mut seen = bars.iter().filter(|bar| 0.0 < bar.value);
     let found = seen.rfind(|bar| bar.partial.is_some())?.partial;

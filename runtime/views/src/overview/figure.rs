@@ -1,23 +1,23 @@
-//! One number of many rows, with what it was before.
+//! A figure with its change.
 
-/// A number with what it was before.
+/// A figure with its change.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// What is counted.
+    /// Label.
     pub label: &'static str,
-    /// With its unit.
+    /// Value with unit.
     pub value: String,
-    /// How many of how many, of a share.
+    /// `2 of 41`, for a share.
     pub of: Option<String>,
-    /// It is a value that should not be.
+    /// Whether the value indicates a problem.
     pub is_bad: bool,
-    /// Against the same time before; absent where there was nothing.
+    /// Change relative to the previous period; absent without data.
     pub change: Option<String>,
-    /// Where the rows behind it are.
+    /// URL of its rows.
     pub rows: Option<String>,
 }
 
-/// How much larger `now` is than `before`, in percent. Absent where there is nothing to compare with.
+/// Change in percent; `None` if `before` is not positive.
 #[must_use]
 pub fn percent_change(now: f64, before: f64) -> Option<String> {
     if before <= 0.0 || !now.is_finite() {
@@ -32,7 +32,7 @@ pub fn percent_change(now: f64, before: f64) -> Option<String> {
     })
 }
 
-/// How many points the share `now` is above the share `before`, both in percent. Absent where a share is of nothing.
+/// Change of a share in percentage points; `None` if a share is undefined.
 #[must_use]
 pub fn point_change(now: f64, before: f64) -> Option<String> {
     let points = ((now - before) * 10.0).round() / 10.0;

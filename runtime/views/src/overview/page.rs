@@ -1,4 +1,4 @@
-//! What was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
+//! The overview page.
 
 use askama::Template;
 use perpend_domain::time::Timestamp;
@@ -10,52 +10,52 @@ use crate::overview::figure::Figure;
 use crate::overview::trends::DeferredTrend;
 use crate::{Chart, Shell, Text};
 
-/// The first page of a project.
+/// The overview of a project.
 #[derive(Clone, Debug, Template)]
 #[template(path = "overview.html")]
 pub struct OverviewPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The choice of time and environments.
+    /// Time range and environments.
     pub focus: FocusView,
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub notices: Vec<Text>,
-    /// What was recorded in the range; without any, nothing was read, and the page has no section.
+    /// Figures of the time range; empty if nothing was read.
     pub figures: Vec<Figure>,
-    /// Something was recorded in the same time before, which the figures are compared with.
+    /// Whether the previous period has data to compare with.
     pub is_compared: bool,
-    /// Figures that take longer to add up: they stand beside the others.
+    /// Figures that are loaded later.
     pub quantiles: Option<DeferredTrend>,
     /// Cost over time.
     pub cost: Option<Chart>,
-    /// Charts that take longer to add up.
+    /// Charts that are loaded later.
     pub later: Vec<DeferredTrend>,
-    /// What does not go on by itself.
+    /// Rules, evaluators and executions that need attention.
     pub attention: Vec<AttentionItem>,
-    /// The latest traces with errors in the range.
+    /// Latest traces with errors in the time range.
     pub failed: Vec<TraceLine>,
-    /// The newest runs over datasets; none where the reader may not see them.
+    /// Newest runs over datasets; empty without permission.
     pub runs: Vec<RunLine>,
-    /// When the newest trace started: later ones are told while the page is open.
+    /// Start of the newest trace, from which new traces are counted.
     pub newest: Option<Timestamp>,
-    /// Nothing was recorded but evaluations and experiments.
+    /// Whether all traces are of evaluations and experiments.
     pub has_only_evaluations: bool,
-    /// The page with evaluations and experiments alone, where it leaves them out.
+    /// URL of the page with only evaluations and experiments, if they are hidden.
     pub evaluations_href: Option<String>,
-    /// Nothing was recorded yet: how to change that.
+    /// Setup instructions, if the project has no data.
     pub setup: Option<Setup>,
 }
 
 /// A run over a dataset.
 #[derive(Clone, Debug)]
 pub struct RunLine {
-    /// Its name.
+    /// Name.
     pub name: Text,
-    /// The address of its page.
+    /// URL.
     pub href: String,
-    /// The dataset.
+    /// Name of the dataset.
     pub dataset: Text,
-    /// When it began.
+    /// Start.
     pub at: Timestamp,
 }
 
@@ -66,6 +66,6 @@ pub struct AttentionItem {
     pub name: Text,
     /// `paused` or `failed`.
     pub state: &'static str,
-    /// Why, and what is held by it.
+    /// Reason and consequences.
     pub reason: Text,
 }

@@ -1,4 +1,4 @@
-//! What takes longer to add up than the rest of the overview: latency, users, what models cost, and scores.
+//! Parts of the overview that are loaded later: latency, users, cost by model and scores.
 
 use askama::Template;
 use perpend_domain::cost::CostSum;
@@ -7,20 +7,20 @@ use crate::format::{count, like, number, percent, percents};
 use crate::overview::figure::Figure;
 use crate::{Chart, Text};
 
-/// Height of a spark, in its own units.
+/// Height of a sparkline in SVG units.
 const HEIGHT: f64 = 16.0;
-/// With fewer points a spark shows nothing.
+/// Minimum number of points of a sparkline.
 const MIN_DOTS: usize = 3;
 
-/// A part of the overview, alone for the script that puts it in its place.
+/// A part of the overview as a fragment.
 #[derive(Clone, Debug, Template)]
 #[template(path = "trend.html")]
 pub struct TrendPage {
-    /// What is in it.
+    /// Content of the part.
     pub trend: Trend,
 }
 
-/// What was added up.
+/// A computed part.
 #[derive(Clone, Debug)]
 pub enum Trend {
     /// One measure over time.
@@ -29,42 +29,42 @@ pub enum Trend {
     Charts(Vec<Chart>),
     /// Figures of the whole range.
     Figures(Vec<Figure>),
-    /// The slowest trace of the whole range, and latencies over time, where any trace began.
+    /// The slowest trace of the range, and latency over time if there are traces.
     Latency(Figure, Option<Chart>),
-    /// What each model cost, the dearest first.
+    /// Cost by model, highest first.
     Models(Vec<ModelLine>),
-    /// The names with most scores, and the others: how many, in words, and where they are listed.
+    /// Most frequent score names, and label and URL of the link to the others.
     Scores(Vec<ScoreTrend>, Option<(String, String)>),
-    /// Why it cannot be added up, and what would need less.
+    /// Error, with a way to reduce the work.
     Refused(Text),
 }
 
-/// The place of a trend on the overview: filled in, or with the address that fills it.
+/// A part of the overview, computed or with the URL that computes it.
 #[derive(Clone, Debug)]
 pub struct DeferredTrend {
-    /// What it is about.
+    /// Label.
     pub label: &'static str,
-    /// The address of the part alone.
+    /// URL of the fragment.
     pub part: String,
-    /// The address of the overview with all of them.
+    /// URL of the page with all parts.
     pub whole: String,
-    /// What was added up, where it was asked for with the page.
+    /// The computed part, if it was requested with the page.
     pub shown: Option<Trend>,
 }
 
-/// What a model cost, or several together.
+/// Cost of a model, or of several.
 #[derive(Clone, Debug)]
 pub struct ModelLine {
     pub(crate) name: Text,
     pub(crate) cost: String,
     pub(crate) tokens: String,
     pub(crate) calls: String,
-    /// Of the dearest, from 0 to 100.
+    /// Percent of the highest cost, from 0 to 100.
     pub(crate) width: f64,
 }
 
 impl ModelLine {
-    /// `most` is what the dearest one cost.
+    /// `most` is the highest cost in dollars.
     #[must_use]
     pub fn new(name: &str, (cost, tokens, n_calls): (CostSum, f64, u64), most: f64) -> Self {
         Self {
@@ -80,17 +80,17 @@ impl ModelLine {
     }
 }
 
-/// What the scores of a name say together.
+/// Aggregate of the scores of a name.
 #[derive(Clone, Debug)]
 pub enum ScoreAggregate {
-    /// The mean of numbers with its interval, which one value does not have.
+    /// Mean with its confidence interval, which a single value does not have.
     Mean(f64, Option<[f64; 2]>),
-    /// The share of what holds, with its interval: of true ones, or of the most frequent category. Of ones among ones and
-    /// zeros nothing more is said.
+    /// Label, share and confidence interval of true values or of the most frequent category. The label is empty for numbers
+    /// that are all 0 or 1.
     Share(Text, f64, [f64; 2]),
 }
 
-/// The scores of a name.
+/// Trend of the scores of a name.
 #[derive(Clone, Debug)]
 pub struct ScoreTrend {
     pub(crate) name: Text,
@@ -101,7 +101,7 @@ pub struct ScoreTrend {
     pub(crate) href: String,
 }
 
-/// The mean in one stretch of time.
+/// Mean of one time bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Dot {
     pub(crate) x: usize,
@@ -111,7 +111,7 @@ pub(crate) struct Dot {
 }
 
 impl ScoreTrend {
-    /// `over_time` has for each stretch of the range when it began and the mean in it, where there is one.
+    /// `over_time` is the start and the mean of each bucket.
     #[must_use]
     pub fn new(
         name: &str,
@@ -119,8 +119,8 @@ impl ScoreTrend {
         over_time: &[(String, Option<f64>)],
         href: String,
     ) -> Self {
-        // Lines of one name begin at zero, so that a small change does not look like a large one. Those on the scale from 0
-        // to 1 end at 1, so that those of several names can be compared.
+        // The scale includes 0, so that small changes do not look large, and 1, so that scores between 0 and 1 of several
+        // names can be compared.
         let values = || over_time.iter().filter_map(|(_, mean)| *mean);
         let (low, high) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
         let place = |value: f64| match low < high {

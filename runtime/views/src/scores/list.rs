@@ -21,7 +21,7 @@ const VALUE: usize = 60;
 #[derive(Clone, Debug, Template)]
 #[template(path = "score_list.html")]
 pub struct ScoresPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// The time and the environments.
     pub focus: FocusView,
@@ -29,7 +29,7 @@ pub struct ScoresPage {
     pub filter: FilterView,
     /// What the list is narrowed to beside all these: parameter and value.
     pub narrowed: Vec<(&'static str, Text)>,
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub notices: Vec<Text>,
     /// Where the search stopped, because what is asked takes long to find.
     pub stopped: Option<StoppedSearch>,
@@ -39,7 +39,7 @@ pub struct ScoresPage {
     pub older: Option<(String, &'static str, String)>,
     /// The pages before and behind.
     pub page_links: PageLinks,
-    /// Where in the list the page is.
+    /// Position of the page in the list.
     pub position: String,
     /// It is behind or before a place in the list.
     pub is_later: bool,

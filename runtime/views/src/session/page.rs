@@ -1,4 +1,4 @@
-//! One session: its turns in order, each as what was asked and what was answered.
+//! The page of one session: its turns in order.
 
 use crate::markup::encode;
 use crate::urls::traces_containing;
@@ -26,44 +26,44 @@ use crate::values::content::{
 use crate::values::preview::beginning;
 use crate::{Shell, Text};
 
-/// Turns on a page.
+/// Turns per page.
 pub const TURNS_PER_PAGE: u32 = 20;
-/// Tools named in the line that the calls of a turn fold into.
+/// Maximum number of tool names in the summary of a turn.
 const NAMED: usize = 6;
-/// Characters of each of these names.
+/// Maximum characters of a tool name.
 const NAME: usize = 40;
 
-/// A window of a session.
+/// One page of a session.
 #[derive(Clone, Debug, Template)]
 #[template(path = "session.html")]
 pub struct SessionPage {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// Which one, with sums.
+    /// The session with its sums.
     pub line: GroupLine,
-    /// Users of its traces, the first of them where there are many.
+    /// Users of its traces; only the first ones if there are many.
     pub users: Vec<Text>,
-    /// Scores of the session itself.
+    /// Scores of the session as a whole.
     pub scores: Vec<ScoreView>,
-    /// What rules say of it that did not score it.
+    /// Outcomes of the rules that did not score it.
     pub outcomes: Vec<crate::RuleOutcome>,
-    /// Which of the rules were asked.
+    /// Range of the rules in the outcomes.
     pub rules: RuleRange,
-    /// The turns of this window.
+    /// Turns of this page.
     pub turns: Vec<Turn>,
-    /// How many there are.
+    /// Number of turns of the session.
     pub n_turns: u64,
-    /// The turn that was asked for; the first one where none was.
+    /// Number of the requested turn; 1 by default.
     pub wanted: u64,
-    /// One was asked for: it takes the focus.
+    /// Whether a turn was requested, which then gets the focus.
     pub is_jump: bool,
-    /// What was asked for, as typed, where it is no number.
+    /// The requested time as typed; empty for a number.
     pub at: String,
-    /// What of the address cannot be read.
+    /// Error in the query string.
     pub fault: Option<&'static str>,
-    /// What was found, where a text is looked for.
+    /// Search results, if a text was searched.
     pub found: Option<TurnHits>,
-    /// Earlier turns, and later ones.
+    /// Links to earlier and later turns.
     pub page_links: PageLinks,
 }
 
@@ -71,17 +71,17 @@ pub struct SessionPage {
 #[derive(Clone, Debug)]
 pub struct TurnHits {
     text: Text,
-    /// Their numbers, and where the text stands in input or output; it may also stand in a step below.
+    /// Numbers of the turns, with an excerpt of input or output; without one the match is in an observation.
     turns: Vec<(u64, Option<PartExcerpt>)>,
     has_more: bool,
-    /// Turns at the end of the session that were not searched.
+    /// Number of turns at the end that were not searched.
     n_left: u64,
-    /// The list of all of them.
+    /// URL of the list of all matching traces.
     all: String,
 }
 
 impl TurnHits {
-    /// Turns with their numbers; whether there are more, and how many were not searched.
+    /// Turns with their numbers; whether there are more, and the number of turns that were not searched.
     #[must_use]
     pub fn new(
         (base, session): (&str, &str),
@@ -123,14 +123,14 @@ impl TurnHits {
     }
 }
 
-/// What a turn is made from.
+/// Input of a [`Turn`].
 #[derive(Clone, Debug)]
 pub struct TurnInput {
-    /// Its line in a list.
+    /// Its row in a list.
     pub line: TraceLine,
     /// Its trace, with input and output.
     pub trace: Trace,
-    /// Its tool calls; absent where the trace has too many steps to look for them.
+    /// Its tool calls; absent if the trace has too many observations.
     pub tools: Option<ToolObservations>,
 }
 
@@ -139,30 +139,30 @@ pub struct TurnInput {
 pub struct Turn {
     number: u64,
     trace: TraceLine,
-    /// The messages of its input that an earlier turn had.
+    /// Messages of its input that repeat an earlier turn.
     same: Option<Same>,
     input: Block,
     tools: Option<Tools>,
-    /// The steps of a trace with so many that tool calls were not looked for.
+    /// Number of observations, if there are too many to list tool calls.
     too_many_steps: Option<String>,
     output: Block,
 }
 
-/// Tool calls of a turn, folded into a line.
+/// Tool calls of a turn.
 #[derive(Clone, Debug)]
 struct Tools {
     /// `3 tool calls`
     title: String,
-    /// Names of the first ones.
+    /// Names of the first calls.
     names: Text,
-    /// How many of those shown failed.
+    /// Number of listed calls with errors.
     failed: Option<String>,
     calls: Vec<ToolCall>,
-    /// Those that are not shown.
+    /// Number of calls that are not listed.
     n_more: u64,
 }
 
-/// A tool call in a few lines.
+/// A tool call with excerpts of its content.
 #[derive(Clone, Debug)]
 struct ToolCall {
     href: String,
@@ -172,12 +172,12 @@ struct ToolCall {
     message: Option<Text>,
     arguments: Option<Text>,
     result: Option<Text>,
-    /// It says more than was read.
+    /// Whether its content was too large to read.
     is_large: bool,
 }
 
 impl Tools {
-    /// None where there are none besides the root, which is the turn itself. `trace` is the address of the trace.
+    /// `None` if only the root is a tool call. `trace` is the URL of the trace.
     fn of(found: ToolObservations, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
         let ToolObservations { mut steps, n } = found;
         let n_read = steps.len();
@@ -233,15 +233,15 @@ impl ToolCall {
     }
 }
 
-/// Messages of an input that earlier turns had or gave.
+/// Messages of an input that repeat those of earlier turns.
 #[derive(Clone, Debug)]
 struct Same {
     n: usize,
-    /// The number of the turn that has most of them.
+    /// Number of the turn that contains most of them.
     turn: u64,
-    /// That turn is before this window.
+    /// Whether that turn is on an earlier page.
     is_before: bool,
-    /// Where the messages are.
+    /// URL of the messages.
     those: String,
 }
 
@@ -256,35 +256,35 @@ impl SessionPage {
         href(self.shell.base(), GroupKey::User, user.raw())
     }
 
-    /// The rules that were not asked.
+    /// Links to the other ranges of rules.
     fn rule_links(&self) -> Vec<(&'static str, String)> {
         let address = format!("?turn={}{}", self.wanted, self.kept());
         self.rules.page_links(&address)
     }
 
-    /// The time and the environments of the lists, behind another parameter of an address.
+    /// Time range and environments as further query parameters.
     fn kept(&self) -> String {
         self.shell.focus.query().replacen('?', "&", 1)
     }
 
-    /// A turn with a text that is looked for: the list of all that have it stays.
+    /// URL of a turn, with the search.
     fn hit(&self, found: &TurnHits, turn: &u64) -> String {
         let text = encode(found.text.raw());
         format!("?turn={turn}&find={text}{}", self.kept())
     }
 
-    /// Where the page asks what came since.
+    /// URL that the page polls for new items.
     fn news(&self) -> String {
         let (base, id) = (self.shell.base(), encode(&self.line.group.id));
         format!("{base}/_/sessions/news?of={id}{}", self.kept())
     }
 
-    /// A time or environments are chosen, which the page passes over.
+    /// Whether a time range or environments are selected, which do not apply to this page.
     fn is_narrowed(&self) -> bool {
         self.shell.focus != crate::urls::Focus::default()
     }
 
-    /// Latency and cost of the turns of this window, where there is something to compare.
+    /// Charts of latency and cost, if there are several turns.
     fn charts(&self) -> Vec<Chart> {
         if self.turns.len() < 2 {
             return Vec::new();
@@ -308,12 +308,12 @@ impl SessionPage {
         charts.into_iter().filter(says).collect()
     }
 
-    /// Nothing is said of the session as a whole: the turns have the width of the page.
+    /// Whether the pane of scores is empty, so that the turns get the whole width.
     fn is_unscored(&self) -> bool {
         self.scores.is_empty() && self.outcomes.is_empty() && self.rules.said().is_none()
     }
 
-    /// Something is on its way: the scores are asked for again.
+    /// Whether scores are pending, so that the script polls for them.
     fn is_unsettled(&self) -> bool {
         self.outcomes.iter().any(|outcome| outcome.tone == Tone::Waiting)
     }
@@ -327,8 +327,8 @@ impl SessionPage {
 }
 
 impl Turn {
-    /// Turns in order, numbered from `first` on, shown in the project at `base`.
-    /// Messages of an input that an earlier one of them had, or `before`, the turn before the first, are left out.
+    /// Turns in order, numbered from `first` on. `base` is the URL of the project.
+    /// Input messages that repeat an earlier turn or `before`, the turn before the first, are omitted.
     #[must_use]
     pub fn all(first: u64, before: Option<&Trace>, turns: Vec<TurnInput>, base: &str) -> Vec<Self> {
         let n_before = usize::from(before.is_some());

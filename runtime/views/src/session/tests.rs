@@ -1,4 +1,4 @@
-//! The replay of a session.
+//! The page of a session.
 
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
@@ -41,7 +41,7 @@ fn answered(text: &str) -> Value {
     json!({ "role": "assistant", "content": text })
 }
 
-/// A turn that was asked this and answered `answer`.
+/// A turn with this input and `answer` as output.
 fn turn(asked: Value, answer: &str) -> Trace {
     let mut turn = trace("turn");
     turn.input = Some(Payload::from_value(asked));
@@ -112,7 +112,7 @@ fn turns_have_bars_that_lead_to_them_and_one_with_errors_is_hatched_and_named() 
     for bar in bars {
         assert!(charts.contains(bar), "{bar}: {charts}");
     }
-    // There is nothing to compare a single turn with.
+    // A single turn has no charts.
     let one = page(Turn::all(1, None, inputs(vec![turn(json!("one"), "yes")]), "/p"));
     assert!(!one.contains("turn-charts"), "{one}");
 }

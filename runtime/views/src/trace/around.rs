@@ -1,10 +1,10 @@
-//! A text that was found in a longer one, with what is around it.
+//! An excerpt around a match.
 
 use perpend_domain::text_search::Excerpt;
 
 use crate::Text;
 
-/// A text that was found, with what is around it.
+/// A match with the text before and after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     pub(crate) before: Text,

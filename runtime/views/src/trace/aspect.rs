@@ -1,4 +1,4 @@
-//! The ways of looking at a trace, and the head that they have in common.
+//! The views of a trace and their common header.
 
 use std::fmt::Write as _;
 
@@ -18,22 +18,22 @@ use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
 use crate::values::content::Forms;
 
-/// A way of looking at a trace.
+/// A view of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TraceView {
-    /// Steps below the steps that began them, each with its time.
+    /// Observations as a tree with a time axis.
     #[default]
     Tree,
-    /// The same rows by time: a wide axis, a part of it to look at closely, and the critical path.
+    /// The same rows with a wide axis, zoom and the critical path.
     Time,
-    /// The conversation that runs through the generations.
+    /// Generations and tool calls as a conversation.
     Thread,
-    /// All steps in the order of their start, with how their inputs and outputs begin.
+    /// Observations by start time, with the beginnings of inputs and outputs.
     Log,
 }
 
 impl TraceView {
-    /// All of them, with the key that opens each.
+    /// View, name in URLs, label and shortcut key.
     const ALL: [(Self, &'static str, &'static str, &'static str); 4] = [
         (Self::Tree, "tree", "Tree", "1"),
         (Self::Time, "time", "Timeline", "2"),
@@ -41,7 +41,7 @@ impl TraceView {
         (Self::Log, "log", "Log", "6"),
     ];
 
-    /// The one with this name in an address.
+    /// The view with this name in URLs.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known, ..)| *known == name);
@@ -49,10 +49,10 @@ impl TraceView {
     }
 }
 
-/// Scores of the trace itself that its head shows; the others are counted.
+/// Maximum number of scores in the header.
 const CHIPS: usize = 5;
 
-/// Levels below which a reader may leave steps out.
+/// Choices of the minimum level.
 const LEVELS: [(Option<Level>, &str); 4] = [
     (None, "All levels"),
     (Some(Level::Default), "Without debug"),
@@ -60,53 +60,53 @@ const LEVELS: [(Option<Level>, &str); 4] = [
     (Some(Level::Error), "Errors"),
 ];
 
-/// How a trace is looked at, beside what is selected and folded.
+/// View, filters and columns of a trace page, without selection and collapsed rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewParams {
-    /// Which way.
+    /// The view.
     pub trace_view: TraceView,
-    /// Steps below this level are left out.
+    /// Minimum level.
     pub min: Option<Level>,
-    /// Steps of other kinds are left out; none means that all are shown.
+    /// Observation kinds; empty for all.
     pub kinds: Vec<ObservationKind>,
-    /// The columns that rows have beside the name; none means those that fit.
+    /// Columns besides the name; empty for the default.
     pub columns: Vec<RowColumn>,
-    /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
+    /// Range of the time axis in milliseconds from the start of the trace.
     pub zoom: Option<(f64, f64)>,
-    /// A part of it that was asked for and cannot be shown.
+    /// The requested axis range, if it is invalid.
     pub typed: Option<TypedRange>,
-    /// The forms that were chosen for the values of what is selected.
+    /// Chosen forms of the values of the selection.
     pub forms: Forms,
-    /// The list it was opened from.
+    /// The list from which the trace was opened.
     pub neighbours: Option<Neighbours>,
-    /// What is searched for in it.
+    /// Text to find in the trace.
     pub find: Option<String>,
-    /// What no page reads.
+    /// Unknown query parameters.
     pub others: UnknownParameters,
 }
 
-/// A part of the time axis as it was typed, and what is wrong with its ends.
+/// An axis range as typed, with validation errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypedRange {
-    /// From where, and up to where.
+    /// Start and end.
     pub ends: [String; 2],
-    /// The problem of each, in words.
+    /// Validation error of each.
     pub problems: [Option<&'static str>; 2],
 }
 
-/// The list that a trace was opened from, and the traces beside it there.
+/// The list from which a trace was opened, and its neighbours there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// The address of the list below that of the project.
+    /// URL of the list, relative to that of the project.
     pub list: String,
-    /// The address of the trace before, where the list has one.
+    /// URL of the previous trace, if any.
     pub previous: Option<String>,
-    /// That of the trace behind.
+    /// URL of the next trace, if any.
     pub next: Option<String>,
 }
 
 impl ViewParams {
-    /// What of the steps is left out, in words.
+    /// Number of filtered observations and the reason, in words.
     pub(crate) fn hidden(&self, n: usize) -> Option<String> {
         let why = match (self.min.is_some(), self.kinds.is_empty()) {
             (_, true) => "below this level",
@@ -116,12 +116,12 @@ impl ViewParams {
         (0 < n).then(|| format!("{} {why} not shown", many(n as u64, "observation")))
     }
 
-    /// The same in the tree: where a step is opened from another view.
+    /// The same parameters with the tree view.
     pub(crate) fn in_tree(&self) -> Self {
         Self { trace_view: TraceView::Tree, ..self.clone() }
     }
 
-    /// What of it the address says, each parameter with an `&` before it.
+    /// The query parameters, each with a leading `&`.
     pub(crate) fn query(&self) -> String {
         let mut query = String::new();
         for (name, value) in self.pairs() {
@@ -131,7 +131,7 @@ impl ViewParams {
         query
     }
 
-    /// The names and values of these parameters.
+    /// Names and values of the query parameters.
     pub(crate) fn pairs(&self) -> Vec<Parameter> {
         let mut pairs: Vec<(&'static str, String)> = Vec::new();
         let named = TraceView::ALL.iter().find(|(own, ..)| *own == self.trace_view);
@@ -159,18 +159,17 @@ impl ViewParams {
     }
 }
 
-/// What is selected and folded in the rows of a trace, as the beginning and the end of an address: the other views have no
-/// rows, and keep it.
+/// Selection and manually collapsed or expanded rows of a trace, as query parameters. Views without rows pass them on.
 #[derive(Clone, Debug)]
 pub struct RowState {
     pub(crate) selection: String,
     pub(crate) folds: String,
-    /// The same as names and values, for forms.
+    /// The same as hidden form fields.
     pub(crate) pairs: Vec<Parameter>,
 }
 
 impl RowState {
-    /// Of a step, or of the trace itself, and of what was opened and closed by hand.
+    /// The selected observation, or else the trace, and the manually collapsed and expanded rows.
     #[must_use]
     pub fn new(observation: Option<&str>, folds: &Folds) -> Self {
         let selected = match observation {
@@ -180,7 +179,7 @@ impl RowState {
         let folds = folds_pairs(folds).into_iter();
         let pairs = [selected].into_iter().chain(folds.clone());
         Self {
-            // What cannot be seen of an id is in no document: such a row is as it would be without a choice.
+            // A document contains no control characters, so that ids with such characters are omitted.
             pairs: pairs
                 .filter(|(_, value)| !value.contains(is_hidden))
                 .map(|(name, value)| (name.into(), value.to_owned()))
@@ -193,14 +192,14 @@ impl RowState {
         }
     }
 
-    /// The address of the trace looked at in this way.
+    /// Relative URL with these view parameters.
     #[must_use]
     pub fn address(&self, view_params: &ViewParams) -> String {
         format!("?{}{}{}", self.selection, self.folds, view_params.query())
     }
 }
 
-/// The parameters of what was opened and closed by hand: names and values.
+/// Query parameters of the manually collapsed and expanded rows.
 fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
     let lists = [(&folds.closed, ["fold", "fold-run"]), (&folds.open, ["open", "open-run"])];
     let mut pairs = Vec::new();
@@ -216,7 +215,7 @@ fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
     pairs
 }
 
-/// Which rows are no longer as they were opened and closed by hand, in words.
+/// Which collapsed or expanded rows were dropped, in words.
 pub(crate) fn forgotten(folds: &Folds) -> Option<String> {
     let said = |what: &str, now: &str| {
         format!("Only the last {MAX_FOLDS} {what} rows are kept; earlier ones are {now} again.")
@@ -227,7 +226,7 @@ pub(crate) fn forgotten(folds: &Folds) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" "))
 }
 
-/// A link to another way of looking.
+/// A link to another view or level.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) label: &'static str,
@@ -236,59 +235,59 @@ pub(crate) struct Link {
     pub(crate) is_current: bool,
 }
 
-/// What stands above every view of a trace.
+/// The header of all views of a trace.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) id: String,
     pub(crate) name: Option<Text>,
-    /// The address of the list of traces, and of the search in this one.
+    /// URLs of the list of traces and of the search in this trace.
     pub(crate) list: String,
     pub(crate) find: String,
-    /// What is searched for.
+    /// The current search.
     pub(crate) sought: Option<Search>,
-    /// The comparison with another trace, which is asked for there.
+    /// URL of the comparison.
     pub(crate) compare: String,
-    /// The traces beside it in the list it was opened from.
+    /// Neighbours in the list from which the trace was opened.
     pub(crate) neighbours: Option<Neighbours>,
-    /// The state that is shown of the trace, where it is followed.
+    /// Version of the displayed trace, if the page polls for changes.
     pub(crate) version: Option<String>,
     pub(crate) figures: Vec<HeadFigure>,
-    /// The scores of the trace itself, each with the address of its card.
+    /// Scores of the trace itself, each with the URL of its card.
     pub(crate) chips: Vec<(ScoreChip, String)>,
     pub(crate) n_more_chips: usize,
-    /// All scores of the trace and its steps.
+    /// URL of all scores of the trace and its observations.
     pub(crate) scores: String,
     pub(crate) labels: Vec<Label>,
     pub(crate) views: Vec<Link>,
     pub(crate) levels: Vec<Link>,
     pub(crate) kinds: Kinds,
-    /// The columns of the rows, where the view has rows.
+    /// Column choice of views with rows.
     pub(crate) columns: Option<ColumnChoice>,
-    /// Which steps are shown, in words.
+    /// The filters in words.
     pub(crate) viewed: String,
-    /// With the steps of all levels and kinds.
+    /// URL without the filters of level and kind.
     pub(crate) all: String,
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub(crate) faults: Vec<Text>,
-    /// A person bookmarked the trace.
+    /// Whether the trace is bookmarked.
     pub(crate) is_bookmarked: bool,
-    /// Its tags, each with the list of its like.
+    /// Tags with links to the traces that have them.
     pub(crate) tags: Vec<Label>,
-    /// Where the forms of bookmark and tags are sent to.
+    /// Actions of the forms for bookmark and tags.
     pub(crate) bookmarks: String,
     pub(crate) tagging: String,
-    /// Whether the reader may change bookmark and tags.
+    /// Whether the user can change bookmark and tags.
     pub(crate) may_mark: bool,
-    /// The form of the tags, when it was not accepted.
+    /// The tag form, if it was rejected.
     pub(crate) rejected_form: RejectedForm,
 }
 
-/// The kinds of steps that can be shown alone.
+/// The filter by observation kind.
 #[derive(Debug)]
 pub(crate) struct Kinds {
-    /// Each kind of the trace with its name in the address, how many steps it has, and whether it is chosen.
+    /// Name in URLs, label, number of observations and whether it is selected.
     pub(crate) choices: Vec<(&'static str, &'static str, String, bool)>,
-    /// What the form repeats of the address.
+    /// Query parameters that the form repeats as hidden fields.
     pub(crate) hidden_fields: Vec<Parameter>,
 }
 
@@ -326,37 +325,37 @@ impl Kinds {
     }
 }
 
-/// What stands above every view of a trace beside the trace.
+/// Input of the header besides the trace.
 #[derive(Debug, Default)]
 pub struct HeadInput {
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub faults: Vec<String>,
-    /// Whether the reader may change bookmark and tags.
+    /// Whether the user can change bookmark and tags.
     pub may_mark: bool,
-    /// A form that was not accepted.
+    /// The submitted form, if it was rejected.
     pub rejected_form: RejectedForm,
-    /// Microseconds before the first token.
+    /// Microseconds to the first token.
     pub first_token_us: Option<i64>,
-    /// The kinds of its steps, each with their number.
+    /// Observation kinds with their numbers.
     pub kinds: Vec<(ObservationKind, u64)>,
-    /// Which state of the trace and its scores is shown, read before all others; empty where it is not followed.
+    /// Version of the trace and its scores, read before the data; empty if the page does not poll.
     pub version: String,
-    /// How far the trace has come.
+    /// Completion state.
     pub state: Option<TraceState>,
-    /// The scores of the trace itself.
+    /// Scores of the trace itself.
     pub chips: Vec<ScoreChip>,
 }
 
-/// A search in the trace.
+/// A text search in the trace.
 #[derive(Debug)]
 pub(crate) struct Search {
     pub(crate) text: Text,
-    /// The page with all hits, and this page without the search.
+    /// URLs of the page with all hits and of this page without the search.
     pub(crate) all: String,
     pub(crate) end: String,
 }
 
-/// A word under the title, leading to the list of its like.
+/// A labelled value below the title, with a link to the traces that have it.
 #[derive(Debug)]
 pub(crate) struct Label {
     pub(crate) label: &'static str,
@@ -436,17 +435,17 @@ impl Head {
     }
 }
 
-/// The columns that can be chosen.
+/// The choice of columns.
 #[derive(Debug)]
 pub(crate) struct ColumnChoice {
-    /// Each with its name in the address, its label and whether it is chosen.
+    /// Name in URLs, label and whether it is selected.
     pub(crate) choices: Vec<(&'static str, &'static str, bool)>,
-    /// What the form repeats of the address.
+    /// Query parameters that the form repeats as hidden fields.
     pub(crate) hidden_fields: Vec<Parameter>,
 }
 
 impl ColumnChoice {
-    /// Of the views that have rows.
+    /// Absent for views without rows.
     pub(crate) fn new(view_params: &ViewParams, row_state: &RowState) -> Option<Self> {
         let is_timeline = view_params.trace_view == TraceView::Time;
         let offered = RowColumn::ALL.iter();
@@ -463,7 +462,7 @@ impl ColumnChoice {
     }
 }
 
-/// The search in the trace; `find`: where all hits are.
+/// The current search. `find` is the URL of the search page.
 fn search(view_params: &ViewParams, row_state: &RowState, find: &str) -> Option<Search> {
     let text = view_params.find.as_deref()?;
     Some(Search {
@@ -473,15 +472,15 @@ fn search(view_params: &ViewParams, row_state: &RowState, find: &str) -> Option<
     })
 }
 
-/// A figure in the head.
+/// A figure of the header.
 #[derive(Debug)]
 pub(crate) struct HeadFigure {
     pub(crate) fact: Fact,
-    /// The instant that it is.
+    /// The time, if the value is a time.
     pub(crate) at: Option<Timestamp>,
-    /// What there is to say of it.
+    /// Details below the value.
     pub(crate) more: Option<String>,
-    /// What is counted, for where the label has no room.
+    /// Unit, shown in narrow layouts.
     pub(crate) unit: &'static str,
 }
 
@@ -547,7 +546,7 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
     labels
 }
 
-/// Tags, each with the list of its like.
+/// Tags with links to the traces that have them.
 pub(crate) fn tags<'t>(tags: impl Iterator<Item = &'t str>, base: &str) -> Vec<Label> {
     let label = |tag: &'t str| Label {
         label: "tag",

@@ -1,4 +1,4 @@
-//! The events that a step recorded and the links that it has: members of its metadata, laid out.
+//! Events and links of an observation, read from its metadata.
 
 use crate::markup::{encode, segment};
 use perpend_domain::mapping::PathSegment;
@@ -12,31 +12,31 @@ use crate::format::{count, duration, many};
 use crate::values::content::{Addresses, Media, inline_medium, separate_media, without_media};
 use perpend_domain::content::exceptions;
 
-/// Events or links that are shown, and attributes of one of them.
+/// Maximum number of events or links, and of attributes of each.
 const SHOWN: usize = 100;
 const ATTRIBUTES: usize = 50;
-/// Characters of an attribute.
+/// Maximum characters of an attribute.
 const CHARACTERS: usize = 500;
-/// Media of all events, or of all links.
+/// Maximum number of media of all events or of all links.
 const MEDIA: usize = 20;
-/// Exceptions that are shown before all else, and characters of what each says.
+/// Maximum number of exceptions at the top, and characters of each text.
 const FAILURES: usize = 3;
 const FAILURE_CHARACTERS: usize = 8_000;
-/// Metadata up to this size is on the page as a whole.
+/// Larger metadata is shown in windows.
 const SMALL_BYTES: usize = 16 * 1024;
 const SMALL_NODES: usize = 150;
 
-/// An exception that a step recorded; what is not recorded is empty.
+/// A recorded exception; absent fields are empty.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: Text,
     pub(crate) message: Text,
     pub(crate) stack: Text,
-    /// The address of its event.
+    /// URL of the event.
     pub(crate) whole: String,
 }
 
-/// The first exceptions of a step; all of them are among its events.
+/// The first exceptions of an observation.
 pub(crate) fn failures(step: &Observation, at: &Addresses) -> Vec<Failure> {
     let said = |text: &str| cut(without_media(text), FAILURE_CHARACTERS);
     let found = exceptions(&step.content.metadata).into_iter();
@@ -55,25 +55,25 @@ pub(crate) struct List {
     key: &'static str,
     pub(crate) title: &'static str,
     pub(crate) items: Vec<Item>,
-    /// How many there are beside those that are shown, and where.
+    /// `100 of 1,000 shown` and the URL of the whole list, if it is cut.
     pub(crate) more: Option<(String, String)>,
 }
 
-/// An event by its name, or a link by the id of its trace.
+/// An event, or a link to a trace.
 #[derive(Debug)]
 pub(crate) struct Item {
     time: Option<Timestamp>,
-    /// From the start of the step.
+    /// Offset from the start of the observation.
     pub(crate) at: String,
     pub(crate) name: Text,
     pub(crate) href: Option<String>,
-    /// How many attributes there are.
+    /// Number of attributes, in words.
     pub(crate) said: String,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) whole: String,
 }
 
-/// A text with a label in place of each medium, and as many of these as are shown.
+/// An attribute. Its value has a label in place of each medium.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) key: Text,
@@ -93,7 +93,7 @@ impl Attribute {
     }
 }
 
-/// What happened in a step and what it leads to, and its metadata without that; none when all of it is to be shown.
+/// Events and links of an observation, and its metadata without them; `None` to show the whole metadata.
 pub(crate) fn happened(
     step: &Observation,
     base: &str,
@@ -147,7 +147,7 @@ impl Item {
     }
 }
 
-/// The items of a member of the metadata by time; none when it is another thing that has the same name.
+/// Items of a metadata member by time; `None` if an item has another shape.
 fn list(
     title: &'static str,
     (metadata, key): (&Map<String, Value>, &'static str),
@@ -176,13 +176,13 @@ fn list(
     (!items.is_empty()).then_some(List { key, title, items, more })
 }
 
-/// `+12 ms`; what comes before the start has a minus.
+/// `+12 ms`, or `−5.0 ms` for a time before the start.
 fn offset(us: i64) -> String {
     let sign = if us < 0 { "−" } else { "+" };
     format!("{sign}{}", duration(us.saturating_abs()))
 }
 
-/// A text with so many characters at most.
+/// The text, cut after `n_shown` characters.
 fn cut(whole: String, n_shown: usize) -> Text {
     match whole.char_indices().nth(n_shown) {
         Some((end, _)) => {
@@ -195,8 +195,8 @@ fn cut(whole: String, n_shown: usize) -> Text {
     }
 }
 
-/// Without these members. Windows of what is large, and media, are asked for by their place among all members: there all
-/// of them stay.
+/// The metadata without these members. Windows of large metadata and media are addressed by their index among all members,
+/// so that such metadata keeps all of them (`None`).
 fn rest(metadata: &Map<String, Value>, told: &[List]) -> Option<Map<String, Value>> {
     if told.is_empty() {
         return None;
@@ -275,7 +275,7 @@ mod tests {
         let more = large[0].more.as_ref().map(|(said, _)| said.as_str());
         assert_eq!(more, Some("100 of 1,000 shown"));
         assert!(rest.is_none());
-        // A long attribute says how much of it is shown.
+        // A long attribute ends with the number of characters.
         let said = Attribute::new("a", &json!("é".repeat(501)), None).value;
         assert!(said.raw().ends_with("é… (500 of 501 characters)"));
     }
@@ -300,7 +300,7 @@ mod tests {
         let raw = "/project/p/traces/t/observations/a/raw/metadata/media/0?path=";
         let path = encode("$['events'][1]['attributes']['it\\'s']");
         assert_eq!(addresses, [format!("{raw}{path}")]);
-        // The route reads the attribute alone, and counts in it.
+        // The route counts media within the attribute.
         let of_nested = Payload::Text(nested);
         assert!(inline_medium(&of_nested, 1).is_some());
         let numbers: Vec<String> = in_json.media.iter().map(address).collect();
@@ -312,7 +312,7 @@ mod tests {
         let n: Vec<usize> = items.iter().map(n_of).collect();
         assert_eq!(n, [3, 3, 3, 3, 3, 3, 2, 0, 0, 0]);
         assert_eq!(items[6].attributes[1].n_more_media, 1);
-        // Where the path fits into no address, a medium is its type and size.
+        // If the path is too long for a URL, type and size replace the medium.
         let long = json!({ "x".repeat(2_000): image });
         let (lists, _) = told(&json!({ "events": [{ "name": "seen", "attributes": long }] }));
         let only = &lists[0].items[0].attributes[0];

@@ -1,4 +1,4 @@
-//! The steps of a trace that contain a text.
+//! Observations of a trace that contain a text.
 
 use crate::format::{count, kind_word, many};
 use crate::markup::{encode, segment};
@@ -9,60 +9,60 @@ use crate::facts::utc_time;
 use crate::trace::around::Around;
 use crate::{Html, Shell, Text};
 
-/// The steps of a trace that contain a text: one part of the search, and the way to the next one.
+/// One page of the observations of a trace that contain a text.
 #[derive(Debug, Template)]
 #[template(path = "find.html")]
 pub struct FindPage {
     shell: Shell,
     name: Option<Text>,
-    /// The address of the trace.
+    /// URL of the trace.
     trace: String,
     text: String,
     notice: Option<Text>,
     hits: Vec<Row>,
-    /// Hits of earlier parts.
+    /// Number of hits on earlier pages.
     n_before: u64,
     /// Whether the trace itself is the first hit.
     has_trace: bool,
-    /// `30,000 of 50,000 steps searched`, where some are left.
+    /// `30,000 of 50,000 observations searched`, unless all were searched.
     searched: Option<String>,
-    /// The next part.
+    /// URL of the next page.
     next: Option<String>,
 }
 
-/// What a page of a search is made from.
+/// Input of [`FindPage`].
 #[derive(Debug)]
 pub struct FindInput {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The trace, by its id and its name.
+    /// Id and name of the trace.
     pub trace: (String, Option<Text>),
-    /// The text; nothing is searched when it is empty.
+    /// Text to find; nothing is searched if it is empty.
     pub text: String,
-    /// What in the address cannot be read.
+    /// Errors in the query string.
     pub notice: Option<Text>,
-    /// Hits of earlier parts.
+    /// Number of hits on earlier pages.
     pub n_before: u64,
-    /// This part.
+    /// Hits of this page.
     pub part: TraceSearchPage,
 }
 
-/// A hit as it is shown.
+/// A hit on the page.
 #[derive(Debug)]
 struct Row {
-    /// The id of the step, encoded; empty for the trace itself.
+    /// URL-encoded id of the observation; empty for the trace itself.
     step: String,
     href: String,
     kind: &'static str,
     name: Option<Text>,
     at: Option<Html>,
-    /// How often the text occurs in all of them.
+    /// Number of occurrences in all fields.
     n: u64,
-    /// Each with its part, and how often the text occurs there again.
+    /// One excerpt for each field.
     places: Vec<PartExcerpt>,
 }
 
-/// A part that contains a text, what is around its first occurrence, and how often it occurs there again.
+/// Field, excerpt around the first occurrence, and the number of further occurrences in words.
 pub(crate) type PartExcerpt = (&'static str, Around, String);
 
 pub(crate) fn part_excerpt(place: FieldMatch) -> PartExcerpt {
@@ -105,7 +105,7 @@ impl Row {
 }
 
 impl FindPage {
-    /// Lays the page out.
+    /// Builds the page.
     #[must_use]
     pub fn new(input: FindInput) -> Self {
         let FindInput { shell, trace: (id, name), text, notice, n_before, part } = input;
@@ -152,7 +152,7 @@ impl FindPage {
     }
 }
 
-/// A place in a search as the value of a parameter: hits up to there, and the last step.
+/// A search cursor as query parameter: number of hits so far, start and id of the last observation.
 fn written(n_hits: u64, (start, id): &SearchCursor) -> String {
     format!("{n_hits}.{}.{id}", start.as_micros())
 }

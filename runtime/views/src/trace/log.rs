@@ -1,4 +1,4 @@
-//! A trace as a log: its steps in the order of their start.
+//! The log view of a trace: observations by start time.
 
 use crate::markup::{encode, segment};
 use askama::Template;
@@ -13,35 +13,35 @@ use crate::trace::thread::facts;
 use crate::values::content::display_text;
 use crate::{Shell, Text};
 
-/// Steps on a page.
+/// Observations per page.
 pub const LOG_PAGE_SIZE: usize = 100;
 
-/// What a window of the log is made from.
+/// Input of [`LogPage`].
 #[derive(Debug)]
 pub struct LogInput {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The trace, without content.
+    /// The trace without content.
     pub trace: Trace,
-    /// The steps of the window, each with how its input and its output begin.
+    /// Observations of this page, each with the beginning of its input and output.
     pub observations: Vec<(Observation, [Option<Text>; 2])>,
-    /// When the trace began.
+    /// Start of the trace.
     pub start: Timestamp,
-    /// The place of the first of them.
+    /// Index of the first observation of this page.
     pub at: usize,
-    /// Steps that are not left out because of their level.
+    /// Number of observations that pass the filters.
     pub n_observations: usize,
-    /// Those that are.
+    /// Number of observations that do not pass the filters.
     pub n_hidden: usize,
-    /// How the trace is looked at.
+    /// View, filters and columns.
     pub view_params: ViewParams,
-    /// What is selected and folded in the views that have rows.
+    /// Selection and collapsed rows of the views with rows.
     pub row_state: RowState,
-    /// What stands above the view beside the trace.
+    /// Input of the header.
     pub head: HeadInput,
 }
 
-/// A window of the log.
+/// One page of the log view.
 #[derive(Debug, Template)]
 #[template(path = "log.html")]
 pub struct LogPage {
@@ -55,10 +55,10 @@ pub struct LogPage {
 
 #[derive(Debug)]
 struct Entry {
-    /// The id of the step, encoded.
+    /// URL-encoded id of the observation.
     step: String,
     href: String,
-    /// The address of its pane.
+    /// URL of its detail pane.
     detail: String,
     at: String,
     kind: &'static str,
@@ -71,7 +71,7 @@ struct Entry {
 }
 
 impl LogPage {
-    /// Lays the page out.
+    /// Builds the page.
     #[must_use]
     pub fn new(input: LogInput) -> Self {
         let base = input.shell.base();

@@ -1,4 +1,4 @@
-//! The scores of the steps of a trace, a line each.
+//! Scores of the observations of a trace.
 
 use std::cmp::Ordering;
 
@@ -8,10 +8,10 @@ use crate::Text;
 use crate::format::count;
 use crate::scores::score::{Tone, shown};
 
-/// Characters of a value.
+/// Maximum characters of a value.
 const VALUE: usize = 40;
 
-/// A score of a step, which its line leads to.
+/// A score of an observation, with a link to it.
 #[derive(Clone, Debug)]
 pub struct ObservationScore {
     pub(crate) name: Text,
@@ -22,31 +22,31 @@ pub struct ObservationScore {
 }
 
 impl ObservationScore {
-    /// The name and the value of the score, the name of its step and where both are shown.
+    /// Name and value of the score, name of the observation and URL of the score.
     #[must_use]
     pub fn new(name: &str, value: &ScoreValue, step: &str, href: String) -> Self {
         let (value, tone) = shown(value, VALUE);
         Self { name: Text::from(name), value, tone, step: Text::from(step), href }
     }
 
-    /// By the name of the score.
+    /// Compares the names of the scores.
     #[must_use]
     pub fn cmp_name(&self, other: &Self) -> Ordering {
         self.name.cmp(&other.name)
     }
 }
 
-/// Scores of the steps of a trace, in their order.
+/// Scores of the observations of a trace, in the order of the observations.
 #[derive(Clone, Debug, Default)]
 pub struct ObservationScores {
-    /// Those that are shown: some of them where there are many.
+    /// The listed scores.
     pub scores: Vec<ObservationScore>,
-    /// The list of all scores of the trace, where these are not all.
+    /// URL of the list of all scores, if `scores` is incomplete.
     pub all: Option<String>,
 }
 
 impl ObservationScores {
-    /// How many there are; nothing where there are none.
+    /// `8`, or `50+` if the list is incomplete; absent without scores.
     pub(crate) fn said(&self) -> Option<String> {
         let n = count(self.scores.len() as u64);
         let more = if self.all.is_some() { "+" } else { "" };

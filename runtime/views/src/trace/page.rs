@@ -1,4 +1,4 @@
-//! One trace: its steps on a time axis, and the step that is looked at.
+//! The page of one trace: rows on a time axis, and the detail pane.
 
 use crate::markup::{encode, segment};
 use askama::Template;
@@ -29,43 +29,43 @@ const OUTPUT: (&str, &str) = ("Output", "output");
 const TOOLS: (&str, &str) = ("Offered tools", "tools");
 const METADATA: (&str, &str) = ("Metadata", "metadata");
 
-/// What a trace's page is made from.
+/// Input of [`TracePage`].
 #[derive(Debug)]
 pub struct TraceInput<'a> {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// The trace.
     pub trace: Trace,
-    /// The trace itself is looked at, and no step of it.
+    /// Whether the trace itself is selected rather than an observation.
     pub trace_selected: bool,
-    /// The pane of what is looked at.
+    /// Detail pane of the selection.
     pub detail: DetailPage,
-    /// The rows to show.
+    /// Input of the rows.
     pub rows: RowsInput<'a>,
-    /// What stands above the rows beside the trace.
+    /// Input of the header.
     pub head: HeadInput,
 }
 
-/// What is known about the step that is looked at, besides what it is.
+/// Input of the detail pane besides the trace or observation.
 #[derive(Debug, Default)]
 pub struct DetailInput {
-    /// The address of the project.
+    /// Base URL of the project.
     pub base: String,
-    /// What its forms carry.
+    /// Values for its forms.
     pub form_context: FormContext,
-    /// Its scores.
+    /// Scores of the selection.
     pub scores: Vec<ScoreView>,
-    /// What each rule did with it.
+    /// Outcome of each rule that did not score it.
     pub outcomes: Vec<RuleOutcome>,
-    /// Which of the rules were asked.
+    /// Range of the rules in the outcomes.
     pub rules: RuleRange,
-    /// Of a step, the microseconds in which none of the steps below it ran.
+    /// Microseconds during which no child ran; only of an observation.
     pub self_time_us: Option<i64>,
-    /// Of a trace, the scores of its steps.
+    /// Scores of the observations; only of a trace.
     pub observation_scores: Option<ObservationScores>,
-    /// The forms that were chosen for its values.
+    /// Chosen forms of its values.
     pub forms: Forms,
-    /// The address of the page around it without them; the usual page of the step when empty.
+    /// URL of the page without `forms`; empty for the default URL.
     pub address: String,
 }
 
@@ -79,7 +79,7 @@ impl DetailInput {
     }
 }
 
-/// The page of one trace: a window of its rows, however many there are.
+/// The page of one trace with a window of its rows.
 #[derive(Debug, Template)]
 #[template(path = "trace.html")]
 pub struct TracePage {
@@ -89,11 +89,11 @@ pub struct TracePage {
     peaks: Vec<Peak>,
     ticks: Vec<Tick>,
     has_long_ticks: bool,
-    /// Where in the trace the ticks begin to count, unless that is its start.
+    /// Offset of the axis labels from the start of the trace, unless zero.
     ticks_from: Option<String>,
-    /// The address that those of the parts of this page begin with.
+    /// Base URL of the fragments of this page.
     fragments: String,
-    /// Classes of the columns that are left out.
+    /// CSS classes that hide columns.
     columns: String,
     window: Window,
     trace_selected: bool,
@@ -104,7 +104,7 @@ pub struct TracePage {
     detail: Detail,
 }
 
-/// The detail pane alone, for the script that swaps it.
+/// The detail pane as a fragment.
 #[derive(Debug, Template)]
 #[template(path = "detail.html")]
 pub struct DetailPage {
@@ -115,7 +115,7 @@ pub struct DetailPage {
 struct Detail {
     base: String,
     form_context: FormContext,
-    /// The address of this pane.
+    /// URL of this fragment.
     from: String,
     kind: &'static str,
     name: Text,
@@ -124,7 +124,7 @@ struct Detail {
     level_class: &'static str,
     status_message: Option<Text>,
     failures: Vec<Failure>,
-    /// Its duration, tokens and cost, as far as they are known.
+    /// Known duration, tokens and cost.
     figures: String,
     facts: Vec<Fact>,
     happened: Vec<List>,
@@ -135,7 +135,7 @@ struct Detail {
     scores: Vec<ScoreView>,
     outcomes: Vec<RuleOutcome>,
     rules: RuleRange,
-    /// The address of the page around it.
+    /// URL of the page.
     address: String,
     observation_scores: Option<ObservationScores>,
 }
@@ -155,7 +155,7 @@ impl DetailPage {
 }
 
 impl TracePage {
-    /// Lays the page out.
+    /// Builds the page.
     #[must_use]
     pub fn new(input: TraceInput<'_>) -> Self {
         let TraceInput { shell, trace, trace_selected, detail, rows, head } = input;
@@ -190,7 +190,7 @@ impl TracePage {
 }
 
 impl Detail {
-    /// Something is on its way: the scores are asked for again.
+    /// Whether scores are pending, so that the script polls for them.
     fn is_unsettled(&self) -> bool {
         self.outcomes.iter().any(|outcome| outcome.tone == Tone::Waiting)
     }
@@ -222,7 +222,7 @@ impl Detail {
         &self.values
     }
 
-    /// What is shown last, and only when there is any.
+    /// Values below the details, without absent ones.
     fn extras(&self) -> impl Iterator<Item = &ValuePart> {
         let all = self.extras.iter();
         all.filter(|part| !part.block.is_absent())
@@ -250,7 +250,7 @@ impl Detail {
             level_class: "",
             status_message: None,
             failures: Vec::new(),
-            // The head of the page has those of the trace.
+            // The header shows those of the trace.
             figures: String::new(),
             facts,
             happened: Vec::new(),
@@ -423,7 +423,7 @@ fn push_cost(facts: &mut Vec<Fact>, cost: &Cost, label: &'static str) {
     }
 }
 
-/// A whole number with its digits grouped; a fraction as it is.
+/// A whole number with grouped digits, or a fraction.
 fn quantity(n: Quantity) -> String {
     match n.is_whole() {
         true => count(n.to_u64()),

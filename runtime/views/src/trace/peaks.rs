@@ -1,4 +1,4 @@
-//! The steps of a trace that stand out: what cost most and what took longest, however many rows there are.
+//! The most expensive and the slowest observation of a trace.
 
 use crate::markup::Text;
 use perpend_domain::outline::{OutlineNode, highest};
@@ -8,22 +8,22 @@ use crate::format::{count, dollars, duration};
 use crate::trace::aspect::RowState;
 use crate::trace::rows::RowsInput;
 
-/// In fewer rows they are seen at once.
+/// With fewer rows no peak is shown.
 const FEW: usize = 8;
 
-/// A step that stands out.
+/// An observation with the highest value of a measure.
 #[derive(Debug)]
 pub(crate) struct Peak {
-    /// What it stands out by.
+    /// Name of the measure.
     pub(crate) label: &'static str,
     pub(crate) name: Text,
-    /// Which of the steps of this name it is, where there are several.
+    /// `2 of 5` among observations of the same name; absent for a unique name.
     pub(crate) place: Option<String>,
     pub(crate) href: String,
     pub(crate) value: String,
 }
 
-/// The step that cost most and the one that took longest, where it is one alone: a tie tells nothing.
+/// The most expensive and the slowest observation. A measure whose two highest values are equal is omitted.
 pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
     let outline = input.view.outline();
     if outline.rows().len() < FEW {
@@ -51,7 +51,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
         .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)));
     let mut costly =
         highest(2, costs, f64::total_cmp).into_iter().map(|(entry, cost)| (entry, dollars(cost)));
-    // What has steps below it takes as long as they do.
+    // Only leaves: a parent takes as long as its children.
     let leaves = outline.rows().iter().filter(|entry| entry.n_below == 0);
     let mut long = highest(2, leaves.map(|entry| (entry, took(entry))), i64::cmp)
         .into_iter()

@@ -1,4 +1,4 @@
-//! One trace beside the list: its figures, its scores, what went in and what came out.
+//! The preview of a trace next to the list.
 
 use crate::markup::encode;
 use crate::urls::{MAX_LIST, traces_with_value};
@@ -15,35 +15,35 @@ use crate::scores::score::{RuleOutcome, ScoreView};
 use crate::trace::aspect::{Label, tags};
 use crate::values::content::{Addresses, Block};
 
-/// What the peek is made from.
+/// Input of [`Peek`].
 #[derive(Debug)]
 pub struct PeekInput<'a> {
-    /// The address of the project.
+    /// Base URL of the project.
     pub base: String,
-    /// The list without the peek.
+    /// URL of the list without the preview.
     pub close: String,
-    /// The trace as a line of the list.
+    /// The trace as a row of the list.
     pub line: TraceLine,
-    /// The same with its content.
+    /// The trace with content.
     pub trace: &'a Trace,
-    /// Scores about the trace itself.
+    /// Scores of the trace itself.
     pub scores: Vec<ScoreView>,
-    /// How many scores there are about its steps.
+    /// Number of scores of its observations.
     pub n_observation_scores: u64,
-    /// Whether the reader may change its tags.
+    /// Whether the user can change its tags.
     pub may_mark: bool,
-    /// What the forms of its tags carry.
+    /// Values for the tag forms.
     pub forms: FormContext,
-    /// The form of the tags, when it was not accepted.
+    /// The tag form, if it was rejected.
     pub rejected_form: RejectedForm,
 }
 
-/// One trace beside the list.
+/// The preview of a trace next to the list.
 #[derive(Clone, Debug)]
 pub struct Peek {
     pub(crate) base: String,
     pub(crate) close: String,
-    /// None where the project has no such trace.
+    /// Absent if the project has no such trace.
     pub(crate) found: Option<Box<PeekContent>>,
 }
 
@@ -59,15 +59,15 @@ pub(crate) struct PeekContent {
     output: Block,
 }
 
-/// The peek alone, for the script that swaps it.
+/// The preview as a fragment.
 #[derive(Clone, Debug, Template)]
 #[template(path = "peek.html")]
 pub struct PeekPage {
-    /// The peek.
+    /// The preview.
     pub peek: Peek,
 }
 
-/// The input or the output of a trace, for the script that shows it in the place of its beginning.
+/// The whole input or output of a trace as a fragment.
 #[derive(Clone, Debug, Template)]
 #[template(path = "block.html")]
 pub struct CellPage {
@@ -75,7 +75,7 @@ pub struct CellPage {
 }
 
 impl CellPage {
-    /// The value of this part of a trace in the project at `base`.
+    /// `part` is `input` or `output`; `base` is the URL of the project.
     #[must_use]
     pub fn new(value: Option<&Payload>, base: &str, trace: &str, part: &str) -> Self {
         let at = Addresses::new(base, trace, None, part);
@@ -84,7 +84,7 @@ impl CellPage {
 }
 
 impl Peek {
-    /// Of a trace.
+    /// The preview of a trace.
     #[must_use]
     pub fn new(input: PeekInput<'_>) -> Self {
         let PeekInput {
@@ -112,7 +112,7 @@ impl Peek {
         Self { base, close, found: Some(Box::new(found)) }
     }
 
-    /// Of a trace that there is none of.
+    /// The preview of an unknown trace.
     #[must_use]
     pub fn unknown(base: String, close: String) -> Self {
         Self { base, close, found: None }
@@ -124,7 +124,7 @@ impl Peek {
         self.found.as_ref().map(|found| found.line.id.as_str())
     }
 
-    /// Whether there is no such trace.
+    /// Whether the trace is unknown.
     #[must_use]
     pub const fn is_unknown(&self) -> bool {
         self.found.is_none()
@@ -132,7 +132,7 @@ impl Peek {
 }
 
 impl Peek {
-    /// The address of the trace, opened from this list.
+    /// URL of the trace, with the list as parameter.
     pub(crate) fn href(&self, found: &PeekContent) -> String {
         let list = self.close.strip_prefix(&self.base).unwrap_or_default();
         let href = found.line.href(&self.base);
@@ -159,7 +159,7 @@ impl PeekContent {
         figures
     }
 
-    /// Label, value, and the list or the page that it leads to.
+    /// Label, value and URL.
     pub(crate) fn labels(&self, base: &str) -> Vec<(&'static str, Text, String)> {
         let line = &self.line;
         let alike = |label, column: &str, text: &Text| {
@@ -177,17 +177,17 @@ impl PeekContent {
         labels
     }
 
-    /// The tags, each with the list of its like.
+    /// Tags with links to the traces that have them.
     pub(crate) fn tags(&self, base: &str) -> Vec<Label> {
         tags(self.line.tags.iter().map(Text::raw), base)
     }
 
-    /// Title, name in the raw address, value.
+    /// Title, name in URLs and value.
     pub(crate) fn values(&self) -> [(&'static str, &'static str, &Block); 2] {
         [("Input", "input", &self.input), ("Output", "output", &self.output)]
     }
 
-    /// The peek says what scores there are; the page of the trace, why there is none.
+    /// Always empty: only the page of the trace shows them.
     pub(crate) fn outcomes(&self) -> Vec<RuleOutcome> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Rows of the outline of a trace, a window at a time.
+//! Rows of a trace, in windows.
 
 use std::collections::HashMap;
 
@@ -18,39 +18,39 @@ use crate::format::{cost, count, duration, kind_word, many};
 use crate::lists::chips::ScoreChip;
 use crate::trace::aspect::{RowState, TraceView, ViewParams, forgotten};
 
-/// Rows rendered at once.
+/// Maximum number of rendered rows.
 pub const ROW_WINDOW: usize = 200;
-/// Scores that a row has room for; more are counted.
+/// Maximum number of scores in a row; more are only counted.
 const CHIPS: usize = 2;
-/// Deeper rows are indented like this one.
+/// Maximum indentation.
 const MAX_DEPTH: u32 = 20;
-/// Rows of the grid above the first line: the names of the columns and the trace.
+/// Rows of the grid above the first line: column headings and the trace.
 const ROWS_ABOVE: usize = 2;
 
-/// What a window of rows is made from.
+/// Input of a window of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RowsInput<'a> {
     /// The visible lines.
     pub view: &'a OutlineView<'a>,
-    /// What was opened and closed by hand: links keep it.
+    /// Manually collapsed and expanded rows.
     pub folds: &'a Folds,
-    /// The index of the first line; [`ROW_WINDOW`] lines are shown at most.
+    /// Index of the first line.
     pub at: usize,
-    /// At most so many lines.
+    /// Maximum number of lines, up to [`ROW_WINDOW`].
     pub n: usize,
-    /// The line that stays where it is in view, where the page that asks names one.
+    /// Index of the line that keeps its position on the screen, if the request names one.
     pub anchor: Option<usize>,
-    /// The revision of the trace that is shown.
+    /// Revision of the trace.
     pub revision: i64,
-    /// The position of the selected row in the outline; none when the trace itself is selected.
+    /// Index of the selected row in the outline; `None` if the trace itself is selected.
     pub selected: Option<usize>,
-    /// Scores by the id of the observation they are about; by none those about the trace.
+    /// Number of scores by observation id; `None` is the trace.
     pub n_scores: &'a HashMap<Option<String>, u64>,
-    /// The scores of steps by their ids, a chip for each name; none where there are too many to read them all.
+    /// Scores by observation id, a chip for each name; empty if there are too many scores.
     pub chips: &'a HashMap<String, Vec<ScoreChip>>,
-    /// Draw the map of the whole.
+    /// Whether to draw the overview map.
     pub with_map: bool,
-    /// How it is looked at.
+    /// View, filters and columns.
     pub view_params: &'a ViewParams,
 }
 
@@ -59,7 +59,7 @@ impl RowsInput<'_> {
         let period = self.view.outline().period();
         let axis = period.map(|(start, end)| Axis::new(start, end));
         let axis = axis.unwrap_or_default();
-        // The other views keep the part for the timeline.
+        // The zoom applies only to the timeline.
         match self.view_params.zoom {
             Some(part) if self.view_params.trace_view == TraceView::Time => axis.part(part),
             _ => axis,
@@ -67,7 +67,7 @@ impl RowsInput<'_> {
     }
 }
 
-/// A window of rows alone, for the script that puts it in place.
+/// A window of rows as a fragment.
 #[derive(Debug, Template)]
 #[template(path = "window.html")]
 pub struct RowsPage {
@@ -75,14 +75,14 @@ pub struct RowsPage {
 }
 
 impl RowsPage {
-    /// Lays the rows out.
+    /// Builds the rows.
     #[must_use]
     pub fn new(input: &RowsInput<'_>) -> Self {
         Self { window: Window::new(input) }
     }
 }
 
-/// Rows and what leads to the others.
+/// A window of rows with links to its neighbours.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) rows: Vec<Row>,
@@ -90,19 +90,19 @@ pub(crate) struct Window {
     pub(crate) n_lines: usize,
     pub(crate) anchor: Option<usize>,
     pub(crate) revision: i64,
-    /// What is selected and folded.
+    /// Selection and collapsed rows.
     pub(crate) row_state: RowState,
-    /// What is folded and how the trace is looked at, as the end of an address.
+    /// Collapsed rows and view parameters as the end of a URL.
     pub(crate) rest: String,
-    /// What is left out because of its level or kind.
+    /// Number of filtered observations, in words.
     pub(crate) hidden: Option<String>,
-    /// Which rows are no longer as they were opened and closed by hand.
+    /// Which collapsed or expanded rows were dropped, in words.
     pub(crate) forgotten: Option<String>,
-    /// The index of the line that is selected, or that hides what is selected.
+    /// Index of the selected line, or of the collapsed line that contains it.
     pub(crate) selected: Option<usize>,
     pub(crate) map: Option<Minimap>,
     pub(crate) grouping: Option<(&'static str, String)>,
-    /// What the end of the trace waited for, where that is shown.
+    /// Critical path, in the timeline.
     pub(crate) path: Option<CriticalPath>,
 }
 
@@ -122,20 +122,21 @@ pub(crate) struct Row {
     pub(crate) mark: Option<String>,
     pub(crate) mark_class: &'static str,
     pub(crate) n_scores: u64,
-    /// Its scores, where there is room for them: name, value and class of each.
+    /// Name, value and CSS class of each score; empty if there are more than [`CHIPS`].
     pub(crate) chips: Vec<(Text, Text, &'static str)>,
     pub(crate) bar: Bar,
-    /// The part of the time axis that it takes, on the timeline.
+    /// Time range in milliseconds, in the timeline.
     pub(crate) part: Option<(f64, f64)>,
     pub(crate) duration: String,
-    /// The time in which nothing below it ran.
+    /// Self time.
     pub(crate) own: String,
     pub(crate) tokens: String,
     pub(crate) cost: String,
     pub(crate) is_selected: bool,
-    /// What there is no room for.
+    /// Tooltip.
     pub(crate) title: Option<String>,
-    /// On the critical path; then its note is how long the trace waited for it alone, where that is not all of its time.
+    /// Whether the row is on the critical path. Its note then is the time on the path, if that is less than its
+    /// duration.
     pub(crate) is_critical: bool,
 }
 
@@ -144,7 +145,7 @@ impl Row {
         self.index + ROWS_ABOVE + 1
     }
 
-    /// The name of the parameter that opens and closes it.
+    /// Name of the query parameter that toggles the row.
     pub(crate) fn toggle(&self) -> &'static str {
         match self.is_run {
             true => "toggle-run",
@@ -228,7 +229,7 @@ impl Window {
     }
 }
 
-/// The link that switches groups off, or on again.
+/// Label and URL of the link that toggles grouping.
 fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static str, String)> {
     if input.view.outline().runs().is_empty() {
         return None;
@@ -250,7 +251,7 @@ fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
     let id = Some(row.id().to_owned());
     let took = row.end.map(|end| end.micros_since(row.start));
     let below = outline.own_us(at);
-    // What has nothing below it is all its own.
+    // The self time of a leaf is its duration.
     let own = below.or(took.filter(|_| row.n_below == 0));
     Row {
         step: encode(row.id()),
@@ -280,7 +281,7 @@ fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
     }
 }
 
-/// The chips of a step; none where they are more than a row has room for.
+/// The chips of a row; empty if there are more than [`CHIPS`].
 fn chips_of(input: &RowsInput<'_>, step: &str) -> Vec<(Text, Text, &'static str)> {
     let chips = input.chips.get(step).map(Vec::as_slice);
     let chips = chips.filter(|chips| chips.len() <= CHIPS).unwrap_or_default();
@@ -337,7 +338,7 @@ fn of_all(run: &RowGroup, note: &str) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// The part of the time axis that a step takes, in milliseconds from the start of the trace; none of a step without length.
+/// Time range of an observation in milliseconds from the start of the trace; `None` without duration.
 pub(crate) fn part_of(
     step: &OutlineNode,
     (start, end): (Timestamp, Timestamp),
@@ -347,8 +348,8 @@ pub(crate) fn part_of(
     (from < to).then_some((from, to))
 }
 
-/// The classes of the columns in which no row has anything: their room is left to the names. All rows of the trace count,
-/// so that scrolling moves no column.
+/// CSS classes that hide columns without values. All rows of the trace are tested, so that columns do not move while
+/// scrolling.
 pub(crate) fn empty_columns(outline: &Outline, tokens: &str, cost: &str) -> &'static str {
     let rows = || outline.rows().iter();
     let has_tokens = !tokens.is_empty() || rows().any(|row| row.tokens.is_some_and(|n| 0 < n));
@@ -361,7 +362,7 @@ pub(crate) fn empty_columns(outline: &Outline, tokens: &str, cost: &str) -> &'st
     }
 }
 
-/// The classes of a grid: of its columns that were not chosen, and of those in which no row has anything.
+/// CSS classes that hide columns that are not selected or empty.
 pub(crate) fn column_classes(
     view_params: &ViewParams,
     outline: &Outline,
@@ -372,7 +373,7 @@ pub(crate) fn column_classes(
     if view_params.columns.is_empty() {
         return empty.to_owned();
     }
-    // The timeline is its bars.
+    // The timeline always has the time bars.
     let is_shown = |column: RowColumn| {
         view_params.columns.contains(&column)
             || (column == RowColumn::Time && view_params.trace_view == TraceView::Time)
@@ -382,7 +383,7 @@ pub(crate) fn column_classes(
     format!(" by-hand{empty}{left_out}")
 }
 
-/// What is behind a row's name when something is unusual.
+/// Tag after the name of a row with an error or an anomaly, and its CSS class.
 fn mark(row: &OutlineNode, is_closed: bool) -> (Option<String>, &'static str) {
     let word = |word: &str| Some(word.to_owned());
     match (row.level, row.parent_fault) {
@@ -402,7 +403,7 @@ pub(crate) fn nonzero(n: Option<u64>) -> String {
     n.filter(|n| *n > 0).map_or_else(String::new, count)
 }
 
-/// Empty for what should not cost anything: in a tree most steps do not.
+/// Empty for observations that cannot have a cost.
 pub(crate) fn cost_cell(sum: CostSum) -> String {
     match sum.is_empty() {
         true => String::new(),

@@ -96,7 +96,7 @@ fn a_row_has_its_scores_and_the_time_that_is_its_own() {
     }));
     let chip = "<span class=\"chip good\"><bdi>polite</bdi> <b><bdi>true</bdi></b></span>";
     assert_eq!(html.matches(chip).count(), 1, "{html}");
-    // Nothing is below the second one.
+    // The second row is a leaf.
     for own in ["600 ms", "400 ms"] {
         let cell = format!("<span class=\"num own\" role=\"gridcell\">{own}</span>");
         assert!(html.contains(&cell), "{cell} in {html}");

@@ -1,4 +1,4 @@
-//! Steps that tests are made of.
+//! Sample observations for tests.
 
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};

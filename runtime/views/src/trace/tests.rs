@@ -1,4 +1,4 @@
-//! The views of a trace beside the tree.
+//! Timeline, thread and log.
 
 use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
@@ -33,7 +33,7 @@ fn thread(calls: Vec<Call>, n_before: usize, n_calls: usize) -> ThreadPage {
     thread_after(Vec::new(), calls, (n_before, n_calls))
 }
 
-/// The thread of these calls, after generations that are only compared with them.
+/// The thread of these calls, with earlier generations to compare.
 fn thread_after(
     history: Vec<Observation>,
     calls: Vec<Call>,
@@ -110,7 +110,7 @@ fn said(role: &str, text: &str) -> serde_json::Value {
     json!({ "role": role, "content": text })
 }
 
-/// A generation that was asked these messages and gave this one.
+/// A generation with these input messages and this output.
 fn asked(id: &str, messages: &[serde_json::Value], answer: serde_json::Value) -> Call {
     let mut step = generation(id, 0, &[], "");
     step.content.input = Some(Payload::from_value(messages.to_vec().into()));
@@ -200,7 +200,7 @@ fn a_thread_tells_what_agents_are_asked_and_answer_even_where_it_is_the_same() {
     assert!(!html.contains("<summary>same "), "{html}");
 }
 
-/// A tool call that ran as a step.
+/// A tool call as an observation.
 fn tool(id: &str, start_ms: i64, name: &str, said: [&str; 2]) -> Call {
     let mut step = observation(id, None, start_ms, 5);
     step.kind = ObservationKind::Tool;
@@ -210,7 +210,7 @@ fn tool(id: &str, start_ms: i64, name: &str, said: [&str; 2]) -> Call {
     call(step)
 }
 
-/// What a model says that asks for tools, given with the ids of the calls.
+/// An assistant message with tool calls, given by id and name.
 fn asks(tools: &[(&str, &str)]) -> serde_json::Value {
     let calls = tools.iter().map(|(id, name)| {
         json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } })
@@ -218,7 +218,7 @@ fn asks(tools: &[(&str, &str)]) -> serde_json::Value {
     json!({ "role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>() })
 }
 
-/// A generation that asked for these tools, and the one that got their results.
+/// A generation that calls these tools, and the next one with the results.
 fn around_tools(tools: &[(&str, &str)], results: &[(&str, &str)]) -> [Call; 2] {
     let mut first = generation("a", 0, &["one"], "");
     first.content.output = Some(Payload::from_value(asks(tools)));
@@ -367,14 +367,14 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     let html = checked(&trace_page(&outline, shown));
     assert_eq!(html.matches("span critical\"").count(), 2, "{html}");
     assert!(html.contains("<b>Gaps</b> 200 ms idle in 2 gaps: "), "{html}");
-    // What was waited for all the time that it took has no note.
+    // An observation that is on the path for its whole duration has no note.
     assert_eq!(html.matches(" on the path</span>").count(), 1, "{html}");
     assert!(html.contains("200 ms on the path"), "{html}");
     assert!(html.contains("data-ms=\"250\" value=\"250 ms\""), "{html}");
     assert!(html.contains("t0=900&t1=1000\" data-keeps>100 ms from 900 ms</a>."), "{html}");
-    // They are outside of this part of the axis.
+    // The gaps are outside the axis range.
     assert_eq!(html.matches("class=\"gap\"").count(), 0);
-    // What no child covered is said of the row, and of the trace's root alone.
+    // Self time is shown for rows with children.
     assert_eq!(html.matches("title=\"Self time 200 ms\"").count(), 1);
     assert!(html.contains("1.00 s on 2 observations"), "{html}");
     assert!(
@@ -385,10 +385,10 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
         html.contains("?observation=waited-for&v=time\"") && html.contains("&v=time&t0=100&t1=900")
     );
     assert!(html.contains("name=\"observation\" value=\"waited-for\""));
-    // Each row says which part of the axis it takes, for the link that follows the selection.
+    // Each row has its time range, for the zoom link.
     assert!(html.contains("data-part=\"100 900\"") && html.contains("data-part=\"0 1000\""));
     assert!(html.contains("t0=100&t1=900\" data-keeps data-of-step>Zoom to"), "{html}");
-    // What is outside of it has no bar.
+    // Observations outside the range have no bar.
     assert_eq!(html.matches("width=\"0\"").count(), 0);
     let outside = Shown {
         view_params: ViewParams { zoom: Some((950.0, 990.0)), ..view_params(TraceView::Time) },
@@ -442,7 +442,7 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
     }
     let form = "<form class=\"goto\" method=\"get\" data-keeps>";
     assert_eq!(html.matches(form).count(), 2, "{html}");
-    // Only the timeline needs to know which part of the axis a row takes.
+    // Only rows of the timeline have a time range.
     assert!(!html.contains("data-part"), "{html}");
     let on_timeline = Shown { view_params: view_params(TraceView::Time), ..Shown::default() };
     let html = checked(&trace_page_with(&outline, on_timeline, head()));
@@ -527,7 +527,7 @@ fn a_page_of_a_trace_says_which_state_it_shows() {
     let open = view(5_000);
     assert!(open.contains("data-version=\"17-0-0\"") && open.contains("-follow.js\""));
     assert!(open.contains("1 step still open"), "{open}");
-    // Scores come to a complete trace too.
+    // A complete trace can still receive scores.
     assert!(view(4_000_000).contains("data-version"));
 }
 
@@ -541,7 +541,7 @@ fn a_column_that_no_row_fills_takes_no_room() {
     for (tokens, cost, classes) in [
         (None, None, " no-tok no-cost"),
         (Some(0), Some(0.5), " no-tok"),
-        // A cost of nothing is a cost, and one that is not known is said too.
+        // A cost of zero and an unknown cost are both shown.
         (Some(0), Some(0.0), " no-tok"),
         (Some(1), None, ""),
         (Some(1), Some(0.5), ""),

@@ -1,4 +1,4 @@
-//! A trace as a conversation: what is new in each of its generations, and the tool calls between them.
+//! The thread view of a trace: new messages of each generation, with the tool calls between them.
 
 use crate::markup::{encode, segment};
 use askama::Template;
@@ -16,70 +16,70 @@ use crate::values::content::{
 };
 use crate::{Shell, Text};
 
-/// Calls on a page.
+/// Calls per page.
 pub const CALLS_PER_PAGE: usize = 20;
-/// Calls inside more agents are indented like these.
+/// Maximum indentation of nested agents.
 const MAX_DEPTH: u32 = 6;
 
-/// Where a tool step says the id of its call: attributes of OpenTelemetry and of OpenInference.
+/// Attributes with the id of a tool call: OpenTelemetry and OpenInference.
 const CALL_IDS: [&str; 2] = ["gen_ai.tool.call.id", "tool_call.id"];
 
-/// A generation, a tool call, or another step that failed, with its content.
+/// A generation, a tool call or another failed observation, with its content.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The step.
+    /// The observation.
     pub observation: Observation,
-    /// How many agents and chains it runs in that run in another agent.
+    /// Number of enclosing agents and chains below the outermost agent.
     pub depth: u32,
-    /// The innermost of them.
+    /// The innermost of these.
     pub enclosing_agent: Option<EnclosingAgent>,
-    /// Whether it asks a model.
+    /// Whether it is a model call.
     pub is_generation: bool,
-    /// What it says is more than the page shows, and was left out.
+    /// Whether its content was omitted because of its size.
     pub is_large: bool,
 }
 
-/// An agent or a chain that runs in another agent.
+/// An agent or chain inside another agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnclosingAgent {
-    /// Id of the step.
+    /// Id of the observation.
     pub id: String,
-    /// What it is.
+    /// Kind of the observation.
     pub kind: ObservationKind,
-    /// Its name.
+    /// Name of the observation.
     pub name: String,
 }
 
-/// What a window of the conversation is made from.
+/// Input of [`ThreadPage`].
 #[derive(Debug)]
 pub struct ThreadInput {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     /// The trace, without content.
     pub trace: Trace,
-    /// Generations before all these calls whose messages are not shown again.
+    /// Generations before these calls whose messages are not repeated.
     pub history: Vec<Observation>,
-    /// Earlier generations that are not among them.
+    /// Number of earlier generations that `history` does not contain.
     pub n_unread: usize,
-    /// The calls of the window, after some that only say what was said before it.
+    /// Calls of this page, after `n_before` calls that are only compared with them.
     pub calls: Vec<Call>,
-    /// How many of them stand before the window.
+    /// Number of calls before this page.
     pub n_before: usize,
-    /// The place of the first call of the window.
+    /// Index of the first call of this page.
     pub at: usize,
-    /// Calls of the whole trace.
+    /// Number of calls of the trace.
     pub n_calls: usize,
-    /// Calls that are left out because of their level.
+    /// Number of calls that do not pass the filters.
     pub n_hidden: usize,
-    /// How the trace is looked at.
+    /// View, filters and columns.
     pub view_params: ViewParams,
-    /// What is selected and folded in the views that have rows.
+    /// Selection and collapsed rows of the views with rows.
     pub row_state: RowState,
-    /// What stands above the view beside the trace.
+    /// Input of the header.
     pub head: HeadInput,
 }
 
-/// A window of the conversation.
+/// One page of the thread view.
 #[derive(Debug, Template)]
 #[template(path = "thread.html")]
 pub struct ThreadPage {
@@ -87,7 +87,7 @@ pub struct ThreadPage {
     head: Head,
     entries: Vec<Entry>,
     shown: String,
-    /// What was not compared with these calls.
+    /// Number of generations that were not compared, in words.
     unread: Option<String>,
     hidden: Option<String>,
     page_links: PageLinks,
@@ -95,9 +95,9 @@ pub struct ThreadPage {
 
 #[derive(Debug)]
 struct Entry {
-    /// Kind, name and address of the agent that this entry and those behind it run in, where another one ran before.
+    /// Kind, name and URL of the enclosing agent, if it differs from that of the entry before.
     heading: Option<(&'static str, Text, String)>,
-    /// The id of the step, encoded.
+    /// URL-encoded id of the observation.
     step: String,
     href: String,
     kind: &'static str,
@@ -112,11 +112,11 @@ struct Entry {
     output: Block,
 }
 
-/// Messages that an earlier call had: how many, that call's name, and the addresses of the messages and of the call.
+/// Messages repeated from an earlier call: number, name of the call, and URLs of the messages and of the call.
 type Same = (String, Text, [String; 2]);
 
 impl ThreadPage {
-    /// Lays the page out.
+    /// Builds the page.
     #[must_use]
     pub fn new(input: ThreadInput) -> Self {
         let base = input.shell.base();
@@ -240,7 +240,7 @@ fn call_messages(call: &Call, base: &str, href: String) -> CallMessages {
     CallMessages::tool_call((call_id(step), &step.name), input, output, link)
 }
 
-/// The id of the call that a tool step ran for.
+/// Id of the tool call that an observation executed.
 fn call_id(step: &Observation) -> Option<&str> {
     let attributes = step.content.metadata.get("attributes")?;
     CALL_IDS.iter().find_map(|key| attributes.get(*key)?.as_str())
@@ -250,7 +250,7 @@ pub(crate) fn took(step: &Observation) -> String {
     step.end.map_or_else(|| "not ended".to_owned(), |end| duration(end.micros_since(step.start)))
 }
 
-/// What is known of a step, without what is not.
+/// Known model, duration, tokens and cost.
 pub(crate) fn facts(step: &Observation) -> Vec<Text> {
     let tokens = nonzero(Some(total_tokens(&step.usage)));
     let facts = [

@@ -1,4 +1,4 @@
-//! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
+//! Axis range, critical path and gaps of the timeline view.
 
 use std::cmp::Reverse;
 
@@ -11,37 +11,38 @@ use crate::trace::aspect::{RowState, ViewParams};
 use crate::trace::rows::{RowsInput, Window, part_of};
 use perpend_domain::outline::{Bar, CriticalPath};
 
-/// Steps of the critical path that are named.
+/// Observations and gaps that are listed.
 const NAMED: usize = 3;
-/// Of fewer rows the critical path is said whatever part of them it has.
+/// With fewer rows the critical path is always shown.
 const FEW: usize = 8;
-/// From this length on a part of a trace is written in seconds and minutes.
+/// Axis ranges from this length on are written in seconds and minutes.
 const LONG_MS: f64 = 10_000.0;
 
 #[derive(Debug)]
 pub(crate) struct TimePart {
-    /// What the form for the part repeats of the address: names and values.
+    /// Query parameters that the form repeats as hidden fields.
     pub(crate) hidden_fields: Vec<Parameter>,
     pub(crate) from: End,
     pub(crate) to: End,
-    /// Back to the whole axis.
+    /// URL of the whole axis.
     pub(crate) whole: Option<String>,
-    /// To the time of the selected step; of one without length, and of the trace, to the whole axis.
+    /// URL of the time range of the selected observation; the whole axis for an observation without duration and for
+    /// the trace.
     pub(crate) of_step: String,
-    /// Whether a step with a length is selected: the link to its time is hidden otherwise.
+    /// Whether the selected observation has a duration; otherwise the link is hidden.
     pub(crate) has_step: bool,
-    /// The length of the critical path, and how many steps it has.
+    /// Duration and number of observations of the critical path.
     pub(crate) summary: Option<String>,
     pub(crate) longest: Vec<Longest>,
-    /// How long nothing ran, and how often.
+    /// Total idle time and number of gaps.
     pub(crate) gaps: Option<String>,
-    /// The longest gaps, each with the part of the axis that it is.
+    /// Label and URL of the longest gaps.
     pub(crate) longest_gaps: Vec<(String, String)>,
-    /// All of them on the axis.
+    /// All gaps on the axis.
     pub(crate) bands: Vec<Bar>,
 }
 
-/// An end of the part: milliseconds from the start of the trace, what its field shows, and what is wrong with that.
+/// An end of the axis range: milliseconds from the start of the trace, field value and validation error.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) ms: f64,
@@ -50,7 +51,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Of a part of so long a trace; `nth` tells the end from the beginning.
+    /// The `nth` end, 0 or 1. `length` is the duration of the trace in milliseconds.
     fn new(view_params: &ViewParams, nth: usize, (ms, length): (f64, f64)) -> Self {
         let shown = match LONG_MS <= length {
             true => exact_duration((ms * 1e3).round() as i64),
@@ -65,7 +66,7 @@ impl End {
     }
 }
 
-/// A step that the end of the trace waited long for.
+/// An observation with a large share of the critical path.
 #[derive(Debug)]
 pub(crate) struct Longest {
     pub(crate) name: Text,
@@ -129,7 +130,7 @@ impl TimePart {
     }
 }
 
-/// The critical path of few rows, or of less than half of them: where nearly all are on it, it tells nothing.
+/// The critical path, unless most of many rows are on it.
 fn path_that_tells(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
     let path = window.path.as_ref();
     path.filter(|path| n_rows < FEW || path.len() * 2 < n_rows)
@@ -141,7 +142,7 @@ fn summary(path: &CriticalPath) -> Option<String> {
     (!path.is_empty()).then(|| format!("{length} on {steps}"))
 }
 
-/// The rows with the most time of their own.
+/// The rows with the longest time on the path.
 fn longest<'p>(path: impl Iterator<Item = (&'p usize, &'p i64)>) -> Vec<(usize, i64)> {
     let mut rows: Vec<(usize, i64)> = path.map(|(row, us)| (*row, *us)).collect();
     rows.sort_by_key(|(row, us)| (Reverse(*us), *row));
