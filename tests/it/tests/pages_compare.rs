@@ -90,10 +90,7 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
             .await;
     assert!(inline.contains("class=\"diff inline\""), "{inline}");
     let unknown = compared(&visitor, &first.id, &second.id, "&pair=a.none&diff=odd").await;
-    assert!(
-        unknown.contains("neither trace has this step") && unknown.contains("diff: "),
-        "{unknown}"
-    );
+    assert!(unknown.contains("`pair` must be") && unknown.contains("`diff` must be"), "{unknown}");
     app.stop().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `GET P/_/traces/bars`: how many traces began over time, and how many of them have errors.
+//! `GET P/_/traces/bars`: chart of traces over time, with those that have errors.
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -17,21 +17,21 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::params::TraceListParams;
 
-/// What has to be said of the bars, where the list below them has other traces.
+/// Notes on the differences between the chart and the list below it.
 fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
     let mut notes = Vec::new();
     notes.extend(match (viewer.focus.from, viewer.focus.to) {
         (Some(_), _) => None,
-        (None, Some(_)) => Some("the last 7 days of this time"),
+        (None, Some(_)) => Some("the last 7 days of this time range"),
         (None, None) => Some("the last 7 days"),
     });
     if !query.q.is_empty() {
-        notes.push("all traces of the time and environments");
+        notes.push("all traces in the time range and environments");
     }
     notes
 }
 
-/// The bars above a list. Each leads to the same list in its time.
+/// The chart above a list. Each bar links to the list with its time range.
 pub(crate) async fn traces_over_time(
     app: &App,
     viewer: &Viewer,
@@ -40,15 +40,15 @@ pub(crate) async fn traces_over_time(
     let now = app.web.clock.now();
     let Some(range) = overview::range::range(viewer, now) else {
         let fault = match overview::range::is_too_far_ahead(viewer, now) {
-            true => "Bars are shown of no time that begins more than a year ahead.",
-            false => "The time ends before it begins, so there are no bars.",
+            true => "The time range must not start more than a year in the future.",
+            false => "The end of the time range must be after its start.",
         };
         return Ok(Trend::Refused(Text::from(fault)));
     };
     let chart = chart((app, viewer), query, range).await?;
     let mut notes = notes(viewer, query);
     if overview::range::is_cut(viewer, now) {
-        notes.push("20 years at most, and no more than one ahead");
+        notes.push("at most 20 years, and at most one year in the future");
     }
     let chart = match query.q.is_empty() {
         true => chart,
@@ -57,7 +57,7 @@ pub(crate) async fn traces_over_time(
     Ok(Trend::Chart(chart.noting(notes)))
 }
 
-/// The traces that began over a time, and how many of them have errors. The bars lead to the rows of a list.
+/// Chart of traces by start time, with those that have errors. Each bar links to the list of its traces.
 pub(crate) async fn chart(
     (app, viewer): (&App, &Viewer),
     query: &TracesQuery,
@@ -87,7 +87,7 @@ pub(crate) async fn chart(
     Ok(Chart::new(("Traces", ChartPart::Errors), granularity, &bars, whole))
 }
 
-/// `GET P/_/traces/bars`: the bars alone. The query is that of the list.
+/// `GET P/_/traces/bars`: the chart, with the query parameters of the list.
 pub(crate) async fn bars_fragment(
     State(app): State<App>,
     viewer: Viewer,

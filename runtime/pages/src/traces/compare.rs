@@ -1,4 +1,4 @@
-//! `GET P/traces/compare`: two traces beside each other.
+//! `GET P/traces/compare`: comparison of two traces.
 
 use std::collections::HashMap;
 
@@ -25,16 +25,16 @@ use crate::trace::page::{self, TracePath};
 use crate::traces;
 use crate::traces::lines;
 
-/// The part of the address where other pages of traces have an id.
+/// The path segment that is a trace id in other URLs.
 const NAME: &str = "compare";
 
-/// What an address asks for.
+/// Parsed query parameters.
 #[derive(Debug, Default)]
 struct CompareParams {
     query: CompareQuery,
-    /// Traces that were chosen in a list.
+    /// Traces selected in a list.
     chosen: Vec<String>,
-    /// The address is one of this page, not that of a trace whose id is the same word.
+    /// Whether the URL is that of the comparison, not of a trace with the id `compare`.
     is_of_page: bool,
     notices: Vec<Text>,
 }
@@ -43,38 +43,38 @@ impl CompareParams {
     fn new(raw: Option<&str>) -> Self {
         let mut params = Self::default();
         let query = &mut params.query;
-        let mut fault = |name: &str, may_be: &str| {
-            let fault = format!("{name}: this is not understood; it may be {may_be}.");
+        let mut fault = |name: &str, expected: &str| {
+            let fault = format!("`{name}` must be {expected}; ignored.");
             params.notices.push(Text::from(fault));
         };
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let text = value.trim();
             match name.as_ref() {
-                "a" => query.a = id(text),
-                "b" => query.b = id(text),
-                // The rows of lists have ids as parts of addresses: what cannot be seen of one is in no document.
+                "a" => query.a = truncated_id(text),
+                "b" => query.b = truncated_id(text),
+                // Lists send percent-encoded ids, because an HTML form cannot contain all characters of an id.
                 "trace" => {
                     let id = percent_decode_str(text).decode_utf8_lossy();
                     params.chosen.push(id.into_owned());
                 }
                 "pair" => match ComparedObservation::parse(&value) {
                     Some(pair) => query.pair = Some(pair),
-                    None => fault("pair", "a. or b. and the id of a step"),
+                    None => fault("pair", "`a.` or `b.` followed by an observation id"),
                 },
                 "diff" => match text {
                     "inline" => query.diff.is_inline = true,
                     "" | "split" => query.diff.is_inline = false,
-                    _ => fault("diff", "inline or split"),
+                    _ => fault("diff", "one of inline, split"),
                 },
                 "space" => match text {
                     "ignore" => query.diff.ignores_space = true,
                     "" | "count" => query.diff.ignores_space = false,
-                    _ => fault("space", "ignore or count"),
+                    _ => fault("space", "one of ignore, count"),
                 },
                 "equal" => query.shows_equal = text == "show",
                 "at" => match text.parse() {
                     Ok(at) => query.at = at,
-                    Err(_) => fault("at", "the number of a row"),
+                    Err(_) => fault("at", "a row number"),
                 },
                 "in" => query.list = traces::neighbors::parse_list(&value),
                 _ => {}
@@ -93,7 +93,7 @@ pub(crate) async fn compare_page(
     let CompareParams { mut query, chosen, is_of_page, notices } =
         CompareParams::new(raw.as_deref());
     if !is_of_page {
-        // A trace may be called like this page: then its address, which asks for no comparison, is its own.
+        // A trace may have the id `compare`. Its URL has no parameters of a comparison.
         let id = TraceId::new(NAME).ok();
         let is_trace = match &id {
             Some(id) => read::trace_without_content(&app, &viewer.project, id).await?.is_some(),
@@ -109,25 +109,25 @@ pub(crate) async fn compare_page(
         return Ok(Redirect::to(&query.address(&viewer.base())).into_response());
     }
     if query.a.is_empty() || query.b.is_empty() {
-        let given = [&query.a, &query.b].into_iter().chain(&chosen);
-        let given = given.filter(|id| !id.is_empty()).take(100);
+        let ids = [&query.a, &query.b].into_iter().chain(&chosen);
+        let ids = ids.filter(|id| !id.is_empty()).take(100);
         let view = CompareSelectionPage {
             shell: viewer.shell(Section::Traces),
-            selected: given.map(|id| Text::from(id.as_str())).collect(),
+            selected: ids.map(|id| Text::from(id.as_str())).collect(),
             list: query.list,
         };
         return page(StatusCode::OK, &view);
     }
-    compared(&app, &viewer, query, notices).await
+    comparison(&app, &viewer, query, notices).await
 }
 
-async fn compared(
+async fn comparison(
     app: &App,
     viewer: &Viewer,
     mut query: CompareQuery,
     mut notices: Vec<Text>,
 ) -> Result<Response, Problem> {
-    // Reading the contents of a large trace keeps one processor busy.
+    // Reading a large trace keeps one CPU core busy.
     let sides =
         tokio::try_join!(apart(side(app, viewer, &query.a)), apart(side(app, viewer, &query.b)))?;
     let mut sides = <[_; 2]>::from(sides);
@@ -159,11 +159,15 @@ async fn compared(
             };
             let ids = [id(0, pair.a), id(1, pair.b)];
             let [a, b] = ids;
-            Some([step(app, viewer, &query.a, a).await?, step(app, viewer, &query.b, b).await?])
+            Some([
+                observation(app, viewer, &query.a, a).await?,
+                observation(app, viewer, &query.b, b).await?,
+            ])
         }
         Some(None) => {
-            let said = "pair: neither trace has this step, so the traces as a whole are compared.";
-            notices.push(Text::from(said));
+            let notice =
+                "`pair` must be an observation of one of the traces; comparing the whole traces.";
+            notices.push(Text::from(notice));
             query.pair = None;
             None
         }
@@ -182,7 +186,7 @@ async fn compared(
     page(StatusCode::OK, &view)
 }
 
-/// A trace; none where the project has none with this id, whatever the id is.
+/// One side of the comparison; absent if the project does not have the trace or the id is invalid.
 async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSide>, Problem> {
     let Ok(id) = TraceId::new(raw) else {
         return Ok(None);
@@ -201,8 +205,8 @@ async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSid
     }))
 }
 
-/// A step with its content.
-async fn step(
+/// An observation with its content.
+async fn observation(
     app: &App,
     viewer: &Viewer,
     trace: &str,
@@ -216,7 +220,7 @@ async fn step(
     }
 }
 
-/// Reads the scores of both traces and of their steps.
+/// Adds the scores of both traces and of their observations.
 async fn add_scores(
     app: &App,
     viewer: &Viewer,
@@ -248,8 +252,8 @@ async fn add_scores(
     Ok(())
 }
 
-/// No trace has a longer id, and each row of the page repeats it.
-fn id(text: &str) -> String {
+/// Truncates to the longest valid id, because each row of the page repeats it.
+fn truncated_id(text: &str) -> String {
     text.chars().take(MAX_ID_CHARS).collect()
 }
 
@@ -258,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_a_list_are_chosen_and_the_address_of_a_trace_of_this_name_is_told_apart() {
+    fn rows_of_a_list_are_selected_and_the_url_of_a_trace_named_compare_is_distinguished() {
         let params =
             CompareParams::new(Some("choose=1&trace=x&trace=a%2520b&in=%2Ftraces%3Fq%3Da"));
         assert_eq!(params.chosen, ["x", "a b"]);
@@ -267,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn each_parameter_that_cannot_be_read_is_named() {
+    fn each_invalid_parameter_adds_a_notice() {
         let params =
             CompareParams::new(Some("a=x&b=y&pair=z&diff=odd&space=odd&at=odd&in=javascript%3A"));
-        let said: Vec<&str> = params.notices.iter().map(Text::raw).collect();
-        for (said, name) in said.iter().zip(["pair: ", "diff: ", "space: ", "at: "]) {
-            assert!(said.starts_with(name), "{said}");
+        let notices: Vec<&str> = params.notices.iter().map(Text::raw).collect();
+        for (notice, start) in notices.iter().zip(["`pair` ", "`diff` ", "`space` ", "`at` "]) {
+            assert!(notice.starts_with(start), "{notice}");
         }
-        assert_eq!((said.len(), params.query.list), (4, None));
+        assert_eq!((notices.len(), params.query.list), (4, None));
     }
 }

@@ -1,4 +1,4 @@
-//! The filter of a list of traces, with what is left out unless it is asked about.
+//! The conditions of a list of traces: its filter, its focus and the default exclusion of internal environments.
 
 use perpend_domain::filter::{Condition, Filter, TRACES, Test};
 use perpend_domain::query::{Parsed, parse};
@@ -7,14 +7,14 @@ use perpend_views::TracesQuery;
 
 use crate::read;
 
-/// A filter as it was read.
+/// Conditions of a list.
 #[derive(Debug)]
 pub(crate) struct Conditions {
-    /// What was written.
+    /// The parsed filter.
     pub(crate) parsed: Parsed,
-    /// What holds beside it: the focus, and that the environments of evaluations and experiments are left out.
+    /// Conditions of the focus and, if `hides_own`, the exclusion of internal environments.
     pub(crate) others: Vec<Condition>,
-    /// The last of these leaves them out.
+    /// Whether internal environments are excluded.
     pub(crate) hides_own: bool,
 }
 
@@ -22,19 +22,19 @@ impl Conditions {
     pub(crate) fn new(query: &TracesQuery, now: Timestamp) -> Self {
         let parsed = parse(&query.q, TRACES);
         let mut others = query.focus.conditions(TRACES, now);
-        // A condition on environments shows all that fit it, unless it only excludes some.
-        let asks = |condition: &Condition| {
-            let is_of = condition.column.is_some_and(|own| own.id == "environment");
-            is_of && !matches!(condition.test, Test::NoneOf(_))
+        // A condition that selects environments includes internal ones.
+        let selects_environments = |condition: &Condition| {
+            let is_environment = condition.column.is_some_and(|own| own.id == "environment");
+            is_environment && !matches!(condition.test, Test::NoneOf(_))
         };
-        let hides_own = !parsed.filter.conditions.iter().chain(&others).any(asks);
+        let hides_own = !parsed.filter.conditions.iter().chain(&others).any(selects_environments);
         if hides_own {
             others.push(read::exclude_internal(TRACES));
         }
         Self { parsed, others, hides_own }
     }
 
-    /// All of them.
+    /// All conditions.
     pub(crate) fn filter(&self) -> Filter {
         let all = self.parsed.filter.conditions.iter().chain(&self.others);
         Filter { conditions: all.cloned().collect() }

@@ -1,4 +1,4 @@
-//! What the contents of a trace are told apart by, without holding them.
+//! Fingerprints of the contents of a trace, for comparisons without loading the contents.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::state::App;
 
-/// Contents of one trace that are read.
+/// Bytes of contents of one trace that are read.
 const MAX_BYTES: usize = 64 << 20;
-/// Steps of one trace that are read.
-const MAX_STEPS: usize = 10_000;
+/// Observations of one trace that are read.
+const MAX_OBSERVATIONS: usize = 10_000;
 
-/// Of the steps of a trace, without those behind the limits. Contents are read part by part, once for each version of the trace.
+/// Fingerprints of the observations of a trace within the limits. Contents are read in batches, once per version of the trace.
 pub(crate) async fn trace_digests(
     app: &App,
     project: &ProjectId,
@@ -29,11 +29,11 @@ pub(crate) async fn trace_digests(
         return Ok(Arc::default());
     };
     let key = (project.clone(), trace.clone());
-    if let Some(prints) = app.fingerprints().get(&key, version) {
-        return Ok(prints);
+    if let Some(fingerprints) = app.fingerprints().get(&key, version) {
+        return Ok(fingerprints);
     }
-    let prints = read(app, project, trace).await?;
-    Ok(app.fingerprints().keep(key, version, prints))
+    let fingerprints = read(app, project, trace).await?;
+    Ok(app.fingerprints().keep(key, version, fingerprints))
 }
 
 async fn read(
@@ -42,50 +42,52 @@ async fn read(
     trace: &TraceId,
 ) -> Result<ObservationFingerprints, Problem> {
     let telemetry = &app.store.telemetry;
-    let mut prints = ObservationFingerprints::default();
+    let mut fingerprints = ObservationFingerprints::default();
     let mut n_bytes = 0;
     let Some(mut reader) = telemetry.read_trace(project, trace).await? else {
-        return Ok(prints);
+        return Ok(fingerprints);
     };
-    while n_bytes < MAX_BYTES && prints.0.len() < MAX_STEPS {
+    while n_bytes < MAX_BYTES && fingerprints.0.len() < MAX_OBSERVATIONS {
         let some = telemetry.next_observations(&mut reader).await?;
         if some.is_empty() {
             break;
         }
-        // Values of a megabyte are read whole: other requests go on meanwhile.
+        // Values may be megabytes, so they are hashed on a blocking thread.
         let made = tokio::task::spawn_blocking(move || {
             let steps = some.iter().map(|stored| &stored.observation);
-            steps.map(of_step).collect::<Vec<_>>()
+            steps.map(observation_fingerprint).collect::<Vec<_>>()
         });
         for (id, own, n) in made.await.map_err(|_| Problem::internal())? {
             n_bytes += n;
-            prints.0.insert(id, own);
+            fingerprints.0.insert(id, own);
         }
     }
-    Ok(prints)
+    Ok(fingerprints)
 }
 
-/// With how many bytes it has.
-fn of_step(step: &Observation) -> (ObservationId, ContentFingerprints, usize) {
-    let content = [&step.content.input, &step.content.output];
+/// The fingerprint of an observation, with the number of bytes of its contents.
+fn observation_fingerprint(
+    observation: &Observation,
+) -> (ObservationId, ContentFingerprints, usize) {
+    let content = [&observation.content.input, &observation.content.output];
     let content = content.into_iter().flatten();
     let n_bytes = content.map(|value| value.as_str().len()).sum();
-    let parameters = Payload::from_value(Value::Object(step.model_parameters.clone()));
-    let prints = ContentFingerprints {
-        input: value_fingerprint(step.content.input.as_ref()),
-        output: value_fingerprint(step.content.output.as_ref()),
+    let parameters = Payload::from_value(Value::Object(observation.model_parameters.clone()));
+    let fingerprints = ContentFingerprints {
+        input: value_fingerprint(observation.content.input.as_ref()),
+        output: value_fingerprint(observation.content.output.as_ref()),
         parameters: value_fingerprint(Some(&parameters)),
-        prompt: print(|hasher| {
-            let prompt = step.prompt.as_ref();
+        prompt: hash_of(|hasher| {
+            let prompt = observation.prompt.as_ref();
             prompt.map(|prompt| (&prompt.name, prompt.version)).hash(hasher);
         }),
-        status: print(|hasher| step.status_message.hash(hasher)),
+        status: hash_of(|hasher| observation.status_message.hash(hasher)),
     };
-    (step.id.clone(), prints, n_bytes)
+    (observation.id.clone(), fingerprints, n_bytes)
 }
 
-fn print(of: impl FnOnce(&mut DefaultHasher)) -> u64 {
+fn hash_of(feed: impl FnOnce(&mut DefaultHasher)) -> u64 {
     let mut hasher = DefaultHasher::new();
-    of(&mut hasher);
+    feed(&mut hasher);
     hasher.finish()
 }

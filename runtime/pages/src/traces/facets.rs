@@ -1,4 +1,4 @@
-//! `GET P/_/traces/facets`: the values of some columns with how many of the newest traces have each.
+//! `GET P/_/traces/facets`: values of some columns with the number of newest traces that have each.
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -13,10 +13,10 @@ use crate::state::App;
 use crate::traces::conditions::Conditions;
 use crate::traces::params::TraceListParams;
 
-/// So many traces are looked at.
-const NEWEST: u32 = 10_000;
+/// Traces that are counted.
+const MAX_TRACES: u32 = 10_000;
 
-/// The values in the time range of a filter: only the time range applies, so that other values stay visible.
+/// Facets of the traces in the time range of the filter. Other conditions are ignored, so that all values are listed.
 pub(crate) async fn facets(
     app: &App,
     viewer: &Viewer,
@@ -30,11 +30,11 @@ pub(crate) async fn facets(
     conditions.extend(listed.others);
     let telemetry = &app.store.telemetry;
     let filter = Filter { conditions };
-    let found = telemetry.trace_facets(&viewer.project, &filter, NEWEST);
+    let found = telemetry.trace_facets(&viewer.project, &filter, MAX_TRACES);
     Ok(FacetsView::new(&found.await?, query, &viewer.base()))
 }
 
-/// `GET P/_/traces/facets`: the panel alone. The query is that of the list.
+/// `GET P/_/traces/facets`: the panel, with the query parameters of the list.
 pub(crate) async fn facets_fragment(
     State(app): State<App>,
     viewer: Viewer,

@@ -1,4 +1,4 @@
-//! Traces as lines of a list, with their scores.
+//! Rows of lists of traces, with their scores.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use perpend_views::{Columns, Preview, Text, TraceLine, aggregate, score_chips};
 
 use crate::state::App;
 
-/// A line for each of these traces, in their order.
+/// One row per trace, in the same order.
 pub(crate) async fn trace_lines(
     app: &App,
     project: &ProjectId,
@@ -23,22 +23,22 @@ pub(crate) async fn trace_lines(
     trace_lines_with(app, project, traces, LineOptions::default()).await
 }
 
-/// Bytes of an input or an output that a line is made from: it shows the beginning.
+/// Bytes read of an input or output, whose beginning a row shows.
 pub(crate) const MAX_CONTENT: usize = 256 << 10;
 
-/// Scores of one trace that are read for its line or for one page about it, the newest.
+/// Newest scores of one trace that are read for its row or its page.
 pub(crate) const MAX_SCORES: u32 = 200;
 
-/// What lines show beside what all of them do.
+/// Optional content of rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineOptions<'a> {
-    /// Columns.
+    /// Columns for scores and metadata.
     pub(crate) columns: Option<&'a Columns>,
-    /// Texts that are looked for.
+    /// Search texts that are highlighted.
     pub(crate) sought: &'a [&'a str],
 }
 
-/// The same with what is wanted.
+/// One row per trace, with optional content.
 pub(crate) async fn trace_lines_with(
     app: &App,
     project: &ProjectId,
@@ -61,14 +61,14 @@ pub(crate) async fn trace_lines_with(
     Ok(traces.iter().map(line).collect())
 }
 
-/// The line of a trace whose scores are shown elsewhere.
+/// The row of a trace whose scores are shown elsewhere.
 pub(crate) fn line_without_scores(trace: &Trace) -> TraceLine {
     line(trace, &[], LineOptions::default())
 }
 
-/// What the scores about the trace itself say, by those of their names that have a column.
-fn by_name(scores: &[&Score], columns: &Columns) -> HashMap<String, Text> {
-    let said = |name: &str| {
+/// Values of the trace's own scores, by the score names that have a column.
+fn score_columns(scores: &[&Score], columns: &Columns) -> HashMap<String, Text> {
+    let column = |name: &str| {
         let is_own = |score: &&&Score| {
             matches!(score.written.subject, Subject::Trace(_)) && score.written.name == name
         };
@@ -76,19 +76,19 @@ fn by_name(scores: &[&Score], columns: &Columns) -> HashMap<String, Text> {
         let values: Vec<_> = own.map(|score| &score.written.value).collect();
         Some((name.to_owned(), aggregate(&values)?))
     };
-    columns.scores().filter_map(said).collect()
+    columns.scores().filter_map(column).collect()
 }
 
-/// How the members of the metadata that have a column begin.
-fn members(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
-    let said = |key: &str| {
+/// Beginnings of the metadata values that have a column.
+fn metadata_columns(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
+    let column = |key: &str| {
         let value = member_at(&trace.metadata, key)?.clone();
         Some((key.to_owned(), beginning(&Payload::from_value(value))?))
     };
-    columns.metadata().filter_map(said).collect()
+    columns.metadata().filter_map(column).collect()
 }
 
-/// The tokens of all buckets of this side, as the columns of filters count them.
+/// Tokens of all usage keys of this side, as the filter columns count them.
 fn tokens(trace: &Trace, side: Side) -> u64 {
     let own = trace.usage.iter().filter(|(key, _)| side_of(key) == Some(side));
     own.map(|(_, n)| *n).sum::<Quantity>().to_u64()
@@ -128,13 +128,16 @@ fn line(trace: &Trace, scores: &[&Score], options: LineOptions<'_>) -> TraceLine
         release: text(&trace.release),
         version: text(&trace.version),
         parts: [Side::Input, Side::Output].map(|side| tokens(trace, side)),
-        metadata: options.columns.map(|columns| members(trace, columns)).unwrap_or_default(),
-        by_name: options.columns.map(|columns| by_name(scores, columns)).unwrap_or_default(),
+        metadata: options
+            .columns
+            .map(|columns| metadata_columns(trace, columns))
+            .unwrap_or_default(),
+        by_name: options.columns.map(|columns| score_columns(scores, columns)).unwrap_or_default(),
     }
 }
 
-/// How a value begins, on one line.
+/// The beginning of a value, on one line; absent if empty.
 pub(crate) fn beginning(value: &Payload) -> Option<Text> {
-    let said = perpend_views::beginning(value);
-    (!said.is_empty()).then(|| Text::lines(said))
+    let text = perpend_views::beginning(value);
+    (!text.is_empty()).then(|| Text::lines(text))
 }

@@ -1,4 +1,4 @@
-//! `GET P/traces`: the traces that fit the filter.
+//! `GET P/traces`: the traces that match the filter.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -29,11 +29,11 @@ use crate::traces::params::TraceListParams;
 use crate::traces::peek;
 use crate::traces::terms::terms;
 
-/// Terms of which it is said how many traces they alone leave.
-const MAX_ALONE: usize = 10;
-/// Counted as far as the first; of traces that no index can tell so many are looked through.
-const ALONE: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
-/// Traces that are counted where there is a filter.
+/// Terms whose matches are counted individually.
+const MAX_COUNTED_TERMS: usize = 10;
+/// Limits of such a count: matches, and traces tested without an index.
+const TERM_COUNT_LIMITS: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
+/// Matches that are counted if there is a filter.
 const MAX_COUNTED: u64 = 10_000;
 
 pub(crate) async fn list_page(
@@ -47,13 +47,13 @@ pub(crate) async fn list_page(
     page(StatusCode::OK, &view.await?)
 }
 
-/// Whether the address is one of the list of traces.
+/// Whether the URL is that of the list of traces.
 pub(crate) fn is_at(viewer: &Viewer, address: &str) -> bool {
     let path = address.split('?').next().unwrap_or_default();
     path == format!("{}/traces", viewer.base())
 }
 
-/// The list at `back` as an answer to a form of a trace beside it that was not accepted.
+/// The list at `back` with a rejected form of the trace shown next to it.
 pub(crate) async fn rejected_form_page(
     app: &App,
     viewer: &Viewer,
@@ -113,7 +113,7 @@ async fn whole(
     let request = reference::equivalent_requests::traces(
         viewer,
         (&view.query, &view.page),
-        json(&conditions),
+        filter_json(&conditions),
     );
     view.shell = view.shell.with_api([request]);
     let bounds =
@@ -124,7 +124,7 @@ async fn whole(
         None => view.pager.is_first() && view.lines.is_empty(),
     };
     if is_without_any && view.stopped.is_none() {
-        count_alone(app, viewer, &conditions, &mut view).await?;
+        count_conditions(app, viewer, &conditions, &mut view).await?;
         view.elsewhere = elsewhere(app, viewer, &view.query).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
@@ -145,7 +145,7 @@ async fn whole(
     Ok(view)
 }
 
-/// When the first and the last of the traces began that fit in other times, where a time is chosen and has none.
+/// Start times of the first and the last match outside of the selected time range, if that has no match.
 async fn elsewhere(
     app: &App,
     viewer: &Viewer,
@@ -165,9 +165,9 @@ async fn elsewhere(
     Ok(end(true).await?.zip(end(false).await?))
 }
 
-/// Says of each of the first terms, of the time and of the environments how many traces there are where nothing else is
-/// asked for: a term is counted at any time and in all environments.
-async fn count_alone(
+/// Counts the matches of each of the first terms, of the time range and of the environments individually. A term is counted
+/// for all times and environments.
+async fn count_conditions(
     app: &App,
     viewer: &Viewer,
     conditions: &Conditions,
@@ -177,11 +177,11 @@ async fn count_alone(
     let count = async |query: TracesQuery| {
         let filter = Conditions::new(&query, now).filter();
         let telemetry = &app.store.telemetry;
-        let counted = telemetry.count_traces(&viewer.project, &filter, ALONE);
+        let counted = telemetry.count_traces(&viewer.project, &filter, TERM_COUNT_LIMITS);
         Ok::<_, Problem>(counted.await?)
     };
     let terms = view.terms.iter_mut().zip(&conditions.parsed.terms);
-    for (chip, term) in terms.take(MAX_ALONE) {
+    for (chip, term) in terms.take(MAX_COUNTED_TERMS) {
         if term.outcome.is_ok() {
             chip.alone = Some(count(TracesQuery::of(term.text.as_str())).await?);
         }
@@ -197,8 +197,8 @@ async fn count_alone(
     Ok(())
 }
 
-/// The filter as the API takes it.
-fn json(conditions: &Conditions) -> String {
+/// The filter in the format of the API.
+fn filter_json(conditions: &Conditions) -> String {
     let filter = conditions.filter();
     let conditions: Vec<String> = filter
         .conditions
@@ -212,7 +212,7 @@ fn json(conditions: &Conditions) -> String {
     }
 }
 
-/// The texts that are looked for in all that traces say.
+/// Texts of full-text conditions.
 fn sought(filter: &Filter) -> Vec<String> {
     let text = |condition: &Condition| match &condition.test {
         Test::Text(TextOp::MatchesAnyCase, text) if condition.column == find(TRACES, "text") => {
@@ -223,8 +223,8 @@ fn sought(filter: &Filter) -> Vec<String> {
     filter.conditions.iter().filter_map(text).collect()
 }
 
-/// The pages before and behind, and where a search that stopped goes on. `more` ends the address of the page behind it.
-fn ways(
+/// Links to other pages, and the URL that continues a stopped search. `more` is appended to the URL of its next page.
+fn page_links(
     query: &TracesQuery,
     base: &str,
     places: &Places,
@@ -233,19 +233,21 @@ fn ways(
     let address = |page| query.address(base, &page);
     let before = |place: &TraceCursor| address(ListPage::Before(place.to_string()));
     let after = |place: &TraceCursor| address(ListPage::After(place.to_string()));
-    let (on_before, on_behind) = match &places.stopped {
+    let (resume_before, resume_after) = match &places.stopped {
         Some(TracesFrom::Before(place)) => (Some(before(place)), None),
         Some(TracesFrom::After(place)) => (None, Some(format!("{}{more}", after(place)))),
         Some(TracesFrom::End) | None => (None, None),
     };
-    let on = on_before.clone().or_else(|| on_behind.clone());
+    let on = resume_before.clone().or_else(|| resume_after.clone());
     let resume = |address: Option<String>| address.map(|address| ("Continue search", address));
     let previous = places.first.as_ref();
     let next = places.last.as_ref();
     let ways = PageLinks {
         first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
-        previous: previous.map(|place| ("Previous", before(place))).or_else(|| resume(on_before)),
-        next: next.map(|place| ("Next", after(place))).or_else(|| resume(on_behind)),
+        previous: previous
+            .map(|place| ("Previous", before(place)))
+            .or_else(|| resume(resume_before)),
+        next: next.map(|place| ("Next", after(place))).or_else(|| resume(resume_after)),
         last: next.map(|_| address(ListPage::Last)),
     };
     (ways, on)
@@ -278,7 +280,7 @@ async fn fill(
     let TestedTraces { traces, total, n_tested, n_left, places } = tested.await?;
     let n = traces.len() as u64;
     let before = match (&from, view.searched) {
-        // A page by its number is behind others, which were looked at for it.
+        // A page with a number follows other pages, which were counted for it.
         (None, _) => {
             Some(SearchProgress { n_tested: 0, n_found: places.n_before.unwrap_or_default() })
         }
@@ -290,7 +292,7 @@ async fn fill(
     });
     view.searched = so_far.filter(|_| view.searched.is_some());
     let more = so_far.map_or_else(String::new, SearchProgress::more);
-    let (ways, on) = ways(&view.query, &viewer.base(), &places, &more);
+    let (ways, on) = page_links(&view.query, &viewer.base(), &places, &more);
     view.stopped = (0 < n_left).then(|| StoppedSearch {
         n_tested,
         n_found: total.map_or(n, |total| total.n),
@@ -301,7 +303,7 @@ async fn fill(
         n_before: places.n_before,
         n,
         total,
-        // A search that stopped has counted all that it looked at.
+        // A stopped search has counted all traces that it tested.
         exact: (!is_counted
             && view.stopped.is_none()
             && from.is_none()
@@ -327,18 +329,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_that_stopped_goes_on_with_how_far_it_came_towards_the_end_alone() {
+    fn a_stopped_search_continues_with_its_progress_only_towards_the_end() {
         let query = TracesQuery::of("a");
         let cursor = TraceCursor::read("_5_a", &query.sort.order).unwrap();
         let places = |stopped| Places { stopped: Some(stopped), ..Places::default() };
         let more = "&looked=7&found=0";
         let behind = places(TracesFrom::After(cursor.clone()));
-        let (ways, on) = super::ways(&query, "/p", &behind, more);
+        let (ways, on) = super::page_links(&query, "/p", &behind, more);
         let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
         assert_eq!(ways.next, Some(("Continue search", there.clone())));
         assert_eq!((on, ways.previous), (Some(there), None));
         let before = places(TracesFrom::Before(cursor));
-        let (ways, on) = super::ways(&query, "/p", &before, more);
+        let (ways, on) = super::page_links(&query, "/p", &before, more);
         let there = "/p/traces?q=a&before=_5_a".to_owned();
         assert_eq!(ways.previous, Some(("Continue search", there.clone())));
         assert_eq!((on, ways.next), (Some(there), None));

@@ -1,6 +1,6 @@
-//! `GET P/_/sessions/news?received=`, and the same of users and of scores: what came after an instant, in the time and the
-//! environments of the list. Pages poll it, so it reads the end of one index. The other parameters are those of the list, which
-//! the answer links to; with `of` it is the page of that session or user.
+//! `GET P/_/sessions/news?received=`, and the same for users and scores: the number of rows received after an instant, in the
+//! time range and environments of the list. Pages poll it, so it reads the end of one index. The other parameters are those of
+//! the list, which the response links to; with `of`, it is the page of that session or user.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use crate::read::INTERNAL_ENVIRONMENTS;
 use crate::request::query::Query;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::news::{AT_MOST, TRACES, answered, received};
+use crate::traces::news::{MAX_NEWS, TRACES, news_response, received};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -30,15 +30,15 @@ pub(crate) struct ListNewsParams {
     superseded: String,
 }
 
-/// What is listed.
+/// The list that is polled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NewsList {
     Groups(GroupKey),
     Scores,
 }
 
-/// How many there are, and whether that may not be all.
-async fn counted(
+/// The number of new rows, and whether there may be more.
+async fn count_new(
     app: &App,
     viewer: &Viewer,
     (of, params): (NewsList, &ListNewsParams),
@@ -46,13 +46,13 @@ async fn counted(
 ) -> Result<(u64, bool), Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let (from, to) = viewer.focus.range(app.web.clock.now());
-    let since = (received, AT_MOST);
+    let since = (received, MAX_NEWS);
     let environments = viewer.focus.environments.clone();
     Ok(match of {
         NewsList::Groups(by) => {
             let only = Some(params.of.as_str()).filter(|id| !id.is_empty());
             let query = match (by, only) {
-                // The page of a session shows all of it.
+                // The page of a session has no time range.
                 (GroupKey::Session, Some(_)) => GroupQuery::new(by, 1),
                 _ => GroupQuery { started: (from, to), environments, ..GroupQuery::new(by, 1) },
             };
@@ -68,8 +68,8 @@ async fn counted(
     })
 }
 
-/// The list, or the page of one session or user, that is asked about.
-fn list(viewer: &Viewer, of: NewsList, params: ListNewsParams) -> String {
+/// URL of the list, or of the page of one session or user.
+fn list_url(viewer: &Viewer, of: NewsList, params: ListNewsParams) -> String {
     let base = viewer.base();
     let path = match of {
         NewsList::Groups(by) if !params.of.is_empty() => href(&base, by, &params.of),
@@ -100,7 +100,7 @@ pub(crate) async fn list_news_fragment(
     let now = app.web.clock.now();
     let (n, is_cut) = match received(&params.received, now)? {
         None => (0, false),
-        Some(received) => counted(&app, &viewer, (of, &params), received).await?,
+        Some(received) => count_new(&app, &viewer, (of, &params), received).await?,
     };
     let is_narrowed = [&params.q, &params.name, &params.fingerprint, &params.trace];
     let view = NewsFragment {
@@ -116,7 +116,7 @@ pub(crate) async fn list_news_fragment(
         },
         is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),
         is_sorted: false,
-        list: list(&viewer, of, params),
+        list: list_url(&viewer, of, params),
     };
-    answered(&view, now)
+    news_response(&view, now)
 }

@@ -1,4 +1,4 @@
-//! `POST P/bookmarks` and `POST P/traces/{trace}`: what people change of a trace, by the function behind
+//! `POST P/bookmarks` and `POST P/traces/{trace}`: change the bookmark and the tags of a trace with the same function as
 //! `PATCH /api/v1/traces/{traceId}`.
 
 use axum::extract::{Path, State};
@@ -18,7 +18,7 @@ use crate::state::App;
 use crate::trace::page::{self, TracePath};
 use crate::traces::list;
 
-/// A field whose value is escaped: browsers write line breaks of forms in their own way.
+/// A percent-encoded field. Browsers normalize line breaks in fields, so values that may contain them are encoded.
 fn decoded(form: &SubmittedForm, field: &str) -> Option<String> {
     let raw = form.fields.text(field)?;
     Some(percent_decode_str(raw).decode_utf8_lossy().into_owned())
@@ -42,7 +42,7 @@ async fn mark(
     Ok(())
 }
 
-/// `POST P/bookmarks`: `set` or `clear` names the trace.
+/// `POST P/bookmarks`: `set` or `clear` is the trace id.
 pub(crate) async fn bookmark(
     State(app): State<App>,
     form: SubmittedForm,
@@ -50,7 +50,7 @@ pub(crate) async fn bookmark(
     let (is_set, id) = match (decoded(&form, "set"), decoded(&form, "clear")) {
         (Some(id), None) => (true, id),
         (None, Some(id)) => (false, id),
-        _ => return Err(Problem::body("set", "either set or clear names a trace")),
+        _ => return Err(Problem::body("set", "exactly one of `set`, `clear` must be a trace id")),
     };
     let trace = TraceId::new(&id).map_err(|_| read::unknown_trace())?;
     let viewer = &form.viewer;
@@ -78,7 +78,7 @@ pub(crate) async fn bookmark(
     Box::pin(form.run_once(&app, act)).await
 }
 
-/// `POST P/traces/{trace}`: `add` is a tag as it is typed; `remove`, and `again` for one that was removed, are escaped.
+/// `POST P/traces/{trace}`: `add` is a typed tag; `remove`, and `again` to undo a removal, are percent-encoded tags.
 pub(crate) async fn tag(
     State(app): State<App>,
     Path(of): Path<TracePath>,
@@ -99,9 +99,9 @@ pub(crate) async fn tag(
     let has_it = known.contains(&tag);
     let fault = match is_added {
         true if !has_it && MAX_TAGS <= known.len() => {
-            Some(format!("a trace has at most {MAX_TAGS} tags: remove one first"))
+            Some(format!("a trace has at most {MAX_TAGS} tags; remove one first"))
         }
-        // A tag that was removed may have been sent with what people cannot type.
+        // A removed tag may contain characters that cannot be typed.
         true if !has_it && !is_again => TraceMarks::fault_of_tag(&tag),
         _ => None,
     };

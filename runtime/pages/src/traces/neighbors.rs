@@ -1,4 +1,4 @@
-//! The list that a trace was opened from, and its neighbours in it.
+//! The neighbors of a trace in the list that it was opened from.
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::trace_list::TraceQuery;
@@ -10,17 +10,17 @@ use crate::state::App;
 use crate::traces::conditions::Conditions;
 use crate::traces::params::TraceListParams;
 
-/// Traces on either side that are tested for what no index can tell: a trace does not wait for its list.
+/// Traces tested on either side for conditions without an index.
 const MAX_TESTED: u64 = 500;
 
-/// The address of a list of traces below that of the project; nothing where it is none.
+/// A list URL, relative to the project; absent if invalid.
 pub(crate) fn parse_list(raw: &str) -> Option<String> {
     let is_list = raw == "/traces" || raw.starts_with("/traces?");
-    let is_fit = raw.len() <= MAX_LIST && raw.bytes().all(|byte| byte.is_ascii_graphic());
-    (is_list && is_fit).then(|| raw.to_owned())
+    let is_valid = raw.len() <= MAX_LIST && raw.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_list && is_valid).then(|| raw.to_owned())
 }
 
-/// The traces before and behind this one in the list it was opened from.
+/// The previous and the next trace in the list.
 pub(crate) async fn neighbors(
     app: &App,
     viewer: &Viewer,
@@ -51,12 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_short_address_of_a_list_is_one() {
+    fn only_a_short_list_url_is_accepted() {
         assert_eq!(parse_list("/traces?q=a").as_deref(), Some("/traces?q=a"));
         assert!(parse_list("/traces").is_some());
-        for bad in ["", "https://a.example", "//a.example", "/traces/x", "/tracesx", "/traces?a\nb"]
+        for invalid in
+            ["", "https://a.example", "//a.example", "/traces/x", "/tracesx", "/traces?a\nb"]
         {
-            assert_eq!(parse_list(bad), None, "{bad}");
+            assert_eq!(parse_list(invalid), None, "{invalid}");
         }
         assert_eq!(parse_list(&format!("/traces?q={}", "a".repeat(1_024))), None);
     }

@@ -1,6 +1,6 @@
-//! `GET P/_/news?since=&received=`: the number of traces that are newer than the newest one on a page, or came after the first
-//! question, in its time and its environments. Pages poll it, so it reads bounded ranges of two indexes. The other parameters are
-//! those of the list, which the answer links to.
+//! `GET P/_/news?since=&received=`: the number of traces that started after `since` or were received after `received`, in the time
+//! range and environments of the list. Pages poll it, so it reads bounded ranges of two indexes. The other parameters are those
+//! of the list, which the response links to.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -18,10 +18,11 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::params::TraceListParams;
 
-/// What came is counted so far.
-pub(crate) const AT_MOST: u32 = 1_000;
+/// New rows that are counted.
+pub(crate) const MAX_NEWS: u32 = 1_000;
+/// The earliest accepted `received`, relative to now.
 const MAX_BACK_MS: i64 = 3_600_000;
-/// What is new where traces are listed: one, and several.
+/// Singular and plural for lists of traces.
 pub(crate) const TRACES: [&str; 2] = ["new trace", "new traces"];
 
 #[derive(Debug, Default, Deserialize)]
@@ -31,15 +32,15 @@ pub(crate) struct NewsParams {
     received: String,
 }
 
-/// The instant of the answer: what is sent as `received` next time.
+/// Header with the time of the response, which is the next `received` parameter.
 const NOW: HeaderName = HeaderName::from_static("perpend-now");
 
 fn instant(name: &'static str, text: &str) -> Result<Timestamp, Problem> {
     Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
 }
 
-/// What is received after this instant is new. It is at most an hour ago, because the changes of all projects since then are
-/// read. None at the first request of a page, which only asks for the current instant.
+/// Rows received after this instant are new. Limited to the last hour, because the changes of all projects since then are
+/// read. Absent in the first request of a page, which only gets the current time.
 pub(crate) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
     match text {
         "" => Ok(None),
@@ -47,13 +48,13 @@ pub(crate) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, 
     }
 }
 
-/// The answer, with its instant.
-pub(crate) fn answered(view: &NewsFragment, now: Timestamp) -> Result<Response, Problem> {
-    let mut answer = page(StatusCode::OK, view)?;
+/// The response with its time in a header.
+pub(crate) fn news_response(view: &NewsFragment, now: Timestamp) -> Result<Response, Problem> {
+    let mut response = page(StatusCode::OK, view)?;
     if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
-        answer.headers_mut().insert(NOW, now);
+        response.headers_mut().insert(NOW, now);
     }
-    Ok(answer)
+    Ok(response)
 }
 
 pub(crate) async fn news_fragment(
@@ -73,7 +74,7 @@ pub(crate) async fn news_fragment(
         },
     };
     let telemetry = &app.store.telemetry;
-    let counted = telemetry.traces_since(&viewer.project, since, AT_MOST);
+    let counted = telemetry.traces_since(&viewer.project, since, MAX_NEWS);
     let (n, is_cut) = counted.await?;
     let list = TraceListParams::new(raw.as_deref()).query;
     let by_time = TracesQuery { sort: Sort::default(), ..list.clone() };
@@ -85,5 +86,5 @@ pub(crate) async fn news_fragment(
         is_sorted: list.sort != Sort::default(),
         list: by_time.first(&viewer.base()),
     };
-    answered(&view, now)
+    news_response(&view, now)
 }

@@ -1,4 +1,4 @@
-//! `GET P/_/traces/{trace}/peek`: one trace beside the list; `…/cell/{part}`: its input or output in its row.
+//! `GET P/_/traces/{trace}/peek`: a trace shown next to the list; `…/cell/{part}`: its input or output for its row.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
@@ -18,8 +18,7 @@ use crate::trace::page::TracePath;
 use crate::traces::lines;
 use crate::traces::params::TraceListParams;
 
-/// A trace beside the list at `close`, with a form of its tags that was not accepted, if any; an id that no trace can have is
-/// one that none has.
+/// A trace shown next to the list at `close`, with a rejected form of its tags, if any. An invalid id counts as unknown.
 pub(crate) async fn peek(
     app: &App,
     viewer: &Viewer,
@@ -57,7 +56,7 @@ pub(crate) async fn peek(
     }))
 }
 
-/// `GET P/_/traces/{trace}/peek`: the peek alone. The query is that of the list, where closing it leads to.
+/// `GET P/_/traces/{trace}/peek`: the fragment, with the query parameters of the list that closing it returns to.
 pub(crate) async fn peek_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -74,14 +73,14 @@ pub(crate) async fn peek_fragment(
     page(StatusCode::OK, &PeekPage { peek })
 }
 
-/// Of which trace, and whether its input or its output.
+/// The trace id, and `input` or `output`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CellPath {
     trace: String,
     part: String,
 }
 
-/// `GET P/_/traces/{trace}/cell/{part}`: as much of the value as the peek shows of it.
+/// `GET P/_/traces/{trace}/cell/{part}`: the beginning of the value, as in the peek.
 pub(crate) async fn cell_fragment(
     State(app): State<App>,
     viewer: Viewer,

@@ -1,5 +1,5 @@
-//! `GET P/_/traces/suggest?q=`, and the same of each other list with a filter: how a filter may go on where its text ends. Columns, operators
-//! that fit, and values that the newest traces have.
+//! `GET P/_/traces/suggest?q=`, and the same for the other lists: completions at the end of a filter, which are columns,
+//! operators, and values of the newest traces.
 
 use std::sync::Arc;
 
@@ -23,46 +23,46 @@ use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Options at a time.
-const SHOWN: usize = 12;
-/// Traces, or scores, whose values are known.
-const NEWEST: u32 = 10_000;
+/// Completions in a response.
+const MAX_COMPLETIONS: usize = 12;
+/// Newest traces or scores whose values are suggested.
+const MAX_ROWS: u32 = 10_000;
 
-async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
-    let (known, project) = (app.facets(), &viewer.project);
+async fn trace_facets_of_project(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
+    let (cache, project) = (app.facets(), &viewer.project);
     let now = app.web.clock.now();
-    if let Some(values) = known.get(project, now) {
+    if let Some(values) = cache.get(project, now) {
         return Ok(values);
     }
     let shown = Filter { conditions: vec![read::exclude_internal(TRACES)] };
     let telemetry = &app.store.telemetry;
-    let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
-    known.insert(project, now, Arc::clone(&values));
+    let values = Arc::new(telemetry.trace_facets(project, &shown, MAX_ROWS).await?);
+    cache.insert(project, now, Arc::clone(&values));
     Ok(values)
 }
 
-/// What is known of the values of a list: of traces, but for the environments of scores, which traces need not have.
-async fn known_of(
+/// Values for the filter of a list. They are those of traces, except for the environments of scores.
+async fn facets_for(
     app: &App,
     viewer: &Viewer,
     list: &'static FilterableList,
     text: &str,
 ) -> Result<Arc<Facets>, Problem> {
-    let of_environments = match completion_at_end(text, list.columns).part {
+    let is_environment = match completion_at_end(text, list.columns).part {
         CompletionPart::Value { column, .. } => column == "environment",
         CompletionPart::Column | CompletionPart::Key(_) => false,
     };
-    if list.list != "scores" || !of_environments {
-        return known_values(app, viewer).await;
+    if list.list != "scores" || !is_environment {
+        return trace_facets_of_project(app, viewer).await;
     }
     let telemetry = &app.store.telemetry;
-    let found = telemetry.score_environments(&viewer.project, NEWEST);
+    let found = telemetry.score_environments(&viewer.project, MAX_ROWS);
     let found = found.await?;
     let n: u64 = found.iter().map(|(_, n)| *n).sum();
     let values = found.into_iter().map(|(name, n)| (Some(name), n));
     Ok(Arc::new(Facets {
         n_traces: n,
-        is_cut: u64::from(NEWEST) <= n,
+        is_cut: u64::from(MAX_ROWS) <= n,
         facets: vec![Facet {
             column: FacetColumn::Environment,
             values: values.collect(),
@@ -74,12 +74,12 @@ async fn known_of(
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SuggestParams {
-    /// The text as far as the place where it is written.
+    /// The filter up to the text cursor.
     q: String,
 }
 
-/// Sessions or users whose ids begin with what is written, where a column holds such ids.
-async fn ids(
+/// Ids of sessions or users with the typed prefix, if the column contains such ids.
+async fn id_completions(
     app: &App,
     viewer: &Viewer,
     list: &'static FilterableList,
@@ -96,11 +96,11 @@ async fn ids(
         _ => return Ok(Vec::new()),
     };
     let telemetry = &app.store.telemetry;
-    let found = telemetry.groups_beginning(&viewer.project, by, &start, SHOWN);
+    let found = telemetry.groups_beginning(&viewer.project, by, &start, MAX_COMPLETIONS);
     Ok(found.await?)
 }
 
-/// How the filter of a list may go on.
+/// Completions of the filter of a list.
 pub(crate) async fn suggest_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -109,29 +109,29 @@ pub(crate) async fn suggest_fragment(
 ) -> Result<Response, Problem> {
     let suggestions = match params.q.len() <= perpend_domain::query::MAX_BYTES {
         true => {
-            let known = known_of(&app, &viewer, list, &params.q).await?;
-            let ids = ids(&app, &viewer, list, &params.q).await?;
-            further(&params.q, list, &known, &ids)
+            let facets = facets_for(&app, &viewer, list, &params.q).await?;
+            let ids = id_completions(&app, &viewer, list, &params.q).await?;
+            completions(&params.q, list, &facets, &ids)
         }
         false => Vec::new(),
     };
     page(StatusCode::OK, &SuggestPage { suggestions })
 }
 
-/// What may stand where a text ends. `ids` are such that begin with the value there.
-fn further(
+/// Completions at the end of `text`. `ids` have the typed value as their prefix.
+fn completions(
     text: &str,
     list: &'static FilterableList,
-    known: &Facets,
+    facets: &Facets,
     ids: &[String],
 ) -> Vec<Suggestion> {
     let QueryCompletion { at, term, start, part } = completion_at_end(text, list.columns);
     let mut options = match &part {
         CompletionPart::Column => columns(list.columns),
-        CompletionPart::Key(column) => keys(column, list, known),
+        CompletionPart::Key(column) => keys(column, list, facets),
         CompletionPart::Value { column, key, is_first } => {
             let is_first = *is_first && start.is_empty();
-            let own = tests((column, key.as_deref()), is_first, list, known);
+            let own = values_and_operators((column, key.as_deref()), is_first, list, facets);
             let others = ids.iter().filter(|id| own.iter().all(|one| one.title != **id));
             let others = others.map(|id| Completion {
                 title: id.clone(),
@@ -144,13 +144,17 @@ fn further(
     let start = start.to_lowercase();
     let place = |option: &Completion| option.title.to_lowercase().find(&start);
     options.retain(|option| place(option).is_some() && option.written != text[at.clone()]);
-    // What begins so stands before what has it somewhere; the rest stays in its order.
+    // Matches at the beginning come first; the sort is stable.
     options.sort_by_key(|option| place(option) != Some(0));
     let fits = |option: &Completion| match &part {
         CompletionPart::Column | CompletionPart::Key(_) => true,
         CompletionPart::Value { column, .. } => {
             let written = format!("{}{}", &text[term..at.start], option.written);
-            may_stand(&written, list.columns, perpend_domain::query::column(list.columns, column))
+            is_valid_start(
+                &written,
+                list.columns,
+                perpend_domain::query::column(list.columns, column),
+            )
         }
     };
     let suggestion = |option: Completion| Suggestion {
@@ -158,16 +162,16 @@ fn further(
         title: Text::from(option.title),
         note: Text::from(option.note),
     };
-    let fitting = options.into_iter().filter(fits).take(SHOWN);
+    let fitting = options.into_iter().filter(fits).take(MAX_COMPLETIONS);
     fitting.map(suggestion).collect()
 }
 
-/// Whether a term may begin so. What ends in a space is a whole value, in a list that may go on; an operator takes some
-/// value.
-fn may_stand(written: &str, columns: &'static [Column], column: Option<&Column>) -> bool {
+/// Whether a term may start with this text. Text that ends with a space is a complete value of a list that may continue; an
+/// operator is tested with sample values.
+fn is_valid_start(written: &str, columns: &'static [Column], column: Option<&Column>) -> bool {
     let reads = |term: String| parse(&term, columns).faults().next().is_none();
-    let known = column.and_then(|column| column.values.first());
-    let value = known.copied().unwrap_or("1");
+    let sample = column.and_then(|column| column.values.first());
+    let value = sample.copied().unwrap_or("1");
     match written.strip_suffix(' ') {
         Some(whole) => ["", ")"].iter().any(|end| reads(format!("{whole}{end}"))),
         None => [value, "2026-03-01", "true"]
@@ -182,19 +186,21 @@ struct Completion {
     written: String,
 }
 
-fn holds(column: &Column, all: &[Column]) -> &'static str {
+fn value_kind(column: &Column, all: &[Column]) -> &'static str {
     match column.kind {
         ColumnKind::Time => "a time",
         ColumnKind::Number => "a number",
         ColumnKind::Bool => "true or false",
         ColumnKind::List => "a list",
         ColumnKind::NullOnly => "null or set",
-        ColumnKind::FullText if column.id == "text" && has_scores(all) => "text of all steps",
+        ColumnKind::FullText if column.id == "text" && has_scores(all) => {
+            "text of all observations"
+        }
         _ => "text",
     }
 }
 
-/// Whether scores by name stand for several of these columns.
+/// Whether the list can be filtered by scores with a given name.
 fn has_scores(columns: &[Column]) -> bool {
     columns.iter().any(|column| SCORE_COLUMNS.contains(&column.id))
 }
@@ -203,8 +209,8 @@ fn columns(all: &'static [Column]) -> Vec<Completion> {
     let is_other = |column: &&Column| !SCORE_COLUMNS.contains(&column.id);
     let own = all.iter().filter(is_other).map(|column| {
         let (sign, note) = match column.kind.has_members() {
-            true => ('.', "its members, by key"),
-            false => (':', holds(column, all)),
+            true => ('.', "values by key"),
+            false => (':', value_kind(column, all)),
         };
         Completion {
             title: column.id.to_owned(),
@@ -220,25 +226,25 @@ fn columns(all: &'static [Column]) -> Vec<Completion> {
     score.into_iter().chain(own).collect()
 }
 
-fn keys(column: &str, list: &FilterableList, known: &Facets) -> Vec<Completion> {
+fn keys(column: &str, list: &FilterableList, facets: &Facets) -> Vec<Completion> {
     if column != SCORE || !has_scores(list.columns) {
         return Vec::new();
     }
-    let names = values_of(known, FacetColumn::Score);
+    let names = values_of(facets, FacetColumn::Score);
     let choice = |(name, n): (&str, u64)| Completion {
         title: name.to_owned(),
-        note: counted(n, known),
+        note: count_note(n, facets),
         written: format!("{}:", printed(name)),
     };
     names.map(choice).collect()
 }
 
-/// Values and, where nothing stands behind the colon yet, operators.
-fn tests(
+/// Values and, directly after the colon, operators.
+fn values_and_operators(
     (column, key): (&str, Option<&str>),
     is_first: bool,
     list: &'static FilterableList,
-    known: &Facets,
+    facets: &Facets,
 ) -> Vec<Completion> {
     let found = perpend_domain::query::column(list.columns, column);
     let signs: &[&str] = match (found, key) {
@@ -249,14 +255,14 @@ fn tests(
     let facet = found.and_then(|column| facet_of(list, column));
     let mut choices: Vec<Completion> = facet
         .into_iter()
-        .flat_map(|facet| values_of(known, facet))
+        .flat_map(|facet| values_of(facets, facet))
         .map(|(value, n)| Completion {
             title: value.to_owned(),
-            note: counted(n, known),
+            note: count_note(n, facets),
             written: format!("{} ", printed(value)),
         })
         .collect();
-    // Those that there can be, though no trace has them now.
+    // Valid values that no trace has.
     for value in found.map_or(&[][..], |column| column.values) {
         if choices.iter().all(|choice| choice.title != *value) {
             choices.push(Completion {
@@ -272,7 +278,7 @@ fn tests(
             let space = if is_word(sign) { " " } else { "" };
             choices.push(Completion {
                 title: (*sign).to_owned(),
-                note: said(sign).to_owned(),
+                note: operator_note(sign).to_owned(),
                 written: format!("{sign}{space}"),
             });
         }
@@ -280,27 +286,27 @@ fn tests(
     choices
 }
 
-fn said(sign: &str) -> &'static str {
+fn operator_note(sign: &str) -> &'static str {
     match sign {
         "=" | "==" => "exactly",
         "!=" => "not",
         "~" => "contains",
         "^" => "starts with",
         "$" => "ends with",
-        "*" => "matches, in any case",
+        "*" => "matches, ignoring case",
         ">" => "above",
         ">=" => "at least",
         "<" => "below",
         "<=" => "at most",
         "any(" => "has one of",
         "all(" => "has all of",
-        "null" => "there is nothing",
-        "set" => "there is something",
+        "null" => "has no value",
+        "set" => "has a value",
         _ => "",
     }
 }
 
-/// What of the newest traces has the values of a column of this list.
+/// The facet with the values of a column of this list.
 fn facet_of(list: &FilterableList, column: &Column) -> Option<FacetColumn> {
     Some(match (list.list, column.id) {
         (_, "environment") => FacetColumn::Environment,
@@ -317,17 +323,17 @@ fn facet_of(list: &FilterableList, column: &Column) -> Option<FacetColumn> {
     })
 }
 
-fn values_of(known: &Facets, column: FacetColumn) -> impl Iterator<Item = (&str, u64)> {
-    let facets = known.facets.iter();
+fn values_of(facets: &Facets, column: FacetColumn) -> impl Iterator<Item = (&str, u64)> {
+    let facets = facets.facets.iter();
     let own = facets.filter(move |facet| facet.column == column);
     let values = own.flat_map(|facet: &Facet| &facet.values);
     values.filter_map(|(value, n)| Some((value.as_deref()?, *n)))
 }
 
-fn counted(n: u64, known: &Facets) -> String {
-    let all = perpend_views::count(known.n_traces);
+fn count_note(n: u64, facets: &Facets) -> String {
+    let all = perpend_views::count(facets.n_traces);
     let n = perpend_views::count(n);
-    match known.is_cut {
+    match facets.is_cut {
         true => format!("{n} of the newest {all}"),
         false => format!("{n} of {all}"),
     }
@@ -339,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    fn known() -> Facets {
+    fn facets() -> Facets {
         let facet = |column, values: &[(&str, u64)]| Facet {
             column,
             values: values.iter().map(|(value, n)| (Some((*value).to_owned()), *n)).collect(),
@@ -361,12 +367,12 @@ mod tests {
     }
 
     fn wholes_of(list: &'static FilterableList, text: &str, ids: &[String]) -> Vec<String> {
-        let further = further(text, list, &known(), ids).into_iter();
-        further.map(|suggestion| suggestion.whole).collect()
+        let found = completions(text, list, &facets(), ids).into_iter();
+        found.map(|suggestion| suggestion.whole).collect()
     }
 
     #[test]
-    fn lists_of_sessions_and_users_have_columns_and_ids_of_their_own_and_no_scores() {
+    fn lists_of_sessions_and_users_have_their_own_columns_and_ids_and_no_scores() {
         assert_eq!(wholes_of(&SESSION_LIST, "errorC", &[]), ["errorCount:"]);
         assert!(wholes_of(&SESSION_LIST, "sco", &[]).is_empty());
         assert!(wholes_of(&USER_LIST, "score.qu", &[]).is_empty());
@@ -376,23 +382,23 @@ mod tests {
     }
 
     #[test]
-    fn columns_come_by_their_beginning_and_lead_to_what_follows() {
+    fn columns_are_completed_by_prefix() {
         assert_eq!(wholes("level:ERROR laten"), ["level:ERROR latency:"]);
         assert_eq!(wholes("-sco")[0], "-score.");
         assert!(wholes("meta").contains(&"metadata.".to_owned()));
-        assert_eq!(wholes("").len(), SHOWN);
+        assert_eq!(wholes("").len(), MAX_COMPLETIONS);
     }
 
     #[test]
-    fn values_come_with_their_numbers_and_in_quotes_where_they_need_them() {
+    fn values_have_counts_and_are_quoted_where_necessary() {
         assert_eq!(wholes("name:two"), ["name:\"two words\" "]);
-        let level = further("level:", &TRACE_LIST, &known(), &[]);
+        let level = completions("level:", &TRACE_LIST, &facets(), &[]);
         assert_eq!(level[0].note.raw(), "5 of the newest 10,000");
         let titles: Vec<_> = level.iter().map(|one| one.title.raw()).collect();
         assert_eq!(
             titles[..5],
             ["DEFAULT", "ERROR", "DEBUG", "WARNING", "="],
-            "known ones first, then those there can be, then operators"
+            "stored values first, then other valid values, then operators"
         );
         assert_eq!(wholes("level:ERROR,warn"), ["level:ERROR,WARNING "]);
         assert_eq!(wholes("score.qu"), ["score.quality:"]);
@@ -401,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_filter_takes_there_is_offered() {
+    fn only_valid_completions_are_offered() {
         assert!(wholes("latency:>").is_empty());
         assert!(wholes("level:>").is_empty());
         assert_eq!(wholes("latency:nu"), ["latency:null "]);
@@ -416,10 +422,10 @@ mod tests {
             wholes("level:ERROR,"),
             ["DEFAULT", "ERROR", "DEBUG", "WARNING"].map(|level| format!("level:ERROR,{level} "))
         );
-        // What is turned round takes fewer operators.
+        // A negated term has fewer operators.
         assert!(wholes("latency:").contains(&"latency:>".to_owned()));
         assert!(!wholes("-latency:").contains(&"-latency:>".to_owned()));
-        // Each whole one is a term that is read.
+        // Each completed term is valid.
         for text in ["level:", "name:", "-name:~", "tags:", "timestamp:", "bookmarked:"] {
             for whole in wholes(text).iter().filter(|whole| whole.ends_with(' ')) {
                 assert_eq!(parse(whole, TRACES).faults().next(), None, "{whole}");

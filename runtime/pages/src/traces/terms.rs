@@ -1,9 +1,9 @@
-//! The terms of a filter as the field of a list shows them.
+//! Terms of a filter as chips.
 
 use perpend_domain::query::{Parsed, QueryFault, Term};
 use perpend_views::{TermChip, Text};
 
-/// A chip for each term of a filter that was read from this text.
+/// One chip per term of the filter `q`.
 pub(crate) fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
     let chip = |term: &Term| {
         let fault = term.outcome.as_ref().err();
@@ -20,7 +20,7 @@ pub(crate) fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
     parsed.terms.iter().map(chip).collect()
 }
 
-/// The filter with the guess in the place of what is at fault.
+/// The filter with the invalid part replaced by the suggestion.
 fn corrected(q: &str, fault: &QueryFault) -> Option<String> {
     let (before, behind) = (q.get(..fault.at.start)?, q.get(fault.at.end..)?);
     Some(format!("{before}{}{behind}", fault.guess.as_ref()?))
@@ -33,7 +33,7 @@ mod tests {
     use perpend_domain::query::parse;
 
     #[test]
-    fn a_chip_leads_to_the_filter_without_its_term() {
+    fn a_chip_links_to_the_filter_without_its_term() {
         let q = "level:ERROR latncy:>2 \"a b\"";
         let terms = terms(q, &parse(q, TRACES));
         let without: Vec<_> = terms.iter().map(|chip| chip.without.as_str()).collect();
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(corrected, [None, Some(wanted), None]);
         let first = |q: &str| super::terms(q, &parse(q, TRACES))[0].corrected.clone();
         assert_eq!(first("level:error").as_deref(), Some("level:ERROR"));
-        // Without a guess there is no link.
+        // There is no link without a suggestion.
         assert_eq!(first("level:x"), None);
         assert_eq!(first("latency:fast"), None);
     }
