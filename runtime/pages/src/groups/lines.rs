@@ -212,7 +212,7 @@ fn traces(focus: &Focus, of: (GroupKey, &str), user: Option<&str>, sum: &ScoreSu
         }),
         (_, None) => {}
     }
-    TracesQuery { sort, ..all(focus, conditions) }
+    TracesQuery { sort, ..trace_list_query(focus, conditions) }
 }
 
 fn lowest(name: &str) -> Sort {
@@ -232,7 +232,7 @@ pub(crate) fn low_score_query(
     };
     let scored = Condition { column: find(TRACES, column), test };
     let conditions = vec![group_condition((GroupKey::User, user)), scored];
-    TracesQuery { sort: lowest(name), ..all(focus, conditions) }
+    TracesQuery { sort: lowest(name), ..trace_list_query(focus, conditions) }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl SubmittedForm {
         let mut response = Redirect::to(&self.return_path()).into_response();
         let id = self.key.id();
         let cookie =
-            format!("{TOLD_COOKIE}={id}; Path=/; Max-Age={UNDO_SECONDS}; HttpOnly; SameSite=Lax");
+            format!("{NOTICE_COOKIE}={id}; Path=/; Max-Age={UNDO_SECONDS}; HttpOnly; SameSite=Lax");
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
