@@ -1,9 +1,9 @@
-//! What the addresses of pages say: which traces are listed in which order with which columns, and the time and the
-//! environments that a reader looks at. The requests of the API that read the same.
+//! The URLs of pages: filter, order and columns of the list of traces, and the selected time and environments. Also builds the
+//! API requests that return the same rows.
 //!
 //! Invariants:
-//! - **Pure and total.** Any text is read; what it says that there is not is named, and the rest holds.
-//! - **Round trip.** Parsing what was printed gives the same value. Defaults are not printed.
+//! - **Pure and total.** Any text is accepted. Unknown names are reported, and the rest is used.
+//! - **Round trip.** Parsing a printed URL returns the same value. Defaults are not printed.
 
 mod columns;
 mod filterable_list;

@@ -30,7 +30,7 @@ pub(crate) fn traces(
         ListPage::First | ListPage::Number(1) => request,
         ListPage::Number(number) => request.with("page", number.to_string()),
         ListPage::After(_) | ListPage::Before(_) | ListPage::Last => {
-            request.noted("It gives the first page of this list; page=2 gives the second one.")
+            request.with_note("It gives the first page of this list; page=2 gives the second one.")
         }
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> 
     for name in &query.environments {
         request = request.with("environment", name);
     }
-    Some(request.noted(match is_filtered {
+    Some(request.with_note(match is_filtered {
         true => "The API has no filter of sessions: it gives those that do not fit too, and orders all by their first trace.",
         false => "The API orders sessions by their first trace, this page by their last.",
     }))
@@ -91,7 +91,7 @@ fn users(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> ApiRequest {
         "config": { "row_limit": query.limit },
     });
     let request = ApiRequest::new(&viewer.origin, "/api/public/v2/metrics");
-    request.with("query", question.to_string()).noted(match is_filtered {
+    request.with("query", question.to_string()).with_note(match is_filtered {
         true => "It has no filter of users, so it gives those that do not fit too; it counts steps by the time they began, and has those with most traces first, because it cannot order by last activity.",
         false => "It counts steps by the time they began, this page whole traces; it has those with most traces first, because it cannot order by last activity.",
     })
@@ -100,7 +100,7 @@ fn users(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> ApiRequest {
 /// A session with its traces.
 pub(crate) fn session(viewer: &Viewer, id: &str) -> Option<ApiRequest> {
     let request = one(viewer, "/api/public/sessions", id)?;
-    Some(request.noted("It gives the first 1,000 traces of the session."))
+    Some(request.with_note("It gives the first 1,000 traces of the session."))
 }
 
 /// The latest traces of a user, of the time and the environments that are chosen.
@@ -117,7 +117,7 @@ pub(crate) fn user(viewer: &Viewer, query: &GroupQuery, id: &str) -> ApiRequest 
     for name in &query.environments {
         request = request.with("environment", name);
     }
-    request.noted("It gives the latest traces of the user.")
+    request.with_note("It gives the latest traces of the user.")
 }
 
 /// A page of the list of scores; none where no operation finds the same: by a fingerprint, without some environments, or by
@@ -178,9 +178,9 @@ pub(crate) fn scores(
     }
     Some(match (is_later, shows_older) {
         (true, _) => {
-            request.noted("It gives the first page of this list; page=2 gives the second one.")
+            request.with_note("It gives the first page of this list; page=2 gives the second one.")
         }
-        (false, true) => request.noted("It gives the scores that no other took the place of."),
+        (false, true) => request.with_note("It gives the scores that no other took the place of."),
         (false, false) => request,
     })
 }
@@ -188,7 +188,7 @@ pub(crate) fn scores(
 /// The rules and the evaluators.
 pub(crate) fn rules(viewer: &Viewer) -> [ApiRequest; 2] {
     let newest =
-        |path, note| ApiRequest::new(&viewer.origin, path).with("limit", "100").noted(note);
+        |path, note| ApiRequest::new(&viewer.origin, path).with("limit", "100").with_note(note);
     [
         newest("/api/public/v2/evaluation-rules", "The rules:"),
         newest("/api/public/v2/evaluators", "The evaluators:"),

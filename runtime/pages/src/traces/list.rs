@@ -96,7 +96,7 @@ async fn whole(
         terms: terms(&query.q, parsed),
         focus: FocusView::new(
             &query.focus,
-            (format!("{}/traces", viewer.base()), query.kept(&["from", "to", "env"])),
+            (format!("{}/traces", viewer.base()), query.hidden_fields(&["from", "to", "env"])),
             ("All time", true),
         ),
         page: which,

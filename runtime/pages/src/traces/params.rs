@@ -118,7 +118,7 @@ fn order(raw: &str, notices: &mut Vec<Text>) -> Sort {
         return Sort::default();
     }
     Sort::from_name(raw).unwrap_or_else(|| {
-        let all: Vec<String> = Sort::all().map(|(sort, _)| sort.in_address()).collect();
+        let all: Vec<String> = Sort::all().map(|(sort, _)| sort.to_parameter()).collect();
         let message = format!(
             "`sort` must be one of {}; got `{}`. Showing the newest first.",
             all.join(", "),
@@ -214,7 +214,7 @@ mod tests {
         let params = TraceListParams::new(Some(
             "cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount",
         ));
-        let columns = params.query.columns.in_address();
+        let columns = params.query.columns.to_parameter();
         assert_eq!(columns, "trace,id,metadata.a,score.b");
         assert_eq!(
             (params.query.n, params.page, params.notices.len()),
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((params.query.q.as_str(), &params.page), ("a", &ListPage::Number(1)));
         let next = params.query.address("/p", &ListPage::Last);
         assert!(next.ends_with("&peculiar=1&before=end"), "{next}");
-        assert_eq!(params.query.columns.in_address(), "trace,id");
+        assert_eq!(params.query.columns.to_parameter(), "trace,id");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl TracesPage {
             base: self.shell.base().to_owned(),
             q: self.query.q.clone(),
             terms: self.terms.clone(),
-            kept: self.query.kept(&["q"]),
+            kept: self.query.hidden_fields(&["q"]),
             sorts: self.sorts(),
             empty_counts: EmptyListCounts { by_focus: self.alone, other_times: self.elsewhere },
         }
@@ -148,7 +148,7 @@ impl TracesPage {
         let scores = names.into_iter().flat_map(Sort::of_score);
         let all = Sort::all().map(|(sort, label)| (sort, label.to_owned()));
         all.chain(scores)
-            .map(|(sort, label)| (sort.in_address(), Text::from(label), sort == *own))
+            .map(|(sort, label)| (sort.to_parameter(), Text::from(label), sort == *own))
             .collect()
     }
 

@@ -1,71 +1,71 @@
-//! The columns of a list of traces: which there are, and how addresses name them.
+//! The columns of a list of traces, and their names in URLs.
 
 use std::fmt::Write as _;
 
 use crate::markup::Text;
 use perpend_domain::trace_list::TraceOrder;
 
-/// More columns than this are not shown.
+/// Maximum number of shown columns.
 pub const MAX_COLUMNS: usize = 40;
-/// A longer name of a member or a score makes no column.
+/// Maximum length in characters of a metadata key or score name of a column.
 const MAX_NAME: usize = 200;
 
-/// A column that every list of traces can have.
+/// A column available in every list of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandardColumn {
-    /// The link to the trace, and what stands below it.
+    /// Link to the trace, with tags and previews.
     Trace,
-    /// When it began.
+    /// Start time.
     Started,
-    /// The user and the session.
+    /// User and session.
     People,
-    /// All scores about the trace itself.
+    /// Scores of the trace itself.
     Scores,
-    /// How long it took.
+    /// Latency.
     Latency,
-    /// All tokens.
+    /// Total tokens.
     Tokens,
-    /// What it cost.
+    /// Total cost.
     Cost,
-    /// The number of its observations.
+    /// Number of observations.
     Observations,
-    /// Its id.
+    /// Trace id.
     Id,
-    /// Its environment.
+    /// Environment.
     Environment,
-    /// The end user.
+    /// User.
     User,
-    /// The session.
+    /// Session.
     Session,
-    /// The release.
+    /// Release.
     Release,
-    /// The version.
+    /// Version.
     Version,
-    /// Its tags.
+    /// Tags.
     Tags,
-    /// The models that its observations called.
+    /// Models of the observations.
     Models,
-    /// The kinds of its observations.
+    /// Kinds of the observations.
     Kinds,
-    /// The prompts that its observations used.
+    /// Prompts of the observations.
     Prompts,
-    /// The most severe level of its observations.
+    /// Most severe level of the observations.
     Level,
-    /// Observations with an error.
+    /// Number of observations with level ERROR.
     Errors,
-    /// Observations with a warning.
+    /// Number of observations with level WARNING.
     Warnings,
-    /// Tokens that went in.
+    /// Input tokens.
     InputTokens,
-    /// Tokens that came out.
+    /// Output tokens.
     OutputTokens,
-    /// The beginning of its input.
+    /// Beginning of the input.
     Input,
-    /// The beginning of its output.
+    /// Beginning of the output.
     Output,
 }
 
-/// The column, its name in addresses, and its heading.
+/// Columns with their URL names and headings.
 static STANDARD: [(StandardColumn, &str, &str); 25] = [
     (StandardColumn::Trace, "trace", "Trace"),
     (StandardColumn::Started, "timestamp", "Started"),
@@ -93,40 +93,40 @@ static STANDARD: [(StandardColumn, &str, &str); 25] = [
     (StandardColumn::Input, "input", "Input"),
     (StandardColumn::Output, "output", "Output"),
 ];
-/// So many of them are shown where an address names none.
-const USUAL: usize = 8;
+/// Number of columns of `STANDARD` that are shown by default.
+const N_DEFAULT: usize = 8;
 
 /// A column of a list of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// One that every list can have.
+    /// A column available in every list.
     Standard(StandardColumn),
-    /// A member of the metadata.
+    /// A metadata key.
     Metadata(String),
-    /// The scores of this name that are about the trace itself.
+    /// Scores of the trace itself with this name.
     Score(String),
 }
 
-/// What the cells of a column look like.
+/// The layout of the cells of a column.
 pub enum CellKind {
-    /// The link to the trace, and what stands below it.
+    /// Link to the trace, with tags and previews.
     Trace,
-    /// A point in time.
+    /// Timestamp.
     Started,
-    /// Links to the user and the session.
+    /// Links to user and session.
     People,
-    /// Scores, one beside the other.
+    /// List of scores.
     Scores,
-    /// Tags, one beside the other.
+    /// List of tags.
     Tags,
-    /// A text that may be long.
+    /// Long text.
     Long,
-    /// A figure or a short text.
+    /// Number or short text.
     Other,
 }
 
 impl Column {
-    /// The column with this name, if there is one.
+    /// Parses a URL name.
     #[must_use]
     pub fn from_name(raw: &str) -> Option<Self> {
         let of_key = |prefix: &str| {
@@ -145,12 +145,12 @@ impl Column {
             .or_else(|| of_key("score.").map(Self::Score))
     }
 
-    /// As addresses name it.
+    /// The URL name.
     #[must_use]
     pub fn name(&self) -> String {
         let with_key = |prefix: &str, key: &str| {
             let is_plain = !key.contains([',', '"', '\\']) && key.trim() == key;
-            match is_plain && key.chars().all(is_shown) {
+            match is_plain && key.chars().all(is_printable) {
                 true => format!("{prefix}{key}"),
                 false => format!("{prefix}{}", quoted(key)),
             }
@@ -165,7 +165,7 @@ impl Column {
         }
     }
 
-    /// Its heading.
+    /// The heading.
     #[must_use]
     pub fn label(&self) -> Text {
         match self {
@@ -178,7 +178,7 @@ impl Column {
         }
     }
 
-    /// The order of the list that it stands for.
+    /// The order of the list by this column, if available.
     #[must_use]
     pub fn order(&self) -> Option<TraceOrder> {
         let known = match self {
@@ -196,7 +196,7 @@ impl Column {
         })
     }
 
-    /// Whether its cells are numbers.
+    /// Whether the cells are numbers.
     #[must_use]
     pub fn is_figure(&self) -> bool {
         use StandardColumn::{
@@ -218,7 +218,7 @@ impl Column {
         )
     }
 
-    /// What its cells look like.
+    /// The layout of the cells.
     #[must_use]
     pub fn cell_kind(&self) -> CellKind {
         match self {
@@ -235,30 +235,30 @@ impl Column {
     }
 }
 
-/// The columns of a list, in order. The one with the link to the trace is always among them, and none is there twice.
+/// The columns of a list, in order. Always contains the column with the link to the trace, and no duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns(Vec<Column>);
 
 impl Default for Columns {
     fn default() -> Self {
-        let usual = STANDARD.iter().take(USUAL);
-        Self(usual.map(|(known, ..)| Column::Standard(*known)).collect())
+        let default = STANDARD.iter().take(N_DEFAULT);
+        Self(default.map(|(known, ..)| Column::Standard(*known)).collect())
     }
 }
 
-/// What columns an address asks for, and which of them there are not.
+/// The result of parsing column names.
 #[derive(Debug, Default)]
 pub struct ParsedColumns {
-    /// Those there are; the usual ones where none is named.
+    /// The valid columns; the default columns if there are none.
     pub columns: Columns,
-    /// As they were named.
+    /// Unknown names.
     pub unknown: Vec<String>,
-    /// There were more than [`MAX_COLUMNS`].
+    /// More than [`MAX_COLUMNS`] columns were given.
     pub is_cut: bool,
 }
 
 impl Columns {
-    /// The columns of an address: names with commas between them, keys as JSON strings where they hold any.
+    /// Parses names separated by commas. Keys that contain commas are JSON strings.
     #[must_use]
     pub fn parse(raw: &str) -> ParsedColumns {
         let mut read = ParsedColumns::default();
@@ -281,21 +281,21 @@ impl Columns {
         read
     }
 
-    /// As an address has them.
+    /// The `cols` parameter.
     #[must_use]
-    pub fn in_address(&self) -> String {
+    pub fn to_parameter(&self) -> String {
         let names: Vec<String> = self.0.iter().map(Column::name).collect();
         names.join(",")
     }
 
-    /// What a column can be called.
+    /// The valid names, for error messages.
     #[must_use]
     pub fn names() -> String {
         let names: Vec<&str> = STANDARD.iter().map(|(_, name, _)| *name).collect();
         format!("{}, metadata.KEY, score.NAME", names.join(", "))
     }
 
-    /// The keys of the metadata among them.
+    /// The metadata keys.
     pub fn metadata(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|column| match column {
             Column::Metadata(key) => Some(key.as_str()),
@@ -303,7 +303,7 @@ impl Columns {
         })
     }
 
-    /// The names of scores among them.
+    /// The score names.
     pub fn scores(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|column| match column {
             Column::Score(name) => Some(name.as_str()),
@@ -311,24 +311,24 @@ impl Columns {
         })
     }
 
-    /// Each, in order.
+    /// Iterates over the columns in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Column> {
         self.0.iter()
     }
 
-    /// Those of every list that are not among these.
+    /// The standard columns that are not included.
     pub fn others(&self) -> impl Iterator<Item = Column> {
         let all = STANDARD.iter().map(|(known, ..)| Column::Standard(*known));
         all.filter(|column| !self.0.contains(column))
     }
 
-    /// Whether this one is among them.
+    /// Whether a standard column is included.
     #[must_use]
     pub fn has(&self, known: StandardColumn) -> bool {
         self.0.contains(&Column::Standard(known))
     }
 
-    /// With a column of the scores of this name.
+    /// A copy with a column of the scores with this name.
     #[must_use]
     pub fn with_score(&self, name: &str) -> Self {
         let column = Column::Score(name.to_owned());
@@ -339,7 +339,7 @@ impl Columns {
         columns
     }
 
-    /// With the column at this place one place earlier.
+    /// A copy with the column at this index moved forward by one.
     #[must_use]
     pub fn moved(&self, at: usize) -> Self {
         let mut moved = self.clone();
@@ -350,16 +350,16 @@ impl Columns {
     }
 }
 
-/// Whether a page may hold the character as it is: control and direction characters are written as escapes.
-fn is_shown(c: char) -> bool {
+/// Whether a character is printed unescaped. Control and direction characters are escaped.
+fn is_printable(c: char) -> bool {
     c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric()
 }
 
-/// As a JSON string.
+/// A JSON string.
 fn quoted(key: &str) -> String {
     let mut quoted = String::new();
     for c in serde_json::Value::from(key).to_string().chars() {
-        if is_shown(c) {
+        if is_printable(c) {
             quoted.push(c);
             continue;
         }
@@ -370,10 +370,10 @@ fn quoted(key: &str) -> String {
     quoted
 }
 
-/// At the commas that stand outside of quotes; nothing between them is no part.
+/// Splits at commas outside of quotes and drops empty parts.
 fn split(raw: &str) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
-    let is_between = move |c: char| {
+    let is_separator = move |c: char| {
         match c {
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = is_quoted,
@@ -383,7 +383,7 @@ fn split(raw: &str) -> impl Iterator<Item = &str> {
         }
         false
     };
-    let parts = raw.split(is_between).map(str::trim);
+    let parts = raw.split(is_separator).map(str::trim);
     parts.filter(|part| !part.is_empty())
 }
 
@@ -392,22 +392,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_come_back_from_their_address_whatever_their_keys_are() {
+    fn columns_round_trip_with_any_keys() {
         let raw = r#"totalCost,trace,metadata.a.b,score."is it, \"so\"?",metadata.with space"#;
         let read = Columns::parse(raw);
         assert!(read.unknown.is_empty() && !read.is_cut);
-        assert_eq!(read.columns.in_address(), raw);
+        assert_eq!(read.columns.to_parameter(), raw);
         assert_eq!(read.columns.iter().count(), 5);
         assert_eq!(Columns::parse("").columns, Columns::default());
-        let usual = Columns::default().in_address();
-        assert_eq!(Columns::parse(&usual).columns, Columns::default());
+        let default = Columns::default().to_parameter();
+        assert_eq!(Columns::parse(&default).columns, Columns::default());
     }
 
     #[test]
-    fn what_there_is_not_is_named_and_the_link_to_the_trace_always_stands() {
+    fn unknown_names_are_reported_and_the_trace_column_is_always_included() {
         let read = Columns::parse("luck, id,,id,metadata.,score.\"open");
         assert_eq!(read.unknown, ["luck", "metadata.", "score.\"open"]);
-        assert_eq!(read.columns.in_address(), "trace,id");
+        assert_eq!(read.columns.to_parameter(), "trace,id");
         let many: Vec<String> = (0..60).map(|n| format!("metadata.k{n}")).collect();
         let read = Columns::parse(&many.join(","));
         assert!(read.is_cut && read.columns.iter().count() == MAX_COLUMNS + 1);
@@ -415,11 +415,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_key_is_read_as_it_was_written(key in ".{1,60}", name in "[a,\"\\\\ .]{1,9}") {
+        fn any_key_round_trips(key in ".{1,60}", name in "[a,\"\\\\ .]{1,9}") {
             let columns = Columns(vec![
                 Column::Standard(StandardColumn::Trace), Column::Metadata(key), Column::Score(name),
             ]);
-            let read = Columns::parse(&columns.in_address());
+            let read = Columns::parse(&columns.to_parameter());
             proptest::prop_assert_eq!(read.columns, columns);
         }
     }

@@ -1,21 +1,21 @@
-//! The lists that take a filter as text, and what is said of their filters.
+//! The lists with a text filter, and the help texts of their filters.
 
 use perpend_domain::filter::{Column, GROUPS, TRACES};
 
-/// A list that takes a filter as text.
+/// A list with a text filter.
 #[derive(Debug)]
 pub struct FilterableList {
-    /// Its name in addresses: `traces`.
+    /// URL name, such as `traces`.
     pub list: &'static str,
-    /// One of its rows: `trace`.
+    /// Singular name of a row, such as `trace`.
     pub row: &'static str,
-    /// What can be tested.
+    /// Filterable columns.
     pub columns: &'static [Column],
-    /// A filter, to show how one is written.
+    /// Example filter.
     pub example: &'static str,
-    /// Where a word alone is looked for, and what else holds for this list only: sentences.
+    /// Help text: which fields free text is searched in, and other rules of this list.
     pub help: &'static str,
-    /// Filters to begin with, and what they are called.
+    /// Labels and predefined filters.
     pub quick: &'static [(&'static str, &'static str)],
 }
 
@@ -25,13 +25,13 @@ pub static TRACE_LIST: FilterableList = FilterableList {
     row: "trace",
     columns: TRACES,
     example: "level:ERROR latency:>2 \"refund policy\"",
-    help: "A word alone, or \"several words\", is looked for in ids, names, inputs and outputs of all steps. Scores are \
-           score.NAME:<0.5 or score.NAME:set, metadata metadata.KEY:value.",
+    help: "A word, or \"several words\", is searched in ids, names, inputs and outputs of all observations. Filter scores with \
+           score.NAME:<0.5 or score.NAME:set, and metadata with metadata.KEY:value.",
     quick: &[
         ("With errors", "level:ERROR"),
         ("Slow", "latency:>5"),
-        ("In a session", "sessionId:set"),
-        ("Of a user", "userId:set"),
+        ("Has session", "sessionId:set"),
+        ("Has user", "userId:set"),
     ],
 };
 
@@ -41,12 +41,12 @@ pub static SESSION_LIST: FilterableList = FilterableList {
     row: "session",
     columns: GROUPS,
     example: "errorCount:>0 totalCost:>=0.5 userId:ada",
-    help: "A word alone, or \"several words\", is looked for in ids. Counts, tokens, cost and duration (in seconds) are those of all \
-           traces of a session in the chosen time and environments.",
+    help: "A word, or \"several words\", is searched in ids. Counts, tokens, cost and duration (in seconds) are totals of all \
+           traces of a session in the selected time range and environments.",
     quick: &[
         ("With errors", "errorCount:>0"),
         ("Several traces", "traceCount:>1"),
-        ("Of a user", "userId:set"),
+        ("Has user", "userId:set"),
     ],
 };
 
@@ -56,16 +56,16 @@ pub static USER_LIST: FilterableList = FilterableList {
     row: "user",
     columns: GROUPS,
     example: "errorCount:>0 totalCost:>=0.5 lastSeen:>2026-03-01",
-    help: "A word alone, or \"several words\", is looked for in ids. Counts, tokens and cost are those of all traces of a user in the \
-           chosen time and environments.",
+    help: "A word, or \"several words\", is searched in ids. Counts, tokens and cost are totals of all traces of a user in the \
+           selected time range and environments.",
     quick: &[
         ("With errors", "errorCount:>0"),
         ("Several traces", "traceCount:>1"),
-        ("With sessions", "sessionId:set"),
+        ("Has session", "sessionId:set"),
     ],
 };
 
-/// How a term that tests a column begins.
+/// The prefix of a filter term for a column.
 #[must_use]
 pub fn term_prefix(id: &str) -> String {
     match id {

@@ -1,4 +1,4 @@
-//! The time and the environments that a reader looks at; they stay when the reader goes from one section to another.
+//! The selected time range and environments. Links between sections preserve them.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use perpend_domain::time::Timestamp;
 
 use crate::urls::unknown_parameters::Parameter;
 
-/// A point in time, as addresses have it.
+/// A point in time in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So many minutes ago: `-90m`, `-24h`, `-7d`.
+    /// Minutes before now: `-90m`, `-24h`, `-7d`.
     Ago(i64),
-    /// An instant, or a day and a time of day in UTC: `2026-03-01T10:00:00Z`, `2026-03-01 10:00`, `2026-03-01`.
+    /// A timestamp, or a date with optional time in UTC: `2026-03-01T10:00:00Z`, `2026-03-01 10:00`, `2026-03-01`.
     At(Timestamp),
 }
 
-/// The longest time ago: more than any history.
+/// Maximum of `Moment::Ago` in minutes.
 const MAX_AGO: i64 = 100 * 366 * DAY;
 const HOUR: i64 = 60;
 const DAY: i64 = 24 * HOUR;
 
 impl Moment {
-    /// Parses it; none when the text is not one.
+    /// `None` if the text is not a valid point in time.
     #[must_use]
     pub fn parse(raw: &str) -> Option<Self> {
         let raw = raw.trim();
@@ -43,7 +43,7 @@ impl Moment {
         perpend_domain::query::time(raw).map(Self::At)
     }
 
-    /// `2 days ago`, `now`, or the instant.
+    /// `2 days ago`, `now`, or the timestamp.
     fn label(self) -> String {
         match self {
             Self::Ago(0) => "now".to_owned(),
@@ -52,7 +52,7 @@ impl Moment {
         }
     }
 
-    /// The instant that it is now.
+    /// The timestamp, relative to `now`.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
@@ -90,21 +90,21 @@ fn long(minutes: i64) -> String {
     format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Environments that are looked at together.
+/// Maximum number of selected environments.
 const MAX_ENVIRONMENTS: usize = 20;
 
-/// The time and the environments that are looked at; all of them where nothing is said.
+/// The selected time range and environments. Empty fields select everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Focus {
-    /// The start of the time.
+    /// Start of the time range, inclusive.
     pub from: Option<Moment>,
-    /// Its end, which is not in it.
+    /// End of the time range, exclusive.
     pub to: Option<Moment>,
-    /// The environments.
+    /// Names of the environments.
     pub environments: Vec<String>,
 }
 
-/// Ranges to choose from: how long ago they begin, and what they are called.
+/// Predefined time ranges: length in minutes, and label.
 pub const RANGES: [(i64, &str); 6] = [
     (15, "15 minutes"),
     (HOUR, "1 hour"),
@@ -115,14 +115,14 @@ pub const RANGES: [(i64, &str); 6] = [
 ];
 
 impl Focus {
-    /// Takes a parameter of an address: nothing when it is of another kind, else what is wrong with it, if anything.
+    /// Sets a field from a query parameter. Returns `None` for other parameters, and an error message for invalid values.
     pub fn take(&mut self, name: &str, value: &str) -> Option<Result<(), &'static str>> {
         const MOMENT: &str = "a time such as -24h, -7d or 2026-03-01 10:00 in UTC";
         let side = match name {
             "from" => &mut self.from,
             "to" => &mut self.to,
             "env" => {
-                // Given several times, it is one list.
+                // Repeated parameters are combined.
                 for name in value.split(',').map(str::trim) {
                     if name.is_empty() || self.environments.iter().any(|own| own == name) {
                         continue;
@@ -143,7 +143,7 @@ impl Focus {
         Some(side.map(drop).ok_or(MOMENT))
     }
 
-    /// The parameters of an address that say it.
+    /// The query parameters.
     #[must_use]
     pub fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = Vec::new();
@@ -155,55 +155,55 @@ impl Focus {
         pairs
     }
 
-    /// The same beside parameters of any name.
+    /// The query parameters as [`Parameter`]s.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         let pairs = self.pairs().into_iter();
         pairs.map(|(name, value)| (name.into(), value)).collect()
     }
 
-    /// As the end of an address that has no other parameters.
+    /// The query string with `?`; empty if there are no parameters.
     #[must_use]
     pub fn query(&self) -> String {
         with_query("", &self.pairs())
     }
 
-    /// Whether a time is chosen.
+    /// Whether a time range is selected.
     #[must_use]
     pub const fn has_time(&self) -> bool {
         self.from.is_some() || self.to.is_some()
     }
 
-    /// The same in any time.
+    /// A copy without the time range.
     #[must_use]
     pub fn without_time(&self) -> Self {
         Self { environments: self.environments.clone(), ..Self::default() }
     }
 
-    /// The same in all environments.
+    /// A copy without the environments.
     #[must_use]
     pub fn without_environments(&self) -> Self {
         Self { from: self.from, to: self.to, ..Self::default() }
     }
 
-    /// Whether the time ends before it begins, or where it begins: nothing is in it.
+    /// Whether the end is not after the start, so that the time range is empty.
     #[must_use]
     pub fn is_backwards(&self, now: Timestamp) -> bool {
         matches!(self.range(now), (Some(from), Some(to)) if to <= from)
     }
 
-    /// Start and end as instants.
+    /// Start and end as timestamps.
     #[must_use]
     pub fn range(&self, now: Timestamp) -> (Option<Timestamp>, Option<Timestamp>) {
         let at = |moment: Option<Moment>| moment.map(|moment| moment.at(now));
         (at(self.from), at(self.to))
     }
 
-    /// As conditions on rows that have a time and an environment.
+    /// Filter conditions on the columns `timestamp` and `environment`.
     #[must_use]
     pub fn conditions(&self, columns: &'static [Column], now: Timestamp) -> Vec<Condition> {
         let (from, to) = self.range(now);
-        let of_time = |order, at: Option<Timestamp>| {
+        let time_condition = |order, at: Option<Timestamp>| {
             at.map(|at| Condition {
                 column: find(columns, "timestamp"),
                 test: Test::Time(order, at),
@@ -213,15 +213,16 @@ impl Focus {
             column: find(columns, "environment"),
             test: Test::AnyOf(self.environments.clone()),
         });
-        let all = [of_time(Order::AtLeast, from), of_time(Order::Less, to), environments];
+        let all =
+            [time_condition(Order::AtLeast, from), time_condition(Order::Less, to), environments];
         all.into_iter().flatten().collect()
     }
 
-    /// `Last 7 days, production`; `usual` where no time is chosen.
+    /// `Last 7 days, production`. `default_time` is used if no time range is selected.
     #[must_use]
-    pub fn label(&self, usual: &'static str) -> String {
+    pub fn label(&self, default_time: &'static str) -> String {
         let time = match (self.from, self.to) {
-            (None, None) => usual.to_owned(),
+            (None, None) => default_time.to_owned(),
             (Some(Moment::Ago(minutes)), None) if 0 < minutes => format!("Last {}", long(minutes)),
             (Some(from), None) => format!("From {}", from.label()),
             (None, Some(to)) => format!("Until {}", to.label()),
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_as_people_write_them_and_written_as_they_are_read() {
+    fn moments_round_trip() {
         let at = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
         for text in
             ["2026-03-01 10:00", "2026-03-01T10:00", " 2026-03-01 10:00:00", "2026-03-01T10:00:00Z"]
@@ -262,9 +263,9 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_said_in_words_and_one_that_ends_before_it_begins_is_known() {
+    fn time_ranges_have_labels_and_empty_ones_are_detected() {
         let now = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
-        for (from, to, said, is_backwards) in [
+        for (from, to, label, is_backwards) in [
             ("-2d", "", "Last 2 days", false),
             ("-24h", "", "Last 24 hours", false),
             ("-60m", "", "Last 1 hour", false),
@@ -280,13 +281,13 @@ mod tests {
             let mut focus = Focus::default();
             assert_eq!(focus.take("from", from), Some(Ok(())), "{from}");
             assert_eq!(focus.take("to", to), Some(Ok(())), "{to}");
-            assert_eq!(focus.label("All time"), said);
-            assert_eq!(focus.is_backwards(now), is_backwards, "{said}");
+            assert_eq!(focus.label("All time"), label);
+            assert_eq!(focus.is_backwards(now), is_backwards, "{label}");
         }
     }
 
     #[test]
-    fn a_focus_comes_back_from_its_address_and_becomes_conditions() {
+    fn focus_round_trips_and_becomes_conditions() {
         let mut focus = Focus::default();
         assert_eq!(focus.query(), "");
         assert_eq!(focus.take("from", "-7d"), Some(Ok(())));

@@ -1,61 +1,61 @@
-//! *As API*: the request that gives the same rows as a page, in the forms in which people send it.
+//! *API request*: the request that returns the rows of a page, as code.
 //!
-//! Names, filters and ids in it come from outside, so each value is quoted for its language: nothing in it can end its
-//! string, and a shell expands nothing in it.
+//! Names, filters and ids are untrusted, so each value is quoted for its language: a value cannot end its string, and a shell
+//! expands nothing in it.
 
 use std::fmt::Write as _;
 
 use crate::markup::{Html, encode, is_hidden};
 
-/// A read of the API.
+/// A GET request of the API.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
-    /// How what it gives differs from the page.
+    /// How the response differs from the page; empty if it does not.
     note: &'static str,
     address: String,
     parameters: Vec<(&'static str, String)>,
 }
 
 impl ApiRequest {
-    /// Reads this path of the server at `origin`.
+    /// A request of this path on the server at `origin`.
     #[must_use]
     pub fn new(origin: &str, path: &str) -> Self {
         Self { note: "", address: format!("{origin}{path}"), parameters: Vec::new() }
     }
 
-    /// With this parameter; one that takes several values is given several times.
+    /// Adds a query parameter. Names can repeat.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.parameters.push((name, value.into()));
         self
     }
 
-    /// With a sentence on how what it gives differs from the page.
+    /// Sets a sentence about how the response differs from the page.
     #[must_use]
-    pub fn noted(mut self, note: &'static str) -> Self {
+    pub fn with_note(mut self, note: &'static str) -> Self {
         self.note = note;
         self
     }
 
-    /// How what it gives differs from the page; nothing where it does not.
+    /// How the response differs from the page; empty if it does not.
     #[must_use]
     pub const fn note(&self) -> &'static str {
         self.note
     }
 
-    /// The conditions that it sends as `filter`, with what does not show in escapes; none where it sends none.
+    /// The `filter` parameter with invisible characters escaped.
     #[must_use]
     pub fn conditions(&self) -> Option<Html> {
         let mut sent = self.parameters.iter();
         let (_, filter) = sent.find(|(name, _)| *name == "filter")?;
         let mut shown = String::with_capacity(filter.len());
         for c in filter.chars() {
-            push_shown(&mut shown, c);
+            push_visible(&mut shown, c);
         }
         Some(Html::text(&shown))
     }
 
-    /// The languages, and the request in each.
+    /// The request in each language.
     #[must_use]
     pub fn forms(&self) -> [(&'static str, Html); 3] {
         [("curl", self.curl()), ("Python", self.python()), ("TypeScript", self.typescript())]
@@ -65,7 +65,7 @@ impl ApiRequest {
     fn curl(&self) -> String {
         let mut code = r#"curl -G -u "$PUBLIC_KEY:$SECRET_KEY""#.to_owned();
         for (name, value) in &self.parameters {
-            // A terminal may act on control characters that are pasted, and no argument can hold a NUL.
+            // Terminals can interpret pasted control characters, and arguments cannot contain NUL.
             let parameter = match value.chars().any(|c| c.is_control() || is_hidden(c)) {
                 false => format!("--data-urlencode {}", shell(&format!("{name}={value}"))),
                 true => format!("-d {}", shell(&format!("{name}={}", encode(value)))),
@@ -109,12 +109,12 @@ impl ApiRequest {
     }
 }
 
-/// One word of a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn shell(raw: &str) -> String {
     format!("'{}'", raw.replace('\'', r"'\''"))
 }
 
-/// A string literal of Python and of TypeScript: that of JSON, with what does not show escaped too.
+/// A string literal for Python and TypeScript: a JSON string with invisible characters escaped.
 fn literal(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len() + 2);
     out.push('"');
@@ -122,20 +122,20 @@ fn literal(raw: &str) -> String {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             '\n' => out.push_str("\\n"),
-            c => push_shown(&mut out, c),
+            c => push_visible(&mut out, c),
         }
     }
     out.push('"');
     out
 }
 
-/// A character of a string of JSON, in an escape where it does not show.
-fn push_shown(out: &mut String, c: char) {
+/// Appends a character of a JSON string, escaped if it is invisible.
+fn push_visible(out: &mut String, c: char) {
     if !(c.is_control() || is_hidden(c) || matches!(c, '\u{2028}' | '\u{2029}')) {
         out.push(c);
         return;
     }
-    // Tags, which are hidden too, take two units.
+    // Tag characters are encoded as surrogate pairs.
     for unit in &*c.encode_utf16(&mut [0; 2]) {
         let _ = write!(out, "\\u{unit:04x}");
     }
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// The words of a command as a POSIX shell splits it; none where it would expand anything but the keys.
+    /// Splits a command like a POSIX shell. `None` if the shell would expand anything but the keys.
     fn words(command: &str) -> Option<Vec<String>> {
         let command = command.replace(r#""$PUBLIC_KEY:$SECRET_KEY""#, "KEYS");
         let mut words = vec![String::new()];
@@ -183,7 +183,7 @@ mod tests {
         Some(words)
     }
 
-    /// The parameters that curl sends, and the address.
+    /// The query parameters and the URL that curl sends.
     fn sent(command: &str) -> Option<(Vec<(String, String)>, String)> {
         let words = words(command)?;
         let [curl, get, user, _, parameters @ .., address] = words.as_slice() else {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_a_command_stays_a_value() {
+    fn shell_commands_in_names_are_not_executed() {
         let name = "score.x$(touch /tmp/pwned)`id`'; id #\".desc";
         let request = ApiRequest::new("http://localhost:4717", "/api/public/traces")
             .with("limit", "25")
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_conditions_are_those_that_are_sent_and_show_all_of_their_characters() {
+    fn conditions_show_all_characters_of_the_sent_filter() {
         let filter =
             serde_json::json!([{ "column": "name", "value": "a<b>\u{202e}\u{7f}\u{e0041}" }]);
         let request = ApiRequest::new("http://h", "/p").with("limit", "25");
@@ -242,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_show_is_written_in_escapes() {
+    fn invisible_characters_are_escaped() {
         let request = ApiRequest::new("http://h", "/p").with("name", "a\0\u{1b}[2J\u{202e}\r\n");
         for (language, code) in request.forms() {
             let shown = code.to_string();
-            let is_fit = |c: char| c == '\n' || !(c.is_control() || is_hidden(c));
-            assert!(shown.chars().all(is_fit), "{language}: {shown}");
+            let is_visible = |c: char| c == '\n' || !(c.is_control() || is_hidden(c));
+            assert!(shown.chars().all(is_visible), "{language}: {shown}");
         }
         let curl = request.curl();
         assert!(curl.contains("-d 'name=a%00%1B%5B2J%E2%80%AE%0D%0A'"), "{curl}");
@@ -255,18 +255,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_value_comes_back_from_each_language(value in any::<String>(), path in "[/a-z'$`\"% ]{0,20}") {
+        fn any_value_round_trips_in_each_language(value in any::<String>(), path in "[/a-z'$`\"% ]{0,20}") {
             let literal = literal(&value);
             prop_assert_eq!(serde_json::from_str::<String>(&literal).unwrap(), value.clone());
             let request = ApiRequest::new("http://h", &path).with("a", value.clone()).with("b", "c");
-            let wanted = vec![("a".to_owned(), value), ("b".to_owned(), "c".to_owned())];
-            prop_assert_eq!(sent(&request.curl()), Some((wanted, format!("http://h{path}"))));
+            let expected = vec![("a".to_owned(), value), ("b".to_owned(), "c".to_owned())];
+            prop_assert_eq!(sent(&request.curl()), Some((expected, format!("http://h{path}"))));
             prop_assert!(request.python().contains(&literal));
             prop_assert!(request.typescript().contains(&literal));
         }
 
         #[test]
-        fn any_text_is_one_word_of_a_shell(raw in "[^\0]*") {
+        fn any_text_is_one_shell_word(raw in "[^\0]*") {
             let inner = shell(&raw);
             prop_assert_eq!(words(&format!("{inner}x")), Some(vec![format!("{raw}x")]));
         }

@@ -1,22 +1,22 @@
-//! The columns of the rows of a trace, which their reader can choose.
+//! The optional columns of the observation rows of a trace.
 
-/// A column beside the name.
+/// A column in addition to the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowColumn {
-    /// Its bar on the time axis.
+    /// Bar on the time axis.
     Time,
-    /// How long it took.
+    /// Latency.
     Duration,
-    /// The time in which none of the steps below it ran.
+    /// Time during which no child observation ran.
     SelfTime,
     /// Tokens.
     Tokens,
-    /// What it cost.
+    /// Cost.
     Cost,
 }
 
 impl RowColumn {
-    /// All of them, each with its name in addresses, its label and the class of a grid without it.
+    /// All columns with their URL names, labels, and the CSS classes of grids without them.
     pub const ALL: [(Self, &'static str, &'static str, &'static str); 5] = [
         (Self::Time, "time", "Time bar", " no-time"),
         (Self::Duration, "duration", "Latency", " no-took"),
@@ -25,17 +25,17 @@ impl RowColumn {
         (Self::Cost, "cost", "Cost", " no-cost"),
     ];
 
-    /// What a name in an address may be.
+    /// The valid names, for error messages.
     pub const NAMES: &'static str = "a list of time, duration, self, tokens, cost";
 
-    /// The one with this name in an address.
+    /// Parses a URL name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known, ..)| *known == name);
         found.map(|(own, ..)| *own)
     }
 
-    /// Its name in addresses.
+    /// The URL name.
     #[must_use]
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(own, ..)| *own == self);

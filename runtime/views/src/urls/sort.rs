@@ -1,23 +1,23 @@
-//! In which order traces are listed, as addresses, the choice and the headings of columns say it.
+//! The order of the list of traces, in URLs, in the selection of an order, and in column headings.
 
 use perpend_domain::trace_list::TraceOrder;
 
 use crate::urls::columns::Column;
 
-/// In which order traces are listed. The default is the newest first.
+/// The order of the list of traces. The default is newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
-    /// What they are ordered by.
+    /// The ordering column.
     pub order: TraceOrder,
-    /// The smallest, or the oldest, first.
+    /// Smallest or oldest first.
     pub ascending: bool,
 }
 
-/// A column that orders, with what is said of its largest and its smallest coming first. There is nothing to say of the
-/// smallest where most traces have none.
-type Offered = (TraceOrder, &'static str, &'static str, Option<&'static str>);
+/// An ordering column with its name and the labels of the descending and the ascending order. There is no ascending order if
+/// most traces have the smallest value.
+type SortOption = (TraceOrder, &'static str, &'static str, Option<&'static str>);
 
-static OFFERED: [Offered; 5] = [
+static OPTIONS: [SortOption; 5] = [
     (TraceOrder::Timestamp, "timestamp", "newest first", Some("oldest first")),
     (TraceOrder::Latency, "latency", "slowest first", Some("fastest first")),
     (TraceOrder::TotalCost, "totalCost", "highest cost first", Some("lowest cost first")),
@@ -26,16 +26,16 @@ static OFFERED: [Offered; 5] = [
 ];
 
 impl Sort {
-    /// Each that every list offers, with its label, in the order of the choice.
+    /// The orders available in every list, with their labels.
     pub fn all() -> impl Iterator<Item = (Self, &'static str)> {
-        OFFERED.iter().flat_map(|(order, _, largest, smallest)| {
+        OPTIONS.iter().flat_map(|(order, _, largest, smallest)| {
             let sort = |ascending| Self { order: order.clone(), ascending };
             let smallest = smallest.map(|label| (sort(true), label));
             [Some((sort(false), *largest)), smallest].into_iter().flatten()
         })
     }
 
-    /// The largest and the smallest numbers of a score first, with their labels.
+    /// The orders by a score, highest first and lowest first, with their labels.
     #[must_use]
     pub fn of_score(name: &str) -> [(Self, String); 2] {
         [(false, "highest"), (true, "lowest")].map(|(ascending, which)| {
@@ -44,7 +44,7 @@ impl Sort {
         })
     }
 
-    /// The score that orders the list.
+    /// The name of the ordering score.
     #[must_use]
     pub fn score(&self) -> Option<&str> {
         match &self.order {
@@ -57,23 +57,23 @@ impl Sort {
         if let Some(name) = self.score() {
             return Column::Score(name.to_owned()).name();
         }
-        let found = OFFERED.iter().find(|(order, ..)| *order == self.order);
+        let found = OPTIONS.iter().find(|(order, ..)| *order == self.order);
         found.map_or("timestamp", |(_, column, ..)| column).to_owned()
     }
 
-    /// As the address has it: the column, and `-` before it where the largest come first.
+    /// The `sort` parameter: the column, with the prefix `-` for descending order.
     #[must_use]
-    pub fn in_address(&self) -> String {
+    pub fn to_parameter(&self) -> String {
         let sign = if self.ascending { "" } else { "-" };
         format!("{sign}{}", self.column())
     }
 
-    /// What an address asks for; none where it asks for no order there is.
+    /// Parses the `sort` parameter.
     #[must_use]
     pub fn from_name(raw: &str) -> Option<Self> {
         let mut all = Self::all();
-        let offered = all.find_map(|(sort, _)| (sort.in_address() == raw).then_some(sort));
-        offered.or_else(|| {
+        let option = all.find_map(|(sort, _)| (sort.to_parameter() == raw).then_some(sort));
+        option.or_else(|| {
             let (ascending, column) = match raw.strip_prefix('-') {
                 Some(column) => (false, column),
                 None => (true, raw),
@@ -86,7 +86,7 @@ impl Sort {
         })
     }
 
-    /// The parameter of the API.
+    /// The `orderBy` parameter of the API.
     #[must_use]
     pub fn order_by(&self) -> String {
         let direction = if self.ascending { "asc" } else { "desc" };
@@ -96,16 +96,17 @@ impl Sort {
         }
     }
 
-    /// The order that the heading of a column leads to: its largest first, and the other way round where they are.
+    /// The order linked from a column heading: descending, or ascending if the list already has the descending order.
     #[must_use]
     pub fn of_heading(&self, order: TraceOrder) -> Self {
         let ascending = self.order == order && !self.ascending;
-        let turned = Self { order, ascending };
-        let is_offered = turned.score().is_some() || Self::all().any(|(sort, _)| sort == turned);
-        Self { ascending: ascending && is_offered, ..turned }
+        let reversed = Self { order, ascending };
+        let is_available =
+            reversed.score().is_some() || Self::all().any(|(sort, _)| sort == reversed);
+        Self { ascending: ascending && is_available, ..reversed }
     }
 
-    /// How a column stands in this order, as `aria-sort` says it.
+    /// The `aria-sort` value of a column.
     #[must_use]
     pub fn state_of(&self, order: &TraceOrder) -> Option<&'static str> {
         let state = if self.ascending { "ascending" } else { "descending" };
@@ -118,14 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_comes_back_from_its_address() {
+    fn orders_round_trip() {
         for (sort, _) in Sort::all() {
-            assert_eq!(Sort::from_name(&sort.in_address()), Some(sort));
+            assert_eq!(Sort::from_name(&sort.to_parameter()), Some(sort));
         }
         assert_eq!(Sort::from_name("-timestamp"), Some(Sort::default()));
         for name in ["quality", "answer, \"in\" full"] {
             for (sort, _) in Sort::of_score(name) {
-                assert_eq!(Sort::from_name(&sort.in_address()), Some(sort));
+                assert_eq!(Sort::from_name(&sort.to_parameter()), Some(sort));
             }
         }
         for raw in ["-luck", "", "errorCount", "-name", "score.", "-metadata.a"] {
@@ -134,17 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_leads_to_its_largest_first_and_then_to_its_smallest() {
-        let usual = Sort::default();
-        assert_eq!(usual.state_of(&TraceOrder::Timestamp), Some("descending"));
-        assert!(usual.of_heading(TraceOrder::Timestamp).ascending);
-        let slowest = usual.of_heading(TraceOrder::Latency);
-        assert_eq!(slowest.in_address(), "-latency");
+    fn heading_links_to_descending_then_ascending_order() {
+        let default = Sort::default();
+        assert_eq!(default.state_of(&TraceOrder::Timestamp), Some("descending"));
+        assert!(default.of_heading(TraceOrder::Timestamp).ascending);
+        let slowest = default.of_heading(TraceOrder::Latency);
+        assert_eq!(slowest.to_parameter(), "-latency");
         let fastest = slowest.of_heading(TraceOrder::Latency);
-        assert_eq!(fastest.in_address(), "latency");
+        assert_eq!(fastest.to_parameter(), "latency");
         assert_eq!(fastest.state_of(&TraceOrder::Latency), Some("ascending"));
         assert_eq!(fastest.of_heading(TraceOrder::Latency), slowest);
-        let errors = usual.of_heading(TraceOrder::ErrorCount);
+        let errors = default.of_heading(TraceOrder::ErrorCount);
         assert_eq!(errors.of_heading(TraceOrder::ErrorCount), errors);
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of the list of traces, as its address says it.
+//! The URL of the list of traces.
 
 use crate::markup::{encode, with_query};
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
@@ -9,28 +9,28 @@ use crate::urls::focus::Focus;
 use crate::urls::sort::Sort;
 use crate::urls::unknown_parameters::{Parameter, UnknownParameters};
 
-/// How many rows a page may have; the first is the usual number.
+/// The available page sizes; the first one is the default.
 pub const ROWS: [u32; 3] = [50, 25, 100];
 
-/// What is opened from a list with a longer address does not know of it.
+/// Maximum length in bytes of a list URL that links from the list pass on.
 pub const MAX_LIST: usize = 1024;
 
-/// Where an address has a cursor: the end of the list.
+/// Cursor value for the end of the list.
 pub const END: &str = "end";
 
-/// Which page of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListPage {
-    /// The first one.
+    /// The first page.
     #[default]
     First,
-    /// By its number, from 1. What arrives meanwhile moves traces from one page to another.
+    /// The page with this number, starting at 1. New traces move traces between pages.
     Number(u32),
-    /// The one behind this cursor.
+    /// The page after this cursor.
     After(String),
-    /// The one right before this cursor.
+    /// The page before this cursor.
     Before(String),
-    /// The last one.
+    /// The last page.
     Last,
 }
 
@@ -46,20 +46,20 @@ impl ListPage {
     }
 }
 
-/// What is asked of the list of traces, as its address says it.
+/// The parameters of the list of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracesQuery {
-    /// The filter as text.
+    /// Filter.
     pub q: String,
-    /// The time and the environments.
+    /// Time range and environments.
     pub focus: Focus,
-    /// What comes first.
+    /// Order.
     pub sort: Sort,
-    /// What is shown of each trace.
+    /// Columns.
     pub columns: Columns,
-    /// Rows of a page.
+    /// Rows per page.
     pub n: u32,
-    /// What no page reads.
+    /// Unknown parameters.
     pub others: UnknownParameters,
 }
 
@@ -77,26 +77,26 @@ impl Default for TracesQuery {
 }
 
 impl TracesQuery {
-    /// The filter, in the usual order.
+    /// A query with this filter.
     #[must_use]
     pub fn of(q: impl Into<String>) -> Self {
         Self { q: q.into(), ..Self::default() }
     }
 
-    /// The same with another filter.
+    /// A copy with another filter.
     #[must_use]
     pub fn with(&self, q: &str) -> Self {
         Self { q: q.to_owned(), ..self.clone() }
     }
 
-    /// The parameters that differ from the usual, but the number of the page.
+    /// The parameters that differ from the defaults, without the page.
     fn parameters(&self) -> Vec<Parameter> {
-        let usual = Self::default();
+        let default = Self::default();
         let all = [
-            ("q", self.q.clone(), self.q != usual.q),
-            ("sort", self.sort.in_address(), self.sort != usual.sort),
-            ("cols", self.columns.in_address(), self.columns != usual.columns),
-            ("n", self.n.to_string(), self.n != usual.n),
+            ("q", self.q.clone(), self.q != default.q),
+            ("sort", self.sort.to_parameter(), self.sort != default.sort),
+            ("cols", self.columns.to_parameter(), self.columns != default.columns),
+            ("n", self.n.to_string(), self.n != default.n),
         ];
         let other = all.into_iter().filter(|(.., differs)| *differs);
         let other = other.map(|(name, value, _)| (name.into(), value));
@@ -104,28 +104,28 @@ impl TracesQuery {
         all.chain(self.others.parameters()).collect()
     }
 
-    /// What a form says besides its own fields, so that they are all that it changes.
+    /// Hidden fields of a form with the fields `own`, so that submitting it changes only those.
     #[must_use]
-    pub fn kept(&self, own: &[&str]) -> Vec<Parameter> {
-        let mut kept = self.parameters();
-        kept.retain(|(name, _)| !own.contains(&name.as_ref()));
-        kept
+    pub fn hidden_fields(&self, own: &[&str]) -> Vec<Parameter> {
+        let mut fields = self.parameters();
+        fields.retain(|(name, _)| !own.contains(&name.as_ref()));
+        fields
     }
 
-    /// The same as the end of another address.
+    /// The query parameters, each preceded by `&`.
     #[must_use]
     pub fn more(&self) -> String {
         let pairs = self.parameters().into_iter();
         pairs.map(|(name, value)| format!("&{}={}", encode(&name), encode(&value))).collect()
     }
 
-    /// The address of the first page of this list, in the project at `base`.
+    /// URL of the first page in the project at `base`.
     #[must_use]
     pub fn first(&self, base: &str) -> String {
         self.address(base, &ListPage::First)
     }
 
-    /// The address of the first page with all of the list counted.
+    /// URL of the first page with an exact count.
     #[must_use]
     pub fn counted(&self, base: &str) -> String {
         let list = self.first(base);
@@ -133,7 +133,7 @@ impl TracesQuery {
         format!("{list}{sign}count=exact")
     }
 
-    /// The address of a page of this list.
+    /// URL of a page.
     #[must_use]
     pub fn address(&self, base: &str, page: &ListPage) -> String {
         let mut parameters = self.parameters();
@@ -144,7 +144,7 @@ impl TracesQuery {
 }
 
 impl TracesQuery {
-    /// The address of the first page with a part on it that takes longer, by its name, and of this part alone.
+    /// URL of the first page with an expensive part included, and URL of the fragment with only that part.
     #[must_use]
     pub fn with_part(&self, base: &str, part: &str) -> [String; 2] {
         let list = self.first(base);
@@ -153,7 +153,7 @@ impl TracesQuery {
         [format!("{path}?{query}{sign}{part}=1"), format!("{base}/_/traces/{part}?{query}")]
     }
 
-    /// The address of a page with a trace beside it, up to the id of the trace.
+    /// URL prefix of a page with a trace preview; the id of the trace is appended.
     #[must_use]
     pub fn peeking(&self, base: &str, page: &ListPage) -> String {
         let list = self.address(base, page);
@@ -162,20 +162,20 @@ impl TracesQuery {
     }
 }
 
-/// The address of the list of traces that have this value in this column.
+/// URL of the list of traces with this value in a column.
 #[must_use]
 pub fn traces_with_value(base: &str, column: &str, value: &str) -> String {
     traces_matching(base, column, Test::Text(TextOp::Equal, value.to_owned()))
 }
 
-/// The address of the list of the traces of a session that contain this text.
+/// URL of the list of traces of a session that contain this text.
 #[must_use]
 pub fn traces_containing(base: &str, session: &str, text: &str) -> String {
-    let said = |op, value: &str| Test::Text(op, value.to_owned());
+    let text_test = |op, value: &str| Test::Text(op, value.to_owned());
     let conditions = [
-        ("sessionId", said(TextOp::Equal, session)),
-        ("text", said(TextOp::MatchesAnyCase, text)),
-        // Those of evaluations too: the session has them.
+        ("sessionId", text_test(TextOp::Equal, session)),
+        ("text", text_test(TextOp::MatchesAnyCase, text)),
+        // Includes evaluation traces, which the list hides by default.
         ("environment", Test::IsNotNull),
     ];
     let terms = conditions.into_iter().filter_map(|(column, test)| {
@@ -184,13 +184,13 @@ pub fn traces_containing(base: &str, session: &str, text: &str) -> String {
     TracesQuery::of(terms.collect::<Vec<_>>().join(" ")).first(base)
 }
 
-/// The address of the list of traces with this tag.
+/// URL of the list of traces with this tag.
 #[must_use]
 pub fn traces_with_tag(base: &str, tag: &str) -> String {
     traces_matching(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
 }
 
-/// The address of the list of traces that pass this test of a column.
+/// URL of the list of traces that match a test of a column.
 #[must_use]
 pub fn traces_matching(base: &str, column: &str, test: Test) -> String {
     let condition = Condition { column: find(TRACES, column), test };
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_carries_what_is_asked_encoded_and_nothing_usual() {
+    fn url_contains_encoded_parameters_without_defaults() {
         let mut query = TracesQuery::of("name:\"a&b\"");
         assert_eq!(
             query.address("/p", &ListPage::Number(2)),
@@ -215,13 +215,13 @@ mod tests {
         query.n = 100;
         let address = query.first("/p");
         assert!(address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"), "{address}");
-        let kept = query.kept(&["q", "sort"]);
+        let kept = query.hidden_fields(&["q", "sort"]);
         assert_eq!(kept[0], ("cols".into(), "trace,metadata.a b".to_owned()));
         query.others.take("utm source", "a&b");
         let address = query.address("/p", &ListPage::Last);
         assert!(address.ends_with("&n=100&utm%20source=a%26b&before=end"), "{address}");
         assert!(query.more().ends_with("&utm%20source=a%26b"));
-        let kept = query.kept(&["q", "sort"]);
+        let kept = query.hidden_fields(&["q", "sort"]);
         assert_eq!(kept[2], ("utm source".into(), "a&b".to_owned()));
         assert_eq!(TracesQuery::default().first("/p"), "/p/traces");
         let behind = ListPage::After("_5_a b".to_owned());

@@ -1,18 +1,18 @@
-//! What an address says that no page reads: links that lead to the same page keep it.
+//! Query parameters that no page uses. Links to the same page preserve them.
 
 use std::borrow::Cow;
 
 use crate::markup::is_hidden;
 
-/// A parameter of an address: its name and its value.
+/// Name and value of a query parameter.
 pub type Parameter = (Cow<'static, str>, String);
 
-/// Unknown parameters that are kept.
+/// Maximum number of preserved parameters.
 const MAX: usize = 10;
-/// Bytes of their names and values together.
+/// Maximum total length in bytes of their names and values.
 const MAX_BYTES: usize = 500;
 
-/// The parameters that some page, or a part of one, reads; those of values begin with `as.` too.
+/// The query parameters of all pages and fragments, except those with the prefix `as.`.
 const KNOWN: &[&str] = &[
     "a",
     "after",
@@ -84,20 +84,20 @@ const KNOWN: &[&str] = &[
     "what",
 ];
 
-/// Whether some page reads a parameter of this name.
+/// Whether a page uses a parameter with this name.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
     KNOWN.contains(&name) || name.starts_with("as.")
 }
 
-/// Parameters that no page reads, as far as they are kept.
+/// Query parameters that no page uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnknownParameters {
     kept: Vec<(String, String)>,
 }
 
 impl UnknownParameters {
-    /// Those among the parameters of an address.
+    /// Collects the unknown parameters of a query.
     #[must_use]
     pub fn of(all: impl Iterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
         let mut others = Self::default();
@@ -107,19 +107,20 @@ impl UnknownParameters {
         others
     }
 
-    /// Keeps a parameter that no page reads. One with invisible characters is left out: pages do not send them, so a form could not repeat it.
+    /// Adds a parameter if no page uses it and the limits allow it. Parameters with invisible characters are dropped, because
+    /// browsers would not submit them unchanged in a form.
     pub fn take(&mut self, name: &str, value: &str) {
-        let is_odd = |c: char| c.is_control() || is_hidden(c);
-        let is_kept = !name.is_empty() && !is_known(name) && !name.chars().any(is_odd);
+        let is_invisible = |c: char| c.is_control() || is_hidden(c);
+        let is_kept = !name.is_empty() && !is_known(name) && !name.chars().any(is_invisible);
         let kept = self.kept.iter();
         let n_bytes: usize = kept.map(|(name, value)| name.len() + value.len()).sum();
-        let has_room = self.kept.len() < MAX && n_bytes + name.len() + value.len() <= MAX_BYTES;
-        if is_kept && has_room && !value.chars().any(is_odd) {
+        let fits = self.kept.len() < MAX && n_bytes + name.len() + value.len() <= MAX_BYTES;
+        if is_kept && fits && !value.chars().any(is_invisible) {
             self.kept.push((name.to_owned(), value.to_owned()));
         }
     }
 
-    /// As addresses and forms say them.
+    /// Names and values for URLs and forms.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter> + '_ {
         let kept = self.kept.iter();
         kept.map(|(name, value)| (Cow::Owned(name.clone()), value.clone()))
@@ -136,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn what_no_page_reads_is_kept_as_far_as_it_is_short_and_can_be_seen() {
-        let said = [
+    fn unknown_parameters_are_kept_if_short_and_visible() {
+        let parameters = [
             ("ref", "mail"),
             ("q", "a"),
             ("as.input", "tree"),
@@ -146,7 +147,7 @@ mod tests {
             ("odd", "\u{0}"),
             ("utm source", "a&b"),
         ];
-        let others = UnknownParameters::of(said.into_iter());
+        let others = UnknownParameters::of(parameters.into_iter());
         assert_eq!(names(&others), ["ref", "utm source"]);
         let many = (0..30).map(|n| (format!("x{n}"), "v"));
         assert_eq!(names(&UnknownParameters::of(many)).len(), MAX);
