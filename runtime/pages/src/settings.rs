@@ -2,7 +2,7 @@
 
 use perpend_domain::evaluation::EvaluatorVersion;
 use perpend_domain::slots::Slot;
-use perpend_views::{Text, count, many};
+use perpend_views::{Text, count, plural};
 use serde_json::Value;
 
 /// Characters shown of one setting.
@@ -14,7 +14,7 @@ pub(super) fn evaluator_settings(version: &EvaluatorVersion) -> Vec<(Text, Text)
     let settings = config.filter_map(|(name, value)| {
         let text = match value {
             Value::String(source) if version.runs_source() && name == "source" => {
-                Text::from(many(source.lines().count() as u64, "line"))
+                Text::from(plural(source.lines().count() as u64, "line"))
             }
             value => setting_text(value)?,
         };

@@ -6,10 +6,10 @@ mod numbers;
 mod state;
 mod tokens;
 
-pub use kinds::{kind_word, many};
+pub use kinds::{kind_label, plural};
 pub use numbers::{
-    NONE, ago, clock, cost, count, date, decimal_blanks, dollars, duration, exact_duration,
-    exact_number, like, near, number, percent, percents, read_duration, size,
+    NO_VALUE, ago, clock, cost, count, date, decimal_blanks, dollars, duration, exact_duration,
+    exact_number, number, number_like, percent, percent_range, read_duration, short_time, size,
 };
 pub use state::TraceState;
 pub use tokens::tokens_by_bucket;

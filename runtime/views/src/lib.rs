@@ -37,7 +37,7 @@ mod values;
 pub use askama::{Error, Template};
 
 pub use crate::format::{
-    TraceState, clock, cost, count, date, dollars, duration, many, number, read_duration, size,
+    TraceState, clock, cost, count, date, dollars, duration, number, plural, read_duration, size,
 };
 pub use crate::markup::{
     Html, Text, decode_segment, encode, segment, with_query, without_volatile_parts,

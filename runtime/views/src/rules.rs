@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::format::many;
+use crate::format::plural;
 use crate::layout::setup::Setup;
 use crate::scores::score::{ResourceLink, Tone};
 use crate::{Shell, Text};
@@ -61,7 +61,7 @@ impl RuleRow {
 
 impl EvaluatorRow {
     pub(crate) fn n_settings(&self) -> String {
-        many(self.settings.len() as u64, "setting")
+        plural(self.settings.len() as u64, "setting")
     }
 }
 

@@ -6,7 +6,7 @@ use crate::format::numbers::count;
 
 /// As pages and filters call it.
 #[must_use]
-pub const fn kind_word(kind: ObservationKind) -> &'static str {
+pub const fn kind_label(kind: ObservationKind) -> &'static str {
     match kind {
         ObservationKind::Span => "span",
         ObservationKind::Generation => "generation",
@@ -23,6 +23,6 @@ pub const fn kind_word(kind: ObservationKind) -> &'static str {
 
 /// `1 score`, `1,200 scores`
 #[must_use]
-pub fn many(n: u64, what: &str) -> String {
+pub fn plural(n: u64, what: &str) -> String {
     format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
 }

@@ -4,7 +4,7 @@ use perpend_domain::cost::CostSum;
 use perpend_domain::time::Timestamp;
 
 /// What stands where there is no value.
-pub const NONE: &str = "–";
+pub const NO_VALUE: &str = "–";
 /// What stands where there should be a value that is not known.
 const UNKNOWN: &str = "?";
 
@@ -103,7 +103,7 @@ fn thousands(digits: &str) -> String {
 #[must_use]
 pub fn dollars(amount: f64) -> String {
     if !amount.is_finite() || amount < 0.0 {
-        NONE.to_owned()
+        NO_VALUE.to_owned()
     } else if amount == 0.0 {
         "$0".to_owned()
     } else if amount < 0.000_001 {
@@ -127,7 +127,7 @@ fn places(amount: f64) -> usize {
 #[must_use]
 pub fn cost(sum: CostSum) -> String {
     match (sum.n_priced, sum.n_unpriced) {
-        (0, 0) => NONE.to_owned(),
+        (0, 0) => NO_VALUE.to_owned(),
         (0, _) => UNKNOWN.to_owned(),
         (_, 0) => dollars(sum.dollars),
         _ => match dollars(sum.dollars) {
@@ -220,7 +220,7 @@ pub fn clock(at: Timestamp) -> String {
 
 /// `10:00:00`, in UTC, with the date before it where that is another one than now.
 #[must_use]
-pub fn near(at: Timestamp, now: Timestamp) -> String {
+pub fn short_time(at: Timestamp, now: Timestamp) -> String {
     let whole = clock(at);
     let time = whole.split_once(' ').filter(|_| date(at) == date(now));
     match time {
@@ -281,7 +281,7 @@ pub fn number(value: f64) -> String {
 
 /// A number with the decimals that suit a mean, so that the ends of its interval read like it.
 #[must_use]
-pub fn like(value: f64, mean: f64) -> String {
+pub fn number_like(value: f64, mean: f64) -> String {
     let decimals = match mean.abs() {
         0.0 | 0.1..1_000.0 => 2,
         0.001..0.1 => 4,
@@ -309,7 +309,7 @@ pub fn percent(share: f64) -> String {
 
 /// The ends of an interval of shares, in per cent, with as many decimals as tell them from none and all, where they are not.
 #[must_use]
-pub fn percents(ends: [f64; 2]) -> String {
+pub fn percent_range(ends: [f64; 2]) -> String {
     let ends = ends.map(|end| end * 100.0);
     let written = |decimals: usize| ends.map(|end| format!("{end:.decimals$}"));
     let is_true = |decimals: usize| {
@@ -363,10 +363,10 @@ mod tests {
 
     #[test]
     fn the_ends_of_an_interval_have_the_decimals_of_its_mean() {
-        let shown = [0.3023, 1.0, -0.001, -0.3].map(|end| like(end, 0.66));
+        let shown = [0.3023, 1.0, -0.001, -0.3].map(|end| number_like(end, 0.66));
         assert_eq!(shown, ["0.30", "1.00", "0.00", "-0.30"]);
-        assert_eq!([like(0.0314, 0.0314), like(0.0, 0.0314)], ["0.0314", "0.0000"]);
-        assert_eq!([like(5_000.5, 5_000.5), like(2e-5, 1e-5)], ["5000.5", "2e-5"]);
+        assert_eq!([number_like(0.0314, 0.0314), number_like(0.0, 0.0314)], ["0.0314", "0.0000"]);
+        assert_eq!([number_like(5_000.5, 5_000.5), number_like(2e-5, 1e-5)], ["5000.5", "2e-5"]);
     }
 
     #[test]
@@ -386,9 +386,9 @@ mod tests {
         let shares = [0.0, 0.000_04, 0.004, 0.81, 0.994, 0.999_96, 1.0].map(percent);
         let wanted = ["0 %", "under 0.1 %", "0.4 %", "81 %", "99.4 %", "over 99.9 %", "100 %"];
         assert_eq!(shares, wanted);
-        assert_eq!(percents([0.758, 0.854]), "76–85");
-        assert_eq!(percents([0.999_76, 0.999_99]), "99.976–99.999");
-        assert_eq!(percents([0.0, 0.3]), "0–30");
+        assert_eq!(percent_range([0.758, 0.854]), "76–85");
+        assert_eq!(percent_range([0.999_76, 0.999_99]), "99.976–99.999");
+        assert_eq!(percent_range([0.0, 0.3]), "0–30");
     }
 
     #[test]
@@ -484,7 +484,7 @@ mod tests {
             ("2026-03-01T10:00:00.2Z", "10:00:00", None),
         ] {
             let then = at(then);
-            assert_eq!(near(then, now), shown);
+            assert_eq!(short_time(then, now), shown);
             assert_eq!(ago(then, now).as_deref(), how_long);
         }
     }

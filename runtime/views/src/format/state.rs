@@ -4,7 +4,7 @@ use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 
-use crate::format::{duration, many, near};
+use crate::format::{duration, plural, short_time};
 
 /// A trace that changed so lately may change again, although it counts as complete.
 const FRESH_MS: i64 = 60_000;
@@ -36,13 +36,13 @@ impl TraceState {
         let progress = &self.progress;
         let (at, reason) = self.complete;
         let open = (0 < progress.n_open)
-            .then(|| format!("{} still open", many(progress.n_open.into(), "step")));
+            .then(|| format!("{} still open", plural(progress.n_open.into(), "step")));
         if self.now < at {
             return match open {
                 Some(open) => ("open", open),
                 None if !progress.has_root => ("open", "its root has not arrived".to_owned()),
                 None => {
-                    let until = near(at, self.now);
+                    let until = short_time(at, self.now);
                     ("settling", format!("until {until} UTC unless more arrives"))
                 }
             };

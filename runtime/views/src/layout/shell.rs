@@ -164,8 +164,8 @@ static GROUPS: [Group; 2] = [
 
 impl Shell {
     /// The time of day of an instant, with its date where that is not today's.
-    pub(crate) fn near(&self, at: &Timestamp) -> String {
-        crate::format::near(*at, self.now)
+    pub(crate) fn short_time(&self, at: &Timestamp) -> String {
+        crate::format::short_time(*at, self.now)
     }
 
     /// How long ago an instant was; nothing where it is still to come.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::format::{count, many};
+use crate::format::{count, plural};
 use crate::markup::with_query;
 use crate::urls::{Column, FilterableList, Focus, Parameter};
 use perpend_domain::text_search::BoundedCount;
@@ -92,7 +92,7 @@ fn leaves(alone: Option<BoundedCount>, row: &str) -> Option<String> {
         (0, false) => format!("no {row}"),
         (0, true) => format!("none of the newest {row}s"),
         (_, true) => format!("{}+ {row}s", count(n)),
-        (_, false) => many(n, row),
+        (_, false) => plural(n, row),
     })
 }
 
@@ -237,7 +237,7 @@ impl StoppedSearch {
 
     /// `row`: what one that was looked at is called.
     pub(crate) fn said(&self, row: &str) -> String {
-        let (tested, found) = (many(self.n_tested, row), count(self.n_found));
+        let (tested, found) = (plural(self.n_tested, row), count(self.n_found));
         format!("{tested} searched, {found} found")
     }
 }

@@ -135,7 +135,7 @@ impl GroupLine {
 
     pub(crate) fn tokens(&self) -> String {
         match self.group.total_tokens {
-            0 => crate::format::NONE.to_owned(),
+            0 => crate::format::NO_VALUE.to_owned(),
             n => count(n),
         }
     }

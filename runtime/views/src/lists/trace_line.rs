@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::ObservationNames;
 
 use crate::Text;
-use crate::format::{NONE, cost, count, decimal_blanks, duration};
+use crate::format::{NO_VALUE, cost, count, decimal_blanks, duration};
 use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
 use crate::values::preview::Preview;
@@ -81,7 +81,7 @@ pub(crate) struct Cell {
 
 fn some_tokens(n: u64) -> String {
     match n {
-        0 => NONE.to_owned(),
+        0 => NO_VALUE.to_owned(),
         n => count(n),
     }
 }

@@ -7,7 +7,7 @@ use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
 use crate::facts::utc_time;
-use crate::format::{count, many};
+use crate::format::{count, plural};
 use crate::layout::setup::Setup;
 use crate::lists::facets::FacetsView;
 use crate::lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedSearch, TermChip};
@@ -117,7 +117,7 @@ impl TracesPage {
     /// How far a search came that went on from pages before.
     fn looked(&self) -> Option<String> {
         let n = self.searched?.n_tested;
-        Some(format!("{} searched, to the end of the list", many(n, "trace")))
+        Some(format!("{} searched, to the end of the list", plural(n, "trace")))
     }
 
     /// The same where the pages before have all that fits.

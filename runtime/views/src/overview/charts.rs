@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::Html;
 use crate::facts::utc_time;
-use crate::format::{NONE, clock, cost, count, date, many};
+use crate::format::{NO_VALUE, clock, cost, count, date, plural};
 
 /// Height of the drawing in SVG units.
 const HEIGHT: f64 = 40.0;
@@ -237,8 +237,8 @@ impl Chart {
     pub fn measured(mut self, is_measured: impl IntoIterator<Item = bool>) -> Self {
         for (bar, is_measured) in self.bars.iter_mut().zip(is_measured) {
             if !is_measured {
-                bar.value = NONE.to_owned();
-                bar.part = NONE.to_owned();
+                bar.value = NO_VALUE.to_owned();
+                bar.part = NO_VALUE.to_owned();
             }
         }
         self
@@ -273,8 +273,8 @@ impl Chart {
         }
         self.most = cost(CostSum { dollars: most, ..all });
         let least = if is_least { "at least " } else { "" };
-        self.unpriced =
-            (0 < all.n_unpriced).then(|| format!("{least}{}", many(all.n_unpriced, "observation")));
+        self.unpriced = (0 < all.n_unpriced)
+            .then(|| format!("{least}{}", plural(all.n_unpriced, "observation")));
         self
     }
 

@@ -3,7 +3,7 @@
 use askama::Template;
 use perpend_domain::cost::CostSum;
 
-use crate::format::{count, like, number, percent, percents};
+use crate::format::{count, number, number_like, percent, percent_range};
 use crate::overview::figure::Figure;
 use crate::{Chart, Text};
 
@@ -144,15 +144,15 @@ impl ScoreTrend {
         };
         let (said, interval) = match said {
             ScoreAggregate::Mean(mean, interval) => (
-                Text::from(like(mean, mean)),
+                Text::from(number_like(mean, mean)),
                 interval.map(|ends| {
-                    let [low, high] = ends.map(|end| like(end, mean));
+                    let [low, high] = ends.map(|end| number_like(end, mean));
                     format!("({low}–{high})")
                 }),
             ),
             ScoreAggregate::Share(what, share, ends) => (
                 Text::from(format!("{} {}", percent(share), what.raw()).trim_end()),
-                Some(format!("({})", percents(ends))),
+                Some(format!("({})", percent_range(ends))),
             ),
         };
         Self { name: Text::from(name), said, interval, n: count(n), spark, href }

@@ -11,7 +11,7 @@ use perpend_domain::telemetry::{GroupKey, ToolObservations};
 use perpend_domain::text_search::{SearchField, TextPattern};
 use perpend_domain::trace::Trace;
 
-use crate::format::{count, duration, many};
+use crate::format::{count, duration, plural};
 use crate::layout::shell::href;
 use crate::lists::groups::GroupLine;
 use crate::lists::page_links::PageLinks;
@@ -112,13 +112,13 @@ impl TurnHits {
         match (n, self.has_more) {
             (0, _) if 0 < self.n_left => "No matches so far.".to_owned(),
             (0, _) => "No turns contain this text.".to_owned(),
-            (_, true) => format!("More than {}, showing the first:", many(n, "turn")),
-            (_, false) => format!("{}:", many(n, "turn")),
+            (_, true) => format!("More than {}, showing the first:", plural(n, "turn")),
+            (_, false) => format!("{}:", plural(n, "turn")),
         }
     }
 
     fn unsearched(&self) -> Option<String> {
-        let left = many(self.n_left, "later turn");
+        let left = plural(self.n_left, "later turn");
         (0 < self.n_left).then(|| format!("Not searched: {left}."))
     }
 }
@@ -195,9 +195,9 @@ impl Tools {
         let n_more = n.saturating_sub(steps.len() as u64);
         let n_failed = steps.iter().filter(|step| step.level == Level::Error);
         let n_failed = n_failed.count() as u64;
-        let failed = many(n_failed, "error");
+        let failed = plural(n_failed, "error");
         Some(Self {
-            title: many(n, "tool call"),
+            title: plural(n, "tool call"),
             names: Text::from(names.join(", ")),
             failed: (0 < n_failed).then(|| match n_more {
                 0 => failed,
@@ -209,7 +209,7 @@ impl Tools {
     }
 
     fn more(&self) -> String {
-        many(self.n_more, "more tool call")
+        plural(self.n_more, "more tool call")
     }
 }
 
@@ -247,7 +247,7 @@ struct Same {
 
 impl Same {
     fn title(&self) -> String {
-        format!("same {} as turn {}", many(self.n as u64, "message"), self.turn)
+        format!("same {} as turn {}", plural(self.n as u64, "message"), self.turn)
     }
 }
 

@@ -12,7 +12,7 @@ use perpend_domain::trace::Trace;
 
 use crate::Text;
 use crate::facts::{Fact, fact, total_tokens};
-use crate::format::{TraceState, cost, count, duration, kind_word, many, tokens_by_bucket};
+use crate::format::{TraceState, cost, count, duration, kind_label, plural, tokens_by_bucket};
 use crate::layout::forms::RejectedForm;
 use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
@@ -113,7 +113,7 @@ impl ViewParams {
             (false, false) => "of other kinds",
             (true, false) => "of other kinds or below this level",
         };
-        (0 < n).then(|| format!("{} {why} not shown", many(n as u64, "observation")))
+        (0 < n).then(|| format!("{} {why} not shown", plural(n as u64, "observation")))
     }
 
     /// The same parameters with the tree view.
@@ -293,7 +293,7 @@ pub(crate) struct Kinds {
 
 /// `errors · tool, generation`
 fn viewed(view_params: &ViewParams) -> String {
-    let kinds: Vec<&str> = view_params.kinds.iter().map(|kind| kind_word(*kind)).collect();
+    let kinds: Vec<&str> = view_params.kinds.iter().map(|kind| kind_label(*kind)).collect();
     let level = LEVELS.iter().find(|(min, _)| *min == view_params.min);
     let level = level.filter(|(min, _)| min.is_some());
     let said = [
@@ -315,7 +315,7 @@ impl Kinds {
     ) -> Self {
         let choices = counted.iter().map(|(kind, n)| {
             let is_chosen = view_params.kinds.contains(kind);
-            (kind.as_str(), kind_word(*kind), count(*n), is_chosen)
+            (kind.as_str(), kind_label(*kind), count(*n), is_chosen)
         });
         let all = ViewParams { kinds: Vec::new(), ..view_params.clone() };
         Self {

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::Text;
-use crate::format::{count, duration, many};
+use crate::format::{count, duration, plural};
 use crate::values::content::{Addresses, Media, inline_medium, separate_media, without_media};
 use perpend_domain::content::exceptions;
 
@@ -131,7 +131,7 @@ impl Item {
         let of_all = at.below(&PathSegment::Name("attributes".to_owned()));
         let shown: Vec<Attribute> =
             shown.map(|(key, value)| Attribute::new(key, value, of_all.as_ref())).collect();
-        let all = many(n as u64, "attribute");
+        let all = plural(n as u64, "attribute");
         Self {
             time: None,
             at: String::new(),

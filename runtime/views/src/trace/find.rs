@@ -1,6 +1,6 @@
 //! Observations of a trace that contain a text.
 
-use crate::format::{count, kind_word, many};
+use crate::format::{count, kind_label, plural};
 use crate::markup::{encode, segment};
 use askama::Template;
 use perpend_domain::text_search::{FieldMatch, SearchCursor, SearchHit, TraceSearchPage};
@@ -84,7 +84,7 @@ impl Row {
                 Self {
                     href: format!("{trace}?observation={id}&find={find}"),
                     step: id,
-                    kind: kind_word(step.kind),
+                    kind: kind_label(step.kind),
                     name: Some(Text::from(step.name)),
                     at: Some(utc_time(step.start)),
                     n,
@@ -138,8 +138,8 @@ impl FindPage {
         let total = self.n_before + n_here;
         match (self.n_before, n_here, self.has_trace) {
             (0, 1, true) => "The trace".to_owned(),
-            (0, n, true) => format!("{} and the trace", many(n - 1, "observation")),
-            (0, n, false) => many(n, "observation"),
+            (0, n, true) => format!("{} and the trace", plural(n - 1, "observation")),
+            (0, n, false) => plural(n, "observation"),
             (n, 0, _) => format!("{} found so far, none on this page", count(n)),
             (n, ..) => {
                 format!(

@@ -6,7 +6,7 @@ use perpend_domain::observation::{Level, Observation};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
-use crate::format::{count, duration, kind_word};
+use crate::format::{count, duration, kind_label};
 use crate::lists::page_links::PageLinks;
 use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::thread::facts;
@@ -84,7 +84,7 @@ impl LogPage {
                 detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
                 step: id,
                 at: format!("+{}", duration(step.start.micros_since(input.start))),
-                kind: kind_word(step.kind),
+                kind: kind_label(step.kind),
                 name: Text::from(step.name.as_str()),
                 facts: facts(&step),
                 mark: match step.level {

@@ -9,7 +9,7 @@ use perpend_domain::trace::Trace;
 use serde_json::Value;
 
 use crate::facts::{Fact, fact, fact_at, total_tokens};
-use crate::format::{count, dollars, duration, exact_duration, kind_word, many};
+use crate::format::{count, dollars, duration, exact_duration, kind_label, plural};
 use crate::layout::forms::FormContext;
 use crate::scores::score::{RuleOutcome, RuleRange, ScoreView, Tone};
 use crate::trace::aspect::{Head, HeadInput, TraceView};
@@ -197,7 +197,7 @@ impl Detail {
 
     /// `1 score, 8 on observations`
     fn n_scores(&self) -> String {
-        let own = many(self.scores.len() as u64, "score");
+        let own = plural(self.scores.len() as u64, "score");
         let observation_scores = self.observation_scores.as_ref();
         match observation_scores.and_then(ObservationScores::said) {
             Some(said) => format!("{own}, {said} on observations"),
@@ -215,7 +215,7 @@ impl Detail {
     /// `3 rules without a score`
     fn why_none(&self) -> Option<String> {
         let n = self.outcomes.len() as u64;
-        (0 < n).then(|| format!("{} without a score", many(n, "rule")))
+        (0 < n).then(|| format!("{} without a score", plural(n, "rule")))
     }
 
     fn values(&self) -> &[ValuePart] {
@@ -235,7 +235,7 @@ impl Detail {
         ];
         push_usage(&mut facts, &trace.usage, "Tokens");
         if !trace.duplicates.is_empty() {
-            let n = many(trace.duplicates.len() as u64, "observation");
+            let n = plural(trace.duplicates.len() as u64, "observation");
             facts.push(fact("Duplicate usage", format!("{n}, not counted again")));
         }
         let id = trace.id.as_str();
@@ -305,7 +305,7 @@ impl Detail {
         let called = offered.map(|_| called_tools(&step.called_tools, said));
         let meta = rest.as_ref().unwrap_or(meta);
         Self {
-            kind: kind_word(step.kind),
+            kind: kind_label(step.kind),
             name: Text::from(step.name.as_str()),
             id: Text::from(step.id.as_str()),
             level,
@@ -355,7 +355,7 @@ fn figures(step: &Observation) -> String {
     let tokens = total_tokens(&step.usage);
     let all = [
         took,
-        (0 < tokens).then(|| many(tokens, "token")),
+        (0 < tokens).then(|| plural(tokens, "token")),
         Some(cost_cell(step.own_cost())).filter(|cost| !cost.is_empty()),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(" · ")

@@ -8,7 +8,7 @@ use perpend_domain::trace::Trace;
 
 use crate::Text;
 use crate::facts::{Fact, fact, fact_at};
-use crate::format::{count, many};
+use crate::format::{count, plural};
 use crate::layout::forms::{FormContext, RejectedForm};
 use crate::lists::trace_line::TraceLine;
 use crate::scores::score::{RuleOutcome, ScoreView};
@@ -193,6 +193,6 @@ impl PeekContent {
     }
 
     pub(crate) fn observation_score_count(&self) -> Option<String> {
-        (0 < self.n_observation_scores).then(|| many(self.n_observation_scores, "score"))
+        (0 < self.n_observation_scores).then(|| plural(self.n_observation_scores, "score"))
     }
 }

@@ -14,7 +14,7 @@ use perpend_domain::outline::{
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
-use crate::format::{cost, count, duration, kind_word, many};
+use crate::format::{cost, count, duration, kind_label, plural};
 use crate::lists::chips::ScoreChip;
 use crate::trace::aspect::{RowState, TraceView, ViewParams, forgotten};
 
@@ -258,7 +258,7 @@ fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
         is_run: false,
         name: Text::from(outline.name(row)),
         model: outline.model(row).map(Text::from),
-        kind: kind_word(row.kind),
+        kind: kind_label(row.kind),
         indent: line.depth.min(MAX_DEPTH),
         level: line.depth + 2,
         index: 0,
@@ -304,14 +304,14 @@ fn of_run(view: &OutlineView<'_>, line: &OutlineLine, run: &RowGroup, axis: Axis
         is_run: true,
         name: Text::from(format!("{} ×{}", outline.name(first), count(run.n.into()))),
         model: None,
-        kind: kind_word(first.kind),
+        kind: kind_label(first.kind),
         indent: line.depth.min(MAX_DEPTH),
         level: line.depth + 2,
         index: 0,
         parent: None,
         is_open: line.is_open,
         note: Some(note).filter(|text| !text.is_empty()),
-        mark: (run.n_errors > 0).then(|| many(run.n_errors.into(), "error")),
+        mark: (run.n_errors > 0).then(|| plural(run.n_errors.into(), "error")),
         mark_class: "bad",
         n_scores: 0,
         chips: Vec::new(),
@@ -331,7 +331,7 @@ fn of_run(view: &OutlineView<'_>, line: &OutlineLine, run: &RowGroup, axis: Axis
 /// `p50 12 ms · p95 40 ms, 24,000 tokens, $0.24`
 fn of_all(run: &RowGroup, note: &str) -> Option<String> {
     let note = (!note.is_empty()).then(|| note.to_owned());
-    let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));
+    let tokens = run.tokens.filter(|n| 0 < *n).map(|n| plural(n, "token"));
     let cost = cost_cell(run.cost);
     let cost = (!cost.is_empty()).then_some(cost);
     let all: Vec<String> = [note, tokens, cost].into_iter().flatten().collect();
@@ -389,7 +389,7 @@ fn mark(row: &OutlineNode, is_closed: bool) -> (Option<String>, &'static str) {
     match (row.level, row.parent_fault) {
         (Level::Error, _) => (word("error"), "bad"),
         _ if is_closed && row.n_errors_below > 0 => {
-            let n = many(row.n_errors_below.into(), "error");
+            let n = plural(row.n_errors_below.into(), "error");
             (Some(format!("{n} inside")), "bad")
         }
         (Level::Warning, _) => (word("warning"), "waiting"),

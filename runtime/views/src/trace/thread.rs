@@ -6,7 +6,7 @@ use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::trace::Trace;
 
 use crate::facts::total_tokens;
-use crate::format::{count, duration, kind_word, many};
+use crate::format::{count, duration, kind_label, plural};
 use crate::lists::page_links::PageLinks;
 use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
 use crate::trace::rows::{cost_cell, nonzero};
@@ -156,7 +156,7 @@ impl ThreadPage {
             let heading = within.filter(|within| before != Some(*within));
             let heading = heading.map(|within| {
                 let name = Text::from(within.name.as_str());
-                (kind_word(within.kind), name, of_id(&within.id))
+                (kind_label(within.kind), name, of_id(&within.id))
             });
             before = within;
             Entry {
@@ -197,7 +197,7 @@ impl ThreadPage {
 }
 
 fn unread(n: usize) -> Option<String> {
-    let n_unread = many(n as u64, "earlier generation");
+    let n_unread = plural(n as u64, "earlier generation");
     let said = format!("Messages of {n_unread} were not compared and may be repeated here.");
     (0 < n).then_some(said)
 }
@@ -211,7 +211,7 @@ fn compared(step: &Observation) -> CallMessages {
 fn same_messages(range: &MessageSelection, step: &Observation, base: &str) -> (String, String) {
     let id = Some(step.id.as_str());
     let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
-    let n = many(range.n() as u64, "message");
+    let n = plural(range.n() as u64, "message");
     let those = at.page(&format!("&as=conversation&n={range}"));
     (format!("same {n}"), those)
 }
@@ -281,7 +281,7 @@ impl Entry {
             heading: None,
             step: encode(step.id.as_str()),
             href: String::new(),
-            kind: kind_word(step.kind),
+            kind: kind_label(step.kind),
             name: Text::from(step.name.as_str()),
             indent: call.depth.min(MAX_DEPTH),
             facts: facts(step),

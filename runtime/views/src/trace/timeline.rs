@@ -6,7 +6,7 @@ use crate::urls::Parameter;
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
-use crate::format::{duration, exact_duration, many};
+use crate::format::{duration, exact_duration, plural};
 use crate::trace::aspect::{RowState, ViewParams};
 use crate::trace::rows::{RowsInput, Window, part_of};
 use perpend_domain::outline::{Bar, CriticalPath};
@@ -102,7 +102,7 @@ impl TimePart {
         let bands = gaps.iter().map(|(from, to)| axis.bar(*from, Some(*to), None));
         let bands = bands.filter(|band| 0.0 < band.width).collect();
         let said = (!gaps.is_empty()).then(|| {
-            let n = many(gaps.len() as u64, "gap");
+            let n = plural(gaps.len() as u64, "gap");
             format!("{} idle in {n}", duration(total))
         });
         gaps.sort_by_key(|gap| Reverse(us(gap)));
@@ -138,7 +138,7 @@ fn path_that_tells(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
 
 fn summary(path: &CriticalPath) -> Option<String> {
     let length = duration(path.values().sum());
-    let steps = many(path.len() as u64, "observation");
+    let steps = plural(path.len() as u64, "observation");
     (!path.is_empty()).then(|| format!("{length} on {steps}"))
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::query::{CompareQuery, ComparedObservation};
 use super::side::CompareSide;
 use crate::Text;
-use crate::format::kind_word;
+use crate::format::kind_label;
 use crate::values::diff::Diff;
 
 /// Maximum number of shown bytes of the difference of an input, an output or a trace value.
@@ -111,7 +111,7 @@ pub(super) fn observation_contents(
     };
     let [a, b] = both;
     Some(RowContents {
-        kind: kind_word(first.kind),
+        kind: kind_label(first.kind),
         name: Text::from(first.name.as_str()),
         links: links(base, both.map(|observation| observation.map(path))),
         values,

@@ -1,6 +1,6 @@
 //! Numbers and labels of both sides, and their difference.
 
-use crate::format::{NONE, cost, count, dollars, duration, number};
+use crate::format::{NO_VALUE, cost, count, dollars, duration, number};
 use crate::markup::Html;
 use perpend_domain::cost::CostSum;
 
@@ -55,7 +55,7 @@ impl ComparedFigure {
         shown: impl Fn(T) -> String,
         (of, as_f64): (impl Fn(T, T) -> String, impl Fn(T) -> f64),
     ) -> Self {
-        let text = |value: Option<T>| value.map_or_else(|| NONE.to_owned(), &shown);
+        let text = |value: Option<T>| value.map_or_else(|| NO_VALUE.to_owned(), &shown);
         let mut figure = Self { a: text(a), b: text(b), ..Self::default() };
         match (a, b) {
             (Some(a), Some(b)) if a < b || b < a => {
@@ -117,7 +117,7 @@ impl ComparedFigure {
     /// Labels, which have no numeric difference.
     pub(crate) fn labels(sides: [Option<&str>; 2]) -> Self {
         let [a, b] = sides;
-        let text = |side: Option<&str>| side.unwrap_or(NONE).to_owned();
+        let text = |side: Option<&str>| side.unwrap_or(NO_VALUE).to_owned();
         Self { a: text(a), b: text(b), differs: a != b, ..Self::default() }
     }
 }

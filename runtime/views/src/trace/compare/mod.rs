@@ -27,7 +27,7 @@ pub use self::rows::COMPARED_ROWS;
 use self::rows::{CompareLine, LineWindow, RowComparison};
 pub use self::selection::CompareSelectionPage;
 pub use self::side::{CompareSide, ContentFingerprints, ObservationFingerprints, ScoresByName};
-use crate::format::{count, many};
+use crate::format::{count, plural};
 use crate::{Shell, Text};
 
 /// Input of [`ComparePage`].
@@ -207,7 +207,7 @@ fn verdict([only_a, only_b, changed, equal]: [usize; 4], n_unread: usize, is_sam
         parts.map(|(n, label)| format!("{} {label}", count(*n as u64))).collect();
     let unread = match n_unread {
         0 => String::new(),
-        n => format!("; the contents of {} were not compared", many(n as u64, "observation")),
+        n => format!("; the contents of {} were not compared", plural(n as u64, "observation")),
     };
     match parts.is_empty() {
         true => unread,

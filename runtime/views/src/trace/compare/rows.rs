@@ -9,7 +9,7 @@ use super::figures::ComparedFigure;
 use super::query::{CompareQuery, ComparedObservation};
 use super::side::{CompareSide, ContentFingerprints, ScoresByName};
 use crate::Text;
-use crate::format::{count, kind_word, many};
+use crate::format::{count, kind_label, plural};
 
 /// Lines per page.
 pub const COMPARED_ROWS: usize = 150;
@@ -231,7 +231,7 @@ impl<'a> RowComparison<'a> {
             query.at = rows.start / COMPARED_ROWS * COMPARED_ROWS;
         });
         CompareLine::Equal {
-            n: many(rows.len() as u64, "equal observation"),
+            n: plural(rows.len() as u64, "equal observation"),
             names: Text::from(names.join(", ")),
             indent: first.depth.min(MAX_DEPTH),
             href: opened.address(base),
@@ -241,7 +241,7 @@ impl<'a> RowComparison<'a> {
     fn name(&self, pair: &RowPair) -> String {
         let found = self.entries(pair).into_iter().flatten().next();
         found.map_or_else(String::new, |(outline, entry)| match outline.name(entry) {
-            "" => kind_word(entry.kind).to_owned(),
+            "" => kind_label(entry.kind).to_owned(),
             name => name.to_owned(),
         })
     }
@@ -263,7 +263,7 @@ impl<'a> RowComparison<'a> {
         let level = ComparedFigure::labels([a.or(b), b.or(a)]);
         CompareRow {
             indent: pair.depth.min(MAX_DEPTH),
-            kind: entries.into_iter().flatten().next().map_or("", |entry| kind_word(entry.kind)),
+            kind: entries.into_iter().flatten().next().map_or("", |entry| kind_label(entry.kind)),
             name: Text::from(self.name(pair)),
             href: format!("{}#content", selecting.address(base)),
             is_selected: own.is_some() && own == query.pair,

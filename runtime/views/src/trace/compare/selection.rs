@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::format::many;
+use crate::format::plural;
 use crate::{Shell, Text};
 
 /// A form to select two traces.
@@ -21,7 +21,7 @@ impl CompareSelectionPage {
     fn message(&self) -> String {
         match self.selected.len() {
             0 => "No traces selected.".to_owned(),
-            n => format!("{} selected. Select exactly two.", many(n as u64, "trace")),
+            n => format!("{} selected. Select exactly two.", plural(n as u64, "trace")),
         }
     }
 

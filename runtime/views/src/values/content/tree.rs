@@ -14,7 +14,7 @@ use super::media::{Addresses, MAX_PATH};
 use super::node::{Kind, Node};
 use super::source::without_media;
 use crate::Text;
-use crate::format::{count, many, size};
+use crate::format::{count, plural, size};
 
 /// Maximum number of nodes on a page.
 const NODES: usize = 200;
@@ -256,11 +256,11 @@ fn describe(node: &Node) -> (&'static str, String, (String, bool), &'static str)
     let n = node.n() as u64;
     match node.kind() {
         Kind::Object => {
-            let of = format!("{}, {}", many(n, "key"), bytes(node.json()));
+            let of = format!("{}, {}", plural(n, "key"), bytes(node.json()));
             ("object", of, (String::new(), false), "")
         }
         Kind::List => {
-            let of = format!("{}, {}", many(n, "item"), bytes(node.json()));
+            let of = format!("{}, {}", plural(n, "item"), bytes(node.json()));
             ("list", of, (String::new(), false), "")
         }
         Kind::Text => {
