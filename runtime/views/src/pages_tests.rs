@@ -1,4 +1,4 @@
-//! Every template rendered with sample views: usual, empty, hostile and large.
+//! Renders every template with sample views: usual, empty, hostile and large.
 
 use crate::openapi::{ErrorCode, ErrorScope, OperationParameter, Reference};
 use perpend_domain::cost::CostSum;
@@ -147,7 +147,7 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
     }
 }
 
-/// A day that has not ended, and an empty one.
+/// A chart with an incomplete day and an empty one.
 fn chart(title: &'static str, part: ChartPart) -> Chart {
     let bar = |value, part| ChartBar {
         time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
@@ -426,7 +426,7 @@ fn a_megabyte_of_anything_is_folded_away_and_bounded() {
     }
 }
 
-/// A root with 10,000 children of four steps each, and a chain of 1,000.
+/// A root with 10,000 children of four observations each, and a chain of 1,000.
 fn fifty_thousand() -> Vec<Observation> {
     let mut steps: Vec<_> = (0..49_000)
         .map(|i| {
@@ -452,7 +452,7 @@ fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
     assert!(!html.contains("Earlier rows") && html.contains("class=\"map\""));
     assert_eq!(html.matches("aria-selected=\"true\"").count(), 1);
 
-    // The last of a chain of 1,000, with the way to it open.
+    // The last of a chain of 1,000, with its ancestors expanded.
     let last = outline.rows().len() - 1;
     let selected = Some(observation("deep999", Some("deep998"), 0, 1));
     let at = outline.view(&Folds::default(), Some(last)).len() - 150;

@@ -1,4 +1,4 @@
-//! Sample views that tests are made of, hostile ones among them, and what no page may hold.
+//! Sample views for tests, some with hostile text, and checks of rendered pages.
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::TraceId;
@@ -15,14 +15,14 @@ use crate::lists::chips::tests::scored;
 use crate::trace::sample_observations::observation;
 use crate::*;
 
-/// Everything that has broken a page somewhere: markup, quotes, direction and control characters.
+/// Text that breaks pages without escaping: markup, quotes, direction and control characters.
 pub(crate) const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(2)\">' \" & \u{202e}txt\u{1}\u{7f} ﷽ שלום";
 
 pub(crate) fn text(raw: &str) -> Text {
     Text::from(raw)
 }
 
-/// A choice of time and environments with hostile ones.
+/// A focus with a hostile environment name.
 pub(crate) fn focus() -> FocusView {
     let focus =
         Focus { from: Moment::parse("-7d"), to: None, environments: vec![HOSTILE.to_owned()] };
@@ -181,7 +181,7 @@ pub(crate) fn outline(steps: &[Observation]) -> Outline {
     Outline::new(steps.iter().map(bone).collect())
 }
 
-/// What of an outline a page shows.
+/// Selection and view of a trace page.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) folds: Folds,
@@ -287,13 +287,13 @@ pub(crate) fn hostile_line() -> TraceLine {
     }
 }
 
-/// As somebody can type it.
+/// Hostile text as a user can type it.
 pub(crate) fn typed() -> String {
     let is_typed = |c: &char| !c.is_control() && *c != '\u{202e}';
     HOSTILE.chars().filter(is_typed).collect()
 }
 
-/// Panics when the page holds active content, or an attribute or tag that came out of trace text.
+/// Panics if the page contains active content, or an attribute or tag from trace text.
 fn assert_inert(page: &str) {
     let lower = page.to_lowercase();
     assert_eq!(lower.matches("<script").count(), lower.matches("<script src=\"/assets/").count());
@@ -310,7 +310,7 @@ fn assert_inert(page: &str) {
     assert_eq!(hidden, None);
 }
 
-/// Panics when tags do not pair up.
+/// Panics if tags are not balanced.
 fn assert_well_formed(page: &str) {
     const VOID: [&str; 9] =
         ["!doctype", "meta", "link", "img", "input", "rect", "path", "br", "hr"];

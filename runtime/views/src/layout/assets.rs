@@ -1,15 +1,15 @@
-//! Style sheet, script and mark: embedded, and served under names that carry their digest.
+//! Embedded style sheets, scripts and icon, served under names with their digest.
 
 use std::sync::{LazyLock, OnceLock};
 
 use perpend_domain::plugin::Digest;
 
-/// What a page of ours may load and do: its own style sheet, script, images and media. No inline script
-/// or style, no frames, no other origin, no `data:`.
+/// Pages load style sheets, scripts, images and media only from this server. Inline scripts and styles, frames, other
+/// origins and `data:` are forbidden.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
      img-src 'self'; media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What no page of ours does, and so nothing in one may. Copying to the clipboard is all that is left.
+/// Forbids browser features that pages do not use. Only writing to the clipboard is allowed.
 pub const PERMISSIONS_POLICY: &str = "accelerometer=(), autoplay=(), camera=(), clipboard-read=(), \
      clipboard-write=(self), display-capture=(), encrypted-media=(), fullscreen=(), geolocation=(), gyroscope=(), hid=(), \
      idle-detection=(), local-fonts=(), magnetometer=(), microphone=(), midi=(), payment=(), picture-in-picture=(), \
@@ -22,15 +22,15 @@ pub struct Asset {
     name: &'static str,
     /// MIME type.
     pub content_type: &'static str,
-    /// The bytes.
+    /// Content.
     pub bytes: &'static [u8],
-    /// The bytes compressed with Brotli, filled at the first request for them.
+    /// Brotli-compressed content, set by the first request that accepts it.
     pub packed: OnceLock<Vec<u8>>,
-    /// Path on the server; changes with the bytes, so that it may be cached for good.
+    /// URL path. It changes with the content, so that responses can be cached forever.
     pub path: String,
 }
 
-/// The style sheet. What comes later holds where several rules fit: so does the order of its parts.
+/// The style sheet. The order of the parts matters, because later rules override earlier ones.
 const STYLE: &str = concat!(
     include_str!("../../assets/style/base.css"),
     include_str!("../../assets/style/lists.css"),
@@ -39,7 +39,7 @@ const STYLE: &str = concat!(
     include_str!("../../assets/style/print.css"),
 );
 
-/// What the colours of the dark theme begin with in the style sheet.
+/// Start of the dark theme in the style sheet.
 const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -83,7 +83,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     ]
 });
 
-/// The colours of the dark theme alone, for whoever wants them on a light system.
+/// The rules of the dark theme, for users who choose it on a system with a light theme.
 fn dark() -> &'static str {
     let (_, rest) = STYLE.split_once(DARK).unwrap_or_default();
     rest.split_once("\n}\n").unwrap_or_default().0
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(dark().matches('{').count(), 1);
         let n_colours = |css: &str| css.matches("--").count();
         let (light, _) = STYLE.split_once(DARK).unwrap();
-        // The font and the height of the bar are no colours.
+        // Three variables are not colours.
         assert!(n_colours(dark()) + 3 > n_colours(light), "{}", dark());
     }
 
@@ -177,7 +177,7 @@ mod tests {
                 let behind = colours[behind];
                 pairs.extend(["text", "muted", "accent"].map(|name| (name, colours[name], behind)));
                 let kinds = colours.iter().filter(|(name, _)| name.starts_with("c-"));
-                // The shares stand in `.kind` of the style sheet.
+                // The percentages are those of `.kind` in the style sheet.
                 pairs.extend(kinds.map(|(name, kind)| {
                     let text = mixed(*kind, colours["ink"], 0.74);
                     (name.as_str(), text, mixed(*kind, behind, 0.12))

@@ -1,21 +1,21 @@
-//! What every form of a page needs: the fields that show where it was sent from, what was wrong with it, and what it did.
+//! Common parts of forms: hidden fields, validation errors and the message after a change.
 
 use std::fmt;
 
 use crate::Text;
 
-/// The fields that each form of a page carries, and what the last one did.
+/// Hidden fields of all forms of a page, and the message about the last change.
 #[derive(Clone, Default)]
 pub struct FormContext {
-    /// Masked: another text in every answer. Empty where there is no session.
+    /// CSRF token, masked differently in every response. Empty without a session.
     pub token: String,
-    /// Where the sender goes on: the address of the page.
+    /// URL to return to after the form was sent.
     pub back: String,
-    /// What the last form did, while it can be undone.
+    /// Message about the last change, for one minute.
     pub flash: Option<FlashMessage>,
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for FormContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FormKit")
@@ -25,43 +25,43 @@ impl fmt::Debug for FormContext {
     }
 }
 
-/// What a form did, in words, and the way to undo it.
+/// A message about a change, with the form that undoes it.
 #[derive(Clone, Debug)]
 pub struct FlashMessage {
-    /// Names what was done: a script announces it once.
+    /// Identifies the message, so that a script announces it once.
     pub id: String,
-    /// `Bookmark set`.
+    /// Text, such as `Bookmark set`.
     pub text: Text,
-    /// Absent for what cannot be undone.
+    /// Absent if the change cannot be undone.
     pub undo: Option<Undo>,
 }
 
-/// The form that undoes another one.
+/// A form that undoes a change.
 #[derive(Clone, Debug)]
 pub struct Undo {
-    /// Where it is sent to.
+    /// Action.
     pub action: String,
     /// Names and values of the form fields.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// A form that was not accepted: what was typed, and what is wrong with it.
+/// A rejected form with its values and validation errors.
 #[derive(Clone, Debug, Default)]
 pub struct RejectedForm {
-    /// Names and values of the fields as they were sent.
+    /// Names and values of the sent fields.
     pub values: Vec<(&'static str, String)>,
-    /// Names of fields, and what is wrong with them.
+    /// Names of fields with validation errors.
     pub problems: Vec<(&'static str, Text)>,
 }
 
 impl RejectedForm {
-    /// What was typed into a field.
+    /// Sent value of a field, or an empty text.
     pub(crate) fn value(&self, field: &str) -> &str {
         let found = self.values.iter().find(|(name, _)| *name == field);
         found.map_or("", |(_, value)| value)
     }
 
-    /// What is wrong with a field.
+    /// Validation error of a field.
     pub(crate) fn problem(&self, field: &str) -> Option<&Text> {
         let found = self.problems.iter().find(|(name, _)| *name == field);
         found.map(|(_, problem)| problem)

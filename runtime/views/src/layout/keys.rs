@@ -1,24 +1,24 @@
-//! The keys: what each needs on a page, and says that it does. Pages carry the whole table; the script of the shell finds in
-//! it what a key leads to, and shows the lines whose need is met, so that none is listed that does nothing.
+//! Keyboard shortcuts. Pages contain the whole table. A script reads the element of each key from it, and lists only
+//! shortcuts that work on the current page.
 
-/// A line of the list of keys.
+/// A keyboard shortcut.
 #[derive(Debug)]
 pub(crate) struct Key {
-    /// What is printed on them: pressed one after the other, or each for itself.
+    /// Labels of the keys.
     pub(crate) caps: &'static [&'static str],
-    /// The key that follows, presses or focuses what the line needs; empty where another script knows more about it.
+    /// Key that activates or focuses the element of `needs`; empty if another script handles the key.
     pub(crate) acts: &'static str,
-    /// A selector that fits something on the pages where the key works.
+    /// CSS selector that matches an element on pages where the key works.
     pub(crate) needs: &'static str,
     pub(crate) text: &'static str,
 }
 
-/// A key that leads to what it needs.
+/// A key that activates the element it needs.
 const fn leads(key: &'static [&'static str; 1], needs: &'static str, text: &'static str) -> Key {
     Key { caps: key, acts: key[0], needs, text }
 }
 
-/// The same for a capital letter.
+/// The same for a key with Shift.
 const fn shifted(
     key: &'static str,
     caps: &'static [&'static str; 2],
@@ -28,12 +28,12 @@ const fn shifted(
     Key { caps, acts: key, needs, text }
 }
 
-/// A key that a script of its pages listens to.
+/// A key that a script handles.
 const fn heard(caps: &'static [&'static str], needs: &'static str, text: &'static str) -> Key {
     Key { caps, acts: "", needs, text }
 }
 
-/// Every key but those of the sections, under headings.
+/// All shortcuts except those of the sections, with headings.
 pub(crate) fn groups() -> [(&'static str, &'static [Key]); 2] {
     [("This page", &OF_SOME_PAGES), ("Everywhere", &EVERYWHERE)]
 }

@@ -1,29 +1,29 @@
-//! How one reader wants the pages: kept in a cookie, set without script.
+//! Preferences of a browser, stored in a cookie.
 
 use askama::Template;
 
 use crate::Shell;
 use crate::layout::forms::RejectedForm;
 
-/// What a reader chose. The cookie names what is not as usual.
+/// Preferences of a browser. The cookie contains only values that differ from the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preferences {
-    /// Keys do nothing but `Ctrl K`, Tab and Escape.
+    /// Whether single-key shortcuts are off.
     pub is_without_keys: bool,
-    /// Light, dark, or as the system is.
+    /// Theme.
     pub theme: Theme,
-    /// Rows are closer together.
+    /// Whether rows have compact spacing.
     pub is_compact: bool,
-    /// Times are in UTC; otherwise in the zone of the browser, where it runs scripts.
+    /// Whether times are in UTC rather than in the time zone of the browser.
     pub is_utc: bool,
-    /// The rail shows a letter for each section.
+    /// Whether the sidebar is collapsed to icons.
     pub is_folded: bool,
 }
 
-/// Colours.
+/// Theme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// As the system is.
+    /// Theme of the system.
     #[default]
     System,
     /// Dark on light.
@@ -32,7 +32,7 @@ pub enum Theme {
     Dark,
 }
 
-/// A choice of the form: the name of its field, and its values, the usual one first.
+/// A field of the form with its values, default first.
 struct Choice {
     name: &'static str,
     values: &'static [&'static str],
@@ -50,7 +50,7 @@ impl Preferences {
     /// Name of the cookie.
     pub const COOKIE: &'static str = "perpend_preferences";
 
-    /// What a cookie says; words that it should not have are passed over.
+    /// Parses a cookie; unknown words are ignored.
     #[must_use]
     pub fn of_cookie(value: &str) -> Self {
         let mut all = Self::default();
@@ -60,7 +60,7 @@ impl Preferences {
         all
     }
 
-    /// The value of the cookie; nothing where all is as usual.
+    /// The value of the cookie; empty for the defaults.
     #[must_use]
     pub fn cookie(&self) -> String {
         let unusual = CHOICES.iter().filter_map(|choice| {
@@ -70,10 +70,10 @@ impl Preferences {
         unusual.collect::<Vec<_>>().join(".")
     }
 
-    /// What a form says. What it leaves out is as usual.
+    /// Parses a form; absent fields have the default.
     ///
     /// # Errors
-    /// The name of a field that says something else than the form offers, and what it offers.
+    /// Name of the first field with an unknown value, and a message with the valid values.
     pub fn of_form<'f>(
         field: impl Fn(&str) -> Option<&'f str>,
     ) -> Result<Self, (&'static str, String)> {
@@ -91,7 +91,7 @@ impl Preferences {
         Ok(all)
     }
 
-    /// No two choices have a value in common.
+    /// Values are unique across all fields.
     fn take(&mut self, word: &str) {
         match word {
             "off" => self.is_without_keys = true,
@@ -120,7 +120,7 @@ impl Preferences {
         }
     }
 
-    /// The fields of a form that changes nothing but the rail.
+    /// Fields of a form that toggles only the sidebar.
     pub(crate) fn with_other_rail(&self) -> Vec<(&'static str, &'static str)> {
         let other = Self { is_folded: !self.is_folded, ..*self };
         let fields = CHOICES.iter();
@@ -136,13 +136,13 @@ impl Preferences {
     }
 }
 
-/// The form.
+/// The page with the form.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "preferences.html")]
 pub struct PreferencesPage {
-    /// Around the page, with what is chosen.
+    /// Page frame with the current preferences.
     pub shell: Shell,
-    /// The form was sent a moment ago.
+    /// Whether the form was just saved.
     pub is_saved: bool,
     /// The form, if it was rejected.
     pub rejected_form: RejectedForm,

@@ -1,25 +1,25 @@
-//! What stands where nothing was recorded yet.
+//! Setup instructions of an empty project.
 
-/// What an exporter needs to reach this server.
+/// Values that an exporter needs.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Scheme, host and port of this server.
+    /// Scheme, host and port of the server.
     pub origin: String,
-    /// The id of the project.
+    /// Id of the project.
     pub project: String,
-    /// The project's public key; empty when it has none.
+    /// Public key of the project; empty without one.
     pub public_key: String,
-    /// The last request of the project's keys that was refused.
+    /// The last rejected request with a key of the project.
     pub refused: Option<RejectedRequest>,
 }
 
-/// A request that was refused.
+/// A rejected request.
 #[derive(Clone, Debug)]
 pub struct RejectedRequest {
-    /// When, in UTC.
+    /// Time in UTC.
     pub at: String,
-    /// What was answered.
+    /// HTTP status.
     pub status: u16,
-    /// Why, in a few words.
+    /// Reason in a few words.
     pub reason: &'static str,
 }

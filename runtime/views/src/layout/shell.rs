@@ -1,4 +1,4 @@
-//! What stands around the content of every page: the bar with the project, and the rail with its sections.
+//! The frame of every page: top bar with the project, and sidebar with the sections.
 
 use crate::markup::{encode, segment};
 use crate::urls::{Focus, is_known};
@@ -12,43 +12,43 @@ use crate::{ApiRequest, Text};
 /// The frame of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Shell {
-    /// Absent before login, and then there is nothing to navigate.
+    /// Absent before login.
     pub project: Option<ProjectLink>,
-    /// The other projects that the browser is logged in to, the last used first.
+    /// Other projects of the session, last used first.
     pub others: Vec<ProjectLink>,
-    /// The entry of the rail to mark.
+    /// Section to highlight in the sidebar.
     pub section: Section,
-    /// How the reader wants it.
+    /// Preferences of the browser.
     pub preferences: Preferences,
-    /// What its forms carry.
+    /// Values for its forms.
     pub forms: FormContext,
-    /// The time and the environments: links to sections keep them.
+    /// Time range and environments, which links to sections preserve.
     pub focus: Focus,
-    /// The address of the page; empty where it stands for another one, as an error does.
+    /// URL of the page; empty for an error page.
     pub here: String,
-    /// What waits for somebody.
+    /// Counts of the sidebar.
     pub attention: AttentionCounts,
-    /// The requests of the API that give the same rows as the page.
+    /// API requests for the same data.
     pub api: Vec<ApiRequest>,
-    /// When the page was made.
+    /// Time of the response.
     pub now: Timestamp,
 }
 
-/// What waits for somebody, as the rail counts it.
+/// Counts of items that need attention, shown in the sidebar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionCounts {
-    /// Rules that are paused.
+    /// Paused rules.
     pub paused: u64,
-    /// Executions that failed in the last 24 hours.
+    /// Failed executions in the last 24 hours.
     pub failed: u64,
 }
 
 impl AttentionCounts {
-    /// As far as they are counted.
+    /// Maximum of each count.
     pub const LIMIT: u32 = 100;
 }
 
-/// The project that is looked at.
+/// A project with its URL.
 #[derive(Clone, Debug)]
 pub struct ProjectLink {
     pub(crate) name: Text,
@@ -56,20 +56,20 @@ pub struct ProjectLink {
 }
 
 impl ProjectLink {
-    /// From its id and its name.
+    /// `id` and `name` of the project.
     #[must_use]
     pub fn new(id: &str, name: &str) -> Self {
         Self { name: Text::from(name), base: base(id) }
     }
 }
 
-/// The address that those of all pages of a project begin with.
+/// Base URL of the pages of a project.
 #[must_use]
 pub fn base(project: &str) -> String {
     format!("/project/{}", encode(project))
 }
 
-/// The address of the list of sessions, or of users, in the project at `base`.
+/// URL of the list of sessions or of users. `base` is the URL of the project.
 #[must_use]
 pub fn list_href(base: &str, by: GroupKey) -> String {
     let path = match by {
@@ -79,50 +79,50 @@ pub fn list_href(base: &str, by: GroupKey) -> String {
     format!("{base}/{path}")
 }
 
-/// The address of one session or user.
+/// URL of a session or user.
 #[must_use]
 pub fn href(base: &str, by: GroupKey, id: &str) -> String {
     format!("{}/{}", list_href(base, by), segment(id))
 }
 
-/// The entries of the rail.
+/// The sections of the sidebar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
-    /// None of them.
+    /// No section of the sidebar.
     #[default]
     Other,
-    /// How the application is, and what waits for somebody.
+    /// Overview.
     Overview,
-    /// Latest traces and one trace.
+    /// Traces.
     Traces,
-    /// Conversations.
+    /// Sessions.
     Sessions,
-    /// End users of the application.
+    /// Users.
     Users,
-    /// What was measured.
+    /// Scores.
     Scores,
     /// Rules and evaluators.
     Rules,
-    /// The reference of the API.
+    /// API reference.
     Reference,
-    /// What is found by an id or a name.
+    /// Search.
     Search,
 }
 
-/// One entry of the rail.
+/// An entry of the sidebar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) section: Section,
     pub(crate) label: &'static str,
-    /// The address below that of the project.
+    /// Path relative to the project.
     path: &'static str,
-    /// The letter that opens it, after `g`.
+    /// Second key of the shortcut, after `g`.
     pub(crate) key: &'static str,
-    /// Its picture where the sections are folded: a path of SVG in a box of 16 by 16.
+    /// Icon of the collapsed sidebar: an SVG path in a box of 16 by 16.
     pub(crate) icon: &'static str,
 }
 
-/// Entries that belong together.
+/// A group of entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub(crate) label: &'static str,
@@ -163,12 +163,12 @@ static GROUPS: [Group; 2] = [
 ];
 
 impl Shell {
-    /// The time of day of an instant, with its date where that is not today's.
+    /// Time of day, with the date unless it is today.
     pub(crate) fn short_time(&self, at: &Timestamp) -> String {
         crate::format::short_time(*at, self.now)
     }
 
-    /// How long ago an instant was; nothing where it is still to come.
+    /// `3 min ago`; empty for a future time.
     pub(crate) fn ago(&self, at: &Timestamp) -> String {
         crate::format::ago(*at, self.now).unwrap_or_default()
     }
@@ -177,14 +177,14 @@ impl Shell {
         self.project.as_ref().map(|project| &project.name)
     }
 
-    /// The address of the project, or of nothing before login.
+    /// Base URL of the project; empty before login.
     #[must_use]
     pub fn base(&self) -> &str {
         self.project.as_ref().map_or("", |project| &project.base)
     }
 
-    /// The address of the page without what says how the reader came to it: places in a list, and the list itself; and
-    /// without what no page reads.
+    /// The canonical URL: without parameters for the position in a list, for the list from which the page was opened, and
+    /// without unknown parameters.
     pub(crate) fn canonical(&self) -> Option<String> {
         const LEFT_OUT: [&str; 8] =
             ["in", "view", "after", "before", "page", "saved", "looked", "found"];
@@ -201,7 +201,7 @@ impl Shell {
         (!address.is_empty()).then_some(address)
     }
 
-    /// Around a page whose rows these requests give too.
+    /// Sets the API requests for the same data.
     #[must_use]
     pub fn with_api(self, api: impl IntoIterator<Item = ApiRequest>) -> Self {
         Self { api: api.into_iter().collect(), ..self }
@@ -215,7 +215,7 @@ impl Shell {
         format!("{}{}{}", self.base(), entry.path, self.focus.query())
     }
 
-    /// The same section of another project.
+    /// URL of the same section in another project.
     pub(crate) fn in_project(&self, other: &ProjectLink) -> String {
         let mut entries = GROUPS.iter().flat_map(|group| group.entries);
         let path = entries.find(|entry| self.marks(entry));
@@ -223,7 +223,7 @@ impl Shell {
         format!("{}{path}{}", other.base, self.focus.query())
     }
 
-    /// What an entry of the rail counts: the number, what it is of, and its class.
+    /// Counts of an entry: number, description and CSS class.
     pub(crate) fn counters(&self, entry: &Entry) -> Vec<(String, &'static str, &'static str)> {
         let all = match entry.section {
             Section::Rules => [
@@ -249,7 +249,7 @@ impl Shell {
         self.section == Section::Reference
     }
 
-    /// Name and address of the pages that one can go to from anywhere.
+    /// Labels and URLs of the sections and global pages.
     #[must_use]
     pub fn places(&self) -> Vec<(&'static str, String)> {
         let entries = GROUPS.iter().flat_map(|group| group.entries);

@@ -1,30 +1,30 @@
-//! Pages that show one thing: the forms to log in and out, and errors.
+//! Small pages: login, logout, errors, and traces or sessions with only scores.
 
 use askama::Template;
 
 use crate::{RuleOutcome, ScoreView, Shell, Text};
 
-/// The login form: takes the token that the server printed, or a key pair.
+/// The login form for a login token or a key pair.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "login.html")]
 pub struct LoginPage {
     /// Page frame.
     pub shell: Shell,
-    /// Why the last try did not work.
+    /// Error of the last attempt.
     pub problem: Option<&'static str>,
-    /// Seconds until the next try is looked at.
+    /// Seconds until the next attempt is accepted.
     pub retry_after_s: Option<u64>,
-    /// The visitor is logged in to other projects, and stays so.
+    /// Whether the login adds a project to the session.
     pub is_additional: bool,
-    /// The login token of the address that was opened: the page has a button that uses it, and no other form.
+    /// The login token of the opened link. The page then has only a button that uses it.
     pub token: String,
-    /// Where to go afterwards: a path of this server.
+    /// Path to open after the login.
     pub next: String,
-    /// The public key as typed.
+    /// Public key as typed.
     pub public_key: String,
 }
 
-/// Asks whether to log out: pages without forms lead to it.
+/// Confirmation of the logout, for pages without forms.
 #[derive(Clone, Debug, Template)]
 #[template(path = "logout.html")]
 pub struct LogoutPage {
@@ -32,25 +32,25 @@ pub struct LogoutPage {
     pub shell: Shell,
 }
 
-/// A trace or a session of which nothing is recorded but scores.
+/// The page of a trace or session with only scores.
 #[derive(Clone, Debug, Template)]
 #[template(path = "scored.html")]
 pub struct ScoresOnlyPage {
     /// Page frame.
     pub shell: Shell,
-    /// Of the trace or session.
+    /// Id of the trace or session.
     pub id: Text,
-    /// It is a session.
+    /// Whether it is a session.
     pub is_session: bool,
-    /// Scores of it itself.
+    /// Scores of the trace or session itself.
     pub scores: Vec<ScoreView>,
-    /// What rules say of it: nothing, as long as nothing of it has arrived.
+    /// Always empty, because rules need observations.
     pub outcomes: Vec<RuleOutcome>,
-    /// The list of the scores of a trace, where its steps have some.
+    /// URL of all scores of the trace, if its observations have some.
     pub observation_scores_href: Option<String>,
 }
 
-/// An error, with ways out.
+/// An error page.
 #[derive(Clone, Debug, Template)]
 #[template(path = "error.html")]
 pub struct ErrorPage {
@@ -58,12 +58,12 @@ pub struct ErrorPage {
     pub shell: Shell,
     /// HTTP status.
     pub status: u16,
-    /// What happened, in a few words.
+    /// Title.
     pub title: &'static str,
-    /// What it means and what to do.
+    /// Explanation and remedy.
     pub message: Text,
-    /// Seconds until the same page is asked for again, where that may help.
+    /// Seconds until the page is reloaded, if a retry can help.
     pub retry_after_s: Option<u64>,
-    /// To be named in a report; its line in the log has the cause.
+    /// Request id, which identifies the log entry with the cause.
     pub request_id: Option<Text>,
 }

@@ -1,4 +1,4 @@
-//! The scores of a trace at a glance: a chip for each name.
+//! Chips: the scores of a trace, aggregated by name.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ use crate::Text;
 use crate::format::count;
 use crate::scores::score::{Tone, aggregate, anchor, shown};
 
-/// Who makes scores: the sign of each, and the words for it.
+/// Symbol and label of each score source.
 const SOURCES: [(ScoreSource, &str, &str); 3] = [
     (ScoreSource::Eval, "ƒ", "evaluator"),
     (ScoreSource::Annotation, "✎", "person"),
     (ScoreSource::Api, "→", "API"),
 ];
 
-/// Why chips tell scores of steps from those of the trace.
+/// Why chips distinguish scores of observations.
 const UNTESTED: &str = "filters by score name test only scores of the trace";
 
-/// The scores of one name.
+/// The scores with one name.
 #[derive(Clone, Debug)]
 pub struct ScoreChip {
     pub(crate) name: Text,
     pub(crate) value: Text,
     pub(crate) tone: Tone,
     sources: Vec<ScoreSource>,
-    /// Scores about the trace itself. Where there are any, the value is of these alone.
+    /// Number of scores of the trace itself. If there are any, the value aggregates only these.
     n_own: usize,
     n_of_observations: usize,
-    /// The id of the one score that the value is of, and the step that it is about.
+    /// Id and observation of the score, if the value is of a single one.
     only: Option<(String, Option<String>)>,
     worth: f64,
-    /// Where all values are from 0 to 1: their mean in percent.
+    /// Mean in percent, if all values are between 0 and 1.
     pub(crate) share: Option<f64>,
 }
 
-/// A chip for each name: scores of the trace itself first, then those of its steps, each with what looks worst first.
+/// A chip for each name: first scores of the trace itself, then scores of observations, each sorted from worst to best.
 #[must_use]
 pub fn score_chips(scores: &[&Score]) -> Vec<ScoreChip> {
     let mut by_name: BTreeMap<&str, Vec<&Score>> = BTreeMap::new();
@@ -46,7 +46,7 @@ pub fn score_chips(scores: &[&Score]) -> Vec<ScoreChip> {
     }
     let chips = by_name.into_values();
     let mut chips: Vec<ScoreChip> = chips.filter_map(|named| ScoreChip::of(&named)).collect();
-    // Stable: equal ones stay in the order of their names.
+    // The sort is stable: equal values stay sorted by name.
     chips.sort_by(|a, b| {
         let by_subject = a.is_of_observations().cmp(&b.is_of_observations());
         by_subject.then_with(|| a.worth.total_cmp(&b.worth))
@@ -55,7 +55,7 @@ pub fn score_chips(scores: &[&Score]) -> Vec<ScoreChip> {
 }
 
 impl ScoreChip {
-    /// Of all scores of one name; none where there are none.
+    /// The chip of all scores with one name.
     fn of(scores: &[&Score]) -> Option<Self> {
         let is_own = |score: &&Score| matches!(score.written.subject, Subject::Trace(_));
         let (own, of_observations): (Vec<&Score>, Vec<&Score>) =
@@ -87,19 +87,19 @@ impl ScoreChip {
         })
     }
 
-    /// The value is of scores of steps.
+    /// Whether the value is of scores of observations.
     pub(crate) fn is_of_observations(&self) -> bool {
         self.n_own == 0
     }
 
-    /// Sign and words of everybody who made these scores.
+    /// Symbol and label of each source of these scores.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let all = SOURCES.iter();
         let made = all.filter(move |(source, ..)| self.sources.contains(source));
         made.map(|(_, sign, words)| (*sign, *words))
     }
 
-    /// What the value is of.
+    /// Tooltip.
     pub(crate) fn title(&self) -> String {
         let [own, of_observations] = [self.n_own, self.n_of_observations].map(|n| count(n as u64));
         let own = match self.n_own {
@@ -114,20 +114,20 @@ impl ScoreChip {
         }
     }
 
-    /// The card of the one score on its page; none where the value is of several.
+    /// URL fragment of the card, if the value is of a single score.
     pub(crate) fn card(&self) -> Option<String> {
         self.only.as_ref().map(|(id, _)| anchor(id))
     }
 
-    /// The list of the scores of this name in a trace.
+    /// URL of the list of scores with this name of a trace.
     pub(crate) fn list_href(&self, base: &str, trace: &str) -> String {
         let name = ("name", self.name.raw().to_owned());
         let pairs = [("trace", trace.to_owned()), name];
         with_query(&format!("{base}/scores"), &pairs)
     }
 
-    /// The card of the score, on the page of this trace, which may have been found in a list; where the value is of several,
-    /// the list of them.
+    /// URL of the card of the score on the page of the trace, or of the list of scores if the value is of several. `within`
+    /// is a query string with the list of the trace.
     pub(crate) fn href(&self, trace: &str, base: &str, within: &str) -> String {
         let Some((id, step)) = &self.only else {
             return self.list_href(base, trace);
@@ -141,7 +141,7 @@ impl ScoreChip {
     }
 }
 
-/// Of booleans and of numbers from 0 to 1, which are compared; other values come after them.
+/// Sort key: booleans and numbers between 0 and 1 by value, all other values last.
 fn worth(value: &ScoreValue) -> f64 {
     match value {
         ScoreValue::Boolean(truth) => f64::from(u8::from(*truth)),
@@ -159,7 +159,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::pages_tests::hostile_line;
 
-    /// A score of the trace `t`, or of a step of it.
+    /// A score of the trace `t`, or of one of its observations.
     pub(crate) fn scored(name: &str, value: ScoreValue, step: Option<&str>) -> Score {
         let trace = TraceId::new("t").unwrap();
         let subject = match step {

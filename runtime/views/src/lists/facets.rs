@@ -1,4 +1,4 @@
-//! The values of some columns with how many traces have each: links that add one to the filter, or exclude it.
+//! Facets: values of some columns with their number of traces and filter links.
 
 use crate::urls::TracesQuery;
 use askama::Template;
@@ -9,10 +9,10 @@ use perpend_domain::text_search::{Facet, FacetColumn, Facets};
 use crate::Text;
 use crate::format::count;
 
-/// Each link repeats the filter: a longer one would make the page many times as long.
+/// Each link repeats the filter, so that longer filters get no links.
 pub(crate) const MAX_FILTER: usize = 500;
 
-/// The values of some columns, counted.
+/// The facets of a list of traces.
 #[derive(Clone, Debug)]
 pub struct FacetsView {
     pub(crate) n_traces: String,
@@ -31,17 +31,17 @@ pub(crate) struct Group {
 pub(crate) struct Value {
     pub(crate) text: Text,
     pub(crate) n: String,
-    /// The list with it; none where the filter is too long to be repeated for each value.
+    /// URL of the list with this value; absent if the filter is too long.
     pub(crate) with: Option<String>,
-    /// The list without it.
+    /// URL of the list without this value.
     pub(crate) without: Option<String>,
 }
 
-/// The panel alone, for the script that puts it in its place.
+/// The facets as a fragment.
 #[derive(Clone, Debug, Template)]
 #[template(path = "facets.html")]
 pub struct FacetsPage {
-    /// The panel.
+    /// The facets.
     pub facets: FacetsView,
 }
 
@@ -60,7 +60,7 @@ const fn label(column: FacetColumn) -> &'static str {
     }
 }
 
-/// The column of the filter that a value stands in; nothing for scores.
+/// Filter column of a facet; `None` for scores.
 const fn filtered(column: FacetColumn) -> Option<&'static str> {
     Some(match column {
         FacetColumn::Environment => "environment",
@@ -76,7 +76,7 @@ const fn filtered(column: FacetColumn) -> Option<&'static str> {
     })
 }
 
-/// The conditions that leave the traces with a value, and those without it.
+/// Conditions for traces with a value and for traces without it.
 fn tests(value: Option<&str>) -> [Test; 2] {
     let Some(value) = value else {
         return [Test::IsNull, Test::IsNotNull];
@@ -91,7 +91,7 @@ impl FacetsView {
         values.any(|value| value.with.is_none())
     }
 
-    /// As links that change what is asked of the list in the project at `base`.
+    /// `query` is the current list, `base` the URL of the project.
     #[must_use]
     pub fn new(found: &Facets, query: &TracesQuery, base: &str) -> Self {
         let groups = found.facets.iter().filter(|facet| !facet.values.is_empty());
@@ -121,7 +121,7 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
         };
         Some(Value {
             text: match (facet.column, value) {
-                // As pages call it everywhere else.
+                // The spelling of the other pages.
                 (FacetColumn::Level | FacetColumn::Kind, Some(word)) => {
                     Text::from(word.to_lowercase())
                 }
@@ -139,8 +139,8 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
     }
 }
 
-/// The filter with one more condition: a value beside others of its column widens their condition, and one that is there
-/// already changes nothing. Where a term of the filter is not understood, the condition only follows it.
+/// The filter with one more condition. A value is merged into an existing condition of its column, without duplicates. If
+/// the filter has an invalid term, the condition is appended.
 pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
     let parsed = parse(q, TRACES);
     if parsed.terms.iter().any(|term| term.outcome.is_err()) {
@@ -165,7 +165,7 @@ pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
     Some(terms?.join(" "))
 }
 
-/// The list with a column of the scores of this name: their values are to be seen before one is asked for.
+/// URL of the list with a column of the scores with this name.
 fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
     let columns = query.columns.with_score(name);
     let query = TracesQuery { columns, ..query.clone() };

@@ -1,4 +1,4 @@
-//! The field that takes the filter of a list as text, with what was read in it.
+//! The filter field of a list and its parsed terms.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 use crate::facts::utc_time;
 use crate::{Html, Text};
 
-/// What a term of a filter can look like, and what it means.
+/// Example terms with their meaning.
 pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("column:value", "equals the value; separate terms with spaces, all must match"),
     ("column:a,b", "is one of these"),
@@ -23,9 +23,9 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("column:set", "has a value; null: has no value"),
 ];
 
-/// What readers call a column of filters: as the lists do, else its name in words.
+/// Label of a filter column: the column heading, or else its id in words.
 pub(crate) fn title(id: &str) -> String {
-    // What starts in one list is made in another.
+    // `timestamp` has different headings in different lists.
     let known = Column::from_name(id).filter(|_| id != "timestamp");
     if let Some(column) = known {
         return column.label().raw().to_owned();
@@ -42,31 +42,31 @@ pub(crate) fn title(id: &str) -> String {
     words
 }
 
-/// The filter of a list as it was asked for.
+/// The filter of a list.
 #[derive(Clone, Debug)]
 pub struct FilterView {
     /// The list.
     pub of: &'static FilterableList,
     /// Base URL of the project.
     pub base: String,
-    /// As text.
+    /// The filter text.
     pub q: String,
-    /// What it was read as, term by term.
+    /// Terms of the filter.
     pub terms: Vec<TermChip>,
-    /// What the address of the list says besides, but for the place in it.
+    /// The other query parameters of the list, without the position.
     pub kept: Vec<Parameter>,
-    /// Orders to choose from with their labels, and whether they are this list's. The parameter is `sort`.
+    /// Choices of `sort`: value, label and whether it is the current one.
     pub sorts: Vec<(String, Text, bool)>,
-    /// Why it is empty, where it is.
+    /// Matches of single conditions, if the list is empty.
     pub empty_counts: EmptyListCounts,
 }
 
-/// What is known of a list in which nothing fits.
+/// Matches of single conditions of a list without matches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyListCounts {
-    /// How many rows the time, and the environments, leave without the other conditions.
+    /// Rows that match the time range alone and the environments alone.
     pub by_focus: [Option<BoundedCount>; 2],
-    /// When the first and the last row was that fits at other times.
+    /// Times of the first and the last match outside the time range.
     pub other_times: Option<(Timestamp, Timestamp)>,
 }
 
@@ -75,17 +75,17 @@ pub struct EmptyListCounts {
 pub struct TermChip {
     /// As typed.
     pub text: Text,
-    /// What is wrong with it; the other terms hold all the same.
+    /// Error of this term; the other terms still apply.
     pub problem: Option<Text>,
-    /// The filter without it.
+    /// The filter without this term.
     pub without: String,
-    /// The filter with what the term seems to mean.
+    /// The filter with a suggested correction of this term.
     pub corrected: Option<String>,
-    /// Where no row fits all terms: how many it alone leaves.
+    /// Rows that match this term alone, if no row matches all terms.
     pub alone: Option<BoundedCount>,
 }
 
-/// How many rows a condition alone leaves; none where that was not counted.
+/// Number of rows that match a condition alone, in words; `None` if not counted.
 fn leaves(alone: Option<BoundedCount>, row: &str) -> Option<String> {
     let BoundedCount { n, is_more } = alone?;
     Some(match (n, is_more) {
@@ -103,12 +103,12 @@ impl TermChip {
 }
 
 impl FilterView {
-    /// The address of the list with another filter.
+    /// URL of the list with another filter.
     pub(crate) fn with(&self, q: &str) -> String {
         self.less(q, &[])
     }
 
-    /// The same without these of the other parameters.
+    /// URL of the list with another filter and without these parameters.
     fn less(&self, q: &str, dropped: &[&str]) -> String {
         let own = (!q.is_empty()).then(|| (Cow::Borrowed("q"), q.to_owned()));
         let kept = self.kept.iter();
@@ -117,7 +117,7 @@ impl FilterView {
         with_query(&format!("{}/{}", self.base, self.of.list), &pairs)
     }
 
-    /// The time and the environments where they narrow the list: each in words, and the list without it.
+    /// Time range and environments, if selected: label, value and URL without it.
     pub(crate) fn focus_conditions(
         &self,
         focus: &Focus,
@@ -133,7 +133,7 @@ impl FilterView {
         ]
     }
 
-    /// The same with how many rows each alone leaves.
+    /// The same with the number of rows that match each alone.
     pub(crate) fn narrowing(
         &self,
         focus: &Focus,
@@ -146,13 +146,13 @@ impl FilterView {
         parts.filter_map(part).collect()
     }
 
-    /// When rows are that fit at other times, and the list with them.
+    /// First and last match at other times, and the URL of these matches.
     pub(crate) fn in_any_time(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.empty_counts.other_times?;
         Some((utc_time(first), utc_time(last), self.less(&self.q, &["from", "to"])))
     }
 
-    /// Where a page asks what came since.
+    /// URL that the page polls for new items.
     pub(crate) fn news(&self) -> String {
         let own = [("live", "1".to_owned()), ("q", self.q.clone())];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
@@ -161,12 +161,12 @@ impl FilterView {
         with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
     }
 
-    /// The list without another of its parameters.
+    /// URL of the list without a parameter.
     pub(crate) fn dropping(&self, name: &str) -> String {
         self.less(&self.q, &[name])
     }
 
-    /// The list without a filter, at any time and in all environments.
+    /// URL of the list without any condition.
     pub(crate) fn everything(&self) -> String {
         self.less("", &["from", "to", "env"])
     }
@@ -179,7 +179,7 @@ impl FilterView {
         self.with("")
     }
 
-    /// What is wrong with a term, and what that leaves of the filter.
+    /// Error of a term, and its effect on the filter.
     pub(crate) fn fault(&self, chip: &TermChip) -> Option<Html> {
         let problem = chip.problem.as_ref()?;
         let stop = match problem.raw().ends_with(['?', '.']) {
@@ -193,7 +193,7 @@ impl FilterView {
         Some(Html::naming(&format!("{}{stop} {rest}", problem.raw())))
     }
 
-    /// What the form says besides its own fields.
+    /// Hidden fields of the form.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = &Parameter> {
         let has_sorts = !self.sorts.is_empty();
         let kept = self.kept.iter();
@@ -201,41 +201,41 @@ impl FilterView {
     }
 }
 
-/// How far a search came from the beginning of its list.
+/// Progress of a search from the beginning of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchProgress {
-    /// Rows that were looked at.
+    /// Rows that were tested.
     pub n_tested: u64,
-    /// Those of them that fit.
+    /// Rows that matched.
     pub n_found: u64,
 }
 
 impl SearchProgress {
-    /// Both, as the end of the address of the page that the search goes on with.
+    /// Further query parameters of the page that continues the search.
     #[must_use]
     pub fn more(self) -> String {
         format!("&looked={}&found={}", self.n_tested, self.n_found)
     }
 }
 
-/// A search that did not come to its end.
+/// A search that stopped before the end of the list.
 #[derive(Clone, Debug, Default)]
 pub struct StoppedSearch {
-    /// Rows that were looked at for this page.
+    /// Rows that were tested for this page.
     pub n_tested: u64,
-    /// Those of them that fit.
+    /// Rows that matched.
     pub n_found: u64,
-    /// The page behind the last of them; none where there is a next one anyway.
+    /// URL that continues the search; absent if there is a link to the next page.
     pub on: Option<String>,
 }
 
 impl StoppedSearch {
-    /// Nothing was found yet: a script searches the next part.
+    /// Whether a script continues the search, because nothing was found yet.
     pub(crate) fn goes_on(&self) -> bool {
         self.n_found == 0 && self.on.is_some()
     }
 
-    /// `row`: what one that was looked at is called.
+    /// `20,000 traces searched, 5 found`. `row` is the singular noun of a row.
     pub(crate) fn said(&self, row: &str) -> String {
         let (tested, found) = (plural(self.n_tested, row), count(self.n_found));
         format!("{tested} searched, {found} found")

@@ -1,26 +1,26 @@
-//! The choice of the time and the environments that a page shows.
+//! The form for time range and environments.
 
 use crate::markup::{Text, with_query};
 use crate::urls::{Focus, Moment, Parameter, RANGES};
 
-/// The choice of a focus on a page.
+/// The form for time range and environments.
 #[derive(Clone, Debug, Default)]
 pub struct FocusView {
     pub(crate) said: Text,
     pub(crate) links: Vec<(&'static str, String, bool)>,
-    /// Where its form is sent to, and what else it carries.
+    /// Action and hidden fields of the form.
     pub(crate) action: String,
     pub(crate) kept: Vec<Parameter>,
     pub(crate) from: Text,
     pub(crate) to: Text,
     pub(crate) environments: Text,
-    /// Those that are shown where none is chosen.
+    /// Environments without a selection, as placeholder.
     pub(crate) usual_environments: &'static str,
 }
 
 impl FocusView {
-    /// On the page at `action` with these other parameters. `usual`: what is shown where no time is chosen; `has_all`: that
-    /// can be chosen too.
+    /// A form with this action and these hidden fields. `usual` is the label of the default time range; with `has_all` the
+    /// whole time can be selected.
     #[must_use]
     pub fn new(
         focus: &Focus,
@@ -53,7 +53,7 @@ impl FocusView {
         }
     }
 
-    /// On a page that leaves none out by itself.
+    /// For a page that shows all environments by default.
     #[must_use]
     pub fn in_all_environments(mut self) -> Self {
         self.usual_environments = "all";
@@ -62,13 +62,13 @@ impl FocusView {
 }
 
 impl FocusView {
-    /// The fields for the ends of the time: parameter, label, typed value and placeholder.
+    /// Fields of the time range: parameter, label, value and placeholder.
     pub(crate) fn fields(&self) -> [(&'static str, &'static str, &Text, &'static str); 2] {
         [("from", "From", &self.from, "-24h"), ("to", "To", &self.to, "now")]
     }
 }
 
-/// `15 min`, `24 h` and `7 d`: the ranges stand beside each other in one short line.
+/// A short label: `15 min`, `24 h`, `7 d`.
 pub(crate) fn brief(label: &str) -> String {
     match label.split_once(' ') {
         Some((n, "minutes")) => format!("{n} min"),

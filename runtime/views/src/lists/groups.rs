@@ -15,7 +15,7 @@ use crate::lists::page_links::PageLinks;
 use crate::overview::trends::DeferredTrend;
 use crate::{Shell, Text, encode};
 
-/// Sessions, or users, those that were active last first.
+/// The list of sessions or of users by last activity.
 #[derive(Clone, Debug, Template)]
 #[template(path = "groups.html")]
 pub struct GroupsPage {
@@ -25,65 +25,64 @@ pub struct GroupsPage {
     pub focus: FocusView,
     /// Errors in the query string.
     pub notices: Vec<Text>,
-    /// What is asked of them.
+    /// The filter.
     pub filter: FilterView,
-    /// Where the search stopped.
+    /// Progress of the search, if it stopped before the end.
     pub stopped: Option<StoppedSearch>,
-    /// Of how many traces of each there are scores.
+    /// Number of traces per row whose scores are included.
     pub n_scored: u32,
-    /// What it lists.
+    /// Sessions or users.
     pub by: GroupKey,
     /// Rows of this page.
     pub lines: Vec<GroupLine>,
-    /// Newer ones, and older ones.
+    /// Links to other pages.
     pub page_links: PageLinks,
     /// Position of the page in the list.
     pub position: String,
-    /// It is not the first page.
+    /// Whether it is not the first page.
     pub is_later: bool,
-    /// Somebody asked for an id that none has.
+    /// The requested id, if it is unknown.
     pub unknown: Option<Text>,
-    /// This server and its keys, where no trace names one yet.
+    /// Values for example commands, if no trace has a session or user.
     pub setup: Option<Setup>,
 }
 
-/// One session or user.
+/// A row of the list, or the header of its page.
 #[derive(Clone, Debug)]
 pub struct GroupLine {
     by: GroupKey,
     pub(crate) group: TraceGroup,
     pub(crate) id: Text,
     pub(crate) other: Option<Text>,
-    /// The scores of each name.
+    /// Scores by name.
     pub scores: Vec<GroupChip>,
-    /// How many traces began on each of the last days, as bars, and in words.
+    /// Traces per day in the last days, as SVG path and in words.
     pub(crate) bars: String,
     pub(crate) n_lately: String,
     pub(crate) most: String,
 }
 
-/// The scores of one name, of a session itself or of traces.
+/// The scores with one name, of a session itself or of its traces.
 #[derive(Clone, Debug)]
 pub struct GroupChip {
-    /// Their name.
+    /// Name.
     pub name: Text,
-    /// What they say together; empty for further names.
+    /// Aggregated value; empty for the chip of all further names.
     pub value: Text,
-    /// What that is of.
+    /// Tooltip.
     pub title: String,
-    /// Where it is from 0 to 1: in percent.
+    /// Value in percent, if it is between 0 and 1.
     pub share: Option<f64>,
-    /// Where what has them is.
+    /// URL of the scored items.
     pub href: String,
 }
 
 impl GroupLine {
-    /// With the numbers of its traces on these days. `highest` is the largest number of all lines on the page, which share one
-    /// scale.
+    /// Sets the number of traces per day. `highest` is the largest number of all rows of the page, which share one scale.
     #[must_use]
     pub fn with_days(mut self, days: &[(String, u64)], highest: u64) -> Self {
         self.n_lately = count(days.iter().map(|(_, n)| n).sum());
-        // Of equal ones the latest.
+        // On a tie, the latest day.
         let Some((day, most)) = days.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| 0 < *n) else {
             return self;
         };
@@ -97,7 +96,7 @@ impl GroupLine {
         self
     }
 
-    /// What is said of a session, or of a user.
+    /// A row without scores and days.
     #[must_use]
     pub fn new(by: GroupKey, group: TraceGroup) -> Self {
         Self {
@@ -144,7 +143,7 @@ impl GroupLine {
         crate::format::cost(self.group.cost)
     }
 
-    /// The room that the decimals of other costs take behind the own one.
+    /// Padding that aligns the decimals of the cost with those of the other rows.
     pub(crate) fn blanks(&self, lines: &[Self]) -> String {
         let costs = lines.iter().map(|line| line.group.cost);
         crate::format::decimal_blanks(self.group.cost, costs)
@@ -154,7 +153,7 @@ impl GroupLine {
         self.group.n_others.saturating_sub(1)
     }
 
-    /// When the first and the last trace began, named as the lists name them.
+    /// Labels and times of the first and the last trace.
     pub(crate) fn ends(&self) -> [(&'static str, &Timestamp); 2] {
         let (first, last) = match self.by {
             GroupKey::Session => ("Started", "Last trace"),
@@ -163,7 +162,7 @@ impl GroupLine {
         [(first, &self.group.first), (last, &self.group.last)]
     }
 
-    /// Further facts in the head of the page of a session or user.
+    /// Further figures of the header.
     pub(crate) fn figures(&self) -> [Fact; 4] {
         [
             fact("Traces", self.traces()),
@@ -188,7 +187,7 @@ impl GroupsPage {
         self.by == GroupKey::Session
     }
 
-    /// Whether a time or environments are chosen.
+    /// Whether a time range or environments are selected.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.shell.focus != Focus::default()
     }
@@ -201,7 +200,7 @@ impl GroupsPage {
     }
 }
 
-/// A user: sums, sessions and latest traces.
+/// The page of a user.
 #[derive(Clone, Debug, Template)]
 #[template(path = "user.html")]
 pub struct UserPage {
@@ -211,22 +210,22 @@ pub struct UserPage {
     pub focus: FocusView,
     /// Errors in the query string.
     pub notices: Vec<Text>,
-    /// Who it is, with sums of the chosen time and environments.
+    /// The user with sums of the selected time range and environments.
     pub line: GroupLine,
-    /// No trace is in these: the sums are those of all.
+    /// Whether no trace is in these; the sums then are of all traces.
     pub is_outside: bool,
     /// Traces, cost and latency over time.
     pub charts: Option<DeferredTrend>,
-    /// Sessions, those that were active last first.
+    /// Sessions by last activity.
     pub sessions: Vec<GroupLine>,
-    /// There are more sessions than these.
+    /// Whether there are more sessions.
     pub has_more_sessions: bool,
     /// Latest traces.
     pub traces: Vec<crate::TraceLine>,
-    /// The list of all of them.
+    /// URL of the list of all traces.
     pub all_traces: String,
-    /// Those with the lowest scores.
+    /// Traces with low scores, lowest first.
     pub low: Vec<crate::TraceLine>,
-    /// The names of these scores, with the lists of all that have a low one.
+    /// Names of these scores, with the URLs of the lists of all traces with a low one.
     pub low_names: Vec<(Text, String)>,
 }

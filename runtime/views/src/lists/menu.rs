@@ -1,4 +1,4 @@
-//! What can be done with the values of a line of the list: filter by one, exclude it, copy it.
+//! Menu of a row: filter by its values or copy them.
 
 use crate::urls::TracesQuery;
 use perpend_domain::filter::{Condition, TRACES, Test, find};
@@ -8,12 +8,12 @@ use crate::lists::facets::{MAX_FILTER, joined};
 use crate::lists::table::MenuItem;
 use crate::lists::trace_line::TraceLine;
 
-/// Tags of one line, and models.
+/// Maximum number of tags and of models in a menu.
 const TAGS: usize = 3;
-/// A longer value would make the addresses of one line longer than the line.
+/// Longer values are omitted, because the URLs would be longer than the row.
 const MAX_VALUE: usize = 256;
 
-/// The values of a line, with links that change what is asked of the list.
+/// Menu items of a row.
 pub(crate) fn of(line: &TraceLine, query: &TracesQuery, base: &str) -> Vec<MenuItem> {
     let one = |label, column, text: &Option<Text>| text.clone().map(|text| (label, column, text));
     let values = [

@@ -1,27 +1,27 @@
-//! What came since a page or a list was shown.
+//! Fragments that report new data on an open page.
 
 use askama::Template;
 
 use crate::format::count;
 
-/// A line that says so; nothing when nothing came.
+/// Number of new items, with a link; empty without new items.
 #[derive(Clone, Debug, Template)]
 #[template(
     source = "{% if n > 0 %}<a href=\"{{ list }}\">{{ self.words() }} · show{% if is_sorted %} the newest first{% endif %}</a>{% endif %}",
     ext = "html"
 )]
 pub struct NewsFragment {
-    /// So many came.
+    /// Number of new items.
     pub n: u64,
-    /// There may be more.
+    /// Whether the number is a lower bound.
     pub is_cut: bool,
-    /// What one is called, and what several are.
+    /// Noun in singular and plural.
     pub said: [&'static str; 2],
-    /// The list leaves some out by a filter, which is not asked of those that are counted.
+    /// Whether the list has a filter, which is not applied to new items.
     pub is_filtered: bool,
-    /// The page is not ordered by time, so that new traces are not on top.
+    /// Whether the list is not sorted by time.
     pub is_sorted: bool,
-    /// The address of the list by time.
+    /// URL of the list sorted by time.
     pub list: String,
 }
 
@@ -38,16 +38,16 @@ impl NewsFragment {
     }
 }
 
-/// Which state of a trace is stored, for the script that follows it.
+/// Version of a stored trace.
 #[derive(Clone, Debug, Template)]
 #[template(
     source = "<p data-version=\"{{ version }}\"{% if is_live %} data-live{% endif %}></p>",
     ext = "html"
 )]
 pub struct StateFragment {
-    /// Another one whenever something of the trace or one of its scores changed.
+    /// Changes with every change of the trace or its scores.
     pub version: String,
-    /// Whether steps may still come: then it is worth asking again soon.
+    /// Whether the trace may still receive observations, so that the script polls more often.
     pub is_live: bool,
 }
 

@@ -1,14 +1,14 @@
-//! The links at the end of a part of a list.
+//! Links between the pages of a list.
 
-/// Where a list goes on in both directions; a link is absent where the list ends.
+/// Links between the pages of a list; absent at its ends.
 #[derive(Clone, Debug, Default)]
 pub struct PageLinks {
-    /// The address of the beginning, where this is not it and another link does not lead there.
+    /// URL of the first page, unless it is this or the previous page.
     pub first: Option<String>,
-    /// The text and the address of the link to the part before.
+    /// Label and URL of the previous page.
     pub previous: Option<(&'static str, String)>,
-    /// The same for the part behind.
+    /// Label and URL of the next page.
     pub next: Option<(&'static str, String)>,
-    /// The address of the end, where it is known.
+    /// URL of the last page, if known.
     pub last: Option<String>,
 }

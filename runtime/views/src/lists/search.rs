@@ -1,85 +1,85 @@
-//! What is found by an id or a name: a page, and the same as the list under the field of the palette.
+//! Search by id or name, as a page and as the options of the search dialog.
 
 use askama::Template;
 
 use crate::{Shell, Text};
 
-/// The answer as a page.
+/// The search results as a page.
 #[derive(Clone, Debug, Template)]
 #[template(path = "search.html")]
 pub struct SearchPage {
     /// Page frame.
     pub shell: Shell,
-    /// As typed.
+    /// The query as typed.
     pub q: String,
-    /// What was found.
+    /// Results.
     pub answer: SearchResults,
 }
 
-/// The answer as the options of the palette.
+/// The search results as options of the search dialog.
 #[derive(Clone, Debug, Template)]
 #[template(path = "hits.html")]
 pub struct SearchFragment {
-    /// What was found.
+    /// Results.
     pub answer: SearchResults,
 }
 
-/// How many traces say what is searched for: the part of the page that takes longer.
+/// The number of traces that contain the text, as a fragment that is loaded later.
 #[derive(Clone, Debug, Template)]
 #[template(path = "search_contents.html")]
 pub struct SearchContentsFragment {
-    /// What was found.
+    /// Results.
     pub answer: SearchResults,
 }
 
-/// What was found.
+/// Results.
 #[derive(Clone, Debug, Default)]
 pub struct SearchResults {
-    /// Those with hits.
+    /// Groups with hits.
     pub groups: Vec<SearchEntryGroup>,
-    /// Where the same is looked for in what traces say.
+    /// Link to the list of traces that contain the text.
     pub contents: Option<SearchEntry>,
-    /// What is said where no trace says it.
+    /// Message if no trace contains the text.
     pub no_text_matches: Option<Text>,
-    /// The address that counts the traces that say it, which takes longer.
+    /// URL of the fragment that counts these traces.
     pub later: Option<String>,
-    /// What was not searched, a sentence each.
+    /// Sentences about data that was not searched.
     pub notes: Vec<&'static str>,
-    /// Where a search that stopped goes on.
+    /// URL that continues a search of older traces.
     pub older_href: Option<String>,
-    /// What is said where there is no hit: what was looked in.
+    /// Message without hits.
     pub none: Text,
-    /// The first characters that narrow a search are explained.
+    /// Whether to show the help.
     pub has_help: bool,
 }
 
-/// Hits of one kind.
+/// Hits of one type.
 #[derive(Clone, Debug)]
 pub struct SearchEntryGroup {
     /// `Sessions`.
     pub label: &'static str,
     /// At most [`SearchEntryGroup::LIMIT`].
     pub hits: Vec<SearchEntry>,
-    /// There are more.
+    /// Whether there are more hits.
     pub has_more: bool,
 }
 
-/// A thing, and where it is shown.
+/// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchEntry {
-    /// Its name or its id.
+    /// Name or id.
     pub title: Text,
-    /// What it is or where it stands, when the group does not say so.
+    /// Details that the group does not show.
     pub note: Text,
-    /// The address of its page.
+    /// URL.
     pub href: String,
 }
 
 impl SearchEntryGroup {
-    /// Hits that are shown of one kind.
+    /// Maximum number of hits of a group.
     pub const LIMIT: usize = 8;
 
-    /// Of as many hits as were found.
+    /// Keeps at most [`Self::LIMIT`] hits.
     #[must_use]
     pub fn new(label: &'static str, mut hits: Vec<SearchEntry>) -> Self {
         let has_more = Self::LIMIT < hits.len();
@@ -89,7 +89,7 @@ impl SearchEntryGroup {
 }
 
 impl SearchResults {
-    /// Hits in all.
+    /// Number of hits in all groups.
     #[must_use]
     pub fn n_hits(&self) -> usize {
         self.groups.iter().map(|group| group.hits.len()).sum()

@@ -1,24 +1,24 @@
-//! How a filter that is being written may go on.
+//! Suggestions for the filter field.
 
 use askama::Template;
 
 use crate::Text;
 
-/// The options under the field.
+/// The suggestions as a fragment.
 #[derive(Clone, Debug, Template)]
 #[template(path = "suggest.html")]
 pub struct SuggestPage {
-    /// The likeliest first.
+    /// Suggestions, most likely first.
     pub suggestions: Vec<Suggestion>,
 }
 
-/// A way to go on.
+/// A suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
-    /// What would be written.
+    /// Text that is inserted.
     pub title: Text,
-    /// What that is, or how many traces have it.
+    /// Description or number of traces.
     pub note: Text,
-    /// The text with it, as far as it was written.
+    /// The whole text before the caret with the suggestion.
     pub whole: String,
 }

@@ -1,4 +1,4 @@
-//! The table of a list of traces: its headings, and what its rows offer besides their values.
+//! The table of a list of traces: headings and row actions.
 
 use std::collections::HashMap;
 
@@ -10,38 +10,38 @@ use crate::Text;
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) column: Column,
-    /// The list in the order that it stands for.
+    /// URL of the list sorted by this column.
     pub(crate) href: Option<String>,
-    /// As `aria-sort` says it, where the list is in that order.
+    /// Value of `aria-sort`, if the list is sorted by this column.
     pub(crate) state: Option<&'static str>,
 }
 
-/// What the table of a list is made from, besides its lines.
+/// Headings and row actions of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) heads: Vec<Head>,
-    /// The address of the list with a trace beside it, up to its id; none where a list has no such place.
+    /// URL prefix of the preview, followed by the id of a trace; absent if the list has no preview.
     pub(crate) peek: Option<String>,
-    /// The id of the trace that is beside the list.
+    /// Id of the trace in the preview.
     pub(crate) beside: Option<String>,
-    /// The end of the address of each trace: the list that it is opened from.
+    /// Query string with the list, appended to the URL of each trace.
     pub(crate) within: String,
-    /// Rows can be chosen, by the form with this id.
+    /// Id of the form that selects rows.
     pub(crate) choice: Option<&'static str>,
-    /// What can be done with the values of each line, by its id.
+    /// Menu items by trace id.
     pub(crate) menus: HashMap<String, Vec<MenuItem>>,
-    /// There is another table of traces before it, whose rows have the ids.
+    /// Whether another table of traces precedes it, which then has the row ids.
     pub(crate) is_second: bool,
-    /// What has a column of its own and so is not said below the name of the trace.
+    /// Columns of the table, whose values are not repeated below the name.
     apart: Columns,
 }
 
-/// A value of a line, and the lists with it alone and without it.
+/// A value of a row with filter links.
 #[derive(Clone, Debug)]
 pub(crate) struct MenuItem {
     pub(crate) label: &'static str,
     pub(crate) text: Text,
-    /// None where the filter is too long to be repeated for each value.
+    /// URLs of the lists with only this value and without it; absent if the filter is too long.
     pub(crate) lists: Option<(String, String)>,
 }
 
@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// That of the usual columns, without links.
+    /// The default columns without links.
     pub(crate) fn usual() -> Self {
         Self::new(&Columns::default(), |head| head)
     }
@@ -75,7 +75,7 @@ impl Table {
         self.menus.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether anything can be done in the row of this trace, besides opening it.
+    /// Whether the row has actions.
     pub(crate) fn has_acts(&self, id: &str) -> bool {
         self.peek.is_some() || !self.menu(id).is_empty()
     }

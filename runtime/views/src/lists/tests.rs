@@ -1,4 +1,4 @@
-//! Lists: traces, sessions, users and scores.
+//! Lists of traces, sessions, users and scores.
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
@@ -37,7 +37,7 @@ pub(crate) fn hostile_group(by: GroupKey) -> GroupLine {
     line
 }
 
-/// A filter of sessions with these terms.
+/// A filter of sessions.
 fn filter(terms: Vec<TermChip>) -> FilterView {
     FilterView {
         of: &SESSION_LIST,
@@ -161,7 +161,7 @@ fn setup() -> Setup {
     }
 }
 
-/// A list of scores as one that takes a filter.
+/// The list of scores.
 static SCORES_LIST: FilterableList = FilterableList {
     list: "scores",
     row: "score",
@@ -664,7 +664,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     assert!(html.contains("title=\"config id\">config i…<"), "{html}");
     assert!(html.contains("<dt>Execution</dt>") && !html.contains(">Author</th>"));
     assert!(!html.contains("not in a row"), "{html}");
-    // A name is told instead of the id, and what took the place of another one is told too.
+    // Names replace ids, and a superseded score names the current one.
     let older = line.clone().superseded_by(&line);
     let named = line.named(Some(HOSTILE), Some("Helpfulness")).traced("/p/traces/x".to_owned());
     let html = checked(&page(vec![named, older]));

@@ -1,4 +1,4 @@
-//! One trace in a list.
+//! A row of a list of traces.
 
 use std::collections::HashMap;
 
@@ -15,65 +15,65 @@ use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
 use crate::values::preview::Preview;
 
-/// Chips shown on a line; the rest is counted.
+/// Maximum number of scores in a row.
 const CHIPS: usize = 2;
-/// Tags shown on a line, and names of models and the like.
+/// Maximum number of tags and of model names in a row.
 const TAGS: usize = 3;
 
-/// One trace in the list.
+/// A row of a list of traces.
 #[derive(Clone, Debug)]
 pub struct TraceLine {
-    /// Its id.
+    /// Id of the trace.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: Option<Text>,
-    /// When it started.
+    /// Start.
     pub at: Timestamp,
     /// Environment.
     pub environment: Text,
-    /// End user.
+    /// Id of the user.
     pub user: Option<Text>,
-    /// Session.
+    /// Id of the session.
     pub session: Option<Text>,
-    /// A person bookmarked it.
+    /// Whether it is bookmarked.
     pub bookmarked: bool,
-    /// Whether the reader may bookmark it here.
+    /// Whether the row has a bookmark button.
     pub is_markable: bool,
     /// Tags.
     pub tags: Vec<Text>,
-    /// What its steps are and use.
+    /// Kinds, models and prompts of its observations.
     pub steps: ObservationNames,
-    /// Latest end minus earliest start.
+    /// Latest end minus earliest start, in microseconds.
     pub latency_us: i64,
-    /// Tokens in all.
+    /// Total tokens.
     pub tokens: u64,
-    /// What it cost.
+    /// Cost.
     pub cost: CostSum,
-    /// Observations.
+    /// Number of observations.
     pub n_observations: u32,
-    /// Of these with level error.
+    /// Number of observations with level error.
     pub n_errors: u32,
-    /// Of these with level warning.
+    /// Number of observations with level warning.
     pub n_warnings: u32,
-    /// Its scores and those of its steps, a chip for each name.
+    /// Scores of the trace and of its observations, a chip for each name.
     pub scores: Vec<ScoreChip>,
-    /// What its input says.
+    /// Beginning of the input.
     pub input: Option<Preview>,
-    /// What its output says.
+    /// Beginning of the output.
     pub output: Option<Preview>,
     /// Release.
     pub release: Option<Text>,
     /// Version.
     pub version: Option<Text>,
-    /// Tokens of the input and of the output.
+    /// Input and output tokens.
     pub parts: [u64; 2],
-    /// The members of its metadata that are asked for.
+    /// Metadata members that have a column.
     pub metadata: HashMap<String, Text>,
-    /// The scores about the trace itself that are asked for, those of a name together.
+    /// Aggregated scores of the trace itself that have a column, by name.
     pub by_name: HashMap<String, Text>,
 }
 
-/// What stands in a cell.
+/// Content of a cell.
 pub(crate) struct Cell {
     pub(crate) text: Option<Text>,
     pub(crate) href: Option<String>,
@@ -86,7 +86,7 @@ fn some_tokens(n: u64) -> String {
     }
 }
 
-/// The first of some names, and how many there are besides.
+/// The first names, and the number of the others.
 fn listed(names: &[String]) -> Option<Text> {
     let shown = names.iter().take(TAGS).map(String::as_str);
     let shown: Vec<&str> = shown.collect();
@@ -104,12 +104,12 @@ impl TraceLine {
         format!("{base}/traces/{}", segment(&self.id))
     }
 
-    /// The id as a segment of a path.
+    /// The id as a path segment.
     pub(crate) fn segment(&self) -> String {
         segment(&self.id)
     }
 
-    /// The id as a value in an address.
+    /// The id as a query value.
     pub(crate) fn encoded(&self) -> String {
         encode(&self.id)
     }
@@ -135,7 +135,7 @@ impl TraceLine {
         }
     }
 
-    /// What stands in the cell of a column that has no shape of its own.
+    /// Content of the cell of a column with [`Shape::Other`](crate::urls::Shape::Other).
     pub(crate) fn cell(&self, column: &Column, base: &str) -> Cell {
         let plain = |text: String| Cell { text: Some(Text::from(text)), href: None };
         let tokens = |n| plain(some_tokens(n));
@@ -186,7 +186,7 @@ impl TraceLine {
         }
     }
 
-    /// The room that the decimals of other costs take behind the figure in this column.
+    /// Padding that aligns the decimals of a cost with those of the other rows.
     pub(crate) fn blanks(&self, column: &Column, lines: &[Self]) -> String {
         match column {
             Column::Standard(StandardColumn::Cost) => {
@@ -196,7 +196,7 @@ impl TraceLine {
         }
     }
 
-    /// The preview in an input, output or metadata column.
+    /// Content of an input, output or metadata column.
     pub(crate) fn said(&self, column: &Column) -> Option<Preview> {
         match column {
             Column::Standard(StandardColumn::Input) => self.input.clone(),
@@ -222,7 +222,7 @@ impl TraceLine {
         self.scores.len().saturating_sub(CHIPS)
     }
 
-    /// The list of its scores, of the trace and of its steps.
+    /// URL of the scores of the trace and its observations.
     pub(crate) fn scores_href(&self, base: &str) -> String {
         with_query(&format!("{base}/scores"), &[("trace", self.id.clone())])
     }

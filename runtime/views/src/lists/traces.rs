@@ -1,4 +1,4 @@
-//! The list of latest traces with its filter.
+//! The list of traces.
 
 use crate::markup::encode;
 use crate::urls::{Column, ListPage, MAX_LIST, ROWS, Sort, TRACE_LIST, TracesQuery};
@@ -20,10 +20,10 @@ use crate::overview::trends::Trend;
 use crate::trace::peek::Peek;
 use crate::{Html, Shell, Text};
 
-/// A longer filter is not repeated in each row, so that the rows have no peek.
+/// With a longer filter rows have no preview link, which would repeat it.
 const MAX_PEEKED: usize = 2 * MAX_LIST;
 
-/// Traces that fit a filter.
+/// The list of traces.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "traces.html")]
 pub struct TracesPage {
@@ -31,46 +31,46 @@ pub struct TracesPage {
     pub shell: Shell,
     /// Time range and environments.
     pub focus: FocusView,
-    /// Where matching traces are in other times, where there is none in this one.
+    /// First and last match outside the time range, if there is none inside.
     pub elsewhere: Option<(Timestamp, Timestamp)>,
-    /// What was asked for.
+    /// Query parameters.
     pub query: TracesQuery,
-    /// What the filter was read as, term by term.
+    /// Terms of the filter.
     pub terms: Vec<TermChip>,
-    /// Where no trace fits: how many the time alone leaves, and how many the environments alone.
+    /// Matches of the time range alone and of the environments alone, if no trace matches.
     pub alone: [Option<BoundedCount>; 2],
-    /// Which page this is.
+    /// The page.
     pub page: ListPage,
-    /// The traces of this page.
+    /// Rows of this page.
     pub lines: Vec<TraceLine>,
-    /// Whether the reader may bookmark traces.
+    /// Whether the user can bookmark traces.
     pub may_mark: bool,
-    /// Where in the list this page is.
+    /// Position of the page in the list.
     pub pager: Pager,
-    /// Where the search stopped, because what is asked takes long to find.
+    /// Progress of the search, if it stopped before the end.
     pub stopped: Option<StoppedSearch>,
-    /// Where it went on from pages before: how far it came with this one.
+    /// Total progress of a search that was continued from earlier pages.
     pub searched: Option<SearchProgress>,
-    /// What evaluations record of themselves is left out: the address of the list with it.
+    /// URL of the list with evaluation and experiment traces, if these are hidden.
     pub with_evaluations: Option<String>,
-    /// What the address asks for and cannot have.
+    /// Errors in the query string.
     pub notices: Vec<Text>,
-    /// The values of some columns, where they are asked for.
+    /// Facets, if requested.
     pub facets: Option<FacetsView>,
-    /// The traces over time, where they are asked for.
+    /// Chart of traces over time, if requested.
     pub bars: Option<Trend>,
-    /// A trace beside the list.
+    /// The preview of a trace.
     pub peek: Option<Peek>,
     /// Setup instructions, if the project has no data.
     pub setup: Option<Setup>,
 }
 
-/// A column to choose.
+/// A column of the picker.
 struct Pick {
     name: String,
     label: Text,
     is_shown: bool,
-    /// The list with it one place earlier.
+    /// URL of the list with this column moved one place to the left.
     earlier: Option<String>,
 }
 
@@ -80,12 +80,12 @@ impl Pick {
     }
 }
 
-/// Later than any trace starts.
+/// A time after all traces.
 const NEVER: &str = "9999-12-01T00:00:00Z";
 
 impl TracesPage {
-    /// The newest start on the page. Where a filter leaves some out, another order has others first, or nothing is there,
-    /// only what arrives from now on is new: what is not shown may have started later.
+    /// The newest start on the page, from which new traces are counted. With a filter or another order, or without rows, it
+    /// is [`NEVER`]: then only traces that arrive from now on are counted.
     fn since(&self) -> String {
         let is_all = self.terms.is_empty() && self.query.sort == Sort::default();
         let newest = self.lines.first().filter(|_| is_all);
@@ -104,23 +104,23 @@ impl TracesPage {
         }
     }
 
-    /// The time and the environments: in words, how many traces each alone leaves, and the list without it.
+    /// Time range and environments: label, value, number of matches and URL without it.
     fn around(&self) -> Vec<(&'static str, Text, Option<String>, String)> {
         self.filter().narrowing(&self.query.focus)
     }
 
-    /// Whether nothing in the list fits. An empty page with others before it does not say so, unless those were empty too.
+    /// Whether the list has no matches. An empty page after other pages shows this only if those were empty.
     fn is_without_any(&self) -> bool {
         self.pager.is_first() || self.searched.is_some_and(|all| all.n_found == 0)
     }
 
-    /// How far a search came that went on from pages before.
+    /// Progress of a search that was continued from earlier pages, in words.
     fn looked(&self) -> Option<String> {
         let n = self.searched?.n_tested;
         Some(format!("{} searched, to the end of the list", plural(n, "trace")))
     }
 
-    /// The same where the pages before have all that fits.
+    /// The same if all matches are on earlier pages.
     fn searched_to_the_end(&self) -> Option<String> {
         let found = match self.searched?.n_found {
             0 => return None,
@@ -134,13 +134,13 @@ impl TracesPage {
         self.query.first(self.shell.base())
     }
 
-    /// The page with a part on it that takes longer, and this part alone.
+    /// URLs of the page with a part that is loaded later, and of the part as a fragment.
     fn with_part(&self, part: &str) -> [String; 2] {
         self.query.with_part(self.shell.base(), part)
     }
 
-    /// Orders with their labels, and whether they are this list's: those of every list, and those of the scores that
-    /// have a column or order the list.
+    /// Choices of the order: value, label and whether it is the current one. They include scores that have a column or are
+    /// the current order.
     fn sorts(&self) -> Vec<(String, Text, bool)> {
         let own = &self.query.sort;
         let mut names: Vec<&str> = self.query.columns.scores().collect();
@@ -152,7 +152,7 @@ impl TracesPage {
             .collect()
     }
 
-    /// The table, with headings that order as links.
+    /// The table. Headings of sortable columns are links.
     fn table(&self) -> Table {
         let (query, base) = (&self.query, self.shell.base());
         let mut table = Table::new(&query.columns, |head| {
@@ -175,7 +175,7 @@ impl TracesPage {
         table
     }
 
-    /// The address of this page below that of the project, for what is opened from it; none when it is too long for that.
+    /// URL of this page relative to the project, for links that return to it; `None` if it is too long.
     fn list(&self) -> Option<String> {
         let base = self.shell.base();
         let list = self.query.address(base, &self.page);
@@ -183,7 +183,7 @@ impl TracesPage {
         (list.len() <= MAX_LIST).then(|| list.to_owned())
     }
 
-    /// The columns to choose from, those that are shown first and in their order.
+    /// The columns of the picker, selected ones first.
     fn picks(&self) -> Vec<Pick> {
         let columns = &self.query.columns;
         let shown = columns.iter().enumerate().map(|(at, column)| {
@@ -197,21 +197,21 @@ impl TracesPage {
         shown.chain(others).collect()
     }
 
-    /// How many rows a page may have, and whether it has.
+    /// Choices of the number of rows, and whether it is the current one.
     fn rows(&self) -> [(u32, bool); ROWS.len()] {
         let mut rows = ROWS;
         rows.sort_unstable();
         rows.map(|n| (n, n == self.query.n))
     }
 
-    /// The list with its usual columns and rows.
+    /// URL of the list with the default columns and number of rows.
     fn usual_columns(&self) -> String {
         let usual = TracesQuery::default();
         let query = TracesQuery { columns: usual.columns, n: usual.n, ..self.query.clone() };
         query.first(self.shell.base())
     }
 
-    /// When the traces that fit in other times began, and the list with them.
+    /// First and last match at other times, and the URL of these matches.
     fn in_any_time(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.elsewhere?;
         let query = TracesQuery { focus: self.query.focus.without_time(), ..self.query.clone() };
@@ -219,29 +219,29 @@ impl TracesPage {
     }
 }
 
-/// Where in a list a page is.
+/// The position of a page in a list.
 #[derive(Clone, Debug, Default)]
 pub struct Pager {
-    /// How many lines stand before it, when that is known.
+    /// Number of rows before the page, if known.
     pub n_before: Option<u64>,
-    /// Its lines.
+    /// Number of rows of the page.
     pub n: u64,
-    /// Lines in all, as far as they were counted.
+    /// Number of all rows, if counted.
     pub total: Option<BoundedCount>,
-    /// The page with all of them counted, where they are not.
+    /// URL of the page with an exact count, if the count is a lower bound.
     pub exact: Option<String>,
-    /// The pages before and behind.
+    /// Links to other pages.
     pub page_links: PageLinks,
 }
 
 impl Pager {
-    /// Whether the list begins here.
+    /// Whether it is the first page.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.n_before == Some(0)
     }
 
-    /// Of a list that knows no number before a page but the first one.
+    /// For a list that does not count the rows before a page.
     #[must_use]
     pub fn of_page(is_first: bool, n: u64, total: Option<BoundedCount>) -> Self {
         Self { n_before: is_first.then_some(0), n, total, ..Self::default() }

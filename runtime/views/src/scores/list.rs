@@ -14,36 +14,36 @@ use crate::lists::page_links::PageLinks;
 use crate::scores::score::{OriginView, Tone, shown};
 use crate::{Focus, FocusView, Shell, Text};
 
-/// Characters of a value in a row.
+/// Maximum characters of a value.
 const VALUE: usize = 60;
 
-/// Scores of a project, the newest first.
+/// The list of scores of a project, newest first.
 #[derive(Clone, Debug, Template)]
 #[template(path = "score_list.html")]
 pub struct ScoresPage {
     /// Page frame.
     pub shell: Shell,
-    /// The time and the environments.
+    /// Time range and environments.
     pub focus: FocusView,
-    /// The filter as text.
+    /// The filter.
     pub filter: FilterView,
-    /// What the list is narrowed to beside all these: parameter and value.
+    /// Further conditions from the URL: parameter and value.
     pub narrowed: Vec<(&'static str, Text)>,
     /// Errors in the query string.
     pub notices: Vec<Text>,
-    /// Where the search stopped, because what is asked takes long to find.
+    /// Progress of the search, if it stopped before the end.
     pub stopped: Option<StoppedSearch>,
-    /// The scores of this page, each before the older ones that it took the place of, where these are shown.
+    /// Scores of this page. Superseded scores, if shown, follow the current one.
     pub lines: Vec<ScoreLine>,
-    /// What is said of older scores, and the text and address of the link that shows or hides them.
+    /// Number of superseded scores in words, and label and URL of the link that shows or hides them.
     pub older: Option<(String, &'static str, String)>,
-    /// The pages before and behind.
+    /// Links to other pages.
     pub page_links: PageLinks,
     /// Position of the page in the list.
     pub position: String,
-    /// It is behind or before a place in the list.
+    /// Whether it is not the first page.
     pub is_later: bool,
-    /// This server and its keys, where nothing is scored yet.
+    /// Values for example commands, if the project has no scores.
     pub setup: Option<Setup>,
 }
 
@@ -52,7 +52,7 @@ pub struct ScoresPage {
 pub struct ScoreLine {
     name: Text,
     value: Text,
-    /// How much of it that is, where it is longer.
+    /// `60 of 1,234 characters`, if the value is cut.
     cut: Option<String>,
     tone: Tone,
     source: &'static str,
@@ -61,16 +61,16 @@ pub struct ScoreLine {
     at_iso: String,
     subject: About,
     origin: Option<OriginView>,
-    /// The trace of the execution, where it has one.
+    /// URL of the trace of the execution, if any.
     own_trace: Option<String>,
     author: Option<Called>,
     config: Option<Called>,
     environment: Text,
-    /// What stands now in its place.
+    /// The current score, if this one is superseded.
     superseded: Option<Text>,
 }
 
-/// A name, and the id that it stands for.
+/// A name with its id.
 #[derive(Clone, Debug)]
 struct Called {
     name: Text,
@@ -83,7 +83,7 @@ impl Called {
     }
 }
 
-/// What a score is about.
+/// The target of a score.
 #[derive(Clone, Debug)]
 struct About {
     kind: &'static str,
@@ -91,10 +91,10 @@ struct About {
     href: String,
 }
 
-/// Characters of an id in a row; the whole one is pointed at.
+/// Characters of a shortened id.
 const ID: usize = 8;
 
-/// The parameter of addresses that narrows the list by what is called so.
+/// Query parameter of a condition with this label.
 pub(crate) fn parameter(said: &str) -> &str {
     match said {
         "without" => "own",
@@ -111,7 +111,7 @@ pub(crate) fn short(id: &str) -> Text {
 }
 
 impl ScoreLine {
-    /// A score, with what made it, in the project at `base`.
+    /// The row of a score. `base` is the URL of the project.
     #[must_use]
     pub fn new(score: &Score, origin: Option<OriginView>, base: &str) -> Self {
         let written = &score.written;
@@ -135,7 +135,7 @@ impl ScoreLine {
         }
     }
 
-    /// With the names of its author and its config, while these are there.
+    /// Sets the names of author and config, if these still exist.
     #[must_use]
     pub fn named(mut self, author: Option<&str>, config: Option<&str>) -> Self {
         for (named, name) in [(&mut self.author, author), (&mut self.config, config)] {
@@ -146,21 +146,21 @@ impl ScoreLine {
         self
     }
 
-    /// With the address of the page of the run over a dataset that it is about.
+    /// Sets the URL of the run that is its target.
     #[must_use]
     pub fn of_run(mut self, href: String) -> Self {
         self.subject.href = href;
         self
     }
 
-    /// With the address of the trace that its execution recorded.
+    /// Sets the URL of the trace of its execution.
     #[must_use]
     pub fn traced(mut self, href: String) -> Self {
         self.own_trace = Some(href);
         self
     }
 
-    /// As one that another one took the place of.
+    /// Marks it as superseded by a newer score.
     #[must_use]
     pub fn superseded_by(mut self, newer: &Self) -> Self {
         let version = newer.origin.as_ref().and_then(|origin| origin.version);
@@ -171,7 +171,7 @@ impl ScoreLine {
     }
 }
 
-/// `60 of 1,234 characters`, of a text that a row shows the beginning of.
+/// `60 of 1,234 characters`, if a row shows only the beginning of a text.
 fn cut(value: &ScoreValue) -> Option<String> {
     let (ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text)) =
         value
@@ -213,7 +213,7 @@ impl ScoresPage {
         is_filtered || self.shell.focus != Focus::default()
     }
 
-    /// Which of the columns that few scores fill this page has: comment, author and config.
+    /// Whether the page has the columns comment, author and config.
     fn columns(&self) -> [bool; 3] {
         let has = |is_filled: fn(&ScoreLine) -> bool| self.lines.iter().any(is_filled);
         [

@@ -1,4 +1,4 @@
-//! Scores: one with its origin, and the list.
+//! Scores: details with origin, and the list.
 
 pub(crate) mod list;
 pub(crate) mod score;

@@ -1,4 +1,4 @@
-//! Scores with what produced them, and the reasons why there is none.
+//! Scores with their origin, and outcomes of rules without a score.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use perpend_domain::time::Timestamp;
 use crate::format::{clock, count, exact_number, number};
 use crate::values::content::{display_text, json_without_media};
 
-/// How something is coloured; the words beside it say the same.
+/// Colour of a value or state. The text always carries the same information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Passed, done.
+    /// Passed or done.
     Good,
-    /// Failed, broken.
+    /// Failed.
     Bad,
-    /// On its way.
+    /// Pending.
     Waiting,
-    /// A number or a category, neither good nor bad; or a rule that did not apply.
+    /// Neutral: a number, a category, or a rule that did not apply.
     Plain,
 }
 
@@ -53,20 +53,20 @@ pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
     }
 }
 
-/// The card of the score with this id, as the end of an address.
+/// URL fragment of the card of a score.
 #[must_use]
 pub fn anchor(id: &str) -> String {
     format!("#score-{}", encode(id))
 }
 
-/// Characters of the metadata of a score that are shown.
+/// Maximum characters of score metadata.
 const METADATA: usize = 20_000;
 
-/// Digits of a fingerprint that are shown; the whole one is pointed at.
+/// Digits of a shortened fingerprint.
 const FINGERPRINT: usize = 12;
 
-/// What several scores of one name say together: the mean of numbers, how many are true, the category that
-/// most of them have.
+/// Aggregates several scores with one name: the mean of numbers, the number of true values, or the most frequent
+/// category.
 #[must_use]
 pub fn aggregate(values: &[&ScoreValue]) -> Option<Text> {
     let n = values.len();
@@ -92,7 +92,7 @@ pub fn aggregate(values: &[&ScoreValue]) -> Option<Text> {
     for value in values {
         *n_by_text.entry(shown(value, 24).0).or_default() += 1;
     }
-    // Of equally many the first one by its name.
+    // On a tie, the first by name.
     let top = n_by_text.iter().rev().max_by_key(|(_, n)| **n);
     top.map(|(text, n_alike)| Text::from(format!("{} {n_alike} of {n}", text.raw())))
 }
@@ -104,58 +104,58 @@ const fn truth(value: &ScoreValue) -> Option<bool> {
     }
 }
 
-/// A rule or an evaluator by its name, with where more is said of it.
+/// Name of a rule or evaluator, with a link to its row.
 #[derive(Clone, Debug)]
 pub struct ResourceLink {
-    /// Its name; the id of what is deleted.
+    /// Name; the id if it was deleted.
     pub name: Text,
-    /// Its id, while it is there.
+    /// Id; absent if it was deleted.
     pub id: Option<String>,
 }
 
 impl ResourceLink {
-    /// One that is there.
+    /// An existing rule or evaluator.
     #[must_use]
     pub fn new(name: &str, id: &str) -> Self {
         Self { name: Text::from(name), id: Some(id.to_owned()) }
     }
 
-    /// One that has no row anywhere.
+    /// A deleted rule or evaluator.
     #[must_use]
     pub fn deleted(name: impl Into<Text>) -> Self {
         Self { name: name.into(), id: None }
     }
 
-    /// Its row on the page of rules and evaluators; `kind` is what the ids of the rows begin with.
+    /// URL of its row on the page of rules and evaluators. `kind` is the prefix of the row id.
     pub(crate) fn href(&self, base: &str, kind: &str) -> Option<String> {
         let id = self.id.as_ref()?;
         Some(format!("{base}/rules#{kind}-{}", encode(id)))
     }
 }
 
-/// What made a score.
+/// Origin of an evaluator score.
 #[derive(Clone, Debug)]
 pub struct OriginView {
     /// The evaluator.
     pub evaluator: ResourceLink,
-    /// The number of the version that made it; unknown once the evaluator is deleted.
+    /// Version number of the evaluator; unknown if it was deleted.
     pub version: Option<u32>,
-    /// `vendor/name version · evaluator` of the plug-in, when it is known.
+    /// `vendor/name version · evaluator` of the plug-in, if known.
     pub plugin: Option<Text>,
-    /// What the evaluator was told, by the names of its settings, and which models it asks.
+    /// Names and values of settings and models.
     pub settings: Vec<(Text, Text)>,
     /// The rule.
     pub rule: ResourceLink,
-    /// Hex digits.
+    /// Fingerprint in hex.
     pub fingerprint: String,
-    /// The execution.
+    /// Id of the execution.
     pub execution: Text,
-    /// Sampling rate in force, 0 to 1.
+    /// Sample rate of the rule, 0 to 1.
     pub sampling: f64,
 }
 
 impl OriginView {
-    /// The list of the scores that were made by exactly the same.
+    /// URL of the list of scores with the same fingerprint.
     pub(crate) fn same_href(&self, base: &str) -> String {
         format!("{base}/scores?fingerprint={}", encode(&self.fingerprint))
     }
@@ -170,10 +170,10 @@ impl OriginView {
     }
 }
 
-/// One score with all that stands behind it.
+/// The details of a score.
 #[derive(Clone, Debug)]
 pub struct ScoreView {
-    /// As addresses spell it.
+    /// URL-encoded id.
     pub(crate) id: String,
     pub(crate) name: Text,
     pub(crate) value: Text,
@@ -188,7 +188,7 @@ pub struct ScoreView {
 }
 
 impl ScoreView {
-    /// From a stored score's parts.
+    /// A score without id, comment, metadata and origin.
     #[must_use]
     pub fn new(name: &str, value: &ScoreValue, source: ScoreSource, at: Timestamp) -> Self {
         let (text, tone) = shown(value, 500);
@@ -213,7 +213,7 @@ impl ScoreView {
         }
     }
 
-    /// With what its sender says of it.
+    /// Sets the metadata.
     #[must_use]
     pub fn metadata(mut self, metadata: &serde_json::Map<String, serde_json::Value>) -> Self {
         let said = (!metadata.is_empty()).then(|| json_without_media(metadata));
@@ -227,21 +227,21 @@ impl ScoreView {
         self
     }
 
-    /// With its id, by which its card is led to.
+    /// Sets the id, which is the anchor of its card.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = encode(id);
         self
     }
 
-    /// With its explanation.
+    /// Sets the comment.
     #[must_use]
     pub fn comment(mut self, comment: Option<&str>) -> Self {
         self.comment = comment.filter(|text| !text.is_empty()).map(display_text);
         self
     }
 
-    /// With what made it.
+    /// Sets the origin.
     #[must_use]
     pub fn origin(mut self, origin: Option<OriginView>) -> Self {
         self.origin = origin;
@@ -249,30 +249,29 @@ impl ScoreView {
     }
 }
 
-/// What a rule did, or did not do, with the subject shown.
+/// The outcome of a rule for the displayed target.
 #[derive(Clone, Debug)]
 pub struct RuleOutcome {
     /// The rule.
     pub rule: ResourceLink,
-    /// The evaluators that the answer is about.
+    /// Evaluators with this outcome.
     pub evaluators: Vec<ResourceLink>,
     /// One or two words: `scored`, `not sampled`, `waiting`.
     pub state: &'static str,
-    /// Its colour.
+    /// Colour of the state.
     pub tone: Tone,
-    /// The answer in a sentence.
+    /// Explanation in a sentence.
     pub sentence: Text,
-    /// Where a form is sent to that puts a failed execution back into the queue; absent where there is none, or the reader
-    /// may not.
+    /// Action of the form that requeues a failed execution; absent without such an execution or permission.
     pub requeue: Option<String>,
-    /// What the scores of the rule are called, where that is known and not its own name.
+    /// Names of its scores, if known and different from the name of the rule.
     pub score_names: Vec<Text>,
-    /// Facts behind it: the condition, the value found, the sampling number.
+    /// Labels and values, such as the sampling number.
     pub facts: Vec<(&'static str, Html)>,
 }
 
 impl RuleOutcome {
-    /// Many rules have one evaluator, of the same name.
+    /// Whether to show the evaluators: not for a single one with the name of the rule.
     pub(crate) fn names_evaluators(&self) -> bool {
         match self.evaluators.as_slice() {
             [one] => one.name != self.rule.name,
@@ -281,29 +280,29 @@ impl RuleOutcome {
     }
 }
 
-/// Which of the rules for such targets were asked why there is no score.
+/// The range of rules whose outcomes a page shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RuleRange {
-    /// How many stand before those.
+    /// Number of rules before the range.
     pub from: usize,
-    /// How many were asked.
+    /// Number of rules in the range.
     pub n: usize,
-    /// How many there are.
+    /// Number of all rules for such targets.
     pub n_all: usize,
 }
 
 impl RuleRange {
-    /// Rules that are asked for one page.
+    /// Maximum number of rules in a range.
     pub const LIMIT: usize = 50;
 
-    /// What was asked, where that is not all.
+    /// `Rules 51–100 of 120 shown`, unless all are shown.
     pub(crate) fn said(self) -> Option<String> {
         let [first, last, all] =
             [self.from + 1, self.from + self.n, self.n_all].map(|n| count(n as u64));
         (self.n < self.n_all).then(|| format!("Rules {first}–{last} of {all} shown"))
     }
 
-    /// The others, on the page at this address.
+    /// Links to the other ranges. `address` is the URL of the page.
     pub(crate) fn page_links(self, address: &str) -> Vec<(&'static str, String)> {
         let at = |from| format!("{address}&rules={from}#pane-scores");
         let before = self.from.saturating_sub(Self::LIMIT);
@@ -315,7 +314,7 @@ impl RuleRange {
         page_links.into_iter().flatten().collect()
     }
 
-    /// The end of the address of the part of the page that shows these.
+    /// The range as a further query parameter.
     pub(crate) fn query(self) -> String {
         match self.from {
             0 => String::new(),
