@@ -450,13 +450,16 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     }
     let last = visitor.page("/sessions/long?turn=99999").await;
     assert_eq!(turns(&last), [20_000]);
-    assert!(last.contains("The session ends before that"), "{last}");
+    assert!(last.contains("The session has fewer turns"), "{last}");
     let near = visitor.page("/sessions/long?turn=19996").await;
     assert_eq!(turns(&near), (19_996..=20_000).collect::<Vec<_>>());
     assert!(!near.contains("rel=\"next\""), "{near}");
     for wrong in ["turn=x", "at=yesterday"] {
         let page = visitor.page(&format!("/sessions/long?{wrong}")).await;
-        assert!(page.contains("not understood") && turns(&page).len() == 20, "{wrong}");
+        assert!(
+            page.contains("Must be the number of a turn") && turns(&page).len() == 20,
+            "{wrong}"
+        );
     }
     app.stop().await.unwrap();
 }

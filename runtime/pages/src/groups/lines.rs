@@ -1,4 +1,4 @@
-//! Sessions and users as lines of a list, with what is scored of them.
+//! Rows of lists of sessions and users, with their scores.
 
 use std::collections::HashMap;
 
@@ -17,18 +17,17 @@ use crate::read;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Traces of each session or user whose scores are read, the newest ones. Those of 100 would take longer than the rest of a
-/// page.
-pub(crate) const SCORED: u32 = 10;
-/// Days of which the traces of users are counted.
+/// Newest traces of each session or user whose scores are read. Reading more dominates the time of a page.
+pub(crate) const SCORED_TRACES: u32 = 10;
+/// Days in the chart of a user's traces.
 const DAYS: usize = 30;
 const DAY_US: i64 = 86_400_000_000;
-/// Names of scores that have a chip.
-const CHIPS: usize = 4;
-/// Characters of a category that are shown.
-const CATEGORY: usize = 24;
+/// Score names with a chip.
+const MAX_CHIPS: usize = 4;
+/// Characters shown of a category.
+const CATEGORY_CHARS: usize = 24;
 
-/// A line for each of these, in their order. Scores are those of the time and the environments of the question.
+/// One row per session or user, in the same order. Scores are limited to the time range and environments of the query.
 pub(crate) async fn group_lines(
     app: &App,
     viewer: &Viewer,
@@ -37,7 +36,7 @@ pub(crate) async fn group_lines(
 ) -> Result<Vec<GroupLine>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let ids: Vec<&str> = groups.iter().map(|group| group.id.as_str()).collect();
-    let mut scores = telemetry.scores_of_groups(project, query, &ids, SCORED).await?;
+    let mut scores = telemetry.scores_of_groups(project, query, &ids, SCORED_TRACES).await?;
     let first = first_day(app.web.clock.now());
     let days = match query.by {
         GroupKey::Session => HashMap::new(),
@@ -46,7 +45,7 @@ pub(crate) async fn group_lines(
             days.await?
         }
     };
-    // Bars of different lines are compared: they have one scale.
+    // All rows have the same scale, so that their bars are comparable.
     let highest = days.values().flatten().copied().max().unwrap_or_default();
     let base = viewer.base();
     let line = |group: TraceGroup| {
@@ -56,20 +55,20 @@ pub(crate) async fn group_lines(
         line.scores = chips((&base, &viewer.focus), (by, &id), query.of.as_deref(), sums);
         match by {
             GroupKey::Session => line,
-            GroupKey::User => line.with_days(&named(first, days.get(&id)), highest),
+            GroupKey::User => line.with_days(&dated_counts(first, days.get(&id)), highest),
         }
     };
     Ok(groups.into_iter().map(line).collect())
 }
 
-/// The midnight that so many days begin with, today the last of them.
+/// Start of the period of `DAYS` days that ends today, UTC.
 fn first_day(now: Timestamp) -> Timestamp {
     let today = now.as_micros().div_euclid(DAY_US);
     Timestamp::from_micros((today + 1 - DAYS as i64) * DAY_US)
 }
 
-/// The numbers of these days with their dates; all zero where there are none.
-fn named(first: Timestamp, numbers: Option<&Vec<u64>>) -> Vec<(String, u64)> {
+/// Date and number of each day.
+fn dated_counts(first: Timestamp, numbers: Option<&Vec<u64>>) -> Vec<(String, u64)> {
     let day = |at: usize| {
         let start = Timestamp::from_micros(first.as_micros() + at as i64 * DAY_US);
         let n = numbers.and_then(|numbers| numbers.get(at)).copied();
@@ -78,8 +77,8 @@ fn named(first: Timestamp, numbers: Option<&Vec<u64>>) -> Vec<(String, u64)> {
     (0..DAYS).map(day).collect()
 }
 
-/// What scores say together: the mean of numbers, how many are true, the most frequent category.
-fn said(sum: &ScoreSum) -> Text {
+/// Summary of scores with one name: the mean, the share of true values or the most frequent category.
+fn score_summary(sum: &ScoreSum) -> Text {
     let n = count(sum.n);
     Text::from(match (sum.data_type, &sum.top) {
         (ScoreDataType::Boolean, _) if sum.n == 1 => (sum.total > 0.0).to_string(),
@@ -87,7 +86,7 @@ fn said(sum: &ScoreSum) -> Text {
         (ScoreDataType::Numeric, _) if sum.n == 1 => number(sum.total),
         (ScoreDataType::Numeric, _) => format!("{} (n = {n})", number(sum.total / sum.n as f64)),
         (_, Some((top, most))) => {
-            let mut name: String = top.chars().take(CATEGORY).collect();
+            let mut name: String = top.chars().take(CATEGORY_CHARS).collect();
             if name.len() < top.len() {
                 name.push('…');
             }
@@ -100,8 +99,8 @@ fn said(sum: &ScoreSum) -> Text {
     })
 }
 
-/// The first of these, those of a session itself before those of traces, each with what looks worst first; and how many more
-/// names there are. With a user it is about a session, and about the traces of that user alone.
+/// Chips of the first score names and the number of other names. Scores of the session itself precede those of its traces, and
+/// low values come first. With a user, the scores are those of a session limited to the traces of that user.
 fn chips(
     (base, focus): (&str, &Focus),
     of: (GroupKey, &str),
@@ -111,13 +110,13 @@ fn chips(
     // Stable: equal ones stay in the order of their names.
     sums.sort_by(|a, b| {
         let by_subject = b.is_own.cmp(&a.is_own);
-        by_subject.then_with(|| worth(a).total_cmp(&worth(b)))
+        by_subject.then_with(|| rank(a).total_cmp(&rank(b)))
     });
-    let first = sums.iter().take(CHIPS);
+    let first = sums.iter().take(MAX_CHIPS);
     let mut chips: Vec<_> = first.map(|sum| chip((base, focus), of, user, sum)).collect();
-    if CHIPS < sums.len() {
+    if MAX_CHIPS < sums.len() {
         chips.push(GroupChip {
-            name: Text::from(format!("+{}", sums.len() - CHIPS)),
+            name: Text::from(format!("+{}", sums.len() - MAX_CHIPS)),
             value: Text::default(),
             title: "More scores".to_owned(),
             share: None,
@@ -130,8 +129,8 @@ fn chips(
     chips
 }
 
-/// Of truths and of numbers from 0 to 1, which are compared; other values come after them.
-fn worth(sum: &ScoreSum) -> f64 {
+/// Sort key: the mean of booleans and of numbers from 0 to 1; other scores come last.
+fn rank(sum: &ScoreSum) -> f64 {
     let mean = sum.total / sum.n as f64;
     let is_share = (0.0..=1.0).contains(&mean);
     match sum.data_type {
@@ -140,7 +139,7 @@ fn worth(sum: &ScoreSum) -> f64 {
     }
 }
 
-/// A chip for the scores of one name. It links to the page of the session for its own scores, else to the list of the traces.
+/// The chip of one score name. It links to the page of the session for the session's own scores, otherwise to the traces.
 fn chip(
     (base, focus): (&str, &Focus),
     of: (GroupKey, &str),
@@ -157,22 +156,22 @@ fn chip(
         }
         false => (
             match user {
-                Some(_) => format!("its newest {SCORED} traces of this user"),
-                None => format!("its newest {SCORED} traces"),
+                Some(_) => format!("its newest {SCORED_TRACES} traces of this user"),
+                None => format!("its newest {SCORED_TRACES} traces"),
             },
             traces(focus, of, user, sum).first(base),
         ),
     };
     GroupChip {
         name: Text::from(sum.name.as_str()),
-        value: said(sum),
+        value: score_summary(sum),
         title: format!("{n} of {what}"),
-        share: Some(worth(sum)).filter(|worth| *worth <= 1.0).map(|worth| (worth * 100.0).round()),
+        share: Some(rank(sum)).filter(|rank| *rank <= 1.0).map(|rank| (rank * 100.0).round()),
         href: there,
     }
 }
 
-/// So many sessions or users of the chosen time and environments.
+/// Query for sessions or users in the selected time range and environments.
 pub(crate) fn group_query((app, viewer): (&App, &Viewer), by: GroupKey, limit: u32) -> GroupQuery {
     GroupQuery {
         started: viewer.focus.range(read::start_of_minute(app.web.clock.now())),
@@ -181,7 +180,7 @@ pub(crate) fn group_query((app, viewer): (&App, &Viewer), by: GroupKey, limit: u
     }
 }
 
-/// Traces of a session or a user.
+/// Condition for the traces of a session or user.
 pub(crate) fn group_condition((by, id): (GroupKey, &str)) -> Condition {
     let column = match by {
         GroupKey::Session => "sessionId",
@@ -190,8 +189,8 @@ pub(crate) fn group_condition((by, id): (GroupKey, &str)) -> Condition {
     Condition { column: find(TRACES, column), test: Test::Text(TextOp::Equal, id.to_owned()) }
 }
 
-/// The list of the traces that fit, of all that sessions and users are made of: where no environment is chosen, those of
-/// evaluations and experiments too, which the list leaves out unless it is asked about environments.
+/// The list of matching traces. Sessions and users include traces in internal environments, so without a selected environment
+/// the filter includes those too.
 pub(crate) fn trace_list_query(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery {
     if focus.environments.is_empty() {
         conditions.push(Condition { column: find(TRACES, "environment"), test: Test::IsNotNull });
@@ -199,7 +198,7 @@ pub(crate) fn trace_list_query(focus: &Focus, mut conditions: Vec<Condition>) ->
     TracesQuery { focus: focus.clone(), ..TracesQuery::of(print(&Filter { conditions })) }
 }
 
-/// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
+/// The list of traces with such scores: the lowest first, or those with the most frequent category.
 fn traces(focus: &Focus, of: (GroupKey, &str), user: Option<&str>, sum: &ScoreSum) -> TracesQuery {
     let mut conditions = vec![group_condition(of)];
     conditions.extend(user.map(|user| group_condition((GroupKey::User, user))));
@@ -220,7 +219,7 @@ fn lowest(name: &str) -> Sort {
     lowest
 }
 
-/// The list of the traces of a user that have a low score of this name, the lowest first.
+/// The list of a user's traces with a low score of this name, the lowest first.
 pub(crate) fn low_score_query(
     focus: &Focus,
     user: &str,
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_stands_with_its_n_and_one_score_as_it_is() {
+    fn a_mean_has_its_number_of_scores_and_a_single_score_its_value() {
         for (sum, wanted) in [
             (sum(ScoreDataType::Numeric, 1, 0.5, None), "0.5"),
             (sum(ScoreDataType::Numeric, 4, 3.0, None), "0.75 (n = 4)"),
@@ -262,12 +261,12 @@ mod tests {
             (sum(ScoreDataType::Categorical, 3, 0.0, Some(("kind", 2))), "kind 2 of 3"),
             (sum(ScoreDataType::Text, 3, 0.0, None), "n = 3"),
         ] {
-            assert_eq!(said(&sum).raw(), wanted);
+            assert_eq!(score_summary(&sum).raw(), wanted);
         }
     }
 
     #[test]
-    fn those_of_the_session_come_first_then_what_looks_worst_and_further_names_are_counted() {
+    fn scores_of_the_session_come_first_then_low_ones_and_further_names_are_counted() {
         let mean = |name: &str, mean, is_own| ScoreSum {
             name: name.to_owned(),
             is_own,
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn chips_lead_to_traces_by_filters_that_can_be_read() {
+    fn chips_link_to_traces_with_valid_filters() {
         let id = "a \"b\" c:d";
         let focus = Focus::default();
         let of = (GroupKey::Session, id);
@@ -303,7 +302,7 @@ mod tests {
             assert_eq!(read.filter.conditions.len(), 3, "{}", query.q);
             assert!(query.sort.ascending);
         }
-        // A list with a condition on environments hides none of them.
+        // A list with a condition on environments hides no internal ones.
         let chosen = Focus { environments: vec!["prod".to_owned()], ..Focus::default() };
         for (focus, wanted) in [(&focus, "userId:=x environment:set"), (&chosen, "userId:=x")] {
             let query = trace_list_query(focus, vec![group_condition((GroupKey::User, "x"))]);
@@ -312,9 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn days_end_with_today_and_have_their_dates() {
+    fn the_period_ends_today() {
         let now = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
-        let days = named(first_day(now), Some(&vec![7]));
+        let days = dated_counts(first_day(now), Some(&vec![7]));
         assert_eq!(days[0], ("2026-01-31".to_owned(), 7));
         assert_eq!(days[DAYS - 1], ("2026-03-01".to_owned(), 0));
     }

@@ -43,13 +43,13 @@ pub(crate) struct GroupListParams {
 /// The order of the list, for notices.
 const RECENTLY_ACTIVE: &str = "recently active ones";
 
-/// Whether a page is behind or before a place in the list, or the last one.
+/// Whether the page is not the first one.
 const fn is_later(query: &GroupQuery) -> bool {
     query.after.is_some() || query.is_backwards
 }
 
-/// Where the list goes on before and behind a page of it.
-fn ways(links: &ListLinks, query: &GroupQuery, tested: &TestedGroups) -> PageLinks {
+/// Links to other pages of the list.
+fn page_links(links: &ListLinks, query: &GroupQuery, tested: &TestedGroups) -> PageLinks {
     let found = &tested.page;
     let has_newer = match query.is_backwards {
         true => found.has_more,
@@ -67,8 +67,8 @@ fn ways(links: &ListLinks, query: &GroupQuery, tested: &TestedGroups) -> PageLin
     }
 }
 
-/// The sessions or users that fit, all of them where nothing is asked.
-async fn fitting(
+/// The sessions or users that match the filter.
+async fn matching_groups(
     app: &App,
     viewer: &Viewer,
     query: &GroupQuery,
@@ -84,10 +84,10 @@ async fn fitting(
     })
 }
 
-/// Traces that are looked at to count all sessions or users.
-const COUNTED: u32 = 10_000;
+/// Traces read to count all sessions or users.
+const MAX_COUNTED: u32 = 10_000;
 
-/// Where in the list the page is: with how many there are in all, where the page tells or few traces do.
+/// The position of the page in the list, with the total number if it is known or can be counted cheaply.
 async fn position(
     app: &App,
     viewer: &Viewer,
@@ -102,7 +102,7 @@ async fn position(
     } else if is_filtered {
         None
     } else {
-        let ever = (Timestamp::from_micros(i64::MIN), COUNTED);
+        let ever = (Timestamp::from_micros(i64::MIN), MAX_COUNTED);
         let telemetry = &app.store.telemetry;
         let found = telemetry.groups_since(&viewer.project, query, None, ever);
         let (n, is_more) = found.await?;
@@ -111,8 +111,8 @@ async fn position(
     Ok(Pager::of_page(!is_later(query), n, total).position())
 }
 
-/// The answer to a form with an id: the page of what has it, or none.
-async fn opened(
+/// A redirect to the page of the session or user with this id; absent if unknown.
+async fn redirect_to_id(
     app: &App,
     viewer: &Viewer,
     by: GroupKey,
@@ -126,24 +126,24 @@ async fn opened(
     Ok(is_known.then(|| Redirect::to(&address).into_response()))
 }
 
-/// Terms of which it is said how many sessions or users they alone leave, and as far as that many are counted.
-const MAX_ALONE: usize = 5;
-const ALONE: u32 = 100;
+/// Terms whose matches are counted individually, and the limit of such a count.
+const MAX_COUNTED_TERMS: usize = 5;
+const TERM_COUNT_LIMIT: u32 = 100;
 
-async fn count_alone(
+async fn count_matches(
     app: &App,
     viewer: &Viewer,
     query: &GroupQuery,
     filter: &Filter,
 ) -> Result<BoundedCount, Problem> {
-    let tested = fitting(app, viewer, query, filter).await?;
+    let tested = matching_groups(app, viewer, query, filter).await?;
     Ok(BoundedCount {
         n: tested.page.items.len() as u64,
         is_more: tested.page.has_more || tested.stopped.is_some(),
     })
 }
 
-/// When the first and the last of those were active that fit at other times, where a time is chosen.
+/// Activity times of the first and the last match outside of the selected time range, if one is selected.
 async fn elsewhere(
     app: &App,
     viewer: &Viewer,
@@ -155,14 +155,13 @@ async fn elsewhere(
     }
     let end = async |is_backwards| {
         let query = GroupQuery { started: (None, None), is_backwards, limit: 1, ..query.clone() };
-        let tested = fitting(app, viewer, &query, filter).await?;
+        let tested = matching_groups(app, viewer, &query, filter).await?;
         Ok::<_, Problem>(tested.page.items.first().map(|group| group.last))
     };
     Ok(end(true).await?.zip(end(false).await?))
 }
 
-/// Says of a list in which nothing fits how many each of its first terms leaves where nothing else is asked for, and so of
-/// the time and the environments.
+/// For an empty list, counts the matches of each of the first terms, of the time range and of the environments individually.
 async fn why(
     app: &App,
     viewer: &Viewer,
@@ -170,11 +169,11 @@ async fn why(
     chips: &mut [TermChip],
 ) -> Result<EmptyListCounts, Problem> {
     let mut why = EmptyListCounts::default();
-    let all = GroupQuery::new(query.by, ALONE);
-    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+    let all = GroupQuery::new(query.by, TERM_COUNT_LIMIT);
+    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_COUNTED_TERMS) {
         if let Ok(conditions) = &term.outcome {
             let alone = Filter { conditions: conditions.clone() };
-            chip.alone = Some(count_alone(app, viewer, &all, &alone).await?);
+            chip.alone = Some(count_matches(app, viewer, &all, &alone).await?);
         }
     }
     let in_time = GroupQuery { started: query.started, ..all.clone() };
@@ -183,15 +182,15 @@ async fn why(
         [(viewer.focus.has_time(), in_time), (!query.environments.is_empty(), in_environments)];
     for (alone, (is_chosen, query)) in why.by_focus.iter_mut().zip(parts) {
         if is_chosen {
-            *alone = Some(count_alone(app, viewer, &query, &Filter::default()).await?);
+            *alone = Some(count_matches(app, viewer, &query, &Filter::default()).await?);
         }
     }
     why.other_times = elsewhere(app, viewer, query, &parsed.filter).await?;
     Ok(why)
 }
 
-/// Where the list stands, and what it is filtered by.
-const fn kind(by: GroupKey) -> (Section, &'static FilterableList) {
+/// The section and the filter columns of the list.
+const fn section_and_list(by: GroupKey) -> (Section, &'static FilterableList) {
     match by {
         GroupKey::Session => (Section::Sessions, &SESSION_LIST),
         GroupKey::User => (Section::Users, &USER_LIST),
@@ -205,12 +204,12 @@ async fn list(
     params: &GroupListParams,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let (section, of) = kind(by);
+    let (section, of) = section_and_list(by);
     let base = viewer.base();
     let mut unknown = None;
     let id = params.id.trim();
     if !id.is_empty() {
-        if let Some(page) = opened(app, viewer, by, id).await? {
+        if let Some(page) = redirect_to_id(app, viewer, by, id).await? {
             return Ok(page);
         }
         unknown = Some(Text::from(id));
@@ -223,7 +222,7 @@ async fn list(
     let mut query = groups::lines::group_query((app, viewer), by, n);
     (query.after, query.is_backwards) =
         cursor::parse_position(&params.after, &params.before, &mut notices);
-    let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
+    let mut tested = matching_groups(app, viewer, &query, &parsed.filter).await?;
     let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
     let own: Vec<Parameter> = filter.into_iter().chain(rows.clone()).collect();
     let links = ListLinks {
@@ -231,7 +230,7 @@ async fn list(
         pairs: [own.clone(), viewer.parameters()].concat(),
     };
     let of_focus = (links.path.clone(), [own, viewer.unknown_parameters()].concat());
-    let ways = ways(&links, &query, &tested);
+    let ways = page_links(&links, &query, &tested);
     let on = tested.stopped.as_ref();
     let on = on.map(|at| links.at(at, query.is_backwards));
     let is_filtered = !parsed.filter.conditions.is_empty();
@@ -272,7 +271,7 @@ async fn list(
             n_found: groups.len() as u64,
             on: Some(on),
         }),
-        n_scored: groups::lines::SCORED,
+        n_scored: groups::lines::SCORED_TRACES,
         by,
         page_links: ways,
         position,
@@ -310,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_that_stopped_goes_on_in_its_direction_and_a_page_without_rows_leads_to_the_first() {
+    fn a_stopped_search_continues_in_its_direction_and_an_empty_page_links_to_the_first() {
         let cursor = |id: &str| {
             Some(Cursor { at: perpend_domain::time::Timestamp::from_micros(5), id: id.to_owned() })
         };
@@ -318,14 +317,14 @@ mod tests {
         let mut query = GroupQuery::new(GroupKey::User, 2);
         query.after = cursor("x");
         let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
-        let ways = super::ways(&links, &query, &tested);
+        let ways = super::page_links(&links, &query, &tested);
         assert_eq!(ways.next, Some(("Continue search", "/p?q=a&after=5.y".to_owned())));
         assert_eq!((ways.previous, ways.first.as_deref()), (None, Some("/p?q=a")));
         query.is_backwards = true;
-        let ways = super::ways(&links, &query, &tested);
+        let ways = super::page_links(&links, &query, &tested);
         assert_eq!(ways.previous, Some(("Continue search", "/p?q=a&before=5.y".to_owned())));
         assert_eq!(ways.next, None);
-        // From the first page to the last one, behind which nothing is.
+        // From the first page to the last one, which has no next page.
         let tested = TestedGroups {
             page: perpend_domain::telemetry::GroupPage {
                 first: cursor("x"),
@@ -336,10 +335,10 @@ mod tests {
             ..TestedGroups::default()
         };
         let end = Some("/p?q=a&before=end".to_owned());
-        let first = super::ways(&links, &GroupQuery::new(GroupKey::User, 2), &tested);
+        let first = super::page_links(&links, &GroupQuery::new(GroupKey::User, 2), &tested);
         assert_eq!((first.first, first.last), (None, end));
         query.after = None;
-        let last = super::ways(&links, &query, &tested);
+        let last = super::page_links(&links, &query, &tested);
         assert_eq!(last.previous, Some(("Newer", "/p?q=a&before=5.x".to_owned())));
         assert_eq!((last.next, last.last), (None, None));
         assert_eq!(last.first.as_deref(), Some("/p?q=a"));

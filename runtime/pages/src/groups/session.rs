@@ -1,4 +1,4 @@
-//! `GET P/sessions/{session}`: a session turn by turn.
+//! `GET P/sessions/{session}`: the turns of a session.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -27,14 +27,14 @@ use crate::state::App;
 use crate::trace;
 use crate::traces::lines;
 
-/// Users named in the head.
-const USERS: u32 = 10;
-/// Turns shown that contain a text.
-const FOUND: u32 = 20;
+/// Users listed in the header.
+const MAX_USERS: u32 = 10;
+/// Search hits shown.
+const MAX_HITS: u32 = 20;
 /// Tool calls shown of a turn.
-const TOOLS: u32 = 20;
-/// Steps that are looked through for the tool calls of a window. Traces that have more of them say so.
-const STEPS: u32 = 5_000;
+const MAX_TOOL_CALLS: u32 = 20;
+/// Observations searched for the tool calls of a window. A note is shown for traces beyond this limit.
+const MAX_OBSERVATIONS: u32 = 5_000;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct SessionPath {
@@ -51,9 +51,9 @@ pub(crate) struct SessionPageParams {
     rules: String,
 }
 
-/// The turn that is asked for by its number, or by a time: the first one that began then or later. Thousands may be apart.
-/// One field takes both; links of earlier versions have the time in `at`.
-async fn wanted(
+/// The requested turn: its number, or the first turn that started at or after a time. Thousands separators are allowed. One
+/// field has both; links of earlier versions have the time in `at`.
+async fn requested_turn(
     app: &App,
     viewer: &Viewer,
     session: &str,
@@ -67,7 +67,7 @@ async fn wanted(
         return Ok((None, None));
     }
     match (position.replace(',', "").parse::<u64>(), Moment::parse(position)) {
-        (Ok(0), _) => Ok((None, Some("There is no turn 0: turns count from 1."))),
+        (Ok(0), _) => Ok((None, Some("Turns are numbered from 1."))),
         (Ok(number), _) => Ok((Some(number), None)),
         (Err(_), Some(Moment::At(at))) => {
             let telemetry = &app.store.telemetry;
@@ -75,13 +75,13 @@ async fn wanted(
             Ok((Some(n_before + 1), None))
         }
         _ => {
-            let fault = "This is not understood: it is the number of a turn, or a time in UTC such as 2026-03-01 10:00.";
+            let fault = "Must be the number of a turn, or a time in UTC such as 2026-03-01 10:00.";
             Ok((None, Some(fault)))
         }
     }
 }
 
-/// So many turns behind the first `skip`. The one before them is read too: what was said in it is not repeated.
+/// `n` turns after the first `skip`. The previous turn is read too, because its messages are not repeated.
 async fn turns(
     app: &App,
     viewer: &Viewer,
@@ -107,39 +107,39 @@ async fn turns(
     on_blocking_thread(make).await
 }
 
-/// The tool calls of each of these traces; none of a trace with too many steps to look for them.
+/// The tool calls of each trace; absent for traces beyond the limit of observations.
 async fn tools(
     app: &App,
     viewer: &Viewer,
     traces: &[Trace],
 ) -> Result<Vec<Option<ToolObservations>>, Problem> {
-    let mut n_left = STEPS;
+    let mut n_left = MAX_OBSERVATIONS;
     let fits = |trace: &Trace| {
         let fits = trace.n_observations <= n_left;
         n_left -= if fits { trace.n_observations } else { 0 };
         fits
     };
     let fits: Vec<bool> = traces.iter().map(fits).collect();
-    // A trace of one step is its root.
+    // The only observation of a trace is its root.
     let searched = traces.iter().zip(&fits);
     let searched = searched.filter(|(trace, fits)| **fits && 1 < trace.n_observations);
     let searched: Vec<TraceId> = searched.map(|(trace, _)| trace.id.clone()).collect();
     let telemetry = &app.store.telemetry;
-    let found = telemetry.tool_steps(&viewer.project, &searched, TOOLS);
+    let found = telemetry.tool_steps(&viewer.project, &searched, MAX_TOOL_CALLS);
     let mut found = found.await?;
     let mut of = |trace: &Trace| found.remove(&trace.id).unwrap_or_default();
     let all = traces.iter().zip(fits);
     Ok(all.map(|(trace, fits)| fits.then(|| of(trace))).collect())
 }
 
-/// The first turns that contain a text, in their input, their output or a step below.
-async fn found(
+/// The first turns that contain a text in their input, output or any observation.
+async fn turn_hits(
     app: &App,
     viewer: &Viewer,
     session: &str,
-    wanted: &str,
+    text: &str,
 ) -> Result<Option<TurnHits>, Problem> {
-    let text = trace::params::search_text(wanted);
+    let text = trace::params::search_text(text);
     if text.is_empty() {
         return Ok(None);
     }
@@ -155,12 +155,12 @@ async fn found(
             ],
         },
         ascending: true,
-        limit: FOUND,
+        limit: MAX_HITS,
         with_content: true,
         max_content: lines::MAX_CONTENT,
         ..TraceQuery::default()
     };
-    let bounds = Bounds { max_tested: read::MAX_TESTED, max_counted: Some(u64::from(FOUND)) };
+    let bounds = Bounds { max_tested: read::MAX_TESTED, max_counted: Some(u64::from(MAX_HITS)) };
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let tested = telemetry.traces_from(project, &query, None, bounds).await?;
     let traces = tested.traces.into_iter().map(|stored| stored.trace);
@@ -175,18 +175,16 @@ async fn found(
     on_blocking_thread(make).await.map(Some)
 }
 
-/// How many rules stand before those that are asked why there is no score.
+/// Index of the first rule whose outcome is shown.
 fn first_rule(rules: &str) -> Result<usize, &'static str> {
     match rules.trim() {
         "" => Ok(0),
-        number => {
-            number.parse().map_err(|_| "The parameter rules is not understood: it is a number.")
-        }
+        number => number.parse().map_err(|_| "`rules` must be a non-negative integer."),
     }
 }
 
-/// How many turns are before the window of a turn, and how many in it: that turn and those behind it, or, walked to from behind,
-/// those before it and that turn. No turn is in two windows that follow each other.
+/// Turns before the window, and turns in it. The window starts with the turn or, with `is_end`, ends with it. Consecutive windows
+/// do not overlap.
 fn window(turn: u64, is_end: bool) -> (u64, u32) {
     match is_end {
         true => {
@@ -206,9 +204,9 @@ pub(crate) async fn session_page(
     let session = decode_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let whole = GroupQuery::new(GroupKey::Session, 1);
-    let mut query = GroupQuery::new(GroupKey::User, USERS);
+    let mut query = GroupQuery::new(GroupKey::User, MAX_USERS);
     query.of = Some(session.clone());
-    // Of a long session each of them keeps one processor busy.
+    // For a long session, each query keeps one CPU core busy.
     let (group, users) = tokio::join!(
         apart(telemetry.trace_group(project, &whole, &session)),
         apart(telemetry.group_ids(project, &query))
@@ -217,29 +215,29 @@ pub(crate) async fn session_page(
         return trace::scores_only::session(&app, &viewer, &session).await;
     };
     let n_turns = group.n_traces;
-    let (turn, fault) = wanted(&app, &viewer, &session, &params).await?;
+    let (turn, fault) = requested_turn(&app, &viewer, &session, &params).await?;
     let is_jump = turn.is_some();
     let is_beyond = turn.is_some_and(|turn| n_turns < turn);
-    let beyond = is_beyond.then_some("The session ends before that: this is its last turn.");
+    let beyond = is_beyond.then_some("The session has fewer turns. Showing the last one.");
     let rules = first_rule(&params.rules);
     let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
     let (skip, n) = window(turn, !params.end.is_empty());
     let behind = skip + u64::from(n);
-    // Rules have no target with an id that is not valid; earlier versions stored such ids.
-    let said = async {
+    // Rules have no targets with invalid ids, which earlier versions stored.
+    let detail = async {
         let Ok(id) = SessionId::new(&session) else {
             return Ok(perpend_views::DetailInput::default());
         };
         let from = rules.unwrap_or_default();
         trace::page::detail_input(&app, &viewer, &Target::Session(id), from).await
     };
-    let (turns, found, said) = tokio::try_join!(
+    let (turns, found, detail) = tokio::try_join!(
         apart(turns(&app, &viewer, &session, (skip, n))),
-        apart(found(&app, &viewer, &session, &params.find)),
-        apart(said)
+        apart(turn_hits(&app, &viewer, &session, &params.find)),
+        apart(detail)
     )?;
     let address = href(&viewer.base(), GroupKey::Session, &session);
-    // The hits of a search stay while its reader goes from one to the next.
+    // Links preserve the search.
     let sought = found.as_ref().map(|_| ("find", params.find.clone()));
     let at = |turn: u64| {
         let mut turn = vec![("turn", turn.to_string())];
@@ -252,9 +250,9 @@ pub(crate) async fn session_page(
             .with_api(reference::equivalent_requests::session(&viewer, &session)),
         line: GroupLine::new(GroupKey::Session, group),
         users: users.into_iter().map(Text::from).collect(),
-        scores: said.scores,
-        outcomes: said.outcomes,
-        rules: said.rules,
+        scores: detail.scores,
+        outcomes: detail.outcomes,
+        rules: detail.rules,
         turns,
         n_turns,
         wanted: turn,
@@ -279,10 +277,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_that_follow_each_other_share_no_turn_in_either_direction() {
+    fn consecutive_windows_do_not_overlap_in_either_direction() {
         assert_eq!(window(1, false), (0, 20));
         assert_eq!(window(2_741, false), (2_740, 20));
-        // The window before that of turn 2,741, and the one before that of turn 4.
+        // The windows before those of turns 2,741 and 4.
         assert_eq!(window(2_740, true), (2_720, 20));
         assert_eq!(window(3, true), (0, 3));
     }

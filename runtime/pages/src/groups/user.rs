@@ -1,4 +1,5 @@
-//! `GET P/users/{user}`: sums, charts, sessions, latest traces, and those with low scores, of the chosen time and environments.
+//! `GET P/users/{user}`: totals, charts, sessions, latest traces and low scores of a user in the selected time range and
+//! environments.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +33,8 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::lines;
 
-/// Sessions, latest traces, and traces with low scores that are shown.
-const SHOWN: u32 = 20;
+/// Rows in each of the lists of sessions, latest traces and low scores.
+const MAX_ROWS: u32 = 20;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct UserPath {
@@ -43,17 +44,17 @@ pub(crate) struct UserPath {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct UserPageParams {
-    /// The charts are asked for with the page.
+    /// `1` includes the charts in the page.
     trends: String,
 }
 
-fn only(user: &str) -> Filter {
+fn user_filter(user: &str) -> Filter {
     Filter { conditions: vec![groups::lines::group_condition((GroupKey::User, user))] }
 }
 
-/// The list of the traces of a user in the chosen time and environments.
-fn of_user(viewer: &Viewer, user: &str) -> TracesQuery {
-    groups::lines::trace_list_query(&viewer.focus, only(user).conditions)
+/// The list of a user's traces in the selected time range and environments.
+fn traces_of_user(viewer: &Viewer, user: &str) -> TracesQuery {
+    groups::lines::trace_list_query(&viewer.focus, user_filter(user).conditions)
 }
 
 pub(crate) async fn user_page(
@@ -64,7 +65,7 @@ pub(crate) async fn user_page(
 ) -> Result<Response, Problem> {
     let user = decode_segment(&of.user).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let query = groups::lines::group_query((&app, &viewer), GroupKey::User, SHOWN);
+    let query = groups::lines::group_query((&app, &viewer), GroupKey::User, MAX_ROWS);
     let chosen = telemetry.trace_group(project, &query, &user).await?;
     let is_outside = chosen.is_none();
     let group = match chosen {
@@ -89,30 +90,30 @@ pub(crate) async fn user_page(
         has_more_sessions: false,
         sessions: Vec::new(),
         traces: Vec::new(),
-        all_traces: of_user(&viewer, &user).first(&viewer.base()),
+        all_traces: traces_of_user(&viewer, &user).first(&viewer.base()),
         low: Vec::new(),
         low_names: Vec::new(),
     };
     if is_outside {
         return page(StatusCode::OK, &view);
     }
-    view.charts = Some(later(&app, &viewer, &user, params.trends == "1").await?);
-    let mut of_sessions = groups::lines::group_query((&app, &viewer), GroupKey::Session, SHOWN);
+    view.charts = Some(deferred_charts(&app, &viewer, &user, params.trends == "1").await?);
+    let mut of_sessions = groups::lines::group_query((&app, &viewer), GroupKey::Session, MAX_ROWS);
     of_sessions.of = Some(user.clone());
     let sessions = telemetry.trace_groups(project, &of_sessions).await?;
     view.has_more_sessions = sessions.has_more;
     view.sessions = groups::lines::group_lines(&app, &viewer, &of_sessions, sessions.items).await?;
-    let mut newest = only(&user);
+    let mut newest = user_filter(&user);
     let now = app.web.clock.now();
     newest.conditions.extend(viewer.focus.conditions(TRACES, now));
-    let traces = read::newest_traces(&app, project, newest, SHOWN).await?;
+    let traces = read::newest_traces(&app, project, newest, MAX_ROWS).await?;
     view.traces = lines::trace_lines(&app, project, &traces).await?;
-    (view.low, view.low_names) = low(&app, &viewer, &query, &user).await?;
+    (view.low, view.low_names) = low_scores(&app, &viewer, &query, &user).await?;
     page(StatusCode::OK, &view)
 }
 
-/// Where the charts stand; with what is in them where they are asked for with the page.
-async fn later(
+/// The charts, or the URL to load them from.
+async fn deferred_charts(
     app: &App,
     viewer: &Viewer,
     user: &str,
@@ -130,7 +131,7 @@ async fn later(
     Ok(DeferredTrend { shown, ..place })
 }
 
-/// `GET P/_/users/{user}/trends`: the charts alone. The rest of the query is that of the page.
+/// `GET P/_/users/{user}/trends`: the charts, with the query parameters of the page.
 pub(crate) async fn trends_fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -140,10 +141,10 @@ pub(crate) async fn trends_fragment(
     page(StatusCode::OK, &TrendPage { trend })
 }
 
-/// The traces, their cost and their latency in the chosen time. Each bar leads to the traces of the user that began then.
+/// Traces, cost and latency in the selected time range. Each bar links to the traces of the user in its period.
 async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem> {
     let Some(range) = overview::range::daily_range(viewer, app.web.clock.now()) else {
-        let fault = "There are no charts: the time ends before it begins, or begins more than a year ahead.";
+        let fault = "No charts: the end of the time range must be after its start, and the start at most a year in the future.";
         return Ok(Trend::Refused(Text::from(fault)));
     };
     let reader = MetricReader { app, viewer, range, user: Some(user) };
@@ -152,7 +153,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     let by_time = by_time(reader, granularity).await?;
     let own = |bucket: &Bucket| by_time.get(&bucket.start).copied().unwrap_or_default();
     let base = viewer.base();
-    let rows = of_user(viewer, user);
+    let rows = traces_of_user(viewer, user);
     let (_, latency) = trends::latency_over_time(reader, &rows).await?;
     let bars = |value: fn(TraceSums) -> (f64, f64)| {
         let bar = |bucket: &Bucket| {
@@ -174,7 +175,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     let of_time = match (viewer.focus.from, viewer.focus.to) {
         (Some(_), _) => Vec::new(),
         (None, None) => vec!["the last 30 days"],
-        (None, Some(_)) => vec!["the last 30 days of this time"],
+        (None, Some(_)) => vec!["the last 30 days of this time range"],
     };
     let titled = |title| (title, ChartPart::Errors);
     let mut charts = vec![
@@ -187,7 +188,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     Ok(Trend::Charts(noted.collect()))
 }
 
-/// What the traces of a bucket say together.
+/// Totals of the traces of a period.
 #[derive(Clone, Copy, Default)]
 struct TraceSums {
     n_traces: u64,
@@ -195,7 +196,7 @@ struct TraceSums {
     cost: CostSum,
 }
 
-/// The sums of the buckets that have traces, by their starts.
+/// Totals of the periods with traces, by start time.
 async fn by_time(
     reader: MetricReader<'_>,
     granularity: Granularity,
@@ -203,9 +204,9 @@ async fn by_time(
     let MetricReader { app, viewer, range: (from, to), user } = reader;
     let query = GroupQuery {
         started: (Some(from), Some(to)),
-        ..groups::lines::group_query((app, viewer), GroupKey::User, SHOWN)
+        ..groups::lines::group_query((app, viewer), GroupKey::User, MAX_ROWS)
     };
-    // Weeks and months are made of days.
+    // Weeks and months are added up from days.
     let unit = match granularity {
         Granularity::Minute | Granularity::Hour => granularity,
         _ => Granularity::Day,
@@ -224,9 +225,8 @@ async fn by_time(
     Ok(all)
 }
 
-/// The traces of a user with the lowest scores, and the names of these with the lists of all traces of the user that are low
-/// in them.
-async fn low(
+/// The traces of a user with the lowest scores, and the score names with links to all traces that are low in them.
+async fn low_scores(
     app: &App,
     viewer: &Viewer,
     query: &GroupQuery,
@@ -239,13 +239,13 @@ async fn low(
     let mut names: Vec<(Text, String)> = Vec::new();
     for score in &lowest {
         let id = score.trace.to_string();
-        if ids.len() < SHOWN as usize && !ids.contains(&id) {
+        if ids.len() < MAX_ROWS as usize && !ids.contains(&id) {
             ids.push(id);
         }
         let list =
             groups::lines::low_score_query(&viewer.focus, user, (&score.name, score.is_truth));
         let list = list.first(&base);
-        if names.iter().all(|(_, known)| *known != list) {
+        if names.iter().all(|(_, other)| *other != list) {
             names.push((Text::from(score.name.as_str()), list));
         }
     }
@@ -256,7 +256,7 @@ async fn low(
     let among = Filter {
         conditions: vec![Condition { column: find(TRACES, "id"), test: Test::AnyOf(ids.clone()) }],
     };
-    let mut traces = read::newest_traces(app, &viewer.project, among, SHOWN).await?;
+    let mut traces = read::newest_traces(app, &viewer.project, among, MAX_ROWS).await?;
     traces.sort_by_key(place);
     Ok((lines::trace_lines(app, &viewer.project, &traces).await?, names))
 }
