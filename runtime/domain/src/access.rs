@@ -1,49 +1,49 @@
-//! Permissions: what an operation needs and what a key holds. One table decides for the API, the OTLP paths, the
-//! pages, their documents and their tests.
+//! Permissions of operations and keys. One table applies to the API, the OTLP paths, the pages, their documents and
+//! their tests.
 
 use std::fmt;
 
-/// What a key was made for.
+/// The scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A key pair of a project; the administrator in the project he names; a session that a key pair began.
+    /// A key pair of a project; the administrator in the selected project; a session opened with a key pair.
     Full,
     /// A key pair of a project that sends telemetry and scores.
     Ingest,
-    /// The public half of a project's pair, which browsers of end users have.
+    /// The public key of a project without its secret key, as used in browsers of end users.
     PublicHalf,
-    /// A key pair of an organization. It opens no project's data.
+    /// A key pair of an organization. It gives no access to the data of projects.
     Organization,
 }
 
-/// Where a permission holds.
+/// The level on which a permission applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionLevel {
     /// In the project that the key belongs to.
     Project,
-    /// In the organization that the key belongs to, and on its projects as such.
+    /// In the organization that the key belongs to, and on its projects as resources.
     Organization,
 }
 
 macro_rules! permissions {
     ($($variant:ident, $name:literal, $level:ident, [$($scope:ident),*], $covers:literal;)*) => {
-        /// What somebody may do.
+        /// The right to perform a group of operations.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Permission { $(#[doc = $covers] $variant,)* }
 
         impl Permission {
-            /// Each of them, in the order of the reference page.
+            /// All permissions, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// As it stands in documents and answers, such as `trace.read`.
+            /// The name in documents and responses, such as `trace.read`.
             #[must_use]
             pub const fn name(self) -> &'static str { match self { $(Self::$variant => $name,)* } }
 
-            /// What it lets do.
+            /// The operations that it allows, as a sentence.
             #[must_use]
             pub const fn covers(self) -> &'static str { match self { $(Self::$variant => $covers,)* } }
 
-            /// Where it holds.
+            /// The level on which it applies.
             #[must_use]
             pub const fn level(self) -> PermissionLevel { match self { $(Self::$variant => PermissionLevel::$level,)* } }
 
@@ -103,17 +103,17 @@ permissions! {
 }
 
 impl Scope {
-    /// Each of them, in the order of the reference page.
+    /// All scopes, in the order of the reference page.
     pub const ALL: &'static [Self] =
         &[Self::Full, Self::Ingest, Self::PublicHalf, Self::Organization];
 
-    /// Whether a key of this scope may do it.
+    /// Whether a key of this scope has the permission.
     #[must_use]
     pub fn holds(self, permission: Permission) -> bool {
         permission.scopes().contains(&self)
     }
 
-    /// For the reference page.
+    /// The name on the reference page.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_different_and_each_permission_is_held_by_somebody() {
+    fn names_are_unique_and_each_permission_is_in_some_scope() {
         for (at, one) in Permission::ALL.iter().enumerate() {
             assert!(Permission::ALL[..at].iter().all(|other| other.name() != one.name()), "{one}");
             assert!(Scope::ALL.iter().any(|scope| scope.holds(*one)), "{one}");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_organizations_open_no_project_and_keys_of_projects_no_organization() {
+    fn organization_keys_have_no_project_permission_and_project_keys_no_organization_permission() {
         for one in Permission::ALL {
             for scope in Scope::ALL.iter().filter(|scope| scope.holds(*one)) {
                 let is_of_organization = *scope == Scope::Organization;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_half_writes_scores_and_does_nothing_else() {
+    fn a_public_key_alone_only_writes_scores() {
         let held: Vec<_> =
             Permission::ALL.iter().filter(|one| Scope::PublicHalf.holds(**one)).collect();
         assert_eq!(held, [&Permission::ScoreWrite]);

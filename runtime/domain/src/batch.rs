@@ -1,4 +1,4 @@
-//! What one ingest request becomes.
+//! The normalised content of an ingest request.
 
 use crate::ids::{ObservationId, TraceId};
 use crate::memory;
@@ -13,13 +13,13 @@ pub struct Batch {
     pub observations: Vec<Observation>,
     /// Scores carried by evaluation events, with derived ids.
     pub scores: Vec<NewScore>,
-    /// Media taken out of the payloads.
+    /// Media extracted from the payloads.
     pub media: Vec<Media>,
     /// GenAI log records to be joined onto observations (otlp.md 2.17).
     pub logs: Vec<SpanLog>,
 }
 
-/// Bytes taken out of a payload, and where they stood.
+/// A medium extracted from a payload, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
     /// First 22 characters of the URL-safe base64 of `sha256`.
@@ -30,9 +30,9 @@ pub struct Media {
     pub content_type: String,
     /// Decoded bytes.
     pub bytes: Vec<u8>,
-    /// The trace it stands in.
+    /// The trace of the payload.
     pub trace_id: TraceId,
-    /// The observation it stands in.
+    /// The observation of the payload.
     pub observation_id: ObservationId,
     /// `input`, `output` or `metadata`.
     pub field: &'static str,
@@ -45,7 +45,7 @@ pub struct SpanLog {
     pub trace_id: TraceId,
     /// The span.
     pub observation_id: ObservationId,
-    /// When it happened.
+    /// Time of the event.
     pub time: Timestamp,
     /// Event name, such as `gen_ai.choice`.
     pub event: String,
@@ -54,7 +54,7 @@ pub struct SpanLog {
 }
 
 impl SpanLog {
-    /// Memory that it takes, roughly, bytes.
+    /// Estimated memory in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         (1 << 10) + memory::of_members(&self.attributes)

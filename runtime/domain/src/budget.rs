@@ -1,4 +1,4 @@
-//! Budgets of model calls: how much may be spent in a window, and what happens when it is spent (evaluation.md 1.10).
+//! Budgets of model calls: the limit per window, and the action when it is reached (evaluation.md 1.10).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::named::named_enum;
 use crate::time::Timestamp;
 
 named_enum!(
-    /// How long a budget lasts, in UTC; weeks begin on Mondays.
+    /// The window of a budget, in UTC; weeks start on Monday.
     BudgetWindow {
         Day = "day",
         Week = "week",
@@ -18,7 +18,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// What happens to executions whose next call would go over the budget.
+    /// The action for executions whose next call would exceed the budget.
     OnReached {
         /// They wait for the next window.
         Hold = "hold",
@@ -28,7 +28,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// Whose calls a budget counts.
+    /// The calls that a budget counts.
     BudgetScope {
         Rule = "rule",
         Evaluator = "evaluator",
@@ -39,12 +39,12 @@ named_enum!(
 /// The largest budget, in US dollars.
 pub const MAX_USD: f64 = 1e9;
 
-/// A limit of what model calls may cost.
+/// A limit on the cost of model calls.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
-    /// After which it is renewed.
+    /// The period after which the budget is renewed.
     pub window: BudgetWindow,
     /// US dollars, above 0.
     pub usd: f64,
@@ -57,36 +57,36 @@ const fn hold() -> OnReached {
     OnReached::Hold
 }
 
-/// A budget and whose calls it counts.
+/// A budget with its scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScopedBudget {
-    /// What `id` names.
+    /// The kind of `id`.
     pub scope: BudgetScope,
-    /// The rule, the evaluator or the project.
+    /// The id of the rule, evaluator or project.
     pub id: String,
     /// The limit.
     pub budget: Budget,
 }
 
-/// A budget that leaves no room for a call.
+/// A budget whose remainder is too small for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExhaustedBudget {
-    /// Whose budget it is.
+    /// The scope of the budget.
     pub scope: BudgetScope,
-    /// What happens now.
+    /// The action that applies now.
     pub on_reached: OnReached,
-    /// When the next window begins; `None`: never.
+    /// Start of the next window; `None` for `total`.
     pub until: Option<Timestamp>,
 }
 
 impl BudgetWindow {
-    /// Start of the window that holds `at`.
+    /// Start of the window that contains `at`.
     #[must_use]
     pub fn start(self, at: Timestamp) -> Timestamp {
         self.granularity().map_or(Timestamp::default(), |granularity| granularity.start(at))
     }
 
-    /// Start of the window after it.
+    /// Start of the following window; `None` for `total`.
     #[must_use]
     pub fn end(self, at: Timestamp) -> Option<Timestamp> {
         self.granularity().map(|granularity| granularity.next(granularity.start(at)))
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_begins_and_ends_where_people_expect_it_and_the_total_never_ends() {
+    fn windows_follow_the_calendar_and_the_total_never_ends() {
         let at = Timestamp::parse("2026-03-18T10:20:30Z").unwrap();
         let shown = |window: BudgetWindow| {
             let end = window.end(at).map(|end| end.to_string());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_holds_unless_it_says_otherwise() {
+    fn on_reached_defaults_to_hold() {
         let budget: Budget = serde_json::from_str(r#"{"window":"day","usd":5}"#).unwrap();
         assert_eq!(budget.on_reached, OnReached::Hold);
         assert!(serde_json::from_str::<Budget>(r#"{"window":"year","usd":5}"#).is_err());

@@ -1,4 +1,4 @@
-//! The plug-ins that come with a program: nothing is special about them but where their bytes come from.
+//! The plug-ins shipped with the program. They differ from other plug-ins only in the origin of their bytes.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::plugin::Digest;
 
-/// What a program brings.
+/// The plug-ins and presets shipped with the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle {
-    /// Embedded in the program, and registered at each start.
+    /// Embedded in the program; registered at each start.
     pub first_party: &'static [Component],
-    /// Names of the interpreters and scorer libraries. Their components are files beside the program: an
-    /// installation may lack them.
+    /// Names of the interpreters and scorer libraries. Their components are separate files, which an installation may
+    /// lack.
     pub optional: &'static [&'static str],
     /// Ready-made judges, one JSON document each: see [`Bundle::presets`].
     pub presets: &'static [&'static str],
 }
 
-/// A ready-made configuration of a judge, which a person takes over and changes.
+/// A ready-made configuration of a judge, used as a template.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
@@ -52,14 +52,14 @@ pub enum Direction {
     Neutral,
 }
 
-/// One plug-in, as a file would hold it.
+/// An embedded plug-in.
 #[derive(Clone, Copy)]
 pub struct Component {
-    /// The name its description gives, such as `perpend/text`.
+    /// The name in its description, such as `perpend/text`.
     pub name: &'static str,
     /// The WebAssembly component.
     pub bytes: &'static [u8],
-    /// Its digest, known without reading it: a start touches no component that is registered.
+    /// Its digest, computed at build time: a start does not read components that are registered.
     pub digest: Digest,
 }
 
@@ -73,7 +73,7 @@ impl Bundle {
     /// The ready-made judges, in the order of their names.
     ///
     /// # Errors
-    /// When a document is not a preset. A test of the program's bundle keeps this from happening.
+    /// When a document is not a preset; a test of the bundle excludes this.
     pub fn presets(&self) -> Result<Vec<Preset>, serde_json::Error> {
         let documents = self.presets.iter();
         documents.map(|text| serde_json::from_str(text)).collect()

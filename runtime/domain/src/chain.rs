@@ -1,27 +1,27 @@
-//! Rules that wait for others (evaluation.md 3.11): what may wait for what.
+//! Rule dependencies (evaluation.md 3.11): which rule may run after which.
 
 use std::collections::HashMap;
 
 use crate::evaluation::{Rule, TargetKind};
 use crate::ids::RuleId;
 
-/// Rules that one rule may name.
+/// Most rules in `after` of one rule.
 pub const MAX_AFTER: usize = 20;
-/// Rules before a rule, one after the other.
+/// Longest chain of rules before a rule.
 pub const MAX_DEPTH: usize = 3;
-/// Share of what the filter of a rule that waits refuses for its scores, and that is scored all the same.
+/// Default share of targets that conditions on scores reject and that are scored nevertheless.
 pub const AUDIT: f64 = 0.02;
 
-/// A rule, as far as it matters for the order.
+/// The part of a rule that determines the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainRule {
     /// The rule.
     pub id: RuleId,
-    /// Its name, for people.
+    /// Its name, for messages.
     pub name: String,
-    /// What it scores.
+    /// The kind of its targets.
     pub target: TargetKind,
-    /// The rules that it waits for.
+    /// The rules it depends on.
     pub after: Vec<RuleId>,
 }
 
@@ -36,41 +36,37 @@ impl From<&Rule> for ChainRule {
     }
 }
 
-/// Why a rule may not wait as it says.
+/// An invalid dependency of a rule. Numbers are indexes into `after`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// More than [`MAX_AFTER`].
-    #[error("a rule waits for at most {MAX_AFTER} others")]
+    /// More than [`MAX_AFTER`] dependencies.
+    #[error("a rule must depend on at most {MAX_AFTER} others")]
     TooMany,
-    /// Of `after`, by place.
-    #[error("the rule cannot wait for itself")]
+    /// The rule depends on itself.
+    #[error("a rule cannot depend on itself")]
     Itself(usize),
-    /// Of `after`, by place.
-    #[error("the rule is named twice")]
+    /// The same rule twice.
+    #[error("duplicate rule")]
     Twice(usize),
-    /// Of `after`, by place.
-    #[error("no rule {1:?} in this project")]
+    /// The project has no such rule.
+    #[error("unknown rule {1:?}")]
     Unknown(usize, String),
-    /// Of `after`, by place.
-    #[error(
-        "{1:?} scores what the targets of this rule are parts of: it would wait for what ends after it"
-    )]
+    /// Its targets contain the targets of this rule, and so complete later.
+    #[error("the targets of {1:?} contain the targets of this rule and complete after them")]
     Larger(usize, String),
-    /// Of `after`, by place.
-    #[error("{1:?} waits for this rule, directly or through others")]
+    /// It depends on this rule.
+    #[error("circular rule dependency: {1:?} depends on this rule, directly or through others")]
     Circle(usize, String),
-    /// Longer than [`MAX_DEPTH`].
-    #[error("at most {MAX_DEPTH} rules may wait for each other in a row")]
+    /// A chain longer than [`MAX_DEPTH`].
+    #[error("a chain of dependencies must have at most {MAX_DEPTH} rules before the last one")]
     TooDeep,
-    /// Another rule waits for this one.
-    #[error(
-        "{0:?} waits for this rule: this one cannot score what the targets of that one are parts of"
-    )]
+    /// A rule with smaller targets depends on this one.
+    #[error("{0:?} depends on this rule, and the new targets would contain the targets of {0:?}")]
     AwaitedBy(String),
 }
 
 impl ChainFault {
-    /// The member of the rule that is at fault.
+    /// The invalid member of the rule.
     #[must_use]
     pub fn field(&self) -> String {
         match self {
@@ -85,7 +81,7 @@ impl ChainFault {
     }
 }
 
-/// Checks a rule, as it is to be saved, against the rules of its project.
+/// Checks a rule before it is saved against the rules of its project.
 ///
 /// # Errors
 /// The first fault.
@@ -121,7 +117,7 @@ pub fn check(rule: &ChainRule, all: &[ChainRule]) -> Result<(), ChainFault> {
     Ok(())
 }
 
-/// Rules by what they wait for. Every walk is bounded: rules that were saved wait in short rows.
+/// Rules by their dependencies. Every walk is bounded, because saved chains are short.
 #[derive(Debug)]
 pub struct RuleChains<'l> {
     by_id: HashMap<&'l RuleId, &'l ChainRule>,
@@ -129,7 +125,7 @@ pub struct RuleChains<'l> {
 }
 
 impl<'l> RuleChains<'l> {
-    /// Of these rules.
+    /// Indexes the rules.
     #[must_use]
     pub fn of(all: &'l [ChainRule]) -> Self {
         let mut behind: HashMap<&RuleId, Vec<&ChainRule>> = HashMap::new();
@@ -141,7 +137,7 @@ impl<'l> RuleChains<'l> {
         Self { by_id: all.iter().map(|link| (&link.id, link)).collect(), behind }
     }
 
-    /// How many of them this one waits for in a row, at most [`MAX_DEPTH`].
+    /// Length of the longest chain before a rule, at most [`MAX_DEPTH`].
     #[must_use]
     pub fn depth(&self, rule: &ChainRule) -> usize {
         self.n_before(&rule.after, MAX_DEPTH)
@@ -189,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_waits_for_others_of_its_targets_or_of_parts_of_them() {
+    fn a_rule_depends_on_rules_of_its_targets_or_of_parts_of_them() {
         use TargetKind::{Experiment, Observation, Session, Trace};
         let all = [
             link("observations", Observation, &[]),
@@ -219,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_from_whichever_rule_closes_it_and_a_row_ends_at_three() {
+    fn a_circle_is_found_from_any_of_its_rules_and_a_chain_ends_at_three() {
         let kind = TargetKind::Trace;
         let row = [
             link("a", kind, &[]),
@@ -241,7 +237,7 @@ mod tests {
         assert_eq!(
             check(&link("a", kind, &["z"]), &all),
             Err(ChainFault::TooDeep),
-            "what waits for it counts too"
+            "rules that depend on it count too"
         );
         let observations =
             [link("a", TargetKind::Observation, &[]), link("b", TargetKind::Observation, &["a"])];

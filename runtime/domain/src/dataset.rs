@@ -56,7 +56,7 @@ impl fmt::Display for DatasetName {
     }
 }
 
-/// A dataset as it stands, or stood at a moment.
+/// The state of a dataset at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
     /// Its id.
@@ -113,7 +113,7 @@ impl Dataset {
     }
 }
 
-/// An item as it stands, or stood at a moment.
+/// The state of a dataset item at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatasetItem {
     /// Its id, unique in the project.
@@ -246,7 +246,7 @@ pub struct DatasetRunItem {
     pub dataset_version: Option<Timestamp>,
     /// The trace that was recorded.
     pub trace_id: String,
-    /// The observation in it that stands for the item.
+    /// The observation of the trace that represents the item.
     pub observation_id: Option<String>,
     /// Made at.
     pub created_at: Timestamp,

@@ -19,67 +19,67 @@ use crate::plugin::{Digest, EvaluatorInfo, FailureClass, Grants};
 use crate::slots::Slot;
 use crate::time::Timestamp;
 
-/// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
+/// SHA-256 over the canonical JSON of everything that determines a score (evaluation.md 1.1).
 pub type Fingerprint = Digest;
 
-/// The environment of the traces that the server writes of its own executions. No rule takes them.
+/// The environment of the traces that the server records of its own executions. No rule scores them.
 pub const OWN_ENVIRONMENT: &str = "perpend-eval";
 
-/// "How to score": a stable id with versions.
+/// An evaluator: a stable id with versions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluator {
     /// Its id.
     pub id: EvaluatorId,
     /// Name.
     pub name: String,
-    /// For people.
+    /// Free text.
     pub description: Option<String>,
-    /// Set while no rule may use it.
+    /// Set while rules must not use it.
     pub paused: Option<Pause>,
     /// Made at.
     pub created_at: Timestamp,
     /// Changed at.
     pub updated_at: Timestamp,
-    /// The newest version, unless another one was asked for.
+    /// The newest version, or the requested one.
     pub version: EvaluatorVersion,
 }
 
-/// Why something is paused, since when.
+/// The pause of a rule or evaluator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// Machine reason, such as `PLUGIN_FAILING`.
     pub reason: String,
-    /// A sentence for people.
+    /// A human-readable sentence.
     pub message: String,
-    /// Since.
+    /// Start of the pause.
     pub at: Timestamp,
-    /// When it ends by itself, where it does; with [`Self::is_breaker`] when one execution is tried next.
+    /// Automatic end of the pause; with [`Self::is_breaker`] the time of the next probe. Absent if it has to be ended by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
 impl Pause {
-    /// The reason of a rule or evaluator whose budget is spent.
+    /// The budget of the rule or evaluator is exhausted.
     pub const BUDGET_REACHED: &'static str = "BUDGET_REACHED";
-    /// The reason of a rule whose executions keep failing for a fault of the plug-in.
+    /// Consecutive executions of the rule failed because of the plug-in.
     pub const PLUGIN_FAILING: &'static str = "PLUGIN_FAILING";
-    /// The reason of a rule whose executions keep failing for a fault of a model provider.
+    /// Consecutive executions of the rule failed because of a model provider.
     pub const UPSTREAM_FAILING: &'static str = "UPSTREAM_FAILING";
 
-    /// Whether failures in a row set it. It does not end with time: one execution is tried, and ends it when it succeeds.
+    /// Whether a circuit breaker set it: it ends when a probe execution succeeds.
     #[must_use]
     pub fn is_breaker(&self) -> bool {
         [Self::PLUGIN_FAILING, Self::UPSTREAM_FAILING].contains(&self.reason.as_str())
     }
 
-    /// Whether one execution may be tried now in spite of it.
+    /// Whether a probe execution is due.
     #[must_use]
     pub fn is_probing(&self, now: Timestamp) -> bool {
         self.is_breaker() && self.until.is_some_and(|until| until <= now)
     }
 
-    /// Whether what comes now is not taken: so it is with what a broken plug-in or configuration would fail on, unless
-    /// the next target may be the one that is tried. Where the fault is outside the evaluator, targets are kept for later.
+    /// Whether new targets are dropped: a broken plug-in or configuration would fail on them, unless the next target is the
+    /// probe. If the cause is outside the evaluator, targets are held for later.
     #[must_use]
     pub fn refuses(&self, now: Timestamp) -> bool {
         self.reason.starts_with("PLUGIN_") && !self.is_probing(now)
@@ -99,17 +99,17 @@ pub struct EvaluatorVersion {
     pub plugin_name: String,
     /// Semantic version of the plug-in.
     pub plugin_version: String,
-    /// Which of its evaluators.
+    /// The id of the evaluator within the plug-in.
     pub plugin_evaluator: String,
-    /// Checked configuration, defaults filled in: a JSON object.
+    /// Validated configuration with defaults: a JSON object.
     pub config: Value,
     /// Default mapping.
     pub mapping: Vec<Mapping>,
-    /// Capabilities it may use.
+    /// Granted capabilities.
     pub grants: Grants,
-    /// Its models, one entry per slot of the plug-in that it uses.
+    /// Its models, one entry per used slot of the plug-in.
     pub slots: Vec<Slot>,
-    /// Digest of everything that produces its scores.
+    /// Digest of everything that determines its scores.
     pub fingerprint: Fingerprint,
     /// Made at.
     pub created_at: Timestamp,
@@ -127,25 +127,25 @@ pub const JUDGES: &str = "perpend/judge";
 pub const JUDGE_EVALUATOR: &str = "judge";
 
 impl EvaluatorVersion {
-    /// Whether it runs source text: evaluators of type `code`.
+    /// Whether it runs source code: evaluators of type `code`.
     #[must_use]
     pub fn runs_source(&self) -> bool {
         self.plugin_evaluator == SOURCE_EVALUATOR
             && [PYTHON_INTERPRETER, JAVASCRIPT_INTERPRETER].contains(&self.plugin_name.as_str())
     }
 
-    /// Whether it asks a model one question. The data type of its only score depends on the configuration.
+    /// Whether it is a model judge. The data type of its only score depends on the configuration.
     #[must_use]
     pub fn is_judge(&self) -> bool {
         self.plugin_evaluator == JUDGE_EVALUATOR && self.plugin_name == JUDGES
     }
 }
 
-/// How the scores of an evaluator are named (evaluation.md 1.15). The *given* name is what the plug-in calls
-/// a score; lists, filters and metrics know the *stored* name.
+/// The naming of scores of an evaluator (evaluation.md 1.15). The *given* name comes from the plug-in; lists, filters and
+/// metrics use the *stored* name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreNaming {
-    /// The given name: source text names its scores itself.
+    /// The given name: source code names its scores.
     Given,
     /// The evaluator's name: a judge, or a function that declares exactly one score.
     Evaluator,
@@ -154,7 +154,7 @@ pub enum ScoreNaming {
 }
 
 impl ScoreNaming {
-    /// The naming of a version. `info` describes its function; without it the number of scores is unknown.
+    /// The naming of a version. `info` describes its evaluator; without it the number of scores is unknown.
     #[must_use]
     pub fn of(version: &EvaluatorVersion, info: Option<&EvaluatorInfo>) -> Self {
         if version.runs_source() {
@@ -188,7 +188,7 @@ pub struct Mapping {
     /// `input`, `output`, `expected_output`, `metadata`, or a further name that arrives in
     /// `item.metadata["perpend.vars"]`.
     pub variable: String,
-    /// Where it comes from (evaluation.md 1.2).
+    /// The source of the value (evaluation.md 1.2).
     pub source: String,
     /// RFC 9535 path into the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,10 +196,10 @@ pub struct Mapping {
 }
 
 named_enum!(
-    /// What a rule scores.
+    /// The kind of target of a rule.
     TargetKind {
         Observation = "observation",
-        /// Roots of experiment items.
+        /// Root observations of experiment items.
         Experiment = "experiment",
         Trace = "trace",
         Session = "session",
@@ -207,7 +207,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// What happens when a mapped part is absent.
+    /// The action when a mapped part is absent.
     OnMissing {
         Fail = "fail",
         Skip = "skip",
@@ -216,46 +216,46 @@ named_enum!(
 );
 
 named_enum!(
-    /// What happens when spans arrive after scoring.
+    /// The action when spans arrive after scoring.
     Late {
         Ignore = "ignore",
         Rescore = "rescore",
     }
 );
 
-/// "What to score, when."
+/// An evaluation rule: which targets are scored, and when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Its id.
     pub id: RuleId,
     /// Name.
     pub name: String,
-    /// Decides filter columns and mapping sources.
+    /// Determines filter columns and mapping sources.
     pub target: TargetKind,
-    /// What the user wants.
+    /// Set by the user.
     pub enabled: bool,
-    /// Set while it is blocked though enabled.
+    /// Set while it is blocked although enabled.
     pub paused: Option<Pause>,
     /// Rate in (0, 1].
     pub sampling: f64,
     /// Use the rule id as salt, so that rules draw different samples.
     pub sampling_independent: bool,
-    /// Which targets; checked when saved.
+    /// Selects the targets; checked when saved.
     pub filter: WrittenFilter,
     /// 1 to 20, in order.
     pub assignments: Vec<Assignment>,
     /// When a target is complete.
     pub timing: Timing,
-    /// Absent mapped part.
+    /// Action when a mapped part is absent.
     pub on_missing: OnMissing,
-    /// Spans after scoring.
+    /// Action when spans arrive after scoring.
     pub late: Late,
-    /// What its model calls may cost.
+    /// Limits on the cost of its model calls.
     pub budget: Vec<Budget>,
-    /// The rules that have ended with a target before this one looks at it.
+    /// The rules that must have finished with a target before this one evaluates it.
     pub after: Vec<RuleId>,
-    /// Where it waits for others: share of what its filter refuses for the scores alone, and that it takes all the same, so
-    /// that what it does not see can be estimated.
+    /// With `after`: share of the targets rejected by conditions on scores alone that are scored nevertheless, to estimate
+    /// what the filter misses.
     pub audit: f64,
     /// Made at.
     pub created_at: Timestamp,
@@ -264,7 +264,7 @@ pub struct Rule {
 }
 
 impl TargetKind {
-    /// What the filter of a rule for such targets may ask for.
+    /// The filter columns of rules for such targets.
     #[must_use]
     pub const fn filter_columns(self) -> &'static [Column] {
         match self {
@@ -280,7 +280,7 @@ impl TargetKind {
         matches!(self, Self::Observation | Self::Experiment)
     }
 
-    /// Observations are parts of traces, and traces of sessions: how many such steps it is from an observation.
+    /// Containment level: 0 for observations, 1 for traces, 2 for sessions.
     #[must_use]
     pub const fn size(self) -> u8 {
         match self {
@@ -290,7 +290,7 @@ impl TargetKind {
         }
     }
 
-    /// Whether rules for such targets look at this one.
+    /// Whether a rule of this kind applies to the target.
     #[must_use]
     pub const fn is_for(self, target: &Target) -> bool {
         self.size() == target.kind().size()
@@ -298,8 +298,8 @@ impl TargetKind {
 }
 
 impl Rule {
-    /// Whether both have the same name, target, filter and evaluators with their mappings, in whatever order.
-    /// Of two such rules one does nothing but score everything twice.
+    /// Whether both have the same name, target, filter and evaluators with their mappings, in any order. Two such rules would
+    /// score every target twice.
     #[must_use]
     pub fn is_duplicate_of(&self, other: &Self) -> bool {
         self.name == other.name
@@ -345,19 +345,19 @@ pub enum VersionPolicy {
     Latest,
     /// This one, whatever is saved later.
     Pinned(u32),
-    /// The newest other than this one scores; this one scores the same targets too, and its scores stand aside.
+    /// Runs next to the newest other version; its scores are kept apart.
     Shadow(u32),
 }
 
-/// The text names no [`VersionPolicy`].
+/// The text is not a [`VersionPolicy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`latest`, `pinned:N` or `shadow:N` is expected, with the number of a version in place of N"
+    "version policy must be one of `latest`, `pinned:N`, `shadow:N`, with a version number for N"
 )]
 pub struct InvalidVersionPolicy;
 
 impl VersionPolicy {
-    /// The version that it names.
+    /// The version number in the policy.
     #[must_use]
     pub const fn named(self) -> Option<u32> {
         match self {
@@ -366,7 +366,7 @@ impl VersionPolicy {
         }
     }
 
-    /// The version that stands aside.
+    /// The shadow version.
     #[must_use]
     pub const fn shadow(self) -> Option<u32> {
         match self {
@@ -375,7 +375,7 @@ impl VersionPolicy {
         }
     }
 
-    /// The version whose scores count, where `newest` is the newest; 0 where there is none.
+    /// The version whose scores count, given the newest version; 0 if there is none.
     #[must_use]
     pub const fn live(self, newest: u32) -> u32 {
         match self {
@@ -438,11 +438,11 @@ pub struct Assignment {
     pub version: VersionPolicy,
     /// Overrides the version's default mapping.
     pub mapping: Option<Vec<Mapping>>,
-    /// Targets that come before are left out: a budget is spent.
+    /// Targets that arrive before are skipped, because a budget is exhausted.
     pub skipped_until: Option<Timestamp>,
 }
 
-/// What an execution scores.
+/// The target of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// One observation of a trace.
@@ -473,7 +473,7 @@ impl Target {
         }
     }
 
-    /// Whether it is put together of observations, so that more of it may come after it was scored.
+    /// Whether it consists of several observations, so that more may arrive after it was scored.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         !matches!(self, Self::Observation(..))
@@ -506,7 +506,7 @@ impl Target {
         }
     }
 
-    /// By which it is sampled: observations together with their trace (evaluation.md 1.13).
+    /// The id that decides sampling: observations are sampled with their trace (evaluation.md 1.13).
     #[must_use]
     pub fn sampled_by(&self) -> &str {
         match self {
@@ -539,7 +539,7 @@ impl ExecutionState {
 }
 
 named_enum!(
-    /// Why a target counted as complete.
+    /// The reason why a target counted as complete.
     CompletionReason {
         Ended = "ended",
         RootEnded = "root_ended",
@@ -550,7 +550,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// Why an execution exists (evaluation.md 1.7).
+    /// The origin of an execution (evaluation.md 1.7).
     ExecutionOrigin {
         Rule = "rule",
         Job = "job",
@@ -560,7 +560,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// When an execution runs, among those of its project (evaluation.md 1.10).
+    /// The priority class of an execution within its project (evaluation.md 1.10).
     ExecutionClass {
         Experiment = "experiment",
         Manual = "manual",
@@ -585,29 +585,29 @@ impl ExecutionClass {
 }
 
 named_enum!(
-    /// What executions wait for once they run: those that wait for a model must not keep back those that
-    /// only compute.
+    /// Separate queues for executions that wait for a model and for those that only compute, so that the former do not
+    /// delay the latter.
     Lane {
         Code = "code",
         Model = "model",
     }
 );
 
-/// Among which others an execution waits.
+/// The queue of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueKind {
-    /// What it needs.
+    /// The resource it waits for.
     pub lane: Lane,
-    /// How urgent it is.
+    /// Its priority class.
     pub class: ExecutionClass,
 }
 
-/// An execution as it is made.
+/// A new execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewExecution {
     /// First 32 hex digits of SHA-256 of its key.
     pub id: ExecutionId,
-    /// Why it is made.
+    /// Its origin.
     pub origin: ExecutionOrigin,
     /// The rule.
     pub rule_id: RuleId,
@@ -615,24 +615,24 @@ pub struct NewExecution {
     pub assignment_id: AssignmentId,
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
-    /// What is scored.
+    /// Its target.
     pub target: Target,
-    /// The version it runs, where that stands aside; otherwise the one whose scores count when it runs.
+    /// The shadow version it runs; `None` for the version whose scores count at run time.
     pub shadow: Option<u32>,
-    /// 0, and one more for each rescoring.
+    /// 0, incremented by each rescoring.
     pub generation: u32,
     /// Sampling rate in force.
     pub inclusion_probability: f64,
-    /// Why the target was complete.
+    /// The reason why the target was complete.
     pub completion: CompletionReason,
-    /// Observations of the trace when it was made.
+    /// Observations of the trace when the execution was created.
     pub n_observations: u32,
-    /// The filter refused the target for its scores, and the audit of the rule took it.
+    /// Rejected by conditions on scores, selected for audit.
     pub is_audit: bool,
 }
 
 named_enum!(
-    /// Why an execution waits or ends without a call of its evaluator.
+    /// The reason why an execution waits or ends without a call of its evaluator.
     NoCallReason {
         /// The target cannot be read, or was deleted.
         TargetMissing = "target_missing",
@@ -642,26 +642,26 @@ named_enum!(
         AssignmentRemoved = "assignment_removed",
         /// The rule is gone.
         RuleDeleted = "rule_deleted",
-        /// The target is one of the engine's own.
+        /// The target is a trace of the server's own executions.
         LoopGuard = "loop_guard",
         /// Its rule or evaluator is paused.
         Paused = "paused",
-        /// It was held for as long as executions are.
+        /// It exceeded the maximum hold time.
         HeldTooLong = "held_too_long",
     }
 );
 
-/// Why an execution gave no score when it was last looked at: every reason there is.
+/// The reason why an execution has no score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EndReason {
-    /// Its call ended so.
+    /// Failure of its call.
     Called(FailureClass),
-    /// There was none.
+    /// No call was made.
     Uncalled(NoCallReason),
 }
 
 impl EndReason {
-    /// The name used in the API and in tables.
+    /// The name in the API and in tables.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -692,31 +692,31 @@ impl From<NoCallReason> for EndReason {
     }
 }
 
-/// Why an attempt gave no scores.
+/// The reason why an attempt produced no scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptFailure {
-    /// Class, as in evaluation.md 1.8.
+    /// Class (evaluation.md 1.8).
     pub class: EndReason,
-    /// For people.
+    /// Human-readable.
     pub message: String,
 }
 
 impl AttemptFailure {
-    /// With a sentence for people.
+    /// A failure with a human-readable message.
     #[must_use]
     pub fn new(class: impl Into<EndReason>, message: &str) -> Self {
         Self { class: class.into(), message: message.to_owned() }
     }
 }
 
-/// A stored attempt at an execution that gave no scores.
+/// A stored attempt without scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// From 1, and again from 1 after the execution was put back into the queue.
+    /// From 1; starts again at 1 after a requeue.
     pub number: u32,
-    /// When it ended.
+    /// End time.
     pub ended_at: Timestamp,
-    /// Why there are no scores.
+    /// The reason.
     pub why: AttemptFailure,
     /// The version used.
     pub version: Option<EvaluatorVersionId>,
@@ -727,9 +727,9 @@ pub struct Attempt {
 /// A stored execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
-    /// Its number in the ledger, in the order of making.
+    /// Sequence number in the order of creation.
     pub seq: i64,
-    /// As made.
+    /// As created.
     pub made: NewExecution,
     /// The tenant.
     pub project: ProjectId,
@@ -743,7 +743,7 @@ pub struct Execution {
     pub error_class: Option<EndReason>,
     /// A sentence for people.
     pub error_message: Option<String>,
-    /// When a delayed one is due.
+    /// Due time of a delayed execution.
     pub due_at: Timestamp,
     /// Made at.
     pub created_at: Timestamp,
@@ -751,6 +751,6 @@ pub struct Execution {
     pub first_attempt_at: Option<Timestamp>,
     /// Reached its final state.
     pub finished_at: Option<Timestamp>,
-    /// Observations that came too late for it.
+    /// Observations that arrived after it had read the target.
     pub n_late: u32,
 }

@@ -24,14 +24,14 @@ use serde_json::Value;
 
 use crate::time::Timestamp;
 
-/// Conditions that all must hold. Empty: everything matches.
+/// Conditions that must all hold. An empty filter matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// In the order they were given.
     pub conditions: Vec<Condition>,
 }
 
-/// A filter as somebody wrote it, with what it means for one kind of row.
+/// A filter as it was sent, together with its parsed conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WrittenFilter {
     sent: Vec<Value>,
@@ -192,7 +192,7 @@ impl Order {
         }
     }
 
-    /// Whether `left` stands so to `right`. NaN stands in no order.
+    /// Whether the comparison holds for `left` and `right`. It never holds for NaN.
     #[must_use]
     pub fn holds<T: PartialOrd>(self, left: &T, right: &T) -> bool {
         match self {
@@ -224,7 +224,7 @@ pub enum TextOp {
 }
 
 impl TextOp {
-    /// Whether `text` stands so to `value`.
+    /// Whether the operator holds for `text` and `value`.
     #[must_use]
     pub fn holds(self, text: &str, value: &str) -> bool {
         match self {
@@ -250,7 +250,7 @@ pub enum SetOp {
 }
 
 impl SetOp {
-    /// Whether `list` stands so to `set`.
+    /// Whether the operator holds for `list` and `set`.
     #[must_use]
     pub fn holds(self, list: &[impl AsRef<str>], set: &[String]) -> bool {
         let has = |wanted: &String| list.iter().any(|element| element.as_ref() == wanted);

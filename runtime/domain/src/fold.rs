@@ -135,7 +135,7 @@ enum Rank {
     AsRoot,
     ParentMissing,
     InCycle,
-    /// What a trace is told to be is no step of it: it stands in only where there is none.
+    /// The record of a trace is not an observation of it: it is the root only if there is no other one.
     Record,
 }
 

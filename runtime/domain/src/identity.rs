@@ -33,7 +33,7 @@ pub struct ExecutionKey<'a> {
     pub observation: &'a str,
     /// Experiment run.
     pub run: &'a str,
-    /// Item of it; a session's id stands here.
+    /// The item; the id of a session for session targets.
     pub item: &'a str,
     /// Repetition within an experiment.
     pub repetition: u32,

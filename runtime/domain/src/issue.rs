@@ -59,8 +59,8 @@ mod tests {
             path: path.as_array().cloned().unwrap_or_default(),
             message: "is wrong".to_owned(),
         };
-        let said = [json!(["a", 0, "b"]), json!(["a.b[0]"]), json!([])];
-        let said = said.map(|path| of(path).to_string());
-        assert_eq!(said, ["a[0].b: is wrong", "a.b[0]: is wrong", "is wrong"]);
+        let paths = [json!(["a", 0, "b"]), json!(["a.b[0]"]), json!([])];
+        let shown = paths.map(|path| of(path).to_string());
+        assert_eq!(shown, ["a[0].b: is wrong", "a.b[0]: is wrong", "is wrong"]);
     }
 }

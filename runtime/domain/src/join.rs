@@ -24,7 +24,7 @@ pub const EVENTS_ROW: u8 = 8;
 /// Attributes that say who sent an event, not what it holds.
 const LEFT_OUT: [&str; 3] = ["gen_ai.system", "gen_ai.provider.name", "event.name"];
 
-/// The role a message event stands for; none for other events.
+/// The role of a message event; `None` for other events.
 #[must_use]
 pub fn message_role(event: &str) -> Option<&'static str> {
     match event {

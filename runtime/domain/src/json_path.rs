@@ -3,7 +3,7 @@
 //! Paths come from users, and so do the values that they are applied to: `$..*..*..*` over a few hundred bytes selects
 //! millions of nodes. So a path is short and not nested deeply, and [`JsonPath::select`] ends when its budget is used up.
 //!
-//! One restriction beside the limits: the pattern of `match` and `search` is a literal, so that it is compiled once,
+//! One restriction in addition to the limits: the pattern of `match` and `search` is a literal, so that it is compiled once,
 //! within a limit of size.
 
 mod evaluate;

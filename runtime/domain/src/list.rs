@@ -1,10 +1,10 @@
-//! Lists that are read in parts: by numbered page, behind a cursor, or by the time of the last change.
+//! Pagination: by page number, by cursor, or by the time of the last change.
 
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::time::Timestamp;
 
-/// Which part of a list that is read by page.
+/// A page number and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
     /// From 1.
@@ -32,39 +32,39 @@ impl Paging {
 pub struct NumberedPage<T> {
     /// In the order of the list.
     pub items: Vec<T>,
-    /// On all pages.
+    /// Total number on all pages.
     pub n_total: u64,
 }
 
 impl<T> NumberedPage<T> {
-    /// A page of a list that is empty.
+    /// The page of an empty list.
     #[must_use]
     pub const fn empty() -> Self {
         Self { items: Vec::new(), n_total: 0 }
     }
 }
 
-/// Where a list that runs from the newest to the oldest goes on: after this row. Rows of equal time are
-/// ordered by id, so none is repeated or left out.
+/// The position after a row in a list from newest to oldest. Rows of equal time are ordered by id, so that none is repeated
+/// or skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Time of the last row seen.
+    /// Time of the last row.
     pub at: Timestamp,
     /// Its id.
     pub id: String,
 }
 
-/// A part of a list, newest first.
+/// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
     /// The rows.
     pub items: Vec<T>,
-    /// Set when there are more.
+    /// The cursor of the next page; absent on the last page.
     pub next: Option<Cursor>,
 }
 
 impl<T> Page<T> {
-    /// From up to `limit + 1` rows, or from fewer where the rest `is_cut` off because these are large.
+    /// From up to `limit + 1` rows; from fewer if `is_cut`, when the size limit ended the page early.
     pub fn part(items: Vec<T>, is_cut: bool, limit: u32, at: impl Fn(&T) -> Cursor) -> Self {
         match is_cut {
             true => Self { next: items.last().map(at), items },
@@ -72,7 +72,7 @@ impl<T> Page<T> {
         }
     }
 
-    /// From up to `limit + 1` rows; the surplus one only says that there are more.
+    /// From up to `limit + 1` rows; the extra row shows that there is a next page.
     pub fn cut(mut items: Vec<T>, limit: u32, at: impl Fn(&T) -> Cursor) -> Self {
         let more = items.len() > limit as usize;
         items.truncate(limit as usize);
@@ -81,25 +81,25 @@ impl<T> Page<T> {
     }
 }
 
-/// The place of a row among those that changed.
+/// The position after a row in the order of changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCursor {
-    /// When.
+    /// Time of the change.
     #[serde(serialize_with = "to_the_microsecond")]
     pub at: Timestamp,
-    /// Among those of the same time.
+    /// Tie-breaker among changes of the same time.
     pub key: String,
 }
 
-/// Cut to milliseconds, as the API shows times, the rows of the last one would be read again.
+/// With milliseconds, the precision of the API, the last rows would be read again.
 fn to_the_microsecond<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&at.to_iso_micros())
 }
 
-/// A time, and a place in it.
+/// A range of change times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeWindow {
-    /// Inclusive; from the beginning where it is absent.
+    /// Inclusive; unbounded when absent.
     pub from: Option<Timestamp>,
     /// Exclusive.
     pub to: Timestamp,

@@ -1,9 +1,9 @@
-//! From a target to the item a plug-in sees (evaluation.md 1.2): sources, JSONPath and variables.
+//! Maps a target to the item for a plug-in (evaluation.md 1.2): sources, JSONPath and variables.
 //!
-//! An assignment without mapping hands over the parts as they are stored; a mapped part is parsed
-//! first, JSON text inside strings included, because paths reach into it.
+//! Without a mapping the parts are passed as stored. A mapped part is parsed first, including JSON text inside strings,
+//! because paths may select from it.
 //!
-//! Invariant: **bounded.** Mappings come from users and targets from anybody, so building an item ends when its
+//! Invariant: **bounded.** Mappings and targets are untrusted, so building an item ends when its
 //! [`MappingBudget`] is used up.
 
 mod budget;
@@ -26,19 +26,19 @@ pub use crate::json_path::{InvalidPath, JsonPath};
 
 use crate::evaluation::{Mapping, TargetKind};
 
-/// What is wrong with one entry of a mapping.
+/// An invalid entry of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("mapping[{index}]: {message}")]
 pub struct MappingError {
-    /// Which entry, from 0.
+    /// Index of the entry, from 0.
     pub index: usize,
-    /// Which kind of fault.
+    /// Kind of the error.
     pub kind: MappingFault,
-    /// The variable it fills.
+    /// The variable of the entry.
     pub variable: String,
-    /// The text at fault: the source or the path.
+    /// The invalid text: the source or the path.
     pub value: String,
-    /// For people.
+    /// Human-readable.
     pub message: String,
 }
 
@@ -53,14 +53,14 @@ pub enum MappingFault {
     Path,
 }
 
-/// Variables of a mapping.
+/// Most variables of a mapping.
 const MAX_ENTRIES: usize = 100;
 
 /// Checks a mapping for a kind of target.
 ///
 /// # Errors
-/// Every entry whose source the target lacks, whose path is no RFC 9535 path, or whose variable is
-/// empty or filled twice.
+/// Every entry with a source that the target kind does not have, an invalid RFC 9535 path, or an empty or duplicate
+/// variable.
 pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<MappingPlan, Vec<MappingError>> {
     let mut entries = Vec::with_capacity(mapping.len());
     let mut errors = Vec::new();
@@ -82,7 +82,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<MappingPlan, V
             message,
         };
         if entry.variable.is_empty() {
-            let message = "the variable has no name".to_owned();
+            let message = "the variable name must not be empty".to_owned();
             errors.push(fault(MappingFault::Source, "", message));
         }
         if mapping[..index].iter().any(|other| other.variable == entry.variable) {
@@ -137,7 +137,7 @@ mod tests {
             ]
         );
         assert!(compile(&mapping[3..], TargetKind::Trace).is_ok());
-        let of_sessions = [entry("said", "session.thread", None)];
+        let of_sessions = [entry("conversation", "session.thread", None)];
         assert!(compile(&of_sessions, TargetKind::Session).is_ok());
         assert!(compile(&of_sessions, TargetKind::Trace).is_err());
         assert!(compile(&mapping[2..3], TargetKind::Session).is_err());

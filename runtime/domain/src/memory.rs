@@ -18,7 +18,7 @@ pub fn of_value(value: &Value) -> usize {
 #[must_use]
 pub fn of_members(members: &Map<String, Value>) -> usize {
     // Name, hash, place in the table, and half as much again for growth.
-    const BESIDE: usize = 96;
+    const ENTRY: usize = 96;
     let each = members.iter();
-    each.map(|(key, value)| BESIDE + key.len() + of_value(value)).sum()
+    each.map(|(key, value)| ENTRY + key.len() + of_value(value)).sum()
 }

@@ -1,8 +1,7 @@
-//! Questions about many rows at once: views with dimensions and measures, how measures are aggregated, and
-//! buckets of time.
+//! Metric queries: views with dimensions and measures, aggregations, and time buckets.
 //!
-//! What a database has already added up and what it has not go through the same [`Accumulator`], so
-//! an answer does not depend on where it was made.
+//! Sums computed by a database and values aggregated in memory go through the same [`Accumulator`], so that a result does
+//! not depend on where it was computed.
 
 mod accumulate;
 mod bucket;
@@ -15,7 +14,7 @@ use crate::named::named_enum;
 use crate::time::Timestamp;
 
 named_enum!(
-    /// What rows are asked about.
+    /// The rows of a metric query.
     MetricView {
         Observations = "observations",
         ScoresNumeric = "scores-numeric",
@@ -26,7 +25,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// How the values of a measure become one.
+    /// The function that combines the values of a measure.
     Aggregation {
         Sum = "sum",
         Avg = "avg",
@@ -44,13 +43,13 @@ named_enum!(
 );
 
 impl Aggregation {
-    /// Single values are needed: sums, counts and extremes are not enough.
+    /// Whether single values are needed rather than sums, counts and extremes.
     #[must_use]
     pub const fn needs_values(self) -> bool {
         matches!(self, Self::P50 | Self::P75 | Self::P90 | Self::P95 | Self::P99 | Self::Histogram)
     }
 
-    /// Sums, counts and extremes are enough: single values are not needed.
+    /// Whether sums, counts and extremes are sufficient.
     #[must_use]
     pub const fn is_mergeable(self) -> bool {
         matches!(self, Self::Sum | Self::Avg | Self::Count | Self::Max | Self::Min)
@@ -62,7 +61,7 @@ impl Aggregation {
 pub struct Dimension {
     /// Its name.
     pub name: &'static str,
-    /// It may have about as many values as there are rows.
+    /// High cardinality: up to one value per row.
     pub is_wide: bool,
 }
 
@@ -71,7 +70,7 @@ pub struct Dimension {
 pub struct Measure {
     /// Its name.
     pub name: &'static str,
-    /// It has numbers; others can only be counted.
+    /// Numeric; other measures can only be counted.
     pub is_number: bool,
 }
 
@@ -205,7 +204,7 @@ const TRACE_MEASURES: &[Measure] = &[
     number("totalCost"),
 ];
 
-/// What filters see of the scores of metrics.
+/// Filter columns of the scores of metrics.
 pub static METRIC_SCORES: &[Column] = &[
     Column::new("id", ColumnKind::Text),
     Column::new("name", ColumnKind::Options),
@@ -258,7 +257,7 @@ impl MetricView {
         }
     }
 
-    /// What filters see of its rows.
+    /// The filter columns of its rows.
     #[must_use]
     pub fn columns(self) -> &'static [Column] {
         match self {
@@ -268,7 +267,7 @@ impl MetricView {
         }
     }
 
-    /// The column of time.
+    /// The time column.
     #[must_use]
     pub const fn time(self) -> &'static str {
         match self {
@@ -292,61 +291,61 @@ impl MetricView {
     }
 }
 
-/// A measure with how it is aggregated.
+/// A measure with its aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
-    /// How values become one.
+    /// The aggregation.
     pub aggregation: Aggregation,
 }
 
 impl Metric {
-    /// The key in answers.
+    /// The key in responses.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}_{}", self.aggregation, self.measure.name)
     }
 }
 
-/// A question, checked.
+/// A validated metric query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricQuery {
-    /// About these rows.
+    /// The rows.
     pub view: MetricView,
     /// Boolean scores count as numbers too.
     pub with_booleans: bool,
-    /// Grouped by these.
+    /// The dimensions of the groups.
     pub dimensions: Vec<Dimension>,
     /// At least one.
     pub metrics: Vec<Metric>,
-    /// Rows have to pass.
+    /// Condition on the rows.
     pub filter: Filter,
-    /// Rows from then on.
+    /// Start of the time range, inclusive.
     pub from: Timestamp,
-    /// Rows before.
+    /// End of the time range, exclusive.
     pub to: Timestamp,
-    /// Grouped by time.
+    /// The size of the time buckets; absent without grouping by time.
     pub granularity: Option<Granularity>,
-    /// Only the groups with the largest values are wanted; others may be given too.
+    /// Limits the result to the groups with the largest values; more may be returned.
     pub top: Option<TopGroups>,
 }
 
 /// The groups with the largest values of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopGroups {
-    /// Its place among the metrics.
+    /// Index of the metric.
     pub metric: usize,
-    /// So many groups.
+    /// Number of groups.
     pub n: usize,
 }
 
-/// One group of an answer.
+/// One group of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricGroup {
-    /// Start of its bucket.
+    /// Start of its time bucket.
     pub at: Option<Timestamp>,
-    /// Values of the dimensions; absent where the rows have none.
+    /// Values of the dimensions; `None` if the rows have no value.
     pub dimensions: Vec<Option<String>>,
     /// One for each metric.
     pub values: Vec<Accumulator>,

@@ -31,7 +31,7 @@ named_enum!(
 );
 
 impl TierOperator {
-    /// Whether `left` stands so to `right`.
+    /// Whether the comparison holds for `left` and `right`.
     #[must_use]
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
@@ -46,7 +46,7 @@ impl TierOperator {
 }
 
 named_enum!(
-    /// Where the attribute of a condition stands.
+    /// The part of an observation that has the attribute of a condition.
     AttributeSource {
         ModelParameters = "model_parameters",
         Metadata = "metadata",
@@ -71,7 +71,7 @@ pub enum TierCondition {
     },
     /// A model parameter or a member of the metadata has one of these values.
     Attribute {
-        /// Where it stands.
+        /// The part of the observation that has it.
         source: AttributeSource,
         /// Its name.
         key: String,
@@ -90,7 +90,7 @@ pub struct PricingTier {
     pub name: String,
     /// It applies where no other does.
     pub is_default: bool,
-    /// Lower ones are asked first; 0 is the default tier.
+    /// Tiers with lower priority numbers are tested first; 0 is the default tier.
     pub priority: i64,
     /// All of them have to hold.
     pub conditions: Vec<TierCondition>,

@@ -7,11 +7,11 @@ use crate::time::Timestamp;
 pub struct ModelCall {
     /// The name of the connection.
     pub provider: String,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: String,
     /// The model that answered, where the provider says so.
     pub model_answered: Option<String>,
-    /// How a structured reply was asked for, such as `json_schema`.
+    /// The method of the structured reply, such as `json_schema`.
     pub method: String,
     /// When the request was sent.
     pub started_at: Timestamp,
@@ -29,7 +29,7 @@ pub struct ModelCall {
     pub is_estimated: bool,
     /// US dollars; `None` where the price of the model is not known.
     pub cost: Option<f64>,
-    /// The reply was stored before: no provider was asked, and `cost` is 0.
+    /// The reply came from the cache: no request was sent, and `cost` is 0.
     pub is_from_cache: bool,
     /// What the provider would have been paid, US dollars; `None` where nothing was saved, or the price is not known.
     pub saved: Option<f64>,

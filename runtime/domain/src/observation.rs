@@ -160,10 +160,10 @@ pub struct TraceFacts {
     /// Environment, where the record of the trace says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// Whether a person bookmarked the trace; said by its record alone.
+    /// Whether a user bookmarked the trace; only in the record of the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bookmarked: Option<bool>,
-    /// Tags that a person removed from the trace, whichever of its steps has them; said by its record alone.
+    /// Tags that a user removed from the trace, whichever observation has them; only in the record of the trace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed_tags: Vec<String>,
 }
@@ -190,7 +190,7 @@ pub struct ExperimentLink {
     pub item_expected_output: Option<Payload>,
     /// Metadata of the item.
     pub item_metadata: Option<Value>,
-    /// The observation that stands for the item.
+    /// The observation that represents the item.
     pub item_root_observation_id: Option<String>,
 }
 
@@ -294,7 +294,7 @@ pub struct Content {
     pub input: Option<Payload>,
     /// Output.
     pub output: Option<Payload>,
-    /// User keys on top, `attributes`, `resourceAttributes`, `scope`, `events`, `links` beside them.
+    /// User keys on the top level, next to `attributes`, `resourceAttributes`, `scope`, `events` and `links`.
     pub metadata: Map<String, Value>,
     /// Tool definitions offered to the model, a JSON array.
     pub tool_definitions: Option<Value>,

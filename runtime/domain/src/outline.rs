@@ -1,10 +1,10 @@
-//! The observations of a trace as rows in reading order, and which of them are visible while some are folded.
+//! The observations of a trace as rows in reading order, and the visible rows while some are collapsed.
 //!
-//! An [`Outline`] is made once per state of a trace and shared; a [`OutlineView`] of it is made per request. Both are walked
+//! An [`Outline`] is built once per state of a trace and shared; an [`OutlineView`] is built per request. Both are walked
 //! without recursion, so neither depth nor width of a trace is limited.
 //!
-//! Parents may be missing and may form cycles (anyone can send anything): an observation without a known parent and
-//! every member of a cycle is placed on the top level, so that none is ever hidden.
+//! Parents may be missing and may form cycles: an observation without a known parent and every member of a cycle is placed
+//! on the top level, so that none is hidden.
 
 mod align;
 mod axis;
@@ -36,7 +36,7 @@ pub use place::ParentFault;
 pub use runs::RowGroup;
 pub use view::{FoldTarget, Folds, LineBucket, MAX_FOLDS, OutlineLine, OutlineView};
 
-/// Neighbours that look alike are grouped in traces with more rows than this.
+/// Similar neighbours are grouped in traces with more rows than this.
 pub const GROUPED_ABOVE: usize = 2_000;
 
 /// One observation. Positions are those of [`Outline::rows`].
@@ -45,13 +45,13 @@ pub struct OutlineNode {
     id: Box<str>,
     name: u32,
     model: Option<u32>,
-    /// The row it hangs below; none on the top level.
+    /// The parent row; `None` on the top level.
     pub parent: Option<u32>,
     /// 0 on the top level.
     pub depth: u32,
-    /// How many rows are below it, at any depth. They directly follow it.
+    /// Number of descendants. They directly follow the row.
     pub n_below: u32,
-    /// How many of those have the level `ERROR`.
+    /// Descendants with the level `ERROR`.
     pub n_errors_below: u32,
     /// Set only on the top level.
     pub parent_fault: Option<ParentFault>,
@@ -69,12 +69,12 @@ pub struct OutlineNode {
     pub tokens: Option<u64>,
     /// US dollars, when known.
     pub cost: Option<f64>,
-    /// It should have a cost and has none.
+    /// Whether a cost is expected and missing.
     pub is_unpriced: bool,
 }
 
 impl OutlineNode {
-    /// Its own cost, without that of the rows below it.
+    /// Its own cost, without its descendants.
     #[must_use]
     pub fn own_cost(&self) -> CostSum {
         CostSum::of_observation(self.cost, self.is_unpriced)
@@ -92,7 +92,7 @@ impl OutlineNode {
         &self.id
     }
 
-    /// The position behind its last descendant.
+    /// The position after its last descendant.
     fn behind(&self, at: usize) -> usize {
         at + 1 + self.n_below as usize
     }
@@ -109,7 +109,7 @@ pub struct Outline {
     runs: Vec<RowGroup>,
 }
 
-/// Texts with their places, while an outline is made.
+/// Interned texts, while an outline is built.
 #[derive(Default)]
 struct Texts {
     known: HashMap<String, u32>,
@@ -133,8 +133,8 @@ fn position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Finds the rows that should have a cost and have none, as the fold of a trace does: a row that only names a model
-/// wraps the calls below it, where there are any.
+/// Marks the rows whose cost is expected and missing, as the fold of a trace does: a row that only names a model wraps the
+/// calls below it, if there are any.
 fn mark_unpriced(rows: &mut [OutlineNode]) {
     let mut has_model_below = vec![false; rows.len()];
     // Children come after their parents.
@@ -183,7 +183,7 @@ impl Outline {
                 is_unpriced: false,
             });
         }
-        // Children come after their parents: backwards, each is complete before its parent asks.
+        // Children come after their parents: backwards, each is complete before its parent.
         for at in (0..rows.len()).rev() {
             let row = &rows[at];
             let (n_below, is_error) = (row.n_below, row.level == Level::Error);
@@ -213,7 +213,7 @@ impl Outline {
         &self.rows
     }
 
-    /// Groups of neighbours that look alike, by their first row.
+    /// Groups of similar neighbours, by their first row.
     #[must_use]
     pub fn runs(&self) -> &[RowGroup] {
         &self.runs
@@ -243,7 +243,7 @@ impl Outline {
         Some(self.by_id[found] as usize)
     }
 
-    /// From the first start to the last end; nothing when there are no rows.
+    /// From the first start to the last end; `None` without rows.
     #[must_use]
     pub fn period(&self) -> Option<(Timestamp, Timestamp)> {
         let start = self.rows.iter().map(|row| row.start).min()?;
@@ -251,15 +251,15 @@ impl Outline {
         Some((start, end.max()?))
     }
 
-    /// The rows directly below one.
+    /// The children of a row.
     fn children(&self, at: usize) -> impl Iterator<Item = usize> {
         let behind = self.rows.get(at).map_or(at, |row| row.behind(at));
         let next = move |at: &usize| Some(self.rows.get(*at)?.behind(*at));
         std::iter::successors(Some(at + 1), next).take_while(move |at| *at < behind)
     }
 
-    /// In how many microseconds of an ended row none of those directly below it ran; none of a row that is open, or that has
-    /// none below it.
+    /// Microseconds of an ended row during which none of its children ran; `None` for an open row and for a row without
+    /// children.
     #[must_use]
     pub fn own_us(&self, at: usize) -> Option<i64> {
         let row = self.rows.get(at).filter(|row| row.n_below > 0)?;
@@ -277,8 +277,8 @@ impl Outline {
         Some(own)
     }
 
-    /// When within the period none of the rows ran that have no others below them, for at least so many microseconds, by
-    /// time: what has others below it may only wait.
+    /// The intervals of the period of at least `least_us` microseconds in which no leaf row ran, by time. Rows with children
+    /// do not count, because they may only wait.
     #[must_use]
     pub fn gaps(&self, least_us: i64) -> Vec<(Timestamp, Timestamp)> {
         let Some((start, end)) = self.period() else {
@@ -299,7 +299,7 @@ impl Outline {
         gaps
     }
 
-    /// How many microseconds the first step that says when its first token came had waited for it.
+    /// Time to first token of the first observation that has one, in microseconds.
     #[must_use]
     pub fn first_token_us(&self) -> Option<i64> {
         let with_token = self.rows.iter();
@@ -308,7 +308,7 @@ impl Outline {
         Some(first.micros_since(start).max(0))
     }
 
-    /// The next row with the level `ERROR` after a position, or before it. Without a position the search begins at the
+    /// The next row with the level `ERROR` after or before a position. Without a position the search starts at the
     /// respective end.
     #[must_use]
     pub fn next_error(&self, from: Option<usize>, backwards: bool) -> Option<usize> {
@@ -322,7 +322,7 @@ impl Outline {
 
 impl HeapSize for Outline {
     fn n_bytes(&self) -> usize {
-        /// What an allocator adds to a small text.
+        /// Allocator overhead of a small text.
         const OVERHEAD: usize = 16;
         let texts = self.rows.iter().map(|row| row.id.len());
         let texts = texts.chain(self.texts.iter().map(|text| text.len() + size_of::<Box<str>>()));

@@ -36,7 +36,7 @@ impl Kind {
 /// The numbers that a field allows; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
-    /// Bit `n` stands for the number `n`.
+    /// Bit `n` represents the number `n`.
     bits: u64,
     /// Whether the field starts with `*`. Cron calls such a field unrestricted, with a step too.
     pub(super) is_star: bool,
@@ -128,7 +128,7 @@ fn digits(text: &str) -> Option<u8> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// The start of what somebody wrote, for a message.
+/// The start of an expression, for a message.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(40).collect()
 }

@@ -29,8 +29,8 @@ pub fn describe_condition(condition: &Value) -> String {
         operator,
         if has_value { &values } else { "" },
     ];
-    let said: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    said.join(" ")
+    let words: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_condition_reads_as_a_part_of_a_sentence() {
-        for (condition, said) in [
+        for (condition, expected) in [
             (
                 json!({"type": "stringOptions", "column": "name", "operator": "any of", "value": ["a b"]}),
                 r#"name is "a b""#,
@@ -60,7 +60,7 @@ mod tests {
             ),
             (json!({"column": "gone"}), "gone"),
         ] {
-            assert_eq!(describe_condition(&condition), said);
+            assert_eq!(describe_condition(&condition), expected);
         }
     }
 }

@@ -14,7 +14,7 @@ pub trait Row {
     fn cell(&self, column: &'static str) -> Cell<'_>;
 }
 
-/// What stands in a cell.
+/// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// Nothing.

@@ -96,22 +96,22 @@ fn the_record_of_a_trace_holds_for_what_it_says_and_the_root_for_the_rest() {
     let about = || PatchSubject::Trace(root.trace_id.clone());
     let mut patch = Patch::new("e".to_owned(), Timestamp::from_millis(900_000), false, about());
     patch.user_id = Some("ann".to_owned());
-    patch.input = Some(Payload::Text("told".to_owned()));
+    patch.input = Some(Payload::Text("explicit".to_owned()));
     let alone = fold(std::slice::from_ref(&root)).unwrap();
     let record = merge([&patch]).unwrap();
     let trace = fold(&[record.clone(), root.clone()]).unwrap();
     let mut expected = alone;
     expected.user_id = Some("ann".to_owned());
-    expected.input = Some(Payload::Text("told".to_owned()));
+    expected.input = Some(Payload::Text("explicit".to_owned()));
     assert_eq!(trace, expected);
 
-    patch.name = Some("told".to_owned());
+    patch.name = Some("explicit".to_owned());
     patch.start = Some(Timestamp::from_micros(1));
     patch.environment = Some("default".to_owned());
     patch.version = Some("8".to_owned());
-    let said = merge([&patch]).unwrap();
-    let trace = fold(&[root, said]).unwrap();
-    assert_eq!(trace.name.as_deref(), Some("told"));
+    let record = merge([&patch]).unwrap();
+    let trace = fold(&[root, record]).unwrap();
+    assert_eq!(trace.name.as_deref(), Some("explicit"));
     assert_eq!(trace.timestamp, Timestamp::from_micros(1));
     assert_eq!(trace.environment, "default");
     assert_eq!(trace.version.as_deref(), Some("8"));

@@ -81,7 +81,7 @@ fn ecmascript(number: f64) -> String {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let n_digits = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let sign = if number < 0.0 { "-" } else { "" };
-    // The decimal point stands after so many digits.
+    // Number of digits before the decimal point.
     let point = exponent + 1;
     let split = usize::try_from(point).unwrap_or(0);
     match point {

@@ -1,4 +1,4 @@
-//! What building one item may take.
+//! Limits on building one item.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use serde_json::{Map, Number, Value};
 use crate::json_path::{OutOfSteps, Steps};
 use crate::payload::Payload;
 
-/// JSON values that are read from the sources of a mapping, and those that are selected.
+/// Most JSON values that are read from the sources of a mapping, and most that are selected.
 const MAX_VALUES: usize = 1_000_000;
-/// As many values an object counts as beside its members, and an array: they take memory of their own.
+/// Values that an object and an array count as in addition to their members, for their own memory.
 const N_OBJECT: usize = 4;
 const N_ARRAY: usize = 1;
-/// Bytes of the text in what is selected.
+/// Most bytes of text in the selected values.
 const MAX_BYTES: usize = 32 << 20;
-/// Steps of all JSONPaths of a mapping.
+/// Most steps of all JSONPaths of a mapping.
 const MAX_STEPS: usize = 4_000_000;
 
-/// What building one item may take: values that are read, values and bytes that are selected, steps of JSONPaths.
+/// The remaining limits of one item: values that are read, values and bytes that are selected, steps of JSONPaths.
 #[derive(Debug)]
 pub struct MappingBudget {
     read: usize,
@@ -38,7 +38,7 @@ impl Default for MappingBudget {
     }
 }
 
-/// A limit that a mapping exceeds for a target.
+/// The limit that a mapping exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
     /// Of values that are read.
@@ -67,13 +67,13 @@ fn take(left: &mut usize, n: usize, exceeded: LimitExceeded) -> Result<(), Limit
 }
 
 impl MappingBudget {
-    /// Charges a value that is read, with all that is in it.
+    /// Charges a value that is read, including its members.
     pub(super) fn read(&mut self, value: &Value) -> Result<(), LimitExceeded> {
         take(&mut self.read, 1, LimitExceeded::Read)?;
         children(value).try_for_each(|child| self.read(child))
     }
 
-    /// Charges a value that becomes part of the item, with all that is in it.
+    /// Charges a value that becomes part of the item, including its members.
     pub(super) fn selected(&mut self, value: &Value) -> Result<(), LimitExceeded> {
         take(&mut self.selected, 1, LimitExceeded::Selected)?;
         let n_bytes = match value {
@@ -85,7 +85,7 @@ impl MappingBudget {
         children(value).try_for_each(|child| self.selected(child))
     }
 
-    /// The value of a payload. JSON that does not parse, which only a broken store could hold, is text.
+    /// The value of a payload. Invalid JSON, which only a corrupt store can contain, is text.
     pub(super) fn payload(&mut self, payload: &Payload) -> Result<Value, LimitExceeded> {
         let value = match payload {
             Payload::Text(_) => None,
@@ -94,7 +94,7 @@ impl MappingBudget {
         Ok(value.unwrap_or_else(|| Value::String(payload.as_str().to_owned())))
     }
 
-    /// The value of a JSON text; none where it is not JSON.
+    /// The value of a JSON text; `None` if it is not JSON.
     pub(super) fn parse(&mut self, text: &str) -> Result<Option<Value>, LimitExceeded> {
         let before = self.read;
         let mut is_exceeded = false;
@@ -106,7 +106,7 @@ impl MappingBudget {
             return Err(LimitExceeded::Read);
         }
         if value.is_none() {
-            // What is not JSON is one text.
+            // Text that is not JSON counts as one value.
             self.read = before;
         }
         Ok(value)
@@ -121,7 +121,7 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// Reads a value as long as there are values left.
+/// Reads a value until the limit is reached.
 struct Reading<'b> {
     left: &'b mut usize,
     is_exceeded: &'b mut bool,

@@ -1,17 +1,17 @@
-//! Values out of JSON, and JSON out of text.
+//! Selects values from JSON, and parses JSON inside text.
 
 use serde_json::{Number, Value};
 
 use super::budget::{LimitExceeded, MappingBudget};
 use crate::json_path::JsonPath;
 
-/// Deeper text in text stays text.
+/// Levels of JSON inside strings that are parsed.
 pub const MAX_OPENINGS: u32 = 3;
-/// Longer text is not looked into.
+/// Longer text is not parsed.
 const MAX_OPENED_BYTES: usize = 500_000;
 
-/// The value with JSON text inside its strings parsed, up to three texts deep. A bare number in a
-/// text stays text: it may be a large id.
+/// The value with JSON inside its strings parsed, up to three levels. A bare number in a string stays text: it may be a
+/// large id.
 ///
 /// # Errors
 /// [`LimitExceeded::Read`].
@@ -49,26 +49,26 @@ fn open_to(
     Ok(value)
 }
 
-/// Whether [`open`] reads a text as JSON where this many texts may still be opened.
+/// Whether [`open`] parses a text as JSON when `n_left` levels remain.
 #[must_use]
 pub fn opens(text: &str, n_left: u32) -> bool {
     !matches!(parse_text(text, n_left), None | Some(Value::Number(_)))
 }
 
-/// The JSON in a text, when there is any.
+/// The JSON in a text, if it is JSON.
 fn parse_text(text: &str, n_left: u32) -> Option<Value> {
     (0 < n_left && may_be_json(text)).then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// Most texts are prose; one look at the first character spares them a parser.
+/// Whether the first character allows JSON: most texts are prose and need no parser.
 fn may_be_json(text: &str) -> bool {
     let first = text.bytes().find(|byte| !byte.is_ascii_whitespace());
     text.len() <= MAX_OPENED_BYTES
         && matches!(first, Some(b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9'))
 }
 
-/// The part of an opened value that a path selects: one node gives its value, several an array, none
-/// nothing. A value that is neither object nor array is returned as it is, whatever the path.
+/// The part of an opened value that a path selects: the value of one node, an array of several, `None` for no node. A
+/// scalar is returned unchanged for every path.
 ///
 /// # Errors
 /// [`LimitExceeded`], by the steps of the path or by what it selects.
@@ -96,7 +96,7 @@ pub fn extract(
     })
 }
 
-/// With a path, a text that is a number counts as that number, in the precision of a double.
+/// With a path, a text that is a number becomes that number, in the precision of a double.
 fn bare_number(text: &str) -> Option<Value> {
     match parse_text(text, 1)? {
         Value::Number(number) => Some(Value::Number(match number.as_f64() {
@@ -107,14 +107,14 @@ fn bare_number(text: &str) -> Option<Value> {
     }
 }
 
-/// A value as it stands in a prompt: nothing for null, text as it is, numbers and truth values in
-/// their JSON form, anything else as compact JSON.
+/// A value as text in a prompt: empty for null, text unchanged, numbers and booleans in their JSON form, objects and arrays
+/// as compact JSON.
 #[must_use]
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        // 1.0 and 1 are one number and print alike.
+        // 1.0 and 1 are the same number and print the same.
         Value::Number(number) => match number.as_f64() {
             Some(double) if number.is_f64() && double.fract() == 0.0 && double.abs() < 1e21 => {
                 format!("{double}")

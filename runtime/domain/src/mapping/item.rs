@@ -1,4 +1,4 @@
-//! The item of one call, built from a target.
+//! Builds the item of one call from a target.
 
 use serde_json::{Map, Value, json};
 
@@ -14,14 +14,14 @@ use crate::plugin::{Item, ItemParts, TraceRef};
 use crate::session::Session;
 use crate::trace::Trace;
 
-/// The member of `item.metadata` that holds variables which are no part of an item.
+/// The member of `item.metadata` with the variables that are not a part of an item.
 pub const VARIABLES: &str = "perpend.vars";
-/// The member of `item.metadata` that holds the tool calls of the observation.
+/// The member of `item.metadata` with the tool calls of the observation.
 const TOOL_CALLS: &str = "perpend.tool_calls";
-/// The member of `item.metadata` that holds the metadata of the experiment's item.
+/// The member of `item.metadata` with the metadata of the experiment item.
 const ITEM_METADATA: &str = "perpend.item_metadata";
 
-/// What an item is built from.
+/// The data that an item is built from.
 #[derive(Clone, Copy, Debug)]
 pub struct MappingSubject<'a> {
     /// The target observation, or the root observation of the target trace.
@@ -31,17 +31,17 @@ pub struct MappingSubject<'a> {
     /// Observations of the target trace with content, by start time, then id; empty when
     /// [`MappingPlan::reads_observations`] is false.
     pub observations: &'a [Observation],
-    /// The target session, and what was said in it; empty when [`MappingPlan::reads_conversation`] is false.
+    /// The target session with its conversation; empty if [`MappingPlan::reads_conversation`] is false.
     pub session: Option<(&'a Session, &'a Conversation)>,
 }
 
-/// Why a mapping makes no item of a target.
+/// The reason why no item can be built from a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
-    /// A mapped part that the target does not have.
+    /// A mapped part is absent.
     #[error("`{}` is mapped to {}, which the target does not have", .0.variable, shown(.0))]
     Missing(Mapping),
-    /// More than an item may take.
+    /// A limit is exceeded.
     #[error(
         "the mapping of `{variable}`{} exceeds a limit: {exceeded}",
         path.as_ref().map(|path| format!(" (`{path}`)")).unwrap_or_default()
@@ -56,7 +56,7 @@ pub enum ItemError {
     },
 }
 
-/// Source and path, for people.
+/// Source and path for a message.
 fn shown(mapping: &Mapping) -> String {
     match &mapping.json_path {
         Some(path) => format!("`{path}` of `{}`", mapping.source),
@@ -64,17 +64,17 @@ fn shown(mapping: &Mapping) -> String {
     }
 }
 
-/// A checked mapping.
+/// A compiled mapping.
 #[derive(Clone, Debug, Default)]
 pub struct MappingPlan {
-    /// `None`: the parts as they are stored.
+    /// `None`: the parts as stored.
     entries: Option<Vec<(String, MappingSource, Option<JsonPath>)>>,
-    /// The same as they were written.
+    /// The entries as sent.
     written: Vec<Mapping>,
 }
 
 impl MappingPlan {
-    /// Hands over input, output, expected output and metadata as they are stored.
+    /// Passes input, output, expected output and metadata as stored.
     #[must_use]
     pub const fn identity() -> Self {
         Self { entries: None, written: Vec::new() }
@@ -93,7 +93,7 @@ impl MappingPlan {
         self.parses() == other.parses() && self.written == other.written
     }
 
-    /// Whether all observations of a target trace are needed, not only its root.
+    /// Whether all observations of a target trace are needed rather than its root alone.
     #[must_use]
     pub fn reads_observations(&self) -> bool {
         self.entries.iter().flatten().any(|(_, source, _)| {
@@ -101,13 +101,13 @@ impl MappingPlan {
         })
     }
 
-    /// Whether content is parsed: it is not where parts are handed over as they are stored.
+    /// Whether content is parsed. It is not if the parts are passed as stored.
     #[must_use]
     pub const fn parses(&self) -> bool {
         self.entries.is_some()
     }
 
-    /// Whether what was said in a target session is needed.
+    /// Whether the conversation of a target session is needed.
     #[must_use]
     pub fn reads_conversation(&self) -> bool {
         let reads = |(_, source, _): &(String, MappingSource, _)| {
@@ -117,7 +117,7 @@ impl MappingPlan {
         entries.is_none_or(|entries| entries.iter().any(reads))
     }
 
-    /// Whether the metadata of a target session are needed.
+    /// Whether the metadata of a target session is needed.
     #[must_use]
     pub fn reads_session_metadata(&self) -> bool {
         let entries = self.entries.as_ref();
@@ -127,7 +127,7 @@ impl MappingPlan {
         })
     }
 
-    /// The variables that are mapped to parts which the target lacks, of those that the evaluator needs.
+    /// The variables needed by the evaluator whose mapped parts are absent.
     ///
     /// # Errors
     /// [`ItemError::TooLarge`].
@@ -146,7 +146,7 @@ impl MappingPlan {
         Ok(missing)
     }
 
-    /// Hands the value of each variable that the evaluator needs to `take`; none where the target lacks it.
+    /// Passes the value of each variable that the evaluator needs to `take`; `None` if the part is absent.
     fn each(
         &self,
         subject: &MappingSubject<'_>,
@@ -155,7 +155,7 @@ impl MappingPlan {
     ) -> Result<(), ItemError> {
         let entries = self.entries.iter().flatten();
         let needed = entries.filter(|(variable, ..)| is_needed(variable, needs));
-        // Sources are read once each, however many variables are mapped to one.
+        // Each source is read once, even if several variables are mapped to it.
         let mut sources: Vec<(&MappingSource, Option<Value>)> = Vec::new();
         let mut budget = MappingBudget::default();
         for (variable, source, path) in needed {
@@ -179,16 +179,16 @@ impl MappingPlan {
         Ok(())
     }
 
-    /// The entry of a variable as it was written.
+    /// The entry of a variable as sent.
     fn written_of(&self, variable: &str) -> Option<&Mapping> {
         let mut written = self.written.iter();
         written.find(|entry| entry.variable == variable)
     }
 
-    /// Builds the item: only the parts that the evaluator needs.
+    /// Builds the item with the parts that the evaluator needs.
     ///
     /// # Errors
-    /// The first mapped part that is absent, unless `absent_is_empty` leaves it out; or the limit that is exceeded.
+    /// The first mapped part that is absent, unless `absent_is_empty`; or the exceeded limit.
     pub fn item(
         &self,
         subject: &MappingSubject<'_>,
@@ -224,7 +224,7 @@ impl MappingPlan {
     }
 }
 
-/// Whether an evaluator with these needs is given the variable.
+/// Whether an evaluator with these needs receives the variable.
 fn is_needed(variable: &str, needs: ItemParts) -> bool {
     match variable {
         "input" => needs.input,
@@ -234,14 +234,14 @@ fn is_needed(variable: &str, needs: ItemParts) -> bool {
     }
 }
 
-/// One object as text: what is mapped to `metadata`, and the further variables beside it.
+/// One object as text: the value mapped to `metadata` together with the further variables.
 pub(super) fn metadata_text(
     metadata: Option<Value>,
     variables: Map<String, Value>,
 ) -> Option<String> {
     let mut members = match metadata {
         Some(Value::Object(members)) => members,
-        // The contract wants an object.
+        // The contract requires an object.
         Some(other) => Map::from_iter([("value".to_owned(), other)]),
         None if variables.is_empty() => return None,
         None => Map::new(),
@@ -253,7 +253,7 @@ pub(super) fn metadata_text(
 }
 
 impl MappingSubject<'_> {
-    /// Fills in what an item has whatever the mapping.
+    /// Adds the id and the references, which do not depend on the mapping.
     fn named(&self, mut item: Item, needs: ItemParts) -> Item {
         if let Some((session, _)) = self.session {
             let id = session.id.as_str();
@@ -276,10 +276,10 @@ impl MappingSubject<'_> {
 
     fn stored_parts(&self, needs: ItemParts) -> Item {
         if let Some((session, conversation)) = self.session {
-            let said = conversation.value(false).filter(|_| needs.output);
+            let messages = conversation.value(false).filter(|_| needs.output);
             let metadata = Some(&session.metadata).filter(|_| needs.metadata);
             let item = Item {
-                output: said.map(Payload::from_value),
+                output: messages.map(Payload::from_value),
                 metadata: metadata.and_then(|members| self.stored_metadata(members)),
                 ..Item::default()
             };
@@ -306,7 +306,7 @@ impl MappingSubject<'_> {
         self.named(item, needs)
     }
 
-    /// Metadata as it is stored, and under names of ours what has no part of its own in an item.
+    /// Metadata as stored, with tool calls and item metadata under reserved names.
     fn stored_metadata(&self, members: &Map<String, Value>) -> Option<String> {
         let calls = self.observation.and_then(tool_calls);
         let item_metadata = self.item_metadata().cloned();
@@ -323,7 +323,7 @@ impl MappingSubject<'_> {
         self.observation?.experiment.as_ref()?.item_expected_output.as_ref()
     }
 
-    /// The value of a source, JSON text in it parsed.
+    /// The value of a source with JSON inside its strings parsed.
     fn opened(
         &self,
         source: &MappingSource,
@@ -353,8 +353,9 @@ impl MappingSubject<'_> {
                 return thread(self.observations, *without_system, budget);
             }
             MappingSource::SessionThread { without_system } => {
-                let said = self.session.map(|(_, said)| said.value(*without_system));
-                return Ok(said.flatten());
+                let messages =
+                    self.session.map(|(_, conversation)| conversation.value(*without_system));
+                return Ok(messages.flatten());
             }
             MappingSource::ExperimentItemMetadata => {
                 let metadata = self.item_metadata();
@@ -430,7 +431,7 @@ fn chosen(
     part: SourcePart,
     budget: &mut MappingBudget,
 ) -> Result<Option<Value>, LimitExceeded> {
-    // The record that describes the trace as a whole is not an observation that a mapping can choose.
+    // A mapping cannot select the record of the trace.
     let mut fitting = observations
         .iter()
         .filter(|observation| !observation.is_trace_record() && selector.fits(observation));
@@ -449,7 +450,7 @@ fn chosen(
     one.map_or(Ok(None), |one| part_of(one, part, budget))
 }
 
-/// The last generation's input messages and its output.
+/// The input messages and the output of the last generation.
 fn thread(
     observations: &[Observation],
     without_system: bool,

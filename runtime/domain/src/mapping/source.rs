@@ -1,4 +1,4 @@
-//! Where a mapped value comes from.
+//! Sources of mapped values.
 
 use crate::evaluation::TargetKind;
 use crate::observation::{Observation, ObservationKind};
@@ -18,17 +18,17 @@ pub enum MappingSource {
     TraceOutput,
     /// `trace.metadata`
     TraceMetadata,
-    /// `trace.thread`: the conversation, system messages kept.
+    /// `trace.thread`: the conversation, including system messages.
     Thread {
         /// System messages are left out.
         without_system: bool,
     },
-    /// `session.thread`: what was said in all traces of the session, system messages kept.
+    /// `session.thread`: the conversation of all traces of the session, including system messages.
     SessionThread {
         /// System messages are left out.
         without_system: bool,
     },
-    /// `session.metadata`: that of its traces.
+    /// `session.metadata`: the merged metadata of its traces.
     SessionMetadata,
     /// A part of chosen observations of the trace.
     Chosen(ObservationSelector, SourcePart),
@@ -59,18 +59,18 @@ impl SourcePart {
     }
 }
 
-/// Chooses observations inside a trace, by start time, then id.
+/// Selects observations of a trace, ordered by start time, then id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservationSelector {
     /// Only those with this name.
     pub name: Option<String>,
     /// Only those of this kind.
     pub kind: Option<ObservationKind>,
-    /// Which of them.
+    /// Which of the matching ones.
     pub which: SelectorIndex,
 }
 
-/// Which of the observations that fit.
+/// Which of the matching observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SelectorIndex {
     /// `first`
@@ -85,7 +85,7 @@ pub enum SelectorIndex {
 }
 
 impl MappingSource {
-    /// Reads a source of a kind of target. The error is a sentence for people.
+    /// Parses a source for a kind of target. The error is a human-readable message.
     pub(super) fn parse(raw: &str, target: TargetKind) -> Result<Self, String> {
         if target == TargetKind::Session {
             return match raw {
@@ -126,9 +126,9 @@ impl MappingSource {
     fn parse_chosen(raw: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "`observation:{raw}` is not of the form \
-                 observation:name=NAME,type=TYPE,first|last|all|nth=K.PART with one of the parts \
-                 input, output, metadata, tool_calls"
+                "source must have the form \
+                 observation:name=NAME,type=TYPE,first|last|all|nth=K.PART with PART one of \
+                 input, output, metadata, tool_calls; got `observation:{raw}`"
             )
         };
         let (selector, part) = raw.rsplit_once('.').ok_or_else(bad)?;
@@ -137,7 +137,7 @@ impl MappingSource {
     }
 }
 
-/// Why a source is none, for people.
+/// The message for an invalid source.
 fn refused(raw: &str, target: TargetKind) -> String {
     let allowed = match target {
         TargetKind::Observation | TargetKind::Experiment => {
@@ -150,11 +150,11 @@ fn refused(raw: &str, target: TargetKind) -> String {
         }
         TargetKind::Session => "session.thread, session.thread_without_system, session.metadata",
     };
-    format!("`{raw}` is no source of target {target}; allowed: {allowed}")
+    format!("source of target {target} must be one of {allowed}; got `{raw}`")
 }
 
 impl ObservationSelector {
-    /// From the right, so that a name may hold commas.
+    /// Parses from the right, because a name may contain commas.
     fn parse(raw: &str) -> Option<Self> {
         let mut selector = Self::default();
         let mut rest = raw;

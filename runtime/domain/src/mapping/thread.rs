@@ -12,7 +12,7 @@ use super::{LimitExceeded, MappingBudget, open};
 use crate::memory::of_value;
 use crate::observation::Observation;
 
-/// Bytes of all messages of a conversation, as JSON, and how many messages.
+/// Limits of a conversation: bytes of all messages as JSON, and number of messages.
 const MAX_BYTES: usize = 16 << 20;
 const MAX_MESSAGES: usize = 20_000;
 /// Memory of all messages, parsed.
@@ -25,8 +25,8 @@ pub(super) fn messages(
 ) -> Result<Vec<Value>, LimitExceeded> {
     let mut messages = Vec::new();
     let content = &generation.content;
-    let said = [(&content.input, Speaker::User), (&content.output, Speaker::Assistant)];
-    for (payload, role) in said {
+    let payloads = [(&content.input, Speaker::User), (&content.output, Speaker::Assistant)];
+    for (payload, role) in payloads {
         if let Some(payload) = payload {
             let value = open(budget.payload(payload)?, budget)?;
             messages.extend(conversation(value, role));
@@ -35,7 +35,7 @@ pub(super) fn messages(
     Ok(messages)
 }
 
-/// Messages as a value; none where there are none.
+/// Messages as a value; `None` if there are none.
 pub(super) fn value_of(mut messages: Vec<Value>, without_system: bool) -> Option<Value> {
     if without_system {
         messages.retain(|message| !is_system_message(message));
@@ -43,7 +43,7 @@ pub(super) fn value_of(mut messages: Vec<Value>, without_system: bool) -> Option
     (!messages.is_empty()).then_some(Value::Array(messages))
 }
 
-/// The text of a part that is one.
+/// The text of a text part.
 fn text_of(part: &Value) -> Option<&str> {
     let Value::Object(members) = part else {
         return part.as_str();
@@ -52,7 +52,7 @@ fn text_of(part: &Value) -> Option<&str> {
     text.filter(|_| Kind::of(members) == Kind::Text || !members.contains_key("type"))
 }
 
-/// What a message says, whatever the form: a text, or a list of parts with texts; and which tools it calls.
+/// A hash of role, text and tool calls of a message, independent of its form.
 fn key(message: &Value) -> u64 {
     let mut hash = DefaultHasher::new();
     message["role"].as_str().hash(&mut hash);
@@ -74,26 +74,26 @@ fn key(message: &Value) -> u64 {
     hash.finish()
 }
 
-/// The conversation is longer than what is put together.
+/// The conversation exceeds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the conversation has more than {} MiB, or more than {MAX_MESSAGES} messages", MAX_BYTES >> 20)]
 pub struct ConversationTooLong;
 
-/// A conversation over several traces. Clients send what was said before with each turn: it is in here once.
+/// A conversation over several traces. Clients resend the history with each turn; it is stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     messages: Vec<Value>,
-    /// What each of them says, to know it again.
+    /// Hashes of the messages, to recognise repetitions.
     keys: Vec<u64>,
     n_bytes: usize,
     memory: usize,
 }
 
 impl Conversation {
-    /// Takes in the last generation of the next trace.
+    /// Appends the last generation of the next trace.
     ///
     /// # Errors
-    /// [`ConversationTooLong`], and it holds what it held before.
+    /// [`ConversationTooLong`]; the conversation is unchanged then.
     pub fn add(&mut self, generation: &Observation) -> Result<(), ConversationTooLong> {
         let turn =
             messages(generation, &mut MappingBudget::default()).map_err(|_| ConversationTooLong)?;
@@ -115,9 +115,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// How many messages of a turn only repeat the conversation. Those of tools may be left out of what is sent along, and so
-    /// may old ones; but up to the last reply it is what was said, in its order. Otherwise nothing is sent along, but for
-    /// what the system says.
+    /// The number of leading messages of a turn that repeat the conversation. A resent history may omit tool messages and old
+    /// messages, but reaches up to the last reply in order. Otherwise only system messages count as repeated.
     fn n_repeated(&self, turn: &[Value], keys: &[u64]) -> usize {
         let (mut at, mut n_known) = (0, 0);
         for key in keys {

@@ -1,4 +1,4 @@
-//! Hand-written items: what a trial is given in place of a stored target.
+//! Items written by hand, which a trial evaluates instead of a stored target.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::item::metadata_text;
 use crate::payload::Payload;
 use crate::plugin::{Item, ItemParts};
 
-/// What a mapping makes of a target, written by hand.
+/// The parts of an item, written by hand.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ManualItem {
     /// Input.
@@ -17,7 +17,7 @@ pub struct ManualItem {
     pub expected_output: Option<Value>,
     /// Metadata.
     pub metadata: Option<Map<String, Value>>,
-    /// Variables that are none of these parts.
+    /// Further variables.
     pub variables: Map<String, Value>,
 }
 

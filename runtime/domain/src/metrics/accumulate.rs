@@ -1,4 +1,4 @@
-//! Values of one measure in one group, added up.
+//! Aggregates the values of one measure in one group.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{Aggregation, Metric};
 
-/// What somebody else has added up already.
+/// A partial aggregate, for example from a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Partial {
-    /// Values there were.
+    /// Number of values.
     pub n: u64,
     /// Their sum.
     pub sum: f64,
@@ -19,15 +19,15 @@ pub struct Partial {
     pub max: Option<f64>,
 }
 
-/// Adds up the values of one measure for one aggregation.
+/// Aggregates the values of one measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Accumulator {
     total: Partial,
     /// Single values, for percentiles and histograms.
     values: Vec<f64>,
-    /// Different texts or numbers.
+    /// Distinct texts and numbers.
     distinct: HashSet<String>,
-    /// Different ones that somebody else has counted, none of which are in `distinct`.
+    /// Distinct values counted elsewhere, disjoint from `distinct`.
     n_distinct: u64,
 }
 
@@ -45,7 +45,7 @@ fn json_number(value: f64) -> Value {
 }
 
 impl Accumulator {
-    /// Adds what was added up elsewhere.
+    /// Adds a partial aggregate.
     pub fn merge(&mut self, part: Partial) {
         self.total.n += part.n;
         self.total.sum += part.sum;
@@ -53,7 +53,7 @@ impl Accumulator {
         self.total.max = pick(self.total.max, part.max, f64::max);
     }
 
-    /// Adds different values that were counted elsewhere: nobody else may have seen them.
+    /// Adds a count of distinct values that no other count or value contains.
     pub const fn add_distinct(&mut self, n: u64) {
         self.n_distinct += n;
     }
@@ -73,13 +73,13 @@ impl Accumulator {
         }
     }
 
-    /// Different texts and numbers that it holds.
+    /// Number of distinct texts and numbers held in memory.
     #[must_use]
     pub fn n_different(&self) -> usize {
         self.distinct.len()
     }
 
-    /// Adds one text of a measure that has no numbers.
+    /// Adds a text of a measure that is not numeric.
     pub fn add_text(&mut self, aggregation: Aggregation, value: &str) {
         self.total.n += 1;
         if aggregation == Aggregation::Uniq && !self.distinct.contains(value) {
@@ -87,7 +87,7 @@ impl Accumulator {
         }
     }
 
-    /// Adds what another one has.
+    /// Adds the values of another accumulator.
     pub fn join(&mut self, other: Self) {
         self.merge(other.total);
         self.values.extend(other.values);
@@ -95,19 +95,19 @@ impl Accumulator {
         self.n_distinct += other.n_distinct;
     }
 
-    /// What was added up.
+    /// The partial aggregate.
     #[must_use]
     pub const fn total(&self) -> Partial {
         self.total
     }
 
-    /// The single values, in no order, of an aggregation that needs them; else none.
+    /// The single values in no order; empty unless the aggregation needs them.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The one value; null where there is none.
+    /// The result; null without values.
     #[must_use]
     pub fn result(&self, metric: &Metric, bins: usize) -> Value {
         let some = |value: Option<f64>| value.map_or(Value::Null, json_number);

@@ -1,4 +1,4 @@
-//! The rows of two outlines beside each other.
+//! Aligns the rows of two outlines.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,17 +13,16 @@ pub struct RowPair {
     pub b: Option<u32>,
     /// 0 on the top level.
     pub depth: u32,
-    /// The position of the pair it hangs below.
+    /// The position of its parent pair.
     pub parent: Option<u32>,
-    /// How many pairs are below it, at any depth. They directly follow it.
+    /// Number of descendants. They directly follow the pair.
     pub n_below: u32,
-    /// Its siblings stand in another order in the second outline.
+    /// Its siblings have another order in the second outline.
     pub is_moved: bool,
 }
 
-/// The rows of two outlines, parents before children: below rows that belong together the first one of a kind and name
-/// belongs to the first one of them on the other side, the second to the second, and so on. Swapped outlines give the same
-/// pairs, swapped. Takes time in the number of rows, without recursion.
+/// Pairs the rows of two outlines, parents before children: below paired rows the n-th child of a kind and name is paired
+/// with the n-th such child of the other side. Swapped outlines give the same pairs, swapped. Linear time, no recursion.
 #[must_use]
 pub fn align(a: &Outline, b: &Outline) -> Vec<RowPair> {
     let sides = Sides { a, b };
@@ -67,7 +66,7 @@ struct Sides<'o> {
     b: &'o Outline,
 }
 
-/// What rows are told apart by.
+/// Kind and name: the identity of a row for the alignment.
 type Key<'o> = (&'static str, &'o str);
 
 fn key<'o>(outline: &'o Outline, row: &OutlineNode) -> Key<'o> {
@@ -143,7 +142,7 @@ impl<'o> Sides<'o> {
         a.iter().map(partner).collect()
     }
 
-    /// Which rows of `a` stand in the same order as their partners: as many as possible.
+    /// A largest set of rows of `a` that are in the same order as their partners.
     fn in_order(&self, a: &[usize], b: &[usize], partners: &[Option<usize>]) -> Vec<bool> {
         let pairs = partners.iter().enumerate();
         let mut pairs: Vec<(usize, usize)> = pairs.filter_map(|(a, b)| Some((a, (*b)?))).collect();
@@ -219,7 +218,7 @@ mod tests {
     }
 
     /// Each pair as its name, indented, with the side that has it, and a star where the order is another one.
-    fn told(a: &Outline, b: &Outline) -> Vec<String> {
+    fn aligned(a: &Outline, b: &Outline) -> Vec<String> {
         let name =
             |outline: &Outline, row: u32| outline.name(&outline.rows()[row as usize]).to_owned();
         let pairs = align(a, b).into_iter();
@@ -254,7 +253,7 @@ mod tests {
             ("ask", Some(0)),
         ]);
         let wanted = ["=run", "  -plan", "  =ask", "  +look", "  =ask", "    -tool", "  +ask"];
-        assert_eq!(told(&a, &b), wanted);
+        assert_eq!(aligned(&a, &b), wanted);
         assert_eq!(align(&a, &b)[0].n_below, 6);
         assert_eq!(align(&a, &Outline::default()).len(), 5);
     }
@@ -263,7 +262,7 @@ mod tests {
     fn rows_in_another_order_are_marked_as_few_as_possible() {
         let a = outline(&[("x", None), ("y", None), ("z", None)]);
         let b = outline(&[("z", None), ("x", None), ("y", None)]);
-        assert_eq!(told(&a, &b), ["=x", "=y", "=z*"]);
+        assert_eq!(aligned(&a, &b), ["=x", "=y", "=z*"]);
     }
 
     #[test]
@@ -296,12 +295,12 @@ mod tests {
             let (a, b) = (made(&a), made(&b));
             let there = align(&a, &b);
             let back = align(&b, &a);
-            let mut said: Vec<_> = there.iter().map(|pair| (pair.a, pair.b, pair.depth, pair.is_moved)).collect();
+            let mut pairs: Vec<_> = there.iter().map(|pair| (pair.a, pair.b, pair.depth, pair.is_moved)).collect();
             let mut mirrored: Vec<_> = back.iter().map(|pair| (pair.b, pair.a, pair.depth, pair.is_moved)).collect();
-            said.sort_unstable();
+            pairs.sort_unstable();
             mirrored.sort_unstable();
-            prop_assert_eq!(&said, &mirrored);
-            // Each row stands in one pair.
+            prop_assert_eq!(&pairs, &mirrored);
+            // Each row is in one pair.
             prop_assert_eq!(there.iter().filter(|pair| pair.a.is_some()).count(), a.rows().len());
             prop_assert_eq!(there.iter().filter(|pair| pair.b.is_some()).count(), b.rows().len());
         }

@@ -9,7 +9,7 @@ const MIN_WIDTH: f64 = 4.0;
 
 /// The longest number of a label that is not in two units: `0.0625`.
 const MAX_CHARS: usize = 6;
-/// A label that is longer than `0.125 s` needs more room beside its neighbours.
+/// A label longer than `0.125 s` needs a larger distance to its neighbours.
 const LONG: usize = 7;
 /// Sixtieths of a unit have no decimals: an axis has so many of them at least, or its labels count from its own start.
 const LEAST_SIXTIETHS: f64 = 59.0;
@@ -218,7 +218,7 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// Whether it needs more room beside its neighbours than most do.
+    /// Whether the label needs a larger distance to its neighbours.
     #[must_use]
     pub fn is_long(&self) -> bool {
         LONG < self.label.chars().count()

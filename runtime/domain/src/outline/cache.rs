@@ -1,4 +1,4 @@
-//! What was made of traces that were looked at lately.
+//! A cache of values computed from recently viewed traces.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,20 +11,20 @@ use crate::outline::Outline;
 /// Memory of all outlines together.
 const OUTLINES: usize = 64 << 20;
 
-/// Which trace something is of.
+/// The trace of a value.
 type Key = (ProjectId, TraceId);
 
-/// Something whose memory is bounded.
+/// The memory of a cached value.
 pub trait HeapSize {
-    /// How much memory it takes, about.
+    /// Approximate size in bytes.
     fn n_bytes(&self) -> usize;
 }
 
-/// What is made of a trace, one for each, that of its newest version; the one used longest ago goes first.
+/// An LRU cache with one value per trace, computed from its newest version.
 #[derive(Debug)]
 pub struct TraceCache<T>(Mutex<Entries<T>>);
 
-/// Outlines of the traces that were looked at lately.
+/// Outlines of recently viewed traces.
 pub type OutlineCache = TraceCache<Outline>;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Cached<T> {
 }
 
 impl<T> Entries<T> {
-    /// What one of them takes besides, about: its place in the map, its ids, and what is around it on the heap.
+    /// Approximate overhead of an entry: map slot, ids and allocations.
     const OVERHEAD: usize = size_of::<Key>() + size_of::<Cached<T>>() + size_of::<T>() + 128;
 
     fn keep(&mut self, key: Key, version: TraceVersion, value: Arc<T>, n_bytes: usize) {
@@ -50,7 +50,7 @@ impl<T> Entries<T> {
         if let Some(old) = self.by_trace.remove(&key) {
             self.n_bytes -= old.n_bytes;
         }
-        // One that is larger than all of the entries would only drive the others out.
+        // A value larger than the limit would evict all others.
         if self.max_bytes < n_bytes {
             return;
         }
@@ -67,13 +67,13 @@ impl<T> Entries<T> {
 }
 
 impl<T: HeapSize> TraceCache<T> {
-    /// Entries for this much memory.
+    /// A cache of at most this many bytes.
     #[must_use]
     pub fn with_max_bytes(max_bytes: usize) -> Self {
         Self(Mutex::new(Entries { by_trace: LruCache::new_unbounded(), n_bytes: 0, max_bytes }))
     }
 
-    /// What was made of this version of a trace, where it is still held.
+    /// The value of this version of a trace, if it is cached.
     #[must_use]
     pub fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<T>> {
         self.with(|entries| {
@@ -82,8 +82,8 @@ impl<T: HeapSize> TraceCache<T> {
         })
     }
 
-    /// Holds it in the place of what was made of an older version. The version is one from before the trace was read: what changed in
-    /// between makes this newer than its version, and it is made anew when next asked for.
+    /// Inserts a value and replaces the one of an older version. `version` was read before the trace: if the trace changed in
+    /// between, the value is newer than its version and is computed again on the next request.
     #[must_use]
     pub fn keep(&self, key: Key, version: TraceVersion, value: T) -> Arc<T> {
         let value = Arc::new(value);
@@ -104,7 +104,7 @@ impl Default for OutlineCache {
 }
 
 impl OutlineCache {
-    /// Makes the outline of these steps, and holds it.
+    /// Builds the outline of these observations and inserts it.
     #[must_use]
     pub fn make(
         &self,

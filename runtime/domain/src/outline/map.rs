@@ -1,22 +1,22 @@
-//! The visible lines of an outline as a small drawing.
+//! The minimap of the visible lines of an outline.
 
 use std::fmt::Write as _;
 
 use crate::outline::OutlineView;
 
-/// Parts of a drawing.
+/// Most columns.
 const PARTS: usize = 200;
-/// Its height in its own units.
+/// Height in SVG units.
 const HEIGHT: u32 = 20;
 
-/// The whole as columns of equal width, each one unit wide and up to 20 high: SVG paths.
+/// Columns of one unit width and up to 20 units height, as SVG paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Minimap {
-    /// How deep the lines of each part go.
+    /// The depth of the lines of each column.
     pub depths: String,
-    /// The parts in which something failed.
+    /// The columns with errors.
     pub errors: String,
-    /// How many columns there are.
+    /// Number of columns.
     pub n: usize,
 }
 

@@ -3,19 +3,19 @@
 use crate::outline::position;
 use crate::telemetry::ObservationSummary;
 
-/// Why an observation that names a parent is on the top level all the same.
+/// The reason why an observation with a parent id is on the top level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParentFault {
     /// Its parent was not received.
     Orphan,
-    /// Its parents lead back to itself.
+    /// Its ancestors include itself.
     Cycle,
 }
 
-/// Where an observation goes.
+/// The position of an observation in the outline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    /// Position in the slice given.
+    /// Index in the input.
     pub(super) index: usize,
     /// Position of its parent among the placed ones.
     pub(super) parent: Option<u32>,
@@ -25,15 +25,15 @@ pub(super) struct Placed {
     pub(super) parent_fault: Option<ParentFault>,
 }
 
-/// Positions of observations, sorted by id. Each is kept with the beginning of its id, so that most comparisons need no
-/// access to the id itself, which lies elsewhere in memory.
+/// Positions of observations, sorted by id. Each has the start of its id, so that most comparisons do not access the id
+/// itself, which is elsewhere in memory.
 pub(super) struct Ids(Vec<(u128, u32)>);
 
 impl Ids {
     pub(super) fn of(observations: &[ObservationSummary]) -> Self {
-        let begun = observations.iter().zip(0..);
+        let numbered = observations.iter().zip(0..);
         let mut all: Vec<(u128, u32)> =
-            begun.map(|(observation, at)| (begins(&observation.id), at)).collect();
+            numbered.map(|(observation, at)| (begins(&observation.id), at)).collect();
         let id = |at: u32| observations[at as usize].id.as_str();
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(a.1).cmp(id(b.1))));
         Self(all)
@@ -55,7 +55,7 @@ impl Ids {
     }
 }
 
-/// The first 16 bytes of an id, which are the whole of most; in the order of ids.
+/// The first 16 bytes of an id, in the order of ids. Most ids are not longer.
 fn begins(id: &str) -> u128 {
     let mut bytes = [0; 16];
     let n = id.len().min(16);

@@ -1,11 +1,11 @@
-//! Long runs of neighbours that look alike.
+//! Groups long runs of similar neighbours.
 
 use crate::cost::CostSum;
 use crate::observation::Level;
 use crate::outline::{OutlineNode, position};
 use crate::time::Timestamp;
 
-/// The shortest run that becomes one row.
+/// The shortest run that becomes a group.
 pub(super) const SHORTEST: usize = 20;
 
 /// Neighbours with the same parent, kind and name.
@@ -13,23 +13,23 @@ pub(super) const SHORTEST: usize = 20;
 pub struct RowGroup {
     /// The position of its first member.
     pub first: u32,
-    /// The position behind the last row below its last member.
+    /// The position after the last descendant of its last member.
     pub behind: u32,
-    /// How many members it has; rows below them are not counted.
+    /// Number of members, without their descendants.
     pub n: u32,
-    /// The last end of a member; that of an open one is its start.
+    /// The last end of a member; an open member counts with its start.
     pub last_end: Timestamp,
     /// Members with the level `ERROR`.
     pub n_errors: u32,
     /// Members that have not ended.
     pub n_open: u32,
-    /// Half of the ended members took at most so many microseconds.
+    /// Median duration of the ended members, in microseconds.
     pub median_us: Option<i64>,
-    /// 95 of 100 ended members took at most so many microseconds.
+    /// 95th percentile of the durations, in microseconds.
     pub p95_us: Option<i64>,
-    /// Tokens of all members; unknown when none of them counted any.
+    /// Tokens of all members; `None` if none has any.
     pub tokens: Option<u64>,
-    /// What all members cost, without the rows below them.
+    /// Cost of all members, without their descendants.
     pub cost: CostSum,
 }
 

@@ -233,7 +233,7 @@ fn of_more_than_fifty_rows_apart_the_first_is_folded_again_and_that_is_known() {
     let n_default = n_lines(&folds);
     for at in 0..MAX_FOLDS {
         folds = outline.toggled(folds, None, row("b", at));
-        // The mark of the row below stands for both.
+        // The mark of the row below covers both.
         folds = outline.toggled(folds, None, row("c", at));
     }
     assert_eq!(n_lines(&folds), n_default + 2 * MAX_FOLDS);

@@ -1,18 +1,18 @@
-//! Which rows of an outline are visible.
+//! The visible rows of an outline.
 
 use std::collections::HashSet;
 
 use crate::observation::{Level, ObservationKind};
 use crate::outline::{Outline, OutlineNode, RowGroup, position};
 
-/// A trace with at most so many rows is wholly open by default.
+/// A trace with at most this many rows is fully expanded by default.
 const ALL_OPEN: usize = 200;
-/// In a longer one, rows above this depth are open by default.
+/// In a longer trace, rows above this depth are expanded by default.
 const OPEN_DEPTH: u32 = 2;
-/// Marks of what was opened and closed by hand, each. Beyond it the oldest is forgotten.
+/// Most rows expanded and most collapsed by hand; the oldest are dropped.
 pub const MAX_FOLDS: usize = 50;
 
-/// What opens and closes: a row, or a group of neighbours, named by the id of its first member.
+/// A row or a group of neighbours that can be expanded, identified by the id of its first member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FoldTarget {
     /// The row of this observation.
@@ -21,41 +21,41 @@ pub enum FoldTarget {
     Run(String),
 }
 
-/// What a reader opened and closed. It says what *is* open, not what differs from the default: the default depends
-/// on the selected row, and selecting another one must not turn the meaning around. What is open opens the way to it too,
-/// except for what is closed, so that one mark stands for all rows of a chain.
+/// The rows and groups that a user expanded and collapsed. It records the state, not the difference from the default: the
+/// default depends on the selected row. An expanded row also expands its ancestors, except collapsed ones, so that one mark
+/// is enough for a chain of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folds {
-    /// Closed, the oldest first.
+    /// Collapsed, the oldest first.
     pub closed: Vec<FoldTarget>,
-    /// Open, the oldest first.
+    /// Expanded, the oldest first.
     pub open: Vec<FoldTarget>,
-    /// Show neighbours that look alike one by one.
+    /// Show similar neighbours one by one.
     pub is_ungrouped: bool,
-    /// Leave out rows below this level that have none of it below them. Neighbours are not grouped then.
+    /// Hide rows below this level without descendants of it. Neighbours are not grouped then.
     pub min: Option<Level>,
-    /// Leave out rows of other kinds likewise; none means that all are shown.
+    /// Hide rows of other kinds in the same way; empty shows all kinds.
     pub kinds: Vec<ObservationKind>,
-    /// Marks of opened rows were forgotten, because there were more than [`MAX_FOLDS`].
+    /// Marks of expanded rows were dropped, because there were more than [`MAX_FOLDS`].
     pub forgot_open: bool,
-    /// The same of closed ones.
+    /// The same for collapsed rows.
     pub forgot_closed: bool,
 }
 
 impl Folds {
-    /// Whether rows are left out for their level or kind.
+    /// Whether rows are hidden by level or kind.
     const fn leaves_out(&self) -> bool {
         self.min.is_some() || !self.kinds.is_empty()
     }
 
-    /// Whether rows of this kind and level are asked for.
+    /// Whether rows of this kind and level are shown.
     #[must_use]
     pub fn asks_for(&self, kind: ObservationKind, level: Level) -> bool {
         let is_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
         is_kind && self.min.is_none_or(|min| min <= level)
     }
 
-    /// Remembers whether something is open. The oldest of too many are forgotten.
+    /// Sets the state of a row or group and drops the oldest marks above the limit.
     pub fn set(&mut self, mark: FoldTarget, is_open: bool) {
         self.remember(mark, is_open);
         self.forget_oldest();
@@ -86,20 +86,20 @@ impl Folds {
 pub struct OutlineLine {
     /// The position of its row; of a group, that of the first member.
     pub row: u32,
-    /// The position of its group among [`Outline::runs`], when it stands for one.
+    /// The position of its group in [`Outline::runs`], if the line is the head of a group.
     pub run: Option<u32>,
-    /// How far it is indented.
+    /// Indentation level.
     pub depth: u32,
-    /// Whether what is below it is visible; absent when there is nothing below it.
+    /// Whether its children are visible; absent without children.
     pub is_open: Option<bool>,
 }
 
-/// A part of the visible lines, summed up.
+/// A summary of consecutive visible lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineBucket {
     /// The deepest of its lines.
     pub depth: u32,
-    /// Errors among its lines and in what is folded away below them.
+    /// Errors in its lines and in their collapsed descendants.
     pub n_errors: u32,
 }
 
@@ -115,12 +115,12 @@ pub struct OutlineView<'o> {
 struct Opened {
     closed: HashSet<Place>,
     open: HashSet<Place>,
-    /// What leads to the selected row and to what is open.
+    /// Ancestors of the selected row and of expanded rows.
     way: HashSet<Place>,
     is_small: bool,
 }
 
-/// Whether a row is asked for, and whether one below it is.
+/// Whether a row is shown for its own kind and level, and whether one of its descendants is.
 #[derive(Clone, Copy)]
 struct Kept {
     own: bool,
@@ -169,12 +169,12 @@ impl Outline {
         }
     }
 
-    /// Those of marks that this outline has.
+    /// The marks that refer to rows and groups of this outline.
     fn places(&self, marks: &[FoldTarget]) -> HashSet<Place> {
         marks.iter().filter_map(|mark| self.place(mark)).collect()
     }
 
-    /// Adds the rows above a row or a group, and the groups that it or one of those is a member of, to those of others.
+    /// Adds the ancestors of a row or group, and the groups that contain it or one of them.
     fn add_way(&self, way: &mut HashSet<Place>, place: Place) {
         let (row, own_run) = match place {
             Place::Row(at) => (at, None),
@@ -182,20 +182,20 @@ impl Outline {
         };
         let mut above = self.rows[row].parent;
         while let Some(at) = above {
-            // The way to a row that is there is there too.
+            // The ancestors of a row in the set are in the set.
             if !way.insert(Place::Row(at as usize)) {
                 break;
             }
             above = self.rows[at as usize].parent;
         }
-        // Groups that span the row: all others end before it or begin behind it.
+        // Groups that span the row: all others end before it or start after it.
         let spans = |run: &RowGroup| run.first as usize <= row && row < run.behind as usize;
         let runs = self.runs.iter().enumerate();
         let runs = runs.filter(|(at, run)| own_run != Some(*at) && spans(run));
         way.extend(runs.map(|(at, _)| Place::Run(at)));
     }
 
-    /// The mark that keeps the way to a row or a group open without it; none where that is open by default.
+    /// The mark that keeps the ancestors of a row or group expanded; `None` if they are expanded by default.
     fn above(&self, place: Place) -> Option<FoldTarget> {
         let id = |at: u32| self.rows[at as usize].id().to_owned();
         let (row, is_run) = match place {
@@ -219,7 +219,7 @@ impl Outline {
         self.rows.len() <= ALL_OPEN || self.rows[row].depth < OPEN_DEPTH
     }
 
-    /// Forgets the marks of what lies on the way to what others open.
+    /// Drops marks of ancestors of other marked rows.
     fn compact(&self, open: &mut Vec<FoldTarget>) {
         let mut way = HashSet::new();
         for place in self.places(open) {
@@ -228,7 +228,7 @@ impl Outline {
         open.retain(|mark| self.place(mark).is_none_or(|place| !way.contains(&place)));
     }
 
-    /// The visible lines. The rows and groups above the selected row are open, unless `folds` closes them.
+    /// The visible lines. The ancestors of the selected row are expanded, unless `folds` collapses them.
     #[must_use]
     pub fn view(&self, folds: &Folds, selected: Option<usize>) -> OutlineView<'_> {
         let opened = Opened::new(self, folds, selected);
@@ -251,7 +251,7 @@ impl Outline {
             while around.last().is_some_and(|behind| *behind <= place) {
                 around.pop();
             }
-            // Groups inside of what was passed over.
+            // Groups inside skipped rows.
             while runs.get(next_run).is_some_and(|run| run.first < place) {
                 next_run += 1;
             }
@@ -270,7 +270,7 @@ impl Outline {
                 }
                 around.push(run.behind);
             }
-            // Whoever asks for errors wants to see them.
+            // With a filter, matching rows are expanded.
             let by_default = opened.is_small || kept.is_some() || row.depth < OPEN_DEPTH;
             let has_below = match &kept {
                 Some(kept) => kept[at].below,
@@ -290,7 +290,7 @@ impl Outline {
         }
     }
 
-    /// Which rows have the level and the kind that are asked for.
+    /// Whether each row, and a descendant of it, has the level and kind of the filter.
     fn kept(&self, folds: &Folds) -> Vec<Kept> {
         let own =
             |row: &OutlineNode| Kept { own: folds.asks_for(row.kind, row.level), below: false };
@@ -305,7 +305,7 @@ impl Outline {
         kept
     }
 
-    /// The folds after something was opened that is closed, or closed that is open. A mark of nothing changes nothing.
+    /// The folds after toggling a row or group. An unknown mark changes nothing.
     #[must_use]
     pub fn toggled(&self, mut folds: Folds, selected: Option<usize>, mark: FoldTarget) -> Folds {
         let Some(place) = self.place(&mark) else {
@@ -316,7 +316,7 @@ impl Outline {
             Place::Row(at) => folds.leaves_out() || self.is_open_by_default(at),
         };
         let is_open = Opened::new(self, &folds, selected).has(place, by_default);
-        // What it stood for stays open.
+        // The ancestors that the mark kept expanded stay expanded.
         let above = self
             .above(place)
             .filter(|above| is_open && folds.open.contains(&mark) && !folds.closed.contains(above));
@@ -329,7 +329,7 @@ impl Outline {
         folds
     }
 
-    /// The folds without those that hide a row.
+    /// The folds without the ones that hide a row.
     #[must_use]
     pub fn revealed(&self, mut folds: Folds, row: usize) -> Folds {
         let mut way = HashSet::new();
@@ -342,13 +342,13 @@ impl Outline {
 }
 
 impl OutlineView<'_> {
-    /// How many lines are visible.
+    /// Number of visible lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// How many rows are left out because of their level or kind.
+    /// Number of rows hidden by level or kind.
     #[must_use]
     pub fn n_hidden(&self) -> usize {
         self.n_hidden
@@ -360,13 +360,13 @@ impl OutlineView<'_> {
         self.lines.is_empty()
     }
 
-    /// What it is a view of.
+    /// The outline of the view.
     #[must_use]
     pub fn outline(&self) -> &Outline {
         self.outline
     }
 
-    /// At most `n` lines from an index on.
+    /// At most `n` lines from an index.
     #[must_use]
     pub fn window(&self, at: usize, n: usize) -> &[OutlineLine] {
         let from = at.min(self.lines.len());
@@ -374,14 +374,14 @@ impl OutlineView<'_> {
         &self.lines[from..to]
     }
 
-    /// The line of a row; when it is folded away, the line that hides it.
+    /// The line of a row; of a hidden row the line that hides it.
     #[must_use]
     pub fn index_of(&self, row: usize) -> Option<usize> {
         let behind = self.lines.partition_point(|line| line.row as usize <= row);
         behind.checked_sub(1)
     }
 
-    /// For each of at most `n` lines from an index on, the line that it hangs below; none on the top level.
+    /// The parent line of each of at most `n` lines from an index; `None` on the top level.
     #[must_use]
     pub fn parents(&self, at: usize, n: usize) -> Vec<Option<usize>> {
         let to = at.saturating_add(n).min(self.lines.len());
@@ -398,7 +398,7 @@ impl OutlineView<'_> {
         parents
     }
 
-    /// The whole in at most `n` parts of nearly the same number of lines.
+    /// The view in at most `n` buckets of nearly the same number of lines.
     #[must_use]
     pub fn map(&self, n: usize) -> Vec<LineBucket> {
         let n = n.min(self.lines.len());
@@ -411,7 +411,7 @@ impl OutlineView<'_> {
         buckets
     }
 
-    /// Errors that a line stands for: its own, unless it is the head of an open group, and those folded away below it.
+    /// Errors of a line and of its collapsed descendants; 0 for the head of an expanded group.
     fn n_errors(&self, line: &OutlineLine) -> u32 {
         let row = &self.outline.rows[line.row as usize];
         match (line.run, line.is_open) {
