@@ -12,7 +12,7 @@ mod scim;
 mod state;
 
 use axum::Router;
-use perpend_http_kit::routes::Described;
+use perpend_http_kit::routes::ApiDescription;
 
 use state::Routes;
 
@@ -20,7 +20,7 @@ pub use scim::as_scim;
 pub use state::{App, NewApp};
 
 /// Every endpoint, and what is said of it.
-pub fn routes() -> (Router<App>, Described) {
+pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;
     projects::routes(all);

@@ -128,11 +128,11 @@ async fn list_failed_executions(
     params: Params,
 ) -> Result<Answer<CursorList<contract::Execution>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
-    let after = match cursor::place(&params)? {
+    let after = match cursor::position(&params)? {
         None => None,
         Some(place) => {
             let id: Result<ExecutionId, _> = place.id.parse();
-            Some((place.at, id.map_err(|_| cursor::broken())?))
+            Some((place.at, id.map_err(|_| cursor::invalid_cursor())?))
         }
     };
     let after = after.as_ref().map(|(at, id)| (*at, id));

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use perpend_http_kit::answer::{Answer, Either};
-use perpend_http_kit::auth::Needs;
+use perpend_http_kit::auth::Requirement;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
@@ -21,7 +21,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "getHealth",
         "/api/public/health",
         "Whether the server is up",
-        Needs::Nobody,
+        Requirement::Public,
     )
     .query(HEALTH);
     routes.add(health, get_health);
@@ -29,7 +29,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "getReadiness",
         "/api/public/ready",
         "Whether the database takes reads and writes: 200, or 503 with `Retry-After`",
-        Needs::Nobody,
+        Requirement::Public,
     );
     routes.add(ready, get_ready);
 }

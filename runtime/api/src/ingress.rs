@@ -13,8 +13,8 @@
 mod charged;
 mod decoders;
 mod decompress;
-mod described;
 mod headers;
+mod openapi;
 mod state;
 
 use axum::Router;
@@ -22,11 +22,11 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::pricing::PriceTable;
-use perpend_http_kit::admission::{self, Counted};
+use perpend_http_kit::admission::{self, ChargedBody};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::otlp::{self, PATHS, Reply, Signal};
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_http_kit::routes::{Described, Routes};
+use perpend_http_kit::routes::{ApiDescription, Routes};
 use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
 use perpend_telemetry::Prepared;
@@ -35,12 +35,12 @@ use charged::Charged;
 use headers::Sender;
 
 pub use decoders::Decoders;
-pub use described::paths;
+pub use openapi::paths;
 
 pub use state::{App, NewApp};
 
 /// The OTLP paths, and what is said of them.
-pub fn routes() -> (Router<App>, Described) {
+pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     for (path, signal) in PATHS {
         let signal = *signal;
@@ -123,7 +123,7 @@ async fn leave_own_traces(
 /// Bytes to what is stored, and what is answered once that is durable. CPU only.
 fn translate(
     signal: Signal,
-    body: &Counted,
+    body: &ChargedBody,
     encoding: Encoding,
     context: &Context,
     prices: &PriceTable,

@@ -36,14 +36,14 @@ mod unchecked;
 mod writers;
 
 use axum::Router;
-use perpend_http_kit::routes::Described;
+use perpend_http_kit::routes::ApiDescription;
 
 use state::Routes;
 
 pub use state::{App, NewApp};
 
 /// Every endpoint, and what is said of it.
-pub fn routes() -> (Router<App>, Described) {
+pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;
     health::routes(all);

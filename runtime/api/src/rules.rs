@@ -452,7 +452,7 @@ async fn list_rules(
     params: Params,
 ) -> Result<Answer<CursorList<contract::Rule>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
-    let after = cursor::place(&params)?;
+    let after = cursor::position(&params)?;
     let page = app.store.catalog.rules(&caller.project, after.as_ref(), limit).await?;
     Ok(Answer(CursorList {
         data: page.items.iter().map(Into::into).collect(),

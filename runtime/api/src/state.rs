@@ -8,7 +8,7 @@ use perpend_catalog::Prices;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::ProjectId;
 use perpend_http_client::Vault;
-use perpend_http_kit::{Room, Web};
+use perpend_http_kit::{AppState, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
@@ -74,7 +74,7 @@ impl App {
     }
 }
 
-impl Room for App {
+impl AppState for App {
     fn web(&self) -> &Web {
         &self.web
     }

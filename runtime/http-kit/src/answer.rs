@@ -1,4 +1,4 @@
-//! What a handler answers, and what the OpenAPI document says of it: both from the type that it returns.
+//! Responses of handlers. The return type also gives the response schemas of the OpenAPI document.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::problem::Problem;
 
-/// A JSON body, with the status that it is sent with.
+/// A JSON body with its status.
 #[derive(Clone, Debug)]
 pub struct Answer<T, const STATUS: u16 = 200>(pub T);
 
@@ -23,7 +23,7 @@ impl<T: Serialize, const STATUS: u16> IntoResponse for Answer<T, STATUS> {
     }
 }
 
-/// One of two answers.
+/// One of two responses.
 #[derive(Clone, Debug)]
 pub enum Either<A, B> {
     /// The first.
@@ -41,12 +41,12 @@ impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
     }
 }
 
-/// A JSON body that is too large to be held as a whole: it is written part by part, and reads as `T`.
+/// A JSON body of the schema `T` that is streamed, because it is too large to be held in memory.
 #[derive(Debug)]
 pub struct Streamed<T>(Response, PhantomData<fn() -> T>);
 
 impl<T> Streamed<T> {
-    /// An answer that writes a `T`.
+    /// Wraps a response whose body has the schema `T`.
     pub fn new(response: Response) -> Self {
         Self(response, PhantomData)
     }
@@ -58,18 +58,18 @@ impl<T> IntoResponse for Streamed<T> {
     }
 }
 
-/// What the document says of one answer.
+/// One response of success in the OpenAPI document.
 #[derive(Clone, Debug)]
-pub struct Said {
-    /// Of success.
+pub struct ResponseSpec {
+    /// Status.
     pub status: u16,
-    /// Of the body.
+    /// Schema of the body.
     pub schema: RefOr<Schema>,
-    /// What the schema refers to by name.
+    /// Named schemas that `schema` refers to.
     pub named: Vec<(String, RefOr<Schema>)>,
 }
 
-impl Said {
+impl ResponseSpec {
     pub(crate) fn of<T: ToSchema>(status: u16) -> Self {
         let mut named = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut named);
@@ -77,59 +77,59 @@ impl Said {
     }
 }
 
-/// What a handler returns.
-pub trait Answers {
-    /// What it says of itself; nothing where its type does not tell.
-    fn said() -> Vec<Said> {
+/// A return type of handlers.
+pub trait DescribedAnswer {
+    /// Its responses; empty when the operation describes them.
+    fn response_specs() -> Vec<ResponseSpec> {
         Vec::new()
     }
 }
 
-impl<T: ToSchema, const STATUS: u16> Answers for Answer<T, STATUS> {
-    fn said() -> Vec<Said> {
-        vec![Said::of::<T>(STATUS)]
+impl<T: ToSchema, const STATUS: u16> DescribedAnswer for Answer<T, STATUS> {
+    fn response_specs() -> Vec<ResponseSpec> {
+        vec![ResponseSpec::of::<T>(STATUS)]
     }
 }
 
-impl<T: ToSchema> Answers for Streamed<T> {
-    fn said() -> Vec<Said> {
-        vec![Said::of::<T>(200)]
+impl<T: ToSchema> DescribedAnswer for Streamed<T> {
+    fn response_specs() -> Vec<ResponseSpec> {
+        vec![ResponseSpec::of::<T>(200)]
     }
 }
 
-impl<A: Answers, B: Answers> Answers for Either<A, B> {
-    fn said() -> Vec<Said> {
-        [A::said(), B::said()].concat()
+impl<A: DescribedAnswer, B: DescribedAnswer> DescribedAnswer for Either<A, B> {
+    fn response_specs() -> Vec<ResponseSpec> {
+        [A::response_specs(), B::response_specs()].concat()
     }
 }
 
-impl<A: Answers> Answers for Result<A, Problem> {
-    fn said() -> Vec<Said> {
-        A::said()
+impl<A: DescribedAnswer> DescribedAnswer for Result<A, Problem> {
+    fn response_specs() -> Vec<ResponseSpec> {
+        A::response_specs()
     }
 }
 
-// What is said of these stands in the description of the operation.
-impl Answers for Response {}
-impl Answers for StatusCode {}
-impl Answers for Problem {}
-impl Answers for Json<Value> {}
-impl Answers for (StatusCode, Json<Value>) {}
-impl Answers for (HeaderMap, Json<Value>) {}
-impl Answers for (HeaderMap, Vec<u8>) {}
+// Operations describe these themselves.
+impl DescribedAnswer for Response {}
+impl DescribedAnswer for StatusCode {}
+impl DescribedAnswer for Problem {}
+impl DescribedAnswer for Json<Value> {}
+impl DescribedAnswer for (StatusCode, Json<Value>) {}
+impl DescribedAnswer for (HeaderMap, Json<Value>) {}
+impl DescribedAnswer for (HeaderMap, Vec<u8>) {}
 
-/// A function that handles requests; `Args` are its parameters.
-pub trait Handles<Args> {
-    /// What it returns.
-    type Answer: Answers;
+/// A handler function; `Args` are its parameters.
+pub trait DescribedHandler<Args> {
+    /// Its return type.
+    type Answer: DescribedAnswer;
 }
 
 macro_rules! handles {
     ($($arg:ident)*) => {
-        impl<F, Answer, $($arg),*> Handles<($($arg,)*)> for F
+        impl<F, Answer, $($arg),*> DescribedHandler<($($arg,)*)> for F
         where
             F: AsyncFn($($arg),*) -> Answer,
-            Answer: Answers,
+            Answer: DescribedAnswer,
         {
             type Answer = Answer;
         }

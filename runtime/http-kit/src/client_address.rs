@@ -1,11 +1,11 @@
-//! The address a request comes from: that of its connection, or the one that a trusted proxy reports.
+//! The client address of a request: that of its connection, or the one reported by a trusted proxy.
 //!
 //! Invariants:
 //! - **A client cannot choose its address.** Forwarding headers count only when the connection comes from a
 //!   trusted proxy. They are read from the right, because each proxy appends the address it saw; everything to
 //!   the left of the first foreign address was written by the client.
-//! - **Doubt costs precision, not safety.** A chain that cannot be read ends at the last address that a trusted
-//!   proxy vouched for, which is at worst the address of the connection.
+//! - **Malformed headers cost precision, not safety.** A malformed chain ends at the last address that a trusted
+//!   proxy reported, at worst the address of the connection.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -47,7 +47,7 @@ impl ClientAddress {
         })
     }
 
-    /// Whether the headers name an address which a sender that is no trusted proxy put there.
+    /// Whether a sender outside the trusted proxies sent a forwarding header.
     pub fn is_claimed(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) -> bool {
         let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key(X_FORWARDED_FOR);
         is_forwarded && !trusted.contains(peer.to_canonical())
@@ -56,7 +56,7 @@ impl ClientAddress {
     /// The address of the client that sent the request with these extensions.
     #[must_use]
     pub fn in_request(extensions: &Extensions) -> Self {
-        // The layer `edge::note_client` is around every path; the value is for requests that never came over a connection.
+        // The layer `edge::note_client` is around every path; the fallback is for requests without a connection.
         let unknown = Self(Ipv6Addr::UNSPECIFIED.into());
         extensions.get().copied().unwrap_or(unknown)
     }
@@ -67,7 +67,7 @@ impl ClientAddress {
         self.0
     }
 
-    /// What one client holds of the address space: an IPv4 address, or a /64 of IPv6, within which it chooses
+    /// The network of one client: an IPv4 address, or a /64 of IPv6, within which it chooses
     /// its addresses freely. All of IPv4 behind a translator (NAT64) is in one /64, `64:ff9b::/96`, and counts as IPv4.
     #[must_use]
     pub fn network(self) -> IpNet {
@@ -93,7 +93,7 @@ impl fmt::Display for ClientAddress {
 }
 
 /// The first foreign address of a chain that is read from the nearest hop on, or the last trusted one before a
-/// hop that cannot be read.
+/// malformed hop.
 fn nearest_foreign(
     peer: IpAddr,
     hops: impl Iterator<Item = Option<IpAddr>>,
@@ -122,7 +122,7 @@ fn forwarded_hops(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let values = headers.get_all(FORWARDED).iter().rev();
     values.flat_map(|value| {
         let elements = value.to_str().ok().and_then(|text| split(text, ','));
-        // Where quotes do not match, nothing says where an element begins.
+        // With unbalanced quotes the elements cannot be separated.
         let elements = elements.unwrap_or_else(|| vec!["?"]);
         elements.into_iter().rev().map(forwarded_for)
     })

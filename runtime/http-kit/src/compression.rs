@@ -1,10 +1,10 @@
-//! Answers compressed for callers that accept it: zstd, Brotli or gzip.
+//! Compression of responses: zstd, Brotli or gzip.
 //!
 //! Invariants:
-//! - **No secret is compressed.** The length of a compressed answer depends on what repeats in it, so whoever
-//!   can put text into it could guess the rest (BREACH). An answer that [`keep_secret`] marked goes as it is.
-//! - **A tag names bytes.** A compressed answer has other bytes, so its `ETag` becomes weak.
-//! - **No answer holds a thread.** A large body is compressed piece by piece, and other tasks run between.
+//! - **No secret is compressed.** The length of a compressed response depends on repetitions in it, so a caller that
+//!   can put text into it could guess the rest (BREACH). A response marked by [`keep_secret`] is not compressed.
+//! - **An `ETag` identifies bytes.** A compressed response has other bytes, so its `ETag` becomes weak.
+//! - **No response blocks a thread.** A large body is compressed chunk by chunk, and other tasks run in between.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -22,11 +22,11 @@ use hyper::body::{Frame, SizeHint};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 
-/// A shorter answer fits into one packet however it is sent.
+/// A shorter response fits into one packet uncompressed.
 const MIN_BYTES: u64 = 1_024;
-/// Compressed at a stretch: a few milliseconds.
-const PIECE: usize = 256 << 10;
-/// Beginnings of the media types that become shorter.
+/// Bytes compressed at a time, which takes a few milliseconds.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Prefixes of the media types that are compressed.
 const TYPES: [&str; 5] = [
     "text/",
     "application/json",
@@ -35,15 +35,15 @@ const TYPES: [&str; 5] = [
     "image/svg+xml",
 ];
 
-/// The answer holds a secret.
+/// Marks a response with a secret.
 #[derive(Clone, Copy)]
 struct Secret;
 
-/// The status that the handler gave.
+/// The status set by the handler.
 #[derive(Clone, Copy)]
-struct Given(StatusCode);
+struct HandlerStatus(StatusCode);
 
-/// Marks an answer that holds a secret: no cache keeps it, and it is not compressed.
+/// Marks a response with a secret: it is neither cached nor compressed.
 pub async fn keep_secret(mut response: Response) -> Response {
     response.extensions_mut().insert(Secret);
     let policy = HeaderValue::from_static("no-store");
@@ -51,15 +51,15 @@ pub async fn keep_secret(mut response: Response) -> Response {
     response
 }
 
-/// The same paths, their answers compressed. The levels are those of the library: 3 for zstd, 4 for Brotli,
+/// Compresses the responses of `paths`. The levels are those of the library: 3 for zstd, 4 for Brotli,
 /// 6 for gzip.
 pub fn around<S: Clone + Send + Sync + 'static>(paths: Router<S>) -> Router<S> {
     let layer = CompressionLayer::new().compress_when(SizeAbove::new(MIN_BYTES).and(may_compress));
     paths.layer(from_fn(before)).layer(layer).layer(from_fn(after))
 }
 
-/// Whether a caller likes Brotli at least as well as any other encoding that it names: what is stored compressed
-/// so may be sent as it is.
+/// Whether a caller prefers Brotli to every other encoding that it names: a file stored in Brotli
+/// can be sent as stored.
 #[must_use]
 pub fn prefers_brotli(headers: &HeaderMap) -> bool {
     let (mut brotli, mut best) = (0.0, 0.0_f32);
@@ -85,27 +85,27 @@ fn may_compress(_: StatusCode, _: Version, headers: &HeaderMap, extensions: &Ext
     is_text && !headers.contains_key(CONTENT_DISPOSITION) && extensions.get::<Secret>().is_none()
 }
 
-/// Around the handlers, before the answer is compressed.
+/// Inner layer, before the compression.
 async fn before(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let status = response.status();
-    response.extensions_mut().insert(Given(status));
+    response.extensions_mut().insert(HandlerStatus(status));
     if status == StatusCode::NOT_MODIFIED {
-        // It has no body to be compressed, and names what the full answer depends on.
+        // It has no body, and repeats the `Vary` of the full response.
         response.headers_mut().append(VARY, ACCEPT_ENCODING.into());
     }
     if may_compress(status, Version::HTTP_11, response.headers(), response.extensions()) {
-        response = response.map(|body| Body::new(InPieces::new(body)));
+        response = response.map(|body| Body::new(ChunkedBody::new(body)));
     }
     response
 }
 
-/// Around the compression.
+/// Outer layer, after the compression.
 async fn after(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    // The library answers 406 to a caller that accepts no encoding, not even the plain one, although the
-    // handler has done its work by then. Such a caller gets the plain answer.
-    if let Some(Given(status)) = response.extensions().get().copied() {
+    // The library answers 406 to a caller that accepts no encoding, not even identity, although the
+    // handler has done its work by then. Such a caller gets the uncompressed response.
+    if let Some(HandlerStatus(status)) = response.extensions().get().copied() {
         *response.status_mut() = status;
     }
     if response.headers().contains_key(CONTENT_ENCODING)
@@ -118,21 +118,21 @@ async fn after(request: Request, next: Next) -> Response {
     response
 }
 
-/// A body in pieces of at most [`PIECE`], which lets other tasks run between two of them.
-struct InPieces {
+/// A body in chunks of at most [`CHUNK_BYTES`], which yields to other tasks between two of them.
+struct ChunkedBody {
     body: Body,
-    /// What is left of the body's last frame.
+    /// Rest of the last frame of the body.
     rest: Bytes,
     is_pausing: bool,
 }
 
-impl InPieces {
+impl ChunkedBody {
     const fn new(body: Body) -> Self {
         Self { body, rest: Bytes::new(), is_pausing: false }
     }
 }
 
-impl HttpBody for InPieces {
+impl HttpBody for ChunkedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -154,7 +154,7 @@ impl HttpBody for InPieces {
             return Poll::Pending;
         }
         self.is_pausing = true;
-        let n = PIECE.min(self.rest.len());
+        let n = CHUNK_BYTES.min(self.rest.len());
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(n)))))
     }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brotli_is_preferred_where_it_is_named_and_nothing_is_liked_better() {
+    fn brotli_is_preferred_when_it_is_named_with_the_highest_weight() {
         for (accepted, is_preferred) in [
             ("gzip, deflate, br, zstd", true),
             ("BR;Q=1.0", true),
@@ -202,15 +202,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_in_pieces_is_the_same_body_of_the_same_length() {
-        for n in [0, 1, PIECE, 3 * PIECE + 1] {
+    async fn a_chunked_body_has_the_same_bytes_and_length() {
+        for n in [0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES + 1] {
             let bytes: Vec<u8> = (0..n).map(|at| (at % 251) as u8).collect();
-            let body = Body::new(InPieces::new(Body::from(bytes.clone())));
+            let body = Body::new(ChunkedBody::new(Body::from(bytes.clone())));
             assert_eq!(body.size_hint().exact(), Some(n as u64));
             assert!(to_bytes(body, usize::MAX).await.unwrap() == bytes, "{n}");
-            let mut pieces = Body::new(InPieces::new(Body::from(bytes))).into_data_stream();
+            let mut pieces = Body::new(ChunkedBody::new(Body::from(bytes))).into_data_stream();
             while let Some(piece) = pieces.next().await {
-                assert!(piece.unwrap().len() <= PIECE);
+                assert!(piece.unwrap().len() <= CHUNK_BYTES);
             }
         }
     }

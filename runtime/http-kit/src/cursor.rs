@@ -1,4 +1,4 @@
-//! Opaque places in a list.
+//! Opaque cursors of lists.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,30 +19,30 @@ pub fn encode(parts: &Value) -> String {
 /// The JSON inside the `cursor` parameter.
 ///
 /// # Errors
-/// [`broken`], where there is none.
+/// [`invalid_cursor`] for any other text.
 pub fn decode(params: &Params) -> Result<Option<Value>, Problem> {
-    let value = params.text("cursor").map(opened);
-    value.map(|value| value.ok_or_else(broken)).transpose()
+    let value = params.text("cursor").map(parse);
+    value.map(|value| value.ok_or_else(invalid_cursor)).transpose()
 }
 
-/// The JSON inside a text that [`encode`] wrote; none for any other.
+/// The JSON inside a text written by [`encode`].
 #[must_use]
-pub fn opened(text: &str) -> Option<Value> {
+pub fn parse(text: &str) -> Option<Value> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The error for a cursor that no endpoint gave out.
+/// The error for a cursor of another endpoint.
 #[must_use]
-pub fn broken() -> Problem {
-    Problem::query("cursor", "not a cursor that this endpoint gave out")
+pub fn invalid_cursor() -> Problem {
+    Problem::query("cursor", "must be a cursor returned by this endpoint")
 }
 
-/// The place named by the `cursor` parameter, in lists ordered by time and id.
+/// The `cursor` parameter of a list ordered by time and id.
 ///
 /// # Errors
-/// [`broken`], for a cursor of another list.
-pub fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
+/// [`invalid_cursor`] for a cursor of another list.
+pub fn position(params: &Params) -> Result<Option<Cursor>, Problem> {
     let Some(value) = decode(params)? else {
         return Ok(None);
     };
@@ -50,11 +50,11 @@ pub fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
         (Some(micros), Some(id)) => {
             Ok(Some(Cursor { at: Timestamp::from_micros(micros), id: id.to_owned() }))
         }
-        _ => Err(broken()),
+        _ => Err(invalid_cursor()),
     }
 }
 
-/// `meta` of a cursor page; the cursor is absent on the last one.
+/// `meta` of a page; without a cursor on the last one.
 #[must_use]
 pub fn meta(next: Option<&Cursor>) -> CursorMeta {
     CursorMeta {

@@ -1,4 +1,4 @@
-//! What all requests pass: an id, CORS, answers for unknown paths and methods, one log line.
+//! Layers of all requests: request id, CORS, unknown paths and methods, one log line.
 
 use std::net::SocketAddr;
 use std::sync::Once;
@@ -15,15 +15,15 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::client_address::ClientAddress;
 use crate::problem::{self, Code, Problem};
-use crate::request_id::{REQUEST_ID, given_id};
+use crate::request_id::{REQUEST_ID, sent_id};
 use crate::{Web, otlp};
 
-/// Headers of answers that scripts of other origins may read besides those that browsers always show.
+/// Response headers that scripts of other origins may read, in addition to the safelisted ones.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "etag, retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset",
 );
 
-/// CORS for the paths of the API. There is no credentials mode: a page gets what its key opens.
+/// CORS for the paths of the API, without credentials mode: scripts send a key.
 pub async fn cors(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_otlp = otlp::is_otlp(path);
@@ -31,15 +31,15 @@ pub async fn cors(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let origin = request.headers().get(ORIGIN).cloned();
-    let wanted = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let requested = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let mut response = if request.method() == Method::OPTIONS {
         let mut response = StatusCode::NO_CONTENT.into_response();
         let methods = if is_otlp { "POST" } else { "GET,HEAD,PUT,PATCH,POST,DELETE" };
         let headers = response.headers_mut();
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
-        if let Some(wanted) = wanted {
-            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+        if let Some(requested) = requested {
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, requested);
         }
         response
     } else {
@@ -67,12 +67,12 @@ pub async fn note_client(
     let headers = request.headers();
     let address = ClientAddress::resolve(peer.ip(), headers, trusted);
     if ClientAddress::is_claimed(peer.ip(), headers, trusted) {
-        // Behind a proxy that is not named all clients share one address, and so one allowance.
+        // Behind a proxy that is not configured all clients share one address, and therefore one limit.
         static WARNED: Once = Once::new();
         WARNED.call_once(|| {
             tracing::warn!(
                 client.address = %address,
-                "a forwarding header was ignored: its sender is not in server.trusted_proxies (said once)"
+                "a forwarding header was ignored: its sender is not in server.trusted_proxies (logged once)"
             );
         });
     }
@@ -83,15 +83,15 @@ pub async fn note_client(
 /// A known path with another method.
 pub async fn method_not_allowed(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let message = format!("{path} does not take {method}");
-    problem::in_the_form_of(path, Problem::new(Code::MethodNotAllowed, message))
+    let message = format!("{path} does not accept {method}");
+    problem::respond_for_path(path, Problem::new(Code::MethodNotAllowed, message))
 }
 
-/// Gives each request an id, which the answer carries, and writes one line about it.
+/// Gives each request an id, which the response repeats, and writes one log line.
 pub async fn log(State(web): State<Web>, mut request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let client = ClientAddress::in_request(request.extensions());
-    let id = given_id(&request).or_else(|| HeaderValue::try_from(web.ids.uuid().to_string()).ok());
+    let id = sent_id(&request).or_else(|| HeaderValue::try_from(web.ids.uuid().to_string()).ok());
     request.headers_mut().remove(REQUEST_ID);
     if let Some(id) = &id {
         request.headers_mut().insert(REQUEST_ID, id.clone());

@@ -1,9 +1,9 @@
 //! Query parameters and JSON bodies, with errors that name the field.
 
-mod described;
+mod schema_issues;
 mod size;
 
-pub use described::all_issues;
+pub use schema_issues::all_issues;
 
 use std::str::FromStr;
 
@@ -21,39 +21,43 @@ use utoipa::ToSchema;
 
 use crate::admission::read;
 use crate::problem::{Code, Issue, MAX_LISTED, Problem};
-use crate::{Room, Web};
+use crate::{AppState, Web};
 
-/// Levels that the path of an issue shows where the depth itself is at fault.
+/// Characters of a rejected value that a message quotes.
+const MAX_VALUE_CHARS: usize = 100;
+/// The message for an absent field.
+pub const MISSING: &str = "is required";
+/// Levels in the path of an issue about the depth itself.
 const MAX_SHOWN_LEVELS: usize = 8;
 
-/// A query parameter, for checking and for the API description.
+/// A query parameter, for validation and for the API description.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// `string`, `integer`, `number`, `boolean`, `date-time` or `array`.
+    /// Type: `string`, `integer`, `number`, `boolean`, `date-time` or `array`.
     pub kind: &'static str,
-    /// For people.
+    /// Description.
     pub text: &'static str,
-    /// Whether there is no answer without it.
-    pub is_needed: bool,
+    /// Whether the parameter is required.
+    pub is_required: bool,
 }
 
-/// Shorthand for the tables of parameters.
+/// An optional parameter.
 #[must_use]
 pub const fn param(name: &'static str, kind: &'static str, text: &'static str) -> Param {
-    Param { name, kind, text, is_needed: false }
+    Param { name, kind, text, is_required: false }
 }
 
 impl Param {
-    /// One that has to be there.
+    /// A required parameter.
     #[must_use]
-    pub const fn needed(self) -> Self {
-        Self { is_needed: true, ..self }
+    pub const fn required(self) -> Self {
+        Self { is_required: true, ..self }
     }
 }
 
-/// The query of a request. An empty value counts as absent, except where [`Params::raw`] is asked.
+/// The query of a request. An empty value counts as absent, except for [`Params::raw`].
 #[derive(Clone, Debug, Default)]
 pub struct Params(Vec<(String, String)>);
 
@@ -72,40 +76,40 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// Reads a query string.
+    /// Parses a query string.
     #[must_use]
     pub fn parse(query: &str) -> Self {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// The last value by this name, the empty one included.
+    /// The last value of this name, including an empty one.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&str> {
         let mut found = self.0.iter().rev().filter(|(key, _)| key == name);
         found.next().map(|(_, value)| value.as_str())
     }
 
-    /// The last value by this name that is not empty.
+    /// The last non-empty value of this name.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.raw(name).filter(|value| !value.is_empty())
     }
 
-    /// Every value of a repeated parameter.
+    /// Every non-empty value of a repeated parameter.
     #[must_use]
     pub fn all(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(key, value)| key == name && !value.is_empty());
         values.map(|(_, value)| value.clone()).collect()
     }
 
-    /// The members of a comma list.
+    /// The elements of a comma-separated list.
     #[must_use]
     pub fn list(&self, name: &str) -> Vec<String> {
         let members = self.text(name).unwrap_or("").split(',').map(str::trim);
         members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
     }
 
-    /// A value that parses.
+    /// A value of a type with a parser.
     ///
     /// # Errors
     /// 400 that names the parameter.
@@ -118,10 +122,10 @@ impl Params {
         self.text(name).map(parse).transpose()
     }
 
-    /// A value out of a closed list, in any case.
+    /// One of a closed list of values, case-insensitive.
     ///
     /// # Errors
-    /// 400 that lists what is allowed.
+    /// 400 that lists the allowed values.
     pub fn choice<T: Copy>(
         &self,
         name: &str,
@@ -134,10 +138,10 @@ impl Params {
         choose(raw, all, text).map(Some).map_err(|message| Problem::query(name, message))
     }
 
-    /// A comma list out of a closed list, in any case.
+    /// A comma-separated list of values from a closed list, case-insensitive.
     ///
     /// # Errors
-    /// 400 that lists what is allowed.
+    /// 400 that lists the allowed values.
     pub fn choices<T: Copy>(
         &self,
         name: &str,
@@ -149,7 +153,7 @@ impl Params {
         chosen.map_err(|message| Problem::query(name, message))
     }
 
-    /// A whole number within bounds.
+    /// An integer within bounds.
     ///
     /// # Errors
     /// 400 that names the bounds.
@@ -160,7 +164,8 @@ impl Params {
         match text.parse::<u32>() {
             Ok(number) if (min..=max).contains(&number) => Ok(number),
             _ => {
-                Err(Problem::query(name, format!("a whole number from {min} to {max} is expected")))
+                let message = format!("must be an integer from {min} to {max}, got {text:?}");
+                Err(Problem::query(name, message))
             }
         }
     }
@@ -175,7 +180,7 @@ impl Params {
         };
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Some(number)),
-            _ => Err(Problem::query(name, "a finite number is expected")),
+            _ => Err(Problem::query(name, format!("must be a finite number, got {text:?}"))),
         }
     }
 
@@ -188,11 +193,13 @@ impl Params {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(Problem::query(name, "true or false is expected")),
+            Some(other) => {
+                Err(Problem::query(name, format!("must be `true` or `false`, got {other:?}")))
+            }
         }
     }
 
-    /// An instant.
+    /// A timestamp.
     ///
     /// # Errors
     /// 400 that names the parameter.
@@ -205,16 +212,16 @@ impl Params {
     /// The `filter` parameter: a JSON array.
     ///
     /// # Errors
-    /// 400 when it is no JSON array.
+    /// 400 for anything else.
     pub fn filter(&self) -> Result<Vec<Value>, Problem> {
         match self.text("filter").map(serde_json::from_str) {
             None => Ok(Vec::new()),
             Some(Ok(Value::Array(conditions))) => Ok(conditions),
-            Some(_) => Err(Problem::query("filter", "a JSON array of conditions is expected")),
+            Some(_) => Err(Problem::query("filter", "must be a JSON array of conditions")),
         }
     }
 
-    /// Refuses parameters that are not in the table, for the endpoints that are strict.
+    /// Refuses parameters that are not in the table.
     ///
     /// # Errors
     /// 400 that names each unknown parameter.
@@ -234,15 +241,28 @@ fn choose<T: Copy>(raw: &str, all: &[T], text: fn(T) -> &'static str) -> Result<
     let found = all.iter().copied().find(|value| text(*value).eq_ignore_ascii_case(raw));
     found.ok_or_else(|| {
         let allowed: Vec<_> = all.iter().map(|value| text(*value)).collect();
-        format!("{raw:?} is none of {}", allowed.join(", "))
+        must_be_one_of(&allowed, raw)
     })
 }
 
-/// What is said of U+0000 wherever it comes: PostgreSQL keeps it in no text, and SQLite shall not know
-/// texts that PostgreSQL cannot.
+/// The message for a value outside a closed list.
+pub fn must_be_one_of(allowed: &[&str], value: &str) -> String {
+    let mut value = value.to_owned();
+    if let Some((end, _)) = value.char_indices().nth(MAX_VALUE_CHARS) {
+        value.truncate(end);
+        value.push('…');
+    }
+    match allowed {
+        [only] => format!("must be `{only}`; got `{value}`"),
+        [one, other] => format!("must be `{one}` or `{other}`; got `{value}`"),
+        all => format!("must be one of `{}`; got `{value}`", all.join("`, `")),
+    }
+}
+
+/// The message for U+0000. PostgreSQL cannot store it, and SQLite must not hold texts that PostgreSQL cannot.
 const NUL: &str = "the character U+0000 cannot be stored";
 
-/// Layer of the API: refuses paths whose parameters are no text that a database could hold.
+/// Layer of the API: refuses path parameters that are not UTF-8 or contain U+0000.
 pub async fn readable_path(
     params: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
@@ -265,19 +285,19 @@ pub async fn readable_path(
     }
 }
 
-/// A JSON body read into `T`. Unknown fields are ignored unless `T` denies them.
+/// A JSON body. Unknown fields are ignored unless `T` denies them.
 #[derive(Clone, Debug)]
 pub struct Body<T>(pub T);
 
-impl<S: Room, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
+impl<S: AppState, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &S) -> Result<Self, Problem> {
         let web = app.web();
         let bytes = read_json(web, request, web.config.api_max_body_bytes).await?;
-        // The reader would take a list for an object, member by member in the order of our source.
+        // Derived deserializers accept a list in the place of an object.
         if bytes.trim_ascii_start().starts_with(b"[") {
-            return Err(Problem::body("", "an object is expected, not a list"));
+            return Err(Problem::body("", "the body must be an object, got a list"));
         }
         without_nul(&bytes)?;
         let value = from_json(&bytes).map_err(|first| all_issues::<T>(&bytes, first))?;
@@ -285,12 +305,12 @@ impl<S: Room, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<
     }
 }
 
-/// As [`Body`], for what programs write in bulk and about the words of others: text that no database
-/// keeps is replaced, by the reader or by the store, and does not cost the whole.
+/// As [`Body`], for records that programs send in bulk: characters that no database can store are replaced, by the
+/// reader or by the store, and do not fail the request.
 #[derive(Clone, Debug)]
-pub struct Told<T>(pub T);
+pub struct LenientJson<T>(pub T);
 
-impl<S: Room, T: DeserializeOwned> FromRequest<S> for Told<T> {
+impl<S: AppState, T: DeserializeOwned> FromRequest<S> for LenientJson<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &S) -> Result<Self, Problem> {
@@ -300,36 +320,35 @@ impl<S: Room, T: DeserializeOwned> FromRequest<S> for Told<T> {
     }
 }
 
-/// Reads a body of JSON, and charges to its request what it is when it is parsed.
+/// Reads a JSON body and charges the memory of the parsed body to the request.
 ///
 /// # Errors
-/// Those of reading it; 413 when it holds more values than a body may.
+/// As [`read`]; 413 for too many values.
 pub async fn read_json(web: &Web, request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
     let body = read(web, request, max_bytes).await?;
     size::charge(&body, web.config.api_max_body_values)?;
     Ok(body.bytes)
 }
 
-/// For members that are objects: derived readers also take a list, member by member in the order of our
-/// source.
+/// Deserializes an optional member that must be an object: derived deserializers also accept a list.
 pub fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: DeserializeOwned,
 {
     let value = Option::<serde_json::Map<String, Value>>::deserialize(deserializer)?;
-    let read = |members| serde_path_to_error::deserialize(Value::Object(members));
-    let wrong =
+    let deserialize = |members| serde_path_to_error::deserialize(Value::Object(members));
+    let custom =
         |error: serde_path_to_error::Error<serde_json::Error>| match error.path().to_string() {
             path if path == "." => serde::de::Error::custom(error.into_inner()),
             path => serde::de::Error::custom(format!("{path}: {}", error.into_inner())),
         };
-    value.map(|members| read(members).map_err(wrong)).transpose()
+    value.map(|members| deserialize(members).map_err(custom)).transpose()
 }
 
-/// Refuses U+0000 and names each field that has it.
+/// Refuses U+0000 and names each field that contains it.
 fn without_nul(bytes: &[u8]) -> Result<(), Problem> {
-    // JSON has the character as an escape only; a body without one is not read twice.
+    // JSON allows the character as an escape only; a body without it is not parsed twice.
     let may_have_one = str::from_utf8(bytes).is_ok_and(|text| text.contains("\\u0000"));
     if !may_have_one {
         return Ok(());
@@ -368,41 +387,41 @@ fn find_nul(value: &Value, path: &mut Vec<Value>, issues: &mut Vec<Issue>) {
     }
 }
 
-/// Reads JSON; what does not fit is named by its path.
+/// Parses JSON; a mismatch is reported with its path.
 ///
 /// # Errors
 /// 400 with the path of the field.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(unfit)?;
+    let value = serde_path_to_error::deserialize(&mut json).map_err(body_problem)?;
     json.end().map_err(|error| Problem::body("", format!("the body is not JSON: {error}")))?;
     Ok(value)
 }
 
-/// As [`from_json`], from a body that was read before its kind was known.
+/// As [`from_json`], for a body that was parsed before its kind was known.
 ///
 /// # Errors
-/// As there.
+/// As [`from_json`].
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(unfit)
+    serde_path_to_error::deserialize(value).map_err(body_problem)
 }
 
-fn unfit(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
+fn body_problem(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let mut path: Vec<Value> = error.path().iter().filter_map(segment).collect();
     let cause = error.into_inner();
     let text = cause.to_string();
     let message = match cause.classify() {
-        serde_json::error::Category::Data => in_plain_words(&text),
+        serde_json::error::Category::Data => plain_message(&text),
         _ if text.starts_with("recursion limit") => {
             path.truncate(MAX_SHOWN_LEVELS);
-            "nested deeper than 127 levels".to_owned()
+            "must be nested at most 127 levels deep".to_owned()
         }
         _ => format!("the body is not JSON: {text}"),
     };
     let missing = message.strip_prefix("missing field `");
     if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
         path.push(name.into());
-        let message = "is missing".to_owned();
+        let message = MISSING.to_owned();
         return Problem::issues(Code::InvalidBody, vec![Issue { path, message }]);
     }
     Problem::issues(Code::InvalidBody, vec![Issue { path, message }])
@@ -417,10 +436,10 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<Value> {
     }
 }
 
-/// Without line and column, which say little about a body that a library wrote, and with the words of JSON in the
-/// place of those of our own types. What the caller sent stands between the two, and stays.
-fn in_plain_words(message: &str) -> String {
-    let message = message.rsplit_once(" at line ").map_or(message, |(said, _)| said);
+/// Removes line and column, and replaces the names of Rust types by those of JSON. The value between the two parts of the
+/// message is kept.
+fn plain_message(message: &str) -> String {
+    let message = message.rsplit_once(" at line ").map_or(message, |(text, _)| text);
     let Some((found, expected)) = message.rsplit_once(", expected ") else {
         return message.to_owned();
     };
@@ -433,8 +452,8 @@ fn in_plain_words(message: &str) -> String {
         "a sequence" => "a list",
         "a map" => "an object",
         "f64" => "a number",
-        "i64" => "a whole number",
-        "u32" | "u64" => "a whole number of 0 or more",
+        "i64" => "an integer",
+        "u32" | "u64" => "an integer of at least 0",
         other if other.starts_with("struct ") => "an object",
         other => other,
     };
@@ -446,13 +465,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_told_in_the_words_of_json() {
+    fn a_mismatch_is_reported_with_types_of_json() {
         #[derive(Debug, serde::Deserialize)]
-        struct Ours {
+        struct Numbers {
             #[serde(rename = "n")]
             _n: Vec<f64>,
         }
-        for (body, said) in [
+        for (body, expected) in [
             (r#""x""#, r#"invalid type: string "x", expected an object"#),
             (r#"{"n":{}}"#, "n: invalid type: object, expected a list"),
             (r#"{"n":["1"]}"#, r#"n[0]: invalid type: string "1", expected a number"#),
@@ -461,13 +480,13 @@ mod tests {
                 r#"n[0]: invalid type: string "x, expected f64 at line 1", expected a number"#,
             ),
         ] {
-            let problem = from_json::<Ours>(body.as_bytes()).unwrap_err();
-            assert!(problem.message().ends_with(said), "{}", problem.message());
+            let problem = from_json::<Numbers>(body.as_bytes()).unwrap_err();
+            assert!(problem.message().ends_with(expected), "{}", problem.message());
         }
     }
 
     #[test]
-    fn empty_values_are_absent_and_repeated_ones_are_kept() {
+    fn empty_values_are_absent_and_repeated_ones_are_collected() {
         let params = Params::parse("a=&b=1&b=2&c=x%2Fy&parent=");
         assert_eq!(params.text("a"), None);
         assert_eq!(params.all("b"), ["1", "2"]);
@@ -478,14 +497,14 @@ mod tests {
     }
 
     #[test]
-    fn times_whose_plus_became_a_blank_are_read() {
+    fn a_timestamp_whose_plus_became_a_space_is_parsed() {
         let params = Params::parse("from=2026-03-01T10:00:00+00:00&to=2026-03-01T10:00:00%2B00:00");
         assert_eq!(params.time("from").unwrap(), params.time("to").unwrap());
         assert!(Params::parse("from=yesterday").time("from").is_err());
     }
 
     #[test]
-    fn a_wrong_field_is_named_by_its_path() {
+    fn an_invalid_field_is_named_by_its_path() {
         #[derive(Debug, serde::Deserialize)]
         struct Inner {
             #[expect(dead_code, reason = "only its shape matters")]
@@ -502,11 +521,11 @@ mod tests {
         let problem = from_json::<Outer>(b"{\"rules\":[").unwrap_err();
         assert!(problem.message().contains("not JSON"));
         let problem = from_json::<Outer>(br#"{"rules":[{}]}"#).unwrap_err();
-        assert_eq!(problem.message(), "rules[0].rate: is missing");
+        assert_eq!(problem.message(), "rules[0].rate: is required");
     }
 
     #[test]
-    fn each_field_with_a_character_that_no_database_keeps_is_named() {
+    fn each_field_with_u0000_is_named() {
         let body = br#"{"name":"a\u0000","list":[1,{"k\u0000":"b\\u0000"}],"plain":"\\u0000"}"#;
         let problem = without_nul(body).unwrap_err();
         let issues = format!("{problem:?}");
@@ -517,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_endpoints_name_unknown_parameters() {
+    fn unknown_parameters_are_named() {
         let problem = Params::parse("limit=1&usrId=2").only(&[param("limit", "integer", "")]);
         assert!(problem.unwrap_err().message().starts_with("usrId"));
     }

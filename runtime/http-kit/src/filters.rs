@@ -1,11 +1,11 @@
-//! What is wrong with a filter, said to the client that sent it.
+//! Problems of filters.
 
 use perpend_domain::filter::FilterError;
 use serde_json::json;
 
 use crate::problem::{Code, Issue, Problem};
 
-/// What is wrong with the conditions of `filter`, as one problem.
+/// The errors of the field `filter` as one problem.
 #[must_use]
 pub fn filter_problem(errors: Vec<FilterError>) -> Problem {
     filter_problem_at("filter", errors)

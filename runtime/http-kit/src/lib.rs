@@ -1,11 +1,11 @@
-//! The HTTP kit: what every room has in common that answers requests.
+//! The HTTP kit: shared by all crates that serve HTTP.
 //!
 //! Invariants:
-//! - **No route without a permission.** [`routes::Routes`] is the only way to serve something; it puts the guard in
-//!   front, and what the OpenAPI document says of a route follows from the same entry.
-//! - **The project comes from the key.** There is no other way to name one.
-//! - **Causes go to the log, never to the caller.** [`problem::Problem`] is the one error that leaves the server.
-//! - **Memory is bounded by what is decoded.** Every body is read by [`admission`], which charges it to its key.
+//! - **No route without a permission.** Only [`routes::Routes`] adds a route; it puts the guard in
+//!   front of the handler, and the OpenAPI description of a route comes from the same entry.
+//! - **The key determines the project.** No request parameter does.
+//! - **Causes go to the log, never to the caller.** [`problem::Problem`] is the only error that leaves the server.
+//! - **Memory of decoded bodies is bounded.** Every body is read by [`admission`], which charges it to its key.
 
 pub mod admission;
 pub mod answer;
@@ -28,4 +28,4 @@ mod resource;
 pub mod routes;
 mod state;
 
-pub use state::{Room, Web, WebParts};
+pub use state::{AppState, Web, WebParts};

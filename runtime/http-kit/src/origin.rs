@@ -1,8 +1,8 @@
-//! Scheme, host and port under which clients reach this server, for links in answers.
+//! Scheme, host and port of this server as seen by clients, for links in responses.
 //!
 //! Invariant:
 //! - **A sender cannot choose the host of a link.** Without `server.public_url` the `Host` header counts only when it names
-//!   an address, this machine, or a single label such as the name of a container: no name that somebody can register.
+//!   an address, this machine, or a single label such as the name of a container: no name that can be registered.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use perpend_config::Config;
 
-/// The origin for who sent these headers. HTTP/2 has the host in the address.
+/// The origin for the sender of these headers. HTTP/2 has the host in the URI (`authority`).
 #[must_use]
 pub fn of(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> String {
     if let Some(url) = &config.public_url {
@@ -24,7 +24,7 @@ pub fn of(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> Stri
     }
 }
 
-/// An address that listens everywhere is reached on this machine.
+/// Replaces an unspecified address by the loopback address.
 fn reachable(mut listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() {
         let loopback = match listen.is_ipv4() {
@@ -36,7 +36,7 @@ fn reachable(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-/// Whether this is a host, with or without port, that no stranger can own.
+/// Whether this is a host, with or without port, that cannot be registered by others.
 fn is_local(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;

@@ -1,4 +1,4 @@
-//! What every room knows of OTLP/HTTP: its paths, the encoding of a request, and answers in it (otlp.md 1.2 to 1.4).
+//! OTLP/HTTP: paths, the encoding of a request, and responses in it (otlp.md 1.2 to 1.4).
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -9,18 +9,18 @@ use perpend_otlp::{Encoding, respond};
 
 use crate::problem::{Code, Problem};
 
-/// What a path takes.
+/// The signal of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Spans.
     Traces,
     /// Log records.
     Logs,
-    /// Numbers, which are checked and not stored.
+    /// Metrics, which are checked and not stored.
     Metrics,
 }
 
-/// Paths and what they take; each also works with a slash at its end.
+/// Paths and their signals; each is also served with a trailing slash.
 pub const PATHS: &[(&str, Signal)] = &[
     ("/api/public/otel/v1/traces", Signal::Traces),
     ("/api/public/otel/v1/logs", Signal::Logs),
@@ -31,14 +31,14 @@ pub const PATHS: &[(&str, Signal)] = &[
     ("/v1/metrics", Signal::Metrics),
 ];
 
-/// Whether a path is one of these.
+/// Whether a path is an OTLP path.
 #[must_use]
 pub fn is_otlp(path: &str) -> bool {
     let path = path.strip_suffix('/').unwrap_or(path);
     PATHS.iter().any(|(known, _)| *known == path)
 }
 
-/// A refusal before anything was read, in the encoding of the request.
+/// A refusal before the body is read, in the encoding of the request.
 pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
     let encoding = encoding(headers).unwrap_or(Encoding::Json);
     Reply::new(encoding, headers).problem(problem)
@@ -61,11 +61,13 @@ pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
         "application/x-protobuf" | "application/protobuf" => return Ok(Encoding::Protobuf),
         "application/json" => return Ok(Encoding::Json),
         grpc if grpc.starts_with("application/grpc") => {
-            "there is no gRPC endpoint: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf".to_owned()
+            "OTLP/gRPC is not supported: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf".to_owned()
         }
-        "" => "a Content-Type is needed: application/x-protobuf or application/json".to_owned(),
+        "" => {
+            "Content-Type must be application/x-protobuf or application/json, got none".to_owned()
+        }
         other => format!(
-            "Content-Type {other:?} is not supported: send application/x-protobuf or application/json"
+            "Content-Type must be application/x-protobuf or application/json, got {other:?}"
         ),
     };
     Err(Problem::new(Code::UnsupportedMediaType, message))
@@ -83,7 +85,7 @@ pub fn either(headers: &HeaderMap, name: &str) -> Option<String> {
     None
 }
 
-/// How one request is answered.
+/// Writes the response to one request.
 pub struct Reply {
     encoding: Encoding,
     media_type: HeaderValue,
@@ -91,7 +93,7 @@ pub struct Reply {
 
 impl Reply {
     pub fn new(encoding: Encoding, headers: &HeaderMap) -> Self {
-        // Both spellings of protobuf are in use, and exporters expect theirs back.
+        // Two media types of protobuf are in use, and exporters expect their own.
         let media_type = match encoding {
             Encoding::Json => HeaderValue::from_static("application/json"),
             Encoding::Protobuf => match media_type(headers).as_deref() {
@@ -125,7 +127,7 @@ impl Reply {
             Code::Internal => 13,
             _ => respond::INVALID_ARGUMENT,
         };
-        // 415 is always JSON: the media type is what was not understood.
+        // 415 is always JSON, because the media type of the request is unknown.
         if problem.code() == Code::UnsupportedMediaType {
             let json = Self {
                 encoding: Encoding::Json,
@@ -138,7 +140,7 @@ impl Reply {
             return response;
         }
         let status = match problem.code() {
-            // OTLP clients drop a batch that was answered with 408; a slow network is no reason to lose it.
+            // OTLP clients drop a batch after 408; a slow network must not lose it.
             Code::BodyTooSlow => StatusCode::SERVICE_UNAVAILABLE,
             code => code.status(),
         };
@@ -150,7 +152,7 @@ impl Reply {
 }
 
 pub async fn method_not_allowed(request: Request) -> Response {
-    let message = format!("{} is not allowed here: OTLP is sent with POST", request.method());
+    let message = format!("OTLP paths accept POST, got {}", request.method());
     let mut response = Problem::new(Code::MethodNotAllowed, message).into_response();
     let allow = HeaderValue::from_static("POST, OPTIONS");
     response.headers_mut().insert(ALLOW, allow);

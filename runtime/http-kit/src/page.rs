@@ -1,4 +1,4 @@
-//! Lists that are read by page number: their parameters and the frame of their answer.
+//! Lists with numbered pages: parameters and response.
 
 use axum::Json;
 use perpend_api_types::list::NumberedList;
@@ -9,16 +9,16 @@ use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
 /// Parameter `page`.
-pub const PAGE: Param = param("page", "integer", "From 1.");
+pub const PAGE: Param = param("page", "integer", "Page number, starting at 1.");
 /// Parameter `limit`.
-pub const LIMIT: Param = param("limit", "integer", "1 to 100, 50 when absent.");
-/// The whole query of a list that has no filter.
+pub const LIMIT: Param = param("limit", "integer", "Rows per page, 1 to 100; 50 when absent.");
+/// All parameters of a list without filters.
 pub const PAGED: &[Param] = &[PAGE, LIMIT];
 
 /// Reads `page` and `limit`.
 ///
 /// # Errors
-/// When one of them is not a number in its range.
+/// 400 when one of them is not a number within its bounds.
 pub fn paging(params: &Params) -> Result<Paging, Problem> {
     Ok(Paging {
         page: params.int("page", 1, u32::MAX, 1)?,

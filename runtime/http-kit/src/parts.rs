@@ -1,7 +1,7 @@
-//! JSON answers that are written part by part: memory holds one part, however large the answer is.
+//! JSON responses that are streamed in parts: memory holds one part, however large the response is.
 //!
-//! What fits into one part has a length, and a failure has a status. More of it is written as the client takes it; when a
-//! later part fails, the connection breaks off, so that nobody takes half an answer for a whole one.
+//! A response of one part has a length and, on failure, a status. Further parts are written as the client reads them; when a
+//! later part fails, the connection is closed, so that no client mistakes half a response for a whole one.
 
 use std::io;
 
@@ -13,20 +13,20 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// What is left of an answer.
-pub trait Parts: Send + 'static {
-    /// Appends the next part; `true` when it was the last one.
+/// The remaining parts of a response.
+pub trait BodyParts: Send + 'static {
+    /// Appends the next part; `true` after the last one.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the part cannot be read.
     fn write(&mut self, out: &mut Vec<u8>) -> impl Future<Output = Result<bool, Problem>> + Send;
 }
 
-/// An answer that begins with `first`.
+/// A response that starts with `first`.
 ///
 /// # Errors
 /// When the first part cannot be read.
-pub async fn answer(mut first: Vec<u8>, mut parts: impl Parts) -> Result<Response, Problem> {
+pub async fn answer(mut first: Vec<u8>, mut parts: impl BodyParts) -> Result<Response, Problem> {
     let is_last = parts.write(&mut first).await?;
     let body = match is_last {
         true => Body::from(first),
@@ -35,7 +35,7 @@ pub async fn answer(mut first: Vec<u8>, mut parts: impl Parts) -> Result<Respons
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-fn stream_of(first: Vec<u8>, parts: impl Parts) -> Body {
+fn stream_of(first: Vec<u8>, parts: impl BodyParts) -> Body {
     let pieces = stream::try_unfold((Some(first), Some(parts)), |(first, parts)| async move {
         if let Some(first) = first {
             return Ok(Some((Bytes::from(first), (None, parts))));
@@ -45,8 +45,8 @@ fn stream_of(first: Vec<u8>, parts: impl Parts) -> Body {
         };
         let mut part = Vec::new();
         let is_last = parts.write(&mut part).await.map_err(|problem| {
-            tracing::error!(error = problem.message(), "an answer breaks off");
-            io::Error::other("the answer cannot be read further")
+            tracing::error!(error = problem.message(), "a streamed response was aborted");
+            io::Error::other("the rest of the response could not be read")
         })?;
         let parts = (!is_last).then_some(parts);
         Ok::<_, io::Error>(Some((Bytes::from(part), (None, parts))))
@@ -54,19 +54,19 @@ fn stream_of(first: Vec<u8>, parts: impl Parts) -> Body {
     Body::from_stream(pieces)
 }
 
-/// Writes the members of a JSON array.
+/// Writes the elements of a JSON array.
 #[derive(Debug, Default)]
-pub struct Members {
-    is_begun: bool,
+pub struct ArrayWriter {
+    has_elements: bool,
 }
 
-impl Members {
-    /// Appends one.
+impl ArrayWriter {
+    /// Appends an element.
     ///
     /// # Errors
-    /// When it is no JSON, which is logged.
+    /// 500 when the value cannot be serialized, which is logged.
     pub fn push(&mut self, out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Problem> {
-        if std::mem::replace(&mut self.is_begun, true) {
+        if std::mem::replace(&mut self.has_elements, true) {
             out.push(b',');
         }
         json(out, value)
@@ -76,22 +76,22 @@ impl Members {
 /// Appends a value as JSON.
 ///
 /// # Errors
-/// When it is no JSON, which is logged.
+/// 500 when the value cannot be serialized, which is logged.
 pub fn json(out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Problem> {
     serde_json::to_writer(out, value).map_err(|error| {
         let error: &dyn std::error::Error = &error;
-        tracing::error!(error, "an answer cannot be written as JSON");
+        tracing::error!(error, "a response could not be serialized");
         Problem::internal()
     })
 }
 
-/// The beginning of a list, `{"data":[`.
+/// The start of a list, `{"data":[`.
 pub const LIST: &[u8] = b"{\"data\":[";
 
 /// Appends the end of a list: its `meta`.
 ///
 /// # Errors
-/// When it is no JSON, which is logged.
+/// 500 when the value cannot be serialized, which is logged.
 pub fn end_list(out: &mut Vec<u8>, meta: &impl Serialize) -> Result<(), Problem> {
     out.extend_from_slice(b"],\"meta\":");
     json(out, meta)?;
@@ -109,10 +109,10 @@ mod tests {
     struct Numbers {
         next: u32,
         end: u32,
-        members: Members,
+        members: ArrayWriter,
     }
 
-    impl Parts for Numbers {
+    impl BodyParts for Numbers {
         async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
             self.members.push(out, &self.next)?;
             self.next += 1;
@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_in_parts_is_one_document_and_a_short_one_has_a_length() {
+    async fn a_response_in_parts_is_one_document_and_a_short_one_has_a_length() {
         for end in [1, 5] {
-            let numbers = Numbers { next: 0, end, members: Members::default() };
+            let numbers = Numbers { next: 0, end, members: ArrayWriter::default() };
             let body = answer(LIST.to_vec(), numbers).await.unwrap().into_body();
             let length = axum::body::HttpBody::size_hint(&body).exact();
             assert_eq!(length.is_some(), end == 1);

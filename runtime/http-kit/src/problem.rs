@@ -1,7 +1,7 @@
-//! The one error that leaves the server: a stable code, a sentence, details.
+//! The only error that leaves the server: a stable code, a message, details.
 //!
-//! Handlers return [`Problem`]. It renders as the superset body of the compat API; the layer
-//! [`as_rfc9457`] gives it the form of our own API, the OTLP paths give it theirs. What caused an
+//! Handlers return [`Problem`]. It serializes as the body of the compat API; the layer [`as_rfc9457`]
+//! converts it for `/api/v1`, and the OTLP paths have a format of their own. The cause of an
 //! internal error goes to the log and never to the caller.
 
 use axum::extract::Request;
@@ -12,23 +12,23 @@ use serde_json::{Map, Value, json};
 
 pub use perpend_domain::issue::Issue;
 
-/// Seconds a client is asked to wait when the server cannot take more.
+/// `Retry-After` in seconds of a server without capacity.
 pub const RETRY_AFTER_SECONDS: u64 = 2;
 
-/// What is wrong that one answer lists; it says how many more there are.
+/// Issues listed in one response, which also has the number of omitted ones.
 pub const MAX_LISTED: usize = 100;
-/// Issues that a message names; the others are in the details.
+/// Issues named in the message; the others are in the details.
 const MAX_NAMED: usize = 5;
 /// Characters of the message of a problem.
 const MAX_MESSAGE_CHARS: usize = 4_000;
-/// Characters of a text that is listed. It may quote the input, which may be as large as the body.
+/// Characters of a listed text, which may quote input as large as the body.
 const MAX_LISTED_CHARS: usize = 1_000;
 /// Levels of the path of an issue.
 const MAX_PATH: usize = 16;
 
 macro_rules! codes {
     ($($variant:ident, $text:literal, $status:ident, $compat:literal, $classic:literal, $title:literal, $help:literal;)*) => {
-        /// What went wrong, for programs. Codes are never renamed.
+        /// Machine-readable code of a problem. Codes are never renamed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Code { $(#[doc = $title] $variant,)* }
 
@@ -36,15 +36,15 @@ macro_rules! codes {
             /// Every code, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// As it stands in answers.
+            /// The code in responses.
             #[must_use]
             pub const fn as_str(self) -> &'static str { match self { $(Self::$variant => $text,)* } }
 
-            /// The status it is answered with.
+            /// Status of the response.
             #[must_use]
             pub const fn status(self) -> StatusCode { match self { $(Self::$variant => StatusCode::$status,)* } }
 
-            /// The word of the compat API's closed list.
+            /// Code in the closed list of the compat API.
             const fn compat(self) -> &'static str { match self { $(Self::$variant => $compat,)* } }
 
             /// The older error name of the compat API.
@@ -54,7 +54,7 @@ macro_rules! codes {
             #[must_use]
             pub const fn title(self) -> &'static str { match self { $(Self::$variant => $title,)* } }
 
-            /// What it means and the way out.
+            /// Meaning and remedy.
             #[must_use]
             pub const fn help(self) -> &'static str { match self { $(Self::$variant => $help,)* } }
         }
@@ -63,17 +63,17 @@ macro_rules! codes {
 
 codes! {
     InvalidRequest, "invalid_request", BAD_REQUEST, "invalid_request", "InvalidRequestError",
-        "The request breaks a rule", "`details` names the rule and the field. Change the request.";
+        "The request breaks a rule", "`details` names the rule and the field. Correct the request.";
     InvalidQuery, "invalid_query", BAD_REQUEST, "invalid_query", "InvalidRequestError",
-        "A query parameter is wrong", "`details.issues` names each parameter and what it may be.";
+        "A query parameter is invalid", "`details.issues` names each parameter and the expected value.";
     InvalidBody, "invalid_body", BAD_REQUEST, "invalid_body", "InvalidRequestError",
-        "The body is wrong", "`details.issues` has the path of each field and what it should be.";
+        "The body is invalid", "`details.issues` has the path of each field and the expected value.";
     InvalidFilter, "invalid_filter_value", BAD_REQUEST, "invalid_request", "InvalidRequestError",
-        "A filter condition is wrong", "`details.field` names the condition, `details.allowedValues` what may stand there.";
+        "A filter condition is invalid", "`details.field` names the condition, `details.allowedValues` lists the allowed values.";
     InvalidJsonPath, "invalid_json_path", BAD_REQUEST, "invalid_request", "InvalidRequestError",
-        "A JSONPath is wrong", "Paths follow RFC 9535 and begin with `$`.";
+        "A JSONPath is invalid", "Paths follow RFC 9535 and start with `$`.";
     InvalidMapping, "invalid_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
-        "A variable mapping is wrong", "`details.allowedValues` lists the sources of this target.";
+        "A variable mapping is invalid", "`details.allowedValues` lists the sources of this target.";
     MissingMapping, "missing_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
         "A variable of the prompt is not mapped", "`details.variables` lists them. Map each variable once.";
     DuplicateMapping, "duplicate_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
@@ -81,52 +81,52 @@ codes! {
     AuthenticationFailed, "authentication_failed", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
         "No valid credentials", "Send `Authorization: Basic base64(public_key:secret_key)` with a key pair of this installation.";
     AccessDenied, "access_denied", FORBIDDEN, "access_denied", "ForbiddenError",
-        "The credentials do not allow this", "A public key alone may write scores, a key pair of an organization manages that organization; everything else needs the key pair of the project.";
+        "The credentials lack the permission", "A public key alone may write scores, a key pair of an organization manages that organization; everything else requires the key pair of the project.";
     NotFound, "resource_not_found", NOT_FOUND, "resource_not_found", "LangfuseNotFoundError",
-        "Nothing by that name in this project", "Check the id, and that the key pair belongs to the project.";
+        "The resource does not exist in this project", "Check the id, and that the key pair belongs to the project.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "method_not_allowed", "MethodNotAllowedError",
-        "The path does not take this method", "The `Allow` header lists the methods it takes.";
+        "The path does not accept this method", "The `Allow` header lists the accepted methods.";
     Conflict, "conflict", CONFLICT, "conflict", "LangfuseConflictError",
-        "The change collides with what is stored", "Read the resource again and decide anew.";
+        "The change conflicts with the stored state", "Read the resource again and repeat the change if it still applies.";
     NameConflict, "name_conflict", CONFLICT, "conflict", "LangfuseConflictError",
-        "The name is taken", "Choose another name.";
+        "The name is in use", "Choose another name.";
     LastOwner, "last_owner", CONFLICT, "conflict", "LangfuseConflictError",
         "The organization would have no active owner", "Give another active member the role `OWNER` first.";
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "conflict", "PreconditionFailedError",
-        "It is not what `If-Match` names", "Read it again, decide anew, and send the new `ETag`.";
+        "The resource does not match `If-Match`", "Read it again, and repeat the change with the new `ETag` if it still applies.";
     TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
-        "The body is larger than the limit", "Send less in one request, or raise the limit: `ingest.max_body_mib` and `ingest.max_spans` are those of telemetry, `api.max_body_kib` and `api.max_body_values` those of the API. The memory that one request may take is not a setting.";
+        "The body is larger than the limit", "Send less in one request, or raise the limit: `ingest.max_body_mib` and `ingest.max_spans` are those of telemetry, `api.max_body_kib` and `api.max_body_values` those of the API. The memory limit of one request is not a setting.";
     BodyTooSlow, "body_too_slow", REQUEST_TIMEOUT, "invalid_request", "InvalidRequestError",
-        "The body came too slowly", "Send it again, in smaller batches or over a faster connection. `ingest.min_body_kib_per_second`, `ingest.read_timeout_seconds` and `ingest.body_deadline_seconds` set how slow a sender may be. The OTLP paths answer 503 instead: OTLP clients send nothing again after 408.";
+        "The body arrived too slowly", "Send it again, in smaller batches or over a faster connection. `ingest.min_body_kib_per_second`, `ingest.read_timeout_seconds` and `ingest.body_deadline_seconds` set the limits. The OTLP paths respond with 503 instead, because OTLP clients do not retry after 408.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request", "InvalidRequestError",
-        "The media type or encoding is not supported", "The message names what is accepted.";
+        "The media type or encoding is not supported", "The message lists the accepted ones.";
     Unprocessable, "unprocessable_content", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
-        "Well-formed, and not something this server can do", "The message says what is missing.";
+        "The request is well-formed but cannot be processed", "The message names the missing condition.";
     AnswerTooLarge, "answer_too_large", UNPROCESSABLE_ENTITY, "invalid_body", "PayloadTooLargeError",
-        "The answer is larger than one request may hold", "Request fewer rows with `limit`, leave out contents with `fields`, or add conditions. Lists with a cursor end a page early instead. `answers.max_in_flight_mib` sets the memory for answers.";
+        "The response is larger than the limit", "Request fewer rows with `limit`, omit contents with `fields`, or add conditions. Lists with a cursor end a page early instead. `answers.max_in_flight_mib` sets the memory for responses.";
     QueryTimeout, "query_timeout", UNPROCESSABLE_ENTITY, "invalid_query", "UnprocessableContentError",
-        "The request took too long to read", "Narrow the time, or add conditions on columns other than contents, metadata and scores. `answers.timeout_seconds` sets the limit.";
+        "The query reached its time limit", "Narrow the time range, or add conditions on columns other than contents, metadata and scores. `answers.timeout_seconds` sets the limit.";
     InvalidConfig, "invalid_config", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
-        "The configuration does not fit the evaluator", "`details.issues` has a JSON Pointer for each problem; the schema is in `GET /api/v1/plugins`.";
+        "The configuration does not match the schema of the evaluator", "`details.issues` has a JSON Pointer for each problem; the schema is in `GET /api/v1/plugins`.";
     PreflightFailed, "evaluator_preflight_failed", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
-        "The evaluator's model does not answer", "`details.provider` and `details.model` name it; the message says what is wrong with the connection, the model or its parameters.";
+        "The evaluator's model does not answer", "`details.provider` and `details.model` name it; the message describes the fault of the connection, the model or its parameters.";
     InvalidComponent, "invalid_component", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
-        "The component cannot be used as a plug-in", "`details.problems` lists everything that is wrong with it.";
+        "The component cannot be used as a plug-in", "`details.problems` lists its faults.";
     RateLimited, "rate_limited", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
-        "Too many requests", "Wait for `Retry-After` seconds. `details` says what the limit of the key is and when all of it is there again; `limits` in the settings sets it.";
+        "Too many requests", "Wait for `Retry-After` seconds. `details` has the limit of the key and the time of its reset; `limits` in the settings sets it.";
     TooManyAttempts, "too_many_attempts", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
-        "Too many wrong credentials from this network", "Send the right key pair: it is accepted meanwhile, unless its secret has fewer than 16 characters; then wait for `Retry-After` seconds. The limit counts per public key and network. Where all clients seem to be one network, set `server.trusted_proxies`.";
+        "Too many wrong credentials from this network", "Send the correct key pair: it is still accepted, unless its secret has fewer than 16 characters; then wait for `Retry-After` seconds. The limit is per public key and network. If all clients appear to share one network, set `server.trusted_proxies`.";
     Internal, "internal_error", INTERNAL_SERVER_ERROR, "internal_error", "Internal Server Error",
-        "A fault of the server", "The server's log has the cause. Report it if it comes again.";
+        "Internal server error", "The log of the server has the cause. Report it if it occurs again.";
     Unavailable, "unavailable", SERVICE_UNAVAILABLE, "internal_error", "ServiceUnavailable",
-        "The server cannot take the request now", "Send it again after `Retry-After` seconds; nothing of it was kept.";
+        "The server cannot process the request now", "Send it again after `Retry-After` seconds; nothing of it was stored.";
 }
 
 fn issue_json(issue: &Issue) -> Value {
     json!({ "code": "custom", "path": issue.path, "message": issue.message })
 }
 
-/// With the beginning of texts and paths that are too long for an answer.
+/// Truncates texts and paths to the limits of a response.
 fn cut_issue(mut issue: Issue) -> Issue {
     cut_chars(&mut issue.message, MAX_LISTED_CHARS);
     issue.path.truncate(MAX_PATH);
@@ -150,27 +150,27 @@ fn cut_texts(value: &mut Value) {
     }
 }
 
-/// Why a request was not done. One pointer wide, so that results which carry it stay small.
+/// Why a request failed. One pointer wide, so that results stay small.
 #[derive(Clone, Debug)]
-pub struct Problem(Box<Parts>);
+pub struct Problem(Box<ProblemParts>);
 
 #[derive(Clone, Debug)]
-struct Parts {
+struct ProblemParts {
     code: Code,
     message: String,
     details: Map<String, Value>,
     issues: Vec<Issue>,
-    /// Further issues, which are not listed.
+    /// Number of omitted issues.
     n_more_issues: usize,
     retry_after: Option<u64>,
 }
 
 impl Problem {
-    /// A problem with a sentence for people.
+    /// A problem with a message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let mut message = message.into();
         cut_chars(&mut message, MAX_MESSAGE_CHARS);
-        Self(Box::new(Parts {
+        Self(Box::new(ProblemParts {
             code,
             message,
             details: Map::new(),
@@ -180,49 +180,49 @@ impl Problem {
         }))
     }
 
-    /// No such thing in this project. A foreign one answers exactly the same.
-    pub fn not_found(what: &str) -> Self {
-        Self::new(Code::NotFound, format!("no such {what} in this project"))
+    /// A resource that does not exist in this project. One of another project gives the same response.
+    pub fn not_found(resource: &str) -> Self {
+        Self::new(Code::NotFound, format!("no such {resource} in this project"))
     }
 
-    /// A fault of the server; the cause is in the log.
+    /// An internal error; the cause is in the log.
     #[must_use]
     pub fn internal() -> Self {
         Self::new(Code::Internal, "an internal error occurred")
     }
 
-    /// The server cannot take it now.
+    /// The server has no capacity for the request now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Unavailable, message);
         problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
         problem
     }
 
-    /// The body did not come in time; the same one may later.
+    /// The body did not arrive in time; a retry may succeed.
     pub fn too_slow(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::BodyTooSlow, message);
         problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
         problem
     }
 
-    /// One request too many; the next one fits in so many seconds.
+    /// Rate limit exceeded; the next request is accepted after `seconds`.
     pub fn rate_limited(message: impl Into<String>, seconds: u64) -> Self {
         let mut problem = Self::new(Code::RateLimited, message);
         problem.0.retry_after = Some(seconds);
         problem
     }
 
-    /// Too many wrong credentials from one network, for so many more seconds.
+    /// Too many wrong credentials from one network; the block ends after `seconds`.
     pub fn too_many_attempts(seconds: u64) -> Self {
         let message = format!(
-            "too many wrong credentials from this network: more of them are answered with 429 for {seconds} s"
+            "too many wrong credentials from this network: further ones get 429 for {seconds} s"
         );
         let mut problem = Self::new(Code::TooManyAttempts, message);
         problem.0.retry_after = Some(seconds);
         problem
     }
 
-    /// Fields that are wrong; of many the first ones, and how many more there are.
+    /// Invalid fields. At most [`MAX_LISTED`] are listed.
     pub fn issues(code: Code, issues: impl IntoIterator<Item = Issue>) -> Self {
         let mut all = issues.into_iter();
         let issues: Vec<Issue> = all.by_ref().take(MAX_LISTED).map(cut_issue).collect();
@@ -243,7 +243,7 @@ impl Problem {
         problem
     }
 
-    /// Several as one, with the code of the first: their fields are listed together.
+    /// Merges problems: the code of the first and the issues of all.
     #[must_use]
     pub fn all(problems: Vec<Self>) -> Option<Self> {
         let mut issues: Vec<Issue> = Vec::new();
@@ -262,7 +262,7 @@ impl Problem {
         Some(first)
     }
 
-    /// The same of a body that is a member of another one.
+    /// Moves the issues below a member of the body.
     #[must_use]
     pub fn in_member(mut self, member: &str) -> Self {
         let mut issues = std::mem::take(&mut self.0.issues);
@@ -278,24 +278,24 @@ impl Problem {
         self
     }
 
-    /// One query parameter is wrong.
+    /// One invalid query parameter.
     pub fn query(field: &str, message: impl Into<String>) -> Self {
         Self::issues(Code::InvalidQuery, vec![Issue::new(field, message)])
     }
 
-    /// One field of the body is wrong.
+    /// One invalid field of the body.
     pub fn body(field: &str, message: impl Into<String>) -> Self {
         Self::issues(Code::InvalidBody, vec![Issue::new(field, message)])
     }
 
-    /// With a further detail.
+    /// Adds a detail.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.details.insert(key.to_owned(), value.into());
         self
     }
 
-    /// With a list of what is wrong: of many things the first ones, and how many more there are.
+    /// Adds a list to the details: at most [`MAX_LISTED`] elements, and the number of omitted ones.
     #[must_use]
     pub fn with_list(self, key: &str, all: impl IntoIterator<Item = Value>) -> Self {
         let mut all = all.into_iter();
@@ -308,19 +308,19 @@ impl Problem {
         }
     }
 
-    /// Its code.
+    /// The code.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// Its sentence.
+    /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Seconds to wait, where waiting helps.
+    /// `Retry-After` in seconds, if a retry may succeed.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         self.0.retry_after
@@ -344,7 +344,7 @@ impl Problem {
         details
     }
 
-    /// The body of the compat API: a superset that all its clients can read.
+    /// The body of the compat API, a superset of the formats of its clients.
     fn compat_body(&self) -> Value {
         let error = if self.0.issues.is_empty() {
             Value::from(self.0.code.classic())
@@ -359,7 +359,7 @@ impl Problem {
         })
     }
 
-    /// The body of our own API.
+    /// The body of `/api/v1`.
     pub fn rfc9457_body(&self) -> Value {
         let mut body = json!({
             "type": format!("urn:perpend:problem:{}", self.0.code.as_str()),
@@ -376,7 +376,7 @@ impl Problem {
         body
     }
 
-    /// The headers that go with it, whatever its form.
+    /// Sets the headers of the problem, which are the same in every format.
     pub fn set_headers(&self, response: &mut Response) {
         let headers = response.headers_mut();
         if self.0.code == Code::AuthenticationFailed {
@@ -389,7 +389,6 @@ impl Problem {
     }
 }
 
-/// `filter[0].column` from keys and indices.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.0.code.status(), axum::Json(self.compat_body())).into_response();
@@ -399,13 +398,13 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Layer of our own API: gives a [`Problem`] the form of RFC 9457.
+/// Layer of `/api/v1`: converts a [`Problem`] to the format of RFC 9457.
 pub async fn as_rfc9457(request: Request, next: Next) -> Response {
     in_rfc9457(next.run(request).await)
 }
 
-/// A problem as the other answers below this path have it.
-pub fn in_the_form_of(path: &str, problem: Problem) -> Response {
+/// A problem in the format of the path.
+pub fn respond_for_path(path: &str, problem: Problem) -> Response {
     let response = problem.into_response();
     match path.starts_with("/api/v1/") {
         true => in_rfc9457(response),
@@ -413,7 +412,7 @@ pub fn in_the_form_of(path: &str, problem: Problem) -> Response {
     }
 }
 
-/// An answer that is a [`Problem`], in the form of RFC 9457; any other as it is.
+/// Converts a response with a [`Problem`] to the format of RFC 9457.
 fn in_rfc9457(response: Response) -> Response {
     let Some(problem) = response.extensions().get::<Problem>().cloned() else {
         return response;
@@ -435,29 +434,30 @@ impl From<perpend_db::Error> for Problem {
                 Self::new(Code::NameConflict, what).with("field", "name")
             }
             perpend_db::Error::Forbidden(why) => Self::new(Code::AccessDenied, why),
-            perpend_db::Error::TooLong => {
-                Self::new(Code::InvalidRequest, "a name or an id in the request is too long")
-            }
+            perpend_db::Error::TooLong => Self::new(
+                Code::InvalidRequest,
+                "a name or an id in the request exceeds the maximum length",
+            ),
             perpend_db::Error::AnswerTooLarge => Self::new(
                 Code::AnswerTooLarge,
-                "the answer needs more memory than one request may hold: request fewer rows (limit), leave out \
-                 contents (fields), or narrow the time or the filter",
+                "the response exceeds the memory limit of one request: request fewer rows (limit), omit \
+                 contents (fields), or narrow the time range or the filter",
             ),
             perpend_db::Error::TooSlow => Self::new(
                 Code::QueryTimeout,
-                "the request reached its time limit: narrow the time, or add conditions on columns other than \
+                "the query reached its time limit: narrow the time range, or add conditions on columns other than \
                  contents, metadata and scores",
             ),
             perpend_db::Error::OutOfMemory => Self::unavailable(
-                "answers to other requests hold the memory for answers; send the request again",
+                "responses to other requests use the memory for responses; send the request again",
             ),
             perpend_db::Error::Unavailable(cause) | perpend_db::Error::Collision(cause) => {
                 tracing::warn!(error = cause, "store unavailable");
                 Self::unavailable(
-                    "the database cannot take the request now; nothing of it was kept",
+                    "the database cannot process the request now; nothing of it was stored",
                 )
             }
-            // The caller learns nothing about our storage; the operator gets all of it.
+            // Details of the storage go to the log, not to the caller.
             error => {
                 tracing::error!(error = &error as &dyn std::error::Error, "store failed");
                 Self::internal()
@@ -473,12 +473,12 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Errors\n\n\
          Printed by `perpend docs errors`; do not edit by hand.\n\n\
-         `/api/v1` answers `application/problem+json` (RFC 9457) with the code as `code` and what `details` \
-         holds elsewhere beside it. `/api/public` answers \
-         `{message, error, code, details}`: `code` is one of the words that its clients know, and where \
-         our code says more it stands in `details.reason`. The OTLP paths answer `google.rpc.Status` in the \
+         `/api/v1` responds with `application/problem+json` (RFC 9457): `code` is the code, and the members of \
+         `details` are members of the problem. `/api/public` responds with \
+         `{message, error, code, details}`: `code` is one of the codes of its clients, and `details.reason` is \
+         the code below where the two differ. The OTLP paths respond with `google.rpc.Status` in the \
          encoding of the request. Codes are never renamed.\n\n\
-         | code | status | `code` in `/api/public` | what it means | the way out |\n|---|---|---|---|---|\n",
+         | code | status | `code` in `/api/public` | meaning | remedy |\n|---|---|---|---|---|\n",
     );
     for code in Code::ALL {
         let _ = writeln!(
@@ -499,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_lists_a_hundred_things_and_the_beginning_of_long_ones() {
+    fn a_problem_lists_a_hundred_issues_and_truncates_long_texts() {
         let long = "é".repeat(1 << 20);
         let issue = |at: usize| Issue {
             path: vec![at.into(), long.as_str().into()],

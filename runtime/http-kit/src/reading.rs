@@ -1,5 +1,5 @@
-//! Limits of requests that read: their memory is charged to a budget of all answers, from the first row until the client
-//! has taken the last byte; statements have a deadline and take turns by project.
+//! Limits of read requests: their memory is charged to the budget of all responses, from the first row until the client
+//! has received the last byte; statements have a deadline and take turns by project.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,10 +15,10 @@ use perpend_db::{Memory, OutOfMemory, Reading};
 use perpend_domain::ids::ProjectId;
 
 use crate::Web;
-use crate::admission::{Account, Holder};
+use crate::admission::{Account, AccountOwner};
 use crate::problem::{self, Code};
 
-/// The account of a request in the budget of answers.
+/// The account of a request in the budget of responses.
 #[derive(Debug)]
 struct AnswerMemory(Account);
 
@@ -31,22 +31,22 @@ impl Memory for AnswerMemory {
     }
 
     fn give_back(&self, n_bytes: usize) {
-        self.0.give_back(n_bytes);
+        self.0.release(n_bytes);
     }
 
     fn belongs_to(&self, owner: &ProjectId) {
-        self.0.belongs_to(Holder::Project(owner.clone()));
+        self.0.belongs_to(AccountOwner::Project(owner.clone()));
     }
 }
 
-/// Sets the owner of what the present request reads.
+/// Charges the memory of the current read request to a project.
 pub fn belongs_to(project: &ProjectId) {
     if let Some(reading) = Reading::current() {
         reading.belongs_to(project);
     }
 }
 
-/// Runs a future with the limits of a request of this project that reads: for one that is not a GET and changes nothing.
+/// Runs a future with the limits of a read request of this project: for requests that read with another method than GET.
 pub fn limited<F: Future>(
     web: &Web,
     project: &ProjectId,
@@ -59,7 +59,7 @@ pub fn limited<F: Future>(
     async move { reading.scope(future).await }
 }
 
-/// Layer: limits what a request reads that changes nothing, and counts its answer until it was taken.
+/// Layer: limits read requests and charges the response until it has been sent.
 pub async fn limit(State(web): State<Web>, request: Request, next: Next) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return next.run(request).await;
@@ -69,26 +69,26 @@ pub async fn limit(State(web): State<Web>, request: Request, next: Next) -> Resp
     let reading = Reading::new(account, web.config.answers.timeout);
     let response = reading.scope(next.run(request)).await;
     let (parts, body) = response.into_parts();
-    // What was read is an answer now.
+    // The rows are a response body now.
     let length = body.size_hint().exact().unwrap_or_default();
     reading.shrink_to(0);
     if let Err(error) = reading.charge(usize::try_from(length).unwrap_or(usize::MAX)) {
-        return problem::in_the_form_of(&path, error.into());
+        return problem::respond_for_path(&path, error.into());
     }
-    let body = Counted { body, reading, is_taken: false };
+    let body = ChargedStream { body, reading, is_sent: false };
     Response::from_parts(parts, Body::new(body))
 }
 
-/// A body whose bytes are charged until the client has taken them. It is made within the limits of its request, which
-/// hold for each piece anew.
-struct Counted {
+/// A body whose bytes are charged until the client has received them. Each piece is produced within the limits of its
+/// request, which are renewed per piece.
+struct ChargedStream {
     body: Body,
     reading: Reading,
-    /// The last frame was taken.
-    is_taken: bool,
+    /// The last frame was handed over.
+    is_sent: bool,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for ChargedStream {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -97,16 +97,16 @@ impl HttpBody for Counted {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        if std::mem::take(&mut this.is_taken) {
+        if std::mem::take(&mut this.is_sent) {
             this.reading.renew();
             this.reading.shrink_to(0);
         }
         let poll = || Pin::new(&mut this.body).poll_frame(cx);
         let frame = ready!(this.reading.sync_scope(poll));
-        this.is_taken = true;
+        this.is_sent = true;
         let n_bytes = frame.iter().flatten().filter_map(Frame::data_ref);
         let n_bytes = n_bytes.map(Bytes::len).sum();
-        // What the piece was made of is gone.
+        // The source of the piece has been released.
         this.reading.shrink_to(0);
         match this.reading.charge(n_bytes) {
             Ok(()) => Poll::Ready(frame),
@@ -131,12 +131,12 @@ mod tests {
     use crate::admission::Admission;
 
     #[tokio::test]
-    async fn an_answer_is_charged_until_it_was_taken() {
+    async fn a_response_is_charged_until_it_has_been_sent() {
         let answers = Admission::new(8 << 20, 50);
         let account = AnswerMemory(answers.account());
         let reading = Reading::new(account, std::time::Duration::from_secs(600));
         reading.charge(1_000).unwrap();
-        let mut body = Counted { body: Body::from(vec![0; 1_000]), reading, is_taken: false };
+        let mut body = ChargedStream { body: Body::from(vec![0; 1_000]), reading, is_sent: false };
         body.frame().await.unwrap().unwrap();
         assert_eq!(answers.in_flight_bytes(), 1_000);
         assert!(body.frame().await.is_none());

@@ -1,6 +1,6 @@
-//! What a path of the API is about.
+//! The resource of an API path.
 
-/// What a path of the API is about: its first part that is neither prefix nor version.
+/// The resource of an API path: its first segment that is neither prefix nor version.
 pub(crate) fn resource(path: &str) -> Option<&str> {
     let mut parts = path.strip_prefix("/api/")?.split('/');
     let is_public = parts.next() == Some("public");

@@ -1,7 +1,7 @@
-//! Routes: what each needs, where it leads, what is said of it. One entry makes all three.
+//! Routes. One entry gives the required permission, the handler and the OpenAPI description.
 //!
 //! Invariants:
-//! - **No route without a permission.** [`Routes`] is the only way to serve something, and puts the guard in front.
+//! - **No route without a permission.** Only [`Routes`] adds a route, and it puts the guard in front of the handler.
 
 #![expect(
     clippy::disallowed_methods,
@@ -27,61 +27,60 @@ use utoipa::openapi::{
     PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
-use crate::answer::{Answers as _, Handles, Said};
-use crate::auth::{ByKey, ByKeyOfSender, Guarded, Needs, Way};
+use crate::answer::{DescribedAnswer as _, DescribedHandler, ResponseSpec};
+use crate::auth::{Authenticator, Guarded, KeyAuth, OtlpKeyAuth, Requirement};
 use crate::extract::{Param, readable_path};
 use crate::problem::as_rfc9457;
 use crate::resource::resource;
-use crate::{Room, compression, edge, otlp};
+use crate::{AppState, compression, edge, otlp};
 
-/// The permission that an operation needs, in the document.
+/// Extension of the document with the permission of an operation.
 const PERMISSION: &str = "x-perpend-permission";
 
-/// The description of one operation. Schemas are made when the document is asked for: a server that is never asked
-/// holds none of them in memory.
+/// The description of one operation. Schemas are built on each request for the document, not at startup.
 #[derive(Clone, Debug)]
 pub struct Operation {
     id: &'static str,
     method: HttpMethod,
     path: &'static str,
     summary: &'static str,
-    needs: Needs,
+    requirement: Requirement,
     query: &'static [Param],
-    body: Option<fn() -> Said>,
+    body: Option<fn() -> ResponseSpec>,
     status: u16,
-    /// Further ones of success.
+    /// Further statuses of success.
     also: &'static [u16],
-    /// Of the answer; nothing when it has no body.
+    /// Media type of the response; `None` without a body.
     media_type: Option<&'static str>,
-    answer: fn() -> RefOr<Schema>,
-    /// What the type of the handler says of its answers. It goes before what is said here.
-    said: fn() -> Vec<Said>,
-    /// The answer holds a key, or an address that opens something without one.
+    schema: fn() -> RefOr<Schema>,
+    /// Responses given by the return type of the handler, which take precedence over the fields above.
+    responses: fn() -> Vec<ResponseSpec>,
+    /// The response contains a key, or an address that gives access without one.
     is_secret: bool,
 }
 
 impl Operation {
-    /// An operation that answers 200 with some JSON.
+    /// An operation with status 200 and a JSON object.
     pub fn new(
         method: HttpMethod,
         id: &'static str,
         path: &'static str,
         summary: &'static str,
-        needs: impl Into<Needs>,
+        requirement: impl Into<Requirement>,
     ) -> Self {
         Self {
             id,
             method,
             path,
             summary,
-            needs: needs.into(),
+            requirement: requirement.into(),
             query: &[],
             body: None,
             status: 200,
             also: &[],
             media_type: Some("application/json"),
-            answer: object,
-            said: Vec::new,
+            schema: object,
+            responses: Vec::new,
             is_secret: false,
         }
     }
@@ -90,49 +89,49 @@ impl Operation {
         id: &'static str,
         path: &'static str,
         summary: &'static str,
-        needs: impl Into<Needs>,
+        requirement: impl Into<Requirement>,
     ) -> Self {
-        Self::new(HttpMethod::Get, id, path, summary, needs)
+        Self::new(HttpMethod::Get, id, path, summary, requirement)
     }
 
     pub fn post(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
-        needs: impl Into<Needs>,
+        requirement: impl Into<Requirement>,
     ) -> Self {
-        Self::new(HttpMethod::Post, id, path, summary, needs)
+        Self::new(HttpMethod::Post, id, path, summary, requirement)
     }
 
     pub fn put(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
-        needs: impl Into<Needs>,
+        requirement: impl Into<Requirement>,
     ) -> Self {
-        Self::new(HttpMethod::Put, id, path, summary, needs)
+        Self::new(HttpMethod::Put, id, path, summary, requirement)
     }
 
     pub fn patch(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
-        needs: impl Into<Needs>,
+        requirement: impl Into<Requirement>,
     ) -> Self {
-        Self::new(HttpMethod::Patch, id, path, summary, needs)
+        Self::new(HttpMethod::Patch, id, path, summary, requirement)
     }
 
     pub fn delete(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
-        needs: impl Into<Needs>,
+        requirement: impl Into<Requirement>,
     ) -> Self {
-        Self::new(HttpMethod::Delete, id, path, summary, needs)
+        Self::new(HttpMethod::Delete, id, path, summary, requirement)
     }
 
-    /// The answer holds a key, or an address that opens something without one: no cache keeps it and it is
-    /// not compressed. Needless for what is about an organization: keys and people throughout.
+    /// The response contains a key, or an address that gives access without one: it is neither cached nor
+    /// compressed. Implied for operations of organizations.
     pub fn secret(mut self) -> Self {
         self.is_secret = true;
         self
@@ -144,7 +143,7 @@ impl Operation {
     }
 
     pub fn body<T: utoipa::ToSchema>(mut self) -> Self {
-        self.body = Some(|| Said::of::<T>(0));
+        self.body = Some(|| ResponseSpec::of::<T>(0));
         self
     }
 
@@ -156,55 +155,55 @@ impl Operation {
         }
     }
 
-    /// The answer has no body.
+    /// The response has no body.
     pub fn empty(mut self) -> Self {
         self.media_type = None;
         self
     }
 
-    /// The answer is bytes.
+    /// The response is binary.
     pub fn bytes(mut self, media_type: &'static str) -> Self {
         self.media_type = Some(media_type);
-        self.answer = binary;
+        self.schema = binary;
         self
     }
 
-    /// Statuses of success besides the one.
+    /// Further statuses of success.
     pub fn also(mut self, statuses: &'static [u16]) -> Self {
         self.also = statuses;
         self
     }
 
-    /// Statuses of success, each with its answer.
+    /// Statuses of success with their responses.
     fn successes(&self) -> Vec<(u16, Response)> {
-        let answer = |media_type, schema: &RefOr<Schema>| {
+        let response = |media_type, schema: &RefOr<Schema>| {
             let content = ContentBuilder::new().schema(Some(schema.clone())).build();
-            let answer = ResponseBuilder::new().description(self.summary);
-            answer.content(media_type, content).build()
+            let response = ResponseBuilder::new().description(self.summary);
+            response.content(media_type, content).build()
         };
-        let said = (self.said)();
-        if !said.is_empty() {
-            let said = said.iter();
-            return said
-                .map(|said| (said.status, answer("application/json", &said.schema)))
+        let specs = (self.responses)();
+        if !specs.is_empty() {
+            let specs = specs.iter();
+            return specs
+                .map(|spec| (spec.status, response("application/json", &spec.schema)))
                 .collect();
         }
-        let answer = match self.media_type {
-            Some(media_type) => answer(media_type, &(self.answer)()),
+        let response = match self.media_type {
+            Some(media_type) => response(media_type, &(self.schema)()),
             None => ResponseBuilder::new().description(self.summary).build(),
         };
         let statuses = self.also.iter().chain([&self.status]);
-        statuses.map(|status| (*status, answer.clone())).collect()
+        statuses.map(|status| (*status, response.clone())).collect()
     }
 
-    /// What its schemas refer to by name.
-    fn named(&self) -> impl Iterator<Item = (String, RefOr<Schema>)> {
+    /// Named schemas of the request body and the responses.
+    fn named_schemas(&self) -> impl Iterator<Item = (String, RefOr<Schema>)> {
         let body = self.body.map(|body| body());
-        let said = body.into_iter().chain((self.said)());
-        said.flat_map(|said| said.named)
+        let specs = body.into_iter().chain((self.responses)());
+        specs.flat_map(|spec| spec.named)
     }
 
-    fn described(&self) -> utoipa::openapi::path::Operation {
+    fn description(&self) -> utoipa::openapi::path::Operation {
         let mut operation = OperationBuilder::new()
             .operation_id(Some(self.id))
             .summary(Some(self.summary))
@@ -223,7 +222,7 @@ impl Operation {
                 ParameterBuilder::new()
                     .name(param.name)
                     .parameter_in(ParameterIn::Query)
-                    .required(match param.is_needed {
+                    .required(match param.is_required {
                         true => Required::True,
                         false => Required::False,
                     })
@@ -237,28 +236,28 @@ impl Operation {
             operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
         }
         let failure =
-            ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
-        for (status, answer) in self.successes() {
-            operation = operation.response(status.to_string(), answer);
+            ResponseBuilder::new().description("A problem. docs/errors.md lists the codes.");
+        for (status, response) in self.successes() {
+            operation = operation.response(status.to_string(), response);
         }
         operation = operation.response("default", failure.build());
-        with_permission(operation, self.needs).build()
+        with_permission(operation, self.requirement).build()
     }
 }
 
-/// Says what a caller must show, and the permission that decides.
-pub fn with_permission(operation: OperationBuilder, needs: Needs) -> OperationBuilder {
+/// Adds the credentials and the permission that an operation requires.
+pub fn with_permission(operation: OperationBuilder, requirement: Requirement) -> OperationBuilder {
     let schemes = [
         ("basic", Scope::Full),
         ("organization", Scope::Organization),
         ("publicKey", Scope::PublicHalf),
     ];
     let none: [&str; 0] = [];
-    let held = schemes.iter().filter(|(_, scope)| needs.is_held_by(*scope));
+    let held = schemes.iter().filter(|(_, scope)| requirement.is_held_by(*scope));
     let operation = held.fold(operation, |operation, (name, _)| {
         operation.security(SecurityRequirement::new(*name, none))
     });
-    let name = needs.name();
+    let name = requirement.name();
     operation.extensions(Some(ExtensionsBuilder::new().add(PERMISSION, name).build()))
 }
 
@@ -287,60 +286,60 @@ fn kind(name: &str) -> RefOr<Schema> {
     }
 }
 
-/// A page, or what a page loads.
+/// A page or a resource of a page.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct PageRoute {
     method: HttpMethod,
     path: &'static str,
-    needs: Needs,
+    requirement: Requirement,
     is_secret: bool,
 }
 
-impl Page {
-    pub fn get(path: &'static str, needs: impl Into<Needs>) -> Self {
-        Self { method: HttpMethod::Get, path, needs: needs.into(), is_secret: false }
+impl PageRoute {
+    pub fn get(path: &'static str, requirement: impl Into<Requirement>) -> Self {
+        Self { method: HttpMethod::Get, path, requirement: requirement.into(), is_secret: false }
     }
 
-    pub fn post(path: &'static str, needs: impl Into<Needs>) -> Self {
-        Self { method: HttpMethod::Post, ..Self::get(path, needs) }
+    pub fn post(path: &'static str, requirement: impl Into<Requirement>) -> Self {
+        Self { method: HttpMethod::Post, ..Self::get(path, requirement) }
     }
 
-    /// The answer begins or ends a session: no cache keeps it and it is not compressed.
+    /// The response starts or ends a session: it is neither cached nor compressed.
     pub fn secret(mut self) -> Self {
         self.is_secret = true;
         self
     }
 }
 
-/// A route of the server and what it needs.
+/// A route of the server and its permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Served {
-    /// With `{names}`.
+pub struct RouteEntry {
+    /// Path with `{parameters}`.
     pub path: String,
-    /// Upper case.
+    /// Method in upper case.
     pub method: &'static str,
-    /// A permission, two with `or` between them, or `nobody`.
-    pub needs: String,
+    /// A permission, two permissions separated by `or`, or `nobody`.
+    pub permission: String,
 }
 
-/// Collects the routes of a room and what is said about them.
+/// Collects routes and their descriptions.
 #[derive(Debug)]
 pub struct Routes<S> {
     public: Router<S>,
     own: Router<S>,
     otlp: Router<S>,
     pages: Router<S>,
-    described: Described,
+    description: ApiDescription,
 }
 
-impl<S: Room> Default for Routes<S> {
+impl<S: AppState> Default for Routes<S> {
     fn default() -> Self {
         Self {
             public: Router::new(),
             own: Router::new(),
             otlp: Router::new(),
             pages: Router::new(),
-            described: Described::default(),
+            description: ApiDescription::default(),
         }
     }
 }
@@ -355,127 +354,131 @@ fn filter(method: &HttpMethod) -> (MethodFilter, &'static str) {
     }
 }
 
-impl<S: Room> Routes<S> {
-    /// The handler behind its guard.
+impl<S: AppState> Routes<S> {
+    /// The handler with its guard.
     fn guarded<W, H, T>(
         &mut self,
         (method, path): (&HttpMethod, &str),
-        needs: Needs,
-        way: W,
+        requirement: Requirement,
+        authenticator: W,
         handler: H,
     ) -> MethodRouter<S>
     where
-        W: Way<S>,
+        W: Authenticator<S>,
         H: Handler<T, S>,
         T: 'static,
     {
         let (filter, method) = filter(method);
-        self.described.served.push(Served { path: path.to_owned(), method, needs: needs.name() });
-        on(filter, Guarded { needs, way, handler })
+        self.description.routes.push(RouteEntry {
+            path: path.to_owned(),
+            method,
+            permission: requirement.name(),
+        });
+        on(filter, Guarded { requirement, authenticator, handler })
     }
 
     /// Adds one operation of the API.
     pub fn add<H, T, Args>(&mut self, mut operation: Operation, handler: H)
     where
-        H: Handler<T, S> + Handles<Args>,
+        H: Handler<T, S> + DescribedHandler<Args>,
         T: 'static,
     {
-        operation.said = H::Answer::said;
-        let place = (&operation.method, operation.path);
-        let mut route = self.guarded(place, operation.needs, ByKey, handler);
-        if operation.is_secret || operation.needs.is_of_organization() {
+        operation.responses = H::Answer::response_specs;
+        let route = (&operation.method, operation.path);
+        let mut route = self.guarded(route, operation.requirement, KeyAuth, handler);
+        if operation.is_secret || operation.requirement.is_of_organization() {
             route = route.route_layer(map_response(compression::keep_secret));
         }
         let is_own = operation.path.starts_with("/api/v1/");
         let router = if is_own { &mut self.own } else { &mut self.public };
         *router = mem::take(router).route(operation.path, route);
-        self.described.operations.push(operation);
+        self.description.operations.push(operation);
     }
 
-    /// Adds an OTLP path, with and without a slash at its end.
+    /// Adds an OTLP path, with and without a trailing slash.
     pub fn otlp<H, T>(&mut self, path: &str, handler: H)
     where
         H: Handler<T, S>,
         T: 'static,
     {
         for path in [path.to_owned(), format!("{path}/")] {
-            let needs = Needs::One(Permission::IngestWrite);
-            let place = (&HttpMethod::Post, path.as_str());
-            let route = self.guarded(place, needs, ByKeyOfSender, handler.clone());
+            let requirement = Requirement::One(Permission::IngestWrite);
+            let route = (&HttpMethod::Post, path.as_str());
+            let route = self.guarded(route, requirement, OtlpKeyAuth, handler.clone());
             let route = route.fallback(otlp::method_not_allowed);
             self.otlp = mem::take(&mut self.otlp).route(&path, route);
         }
     }
 
     /// Adds a page.
-    pub fn page<W, H, T>(&mut self, way: W, page: Page, handler: H)
+    pub fn page<W, H, T>(&mut self, authenticator: W, page: PageRoute, handler: H)
     where
-        W: Way<S>,
+        W: Authenticator<S>,
         H: Handler<T, S>,
         T: 'static,
     {
-        let place = (&page.method, page.path);
-        let mut route = self.guarded(place, page.needs, way, handler);
+        let route = (&page.method, page.path);
+        let mut route = self.guarded(route, page.requirement, authenticator, handler);
         if page.is_secret {
             route = route.route_layer(map_response(compression::keep_secret));
         }
         self.pages = mem::take(&mut self.pages).route(page.path, route);
     }
 
-    /// Adds what is neither an operation nor a page, and is everybody's.
+    /// Adds a public route that is neither an operation nor a page.
     pub fn open<H, T>(&mut self, path: &str, handler: H)
     where
         H: Handler<T, S>,
         T: 'static,
     {
-        let place = (&HttpMethod::Get, path);
-        let route = self.guarded(place, Needs::Nobody, ByKey, handler);
+        let route = (&HttpMethod::Get, path);
+        let route = self.guarded(route, Requirement::Public, KeyAuth, handler);
         self.public = mem::take(&mut self.public).route(path, route);
     }
 
-    /// What answers them, each kind in its form, and what is said of them.
-    pub fn into_parts(self) -> (Router<S>, Described) {
+    /// The router, with the error format of each kind of route, and the description.
+    pub fn into_parts(self) -> (Router<S>, ApiDescription) {
         let own = self.own.layer(from_fn(readable_path));
         let api = self
             .public
             .layer(from_fn(readable_path))
             .merge(own.layer(from_fn(as_rfc9457)))
             .method_not_allowed_fallback(edge::method_not_allowed);
-        (self.otlp.merge(api).merge(self.pages), self.described)
+        (self.otlp.merge(api).merge(self.pages), self.description)
     }
 }
 
-/// What is said of routes.
+/// Description of routes.
 #[derive(Clone, Debug, Default)]
-pub struct Described {
+pub struct ApiDescription {
     operations: Vec<Operation>,
-    served: Vec<Served>,
+    routes: Vec<RouteEntry>,
 }
 
-impl Described {
-    /// These and others.
+impl ApiDescription {
+    /// Both descriptions.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.operations.extend(others.operations);
-        self.served.extend(others.served);
+        self.routes.extend(others.routes);
         self
     }
 
-    /// What is served, in the order of paths.
+    /// All routes, sorted by path.
     #[must_use]
-    pub fn served(&self) -> Vec<Served> {
-        let mut served = self.served.clone();
-        served.sort_unstable();
-        served
+    pub fn routes(&self) -> Vec<RouteEntry> {
+        let mut routes = self.routes.clone();
+        routes.sort_unstable();
+        routes
     }
 
-    /// Names of bodies that stand for two different ones.
+    /// Names of two different schemas.
     #[must_use]
-    pub fn ambiguous_bodies(&self) -> BTreeSet<String> {
-        let mut bodies = BTreeMap::new();
+    pub fn ambiguous_schemas(&self) -> BTreeSet<String> {
+        let mut schemas = BTreeMap::new();
         let mut ambiguous = BTreeSet::new();
-        for (name, schema) in self.operations.iter().flat_map(Operation::named) {
-            let first = bodies.entry(name.clone()).or_insert_with(|| schema.clone());
+        for (name, schema) in self.operations.iter().flat_map(Operation::named_schemas) {
+            let first = schemas.entry(name.clone()).or_insert_with(|| schema.clone());
             if *first != schema {
                 ambiguous.insert(name);
             }
@@ -483,12 +486,12 @@ impl Described {
         ambiguous
     }
 
-    /// The OpenAPI document of all of it, and of `more` paths.
+    /// The OpenAPI document of all operations and of `more` paths.
     #[must_use]
     pub fn openapi(&self, more: impl IntoIterator<Item = (&'static str, PathItem)>) -> OpenApi {
         let mut paths = PathsBuilder::new();
         for operation in &self.operations {
-            let item = PathItem::new(operation.method.clone(), operation.described());
+            let item = PathItem::new(operation.method.clone(), operation.description());
             paths = paths.path(operation.path, item);
         }
         for (path, item) in more {
@@ -497,8 +500,8 @@ impl Described {
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
         let organization = HttpBuilder::new()
             .scheme(HttpAuthScheme::Basic)
-            .description(Some("A key pair of an organization; those of projects do not do."));
-        let named = self.operations.iter().flat_map(Operation::named);
+            .description(Some("A key pair of an organization. Key pairs of projects are refused."));
+        let named = self.operations.iter().flat_map(Operation::named_schemas);
         let components = ComponentsBuilder::new()
             .schemas_from_iter(named)
             .security_scheme("basic", scheme(HttpAuthScheme::Basic))
@@ -514,16 +517,17 @@ impl Described {
 
 /// `docs/access.md`.
 #[must_use]
-pub fn markdown(described: &Described) -> String {
+pub fn markdown(description: &ApiDescription) -> String {
     let mut page = String::from(
         "# Access\n\n\
          Printed by `perpend docs access`; do not edit by hand.\n\n\
-         Each route needs one permission, and what holds it is decided by one table. Without credentials the answer is \
-         401; with credentials that do not hold the permission it is 403 `access_denied`, and `details.permission` names \
-         what is missing. What belongs to another project answers like what does not exist.\n\n\
-         A session of the pages holds what the key pair holds that began it, and ends with it; one that the printed token \
-         began ends when the server starts again. A browser can be logged in to 12 projects at once, each by a session of its own; \
-         logging out ends all of them. The administrator's key holds what a key pair of the named project holds.\n\n| permission | what it lets do |",
+         Each route requires one permission; the table below shows which keys hold it. Without credentials the status is \
+         401; with credentials that lack the permission it is 403 `access_denied`, and `details.permission` names \
+         the missing permission. A resource of another project gives the same response as one that does not exist.\n\n\
+         A browser session has the permissions of the key pair that it was started with, and ends with it; a session that was \
+         started with the printed token ends when the server restarts. A browser can be logged in to 12 projects at once, with one \
+         session each; logging out ends all of them. The administrator key has the permissions of a key pair of the named \
+         project.\n\n| permission | allows |",
     );
     for scope in Scope::ALL {
         let _ = write!(page, " {} |", scope.title());
@@ -541,9 +545,9 @@ pub fn markdown(described: &Described) -> String {
         }
         page.push('\n');
     }
-    page.push_str("\n## Routes\n\n| route | needs |\n|---|---|\n");
-    for route in described.served() {
-        let _ = writeln!(page, "| `{} {}` | `{}` |", route.method, route.path, route.needs);
+    page.push_str("\n## Routes\n\n| route | permission |\n|---|---|\n");
+    for route in description.routes() {
+        let _ = writeln!(page, "| `{} {}` | `{}` |", route.method, route.path, route.permission);
     }
     page
 }

@@ -1,4 +1,4 @@
-//! What every room has in common that answers requests.
+//! State shared by all crates that serve HTTP.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::admission::Admission;
 use crate::auth::{KeyCache, LoginToken, Refusals, Throttle};
 use crate::limits::Limits;
 
-/// Who may ask, and how much at a time; cheap to clone.
+/// Authentication, limits and settings; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Web(Arc<WebParts>);
 
@@ -23,17 +23,17 @@ pub struct WebParts {
     pub catalog: Catalog,
     /// Every setting.
     pub config: Config,
-    /// Where the time comes from.
+    /// Current time.
     pub clock: Arc<dyn Clock>,
-    /// Where fresh ids come from.
+    /// Source of new ids.
     pub ids: Arc<dyn IdSource>,
-    /// The token in the login link: new at each start.
+    /// Token of the login link, new at each startup.
     pub login_token: LoginToken,
-    /// Names this start among those of all servers of the installation.
+    /// Identifies this startup among those of all servers of the installation.
     pub(crate) start_id: String,
-    /// Keys that were used not long ago.
+    /// Recently used keys.
     pub keys: KeyCache,
-    /// Requests of projects that were refused not long ago.
+    /// Recently refused requests of projects.
     pub refusals: Refusals,
     pub(crate) admission: Admission,
     pub(crate) answers: Admission,
@@ -41,20 +41,20 @@ pub struct WebParts {
     pub(crate) throttle: Throttle,
 }
 
-/// The state of a room: what its handlers reach.
-pub trait Room: Clone + Send + Sync + 'static {
-    /// What it has in common with the others.
+/// State of handlers.
+pub trait AppState: Clone + Send + Sync + 'static {
+    /// The shared part.
     fn web(&self) -> &Web;
 }
 
-impl Room for Web {
+impl AppState for Web {
     fn web(&self) -> &Web {
         self
     }
 }
 
 impl Web {
-    /// Nobody has asked yet.
+    /// The state of a new server.
     #[must_use]
     pub fn new(
         catalog: Catalog,
@@ -62,7 +62,7 @@ impl Web {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdSource>,
     ) -> Self {
-        /// What one project may hold of the memory for answers.
+        /// Share of one project in the memory for responses.
         const SHARE_PERCENT: usize = 50;
         let ingest = &config.ingest;
         Self(Arc::new(WebParts {
@@ -81,13 +81,13 @@ impl Web {
         }))
     }
 
-    /// Bytes that requests under way hold of `ingest.max_in_flight_mib`.
+    /// Bytes of `ingest.max_in_flight_mib` in use.
     #[must_use]
     pub fn in_flight_bytes(&self) -> usize {
         self.admission.in_flight_bytes()
     }
 
-    /// Bytes of `answers.max_in_flight_mib` that are in use.
+    /// Bytes of `answers.max_in_flight_mib` in use.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
         self.answers.in_flight_bytes()

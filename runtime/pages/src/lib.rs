@@ -35,10 +35,10 @@ use perpend_domain::access::Permission::{
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
-use perpend_http_kit::auth::{Needs, Way, use_session};
+use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
-use perpend_http_kit::routes::{Described, Page, Routes};
+use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
 use perpend_views::{SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
 use crate::request::frame::Frame;
@@ -70,7 +70,7 @@ fn suggestions_routes(routes: &mut Routes<App>) {
                          params: Query<traces::suggest::SuggestParams>| {
             traces::suggest::suggest_fragment(app, viewer, params, list)
         };
-        routes.page(BySession, Page::get(path, needs), show);
+        routes.page(BySession, PageRoute::get(path, needs), show);
     }
 }
 
@@ -88,123 +88,124 @@ fn list_news_routes(routes: &mut Routes<App>) {
                          params: Query<traces::list_news::ListNewsParams>| {
             traces::list_news::list_news_fragment(app, viewer, params, list)
         };
-        routes.page(BySession, Page::get(path, needs), show);
+        routes.page(BySession, PageRoute::get(path, needs), show);
     }
 }
 
 /// Fragments that scripts insert into pages.
 fn fragment_routes(routes: &mut Routes<App>) {
-    let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
+    let detail = PageRoute::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::page::detail_fragment);
-    let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
+    let peek = PageRoute::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
     routes.page(BySession, peek, traces::peek::peek_fragment);
-    let cell = Page::get("/project/{project}/_/traces/{trace}/cell/{part}", TraceRead);
+    let cell = PageRoute::get("/project/{project}/_/traces/{trace}/cell/{part}", TraceRead);
     routes.page(BySession, cell, traces::peek::cell_fragment);
-    let later = Page::get("/project/{project}/_/trends", TraceRead);
+    let later = PageRoute::get("/project/{project}/_/trends", TraceRead);
     routes.page(BySession, later, overview::trends::trend_fragment);
-    let of_user = Page::get("/project/{project}/_/users/{user}/trends", TraceRead);
+    let of_user = PageRoute::get("/project/{project}/_/users/{user}/trends", TraceRead);
     routes.page(BySession, of_user, groups::user::trends_fragment);
-    let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
+    let values = PageRoute::get("/project/{project}/_/traces/facets", TraceRead);
     routes.page(BySession, values, traces::facets::facets_fragment);
-    let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
+    let over_time = PageRoute::get("/project/{project}/_/traces/bars", TraceRead);
     routes.page(BySession, over_time, traces::bars::bars_fragment);
     suggestions_routes(routes);
     list_news_routes(routes);
-    let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
+    let rows = PageRoute::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::page::rows_fragment);
-    let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
+    let seek = PageRoute::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
     routes.page(BySession, seek, trace::page::seek_fragment);
-    let state = Page::get("/project/{project}/_/traces/{trace}/state", TraceRead);
+    let state = PageRoute::get("/project/{project}/_/traces/{trace}/state", TraceRead);
     routes.page(BySession, state, trace::state_fragment::state_fragment);
-    let hits = Page::get("/project/{project}/_/search", TraceRead);
+    let hits = PageRoute::get("/project/{project}/_/search", TraceRead);
     routes.page(BySession, hits, search::search_fragment);
-    let contents = Page::get("/project/{project}/_/search/contents", TraceRead);
+    let contents = PageRoute::get("/project/{project}/_/search/contents", TraceRead);
     routes.page(BySession, contents, search::contents_fragment);
-    let value = Page::get("/project/{project}/_/value", TraceRead);
+    let value = PageRoute::get("/project/{project}/_/value", TraceRead);
     routes.page(BySession, value, trace::values::value_fragment);
-    let news = Page::get("/project/{project}/_/news", TraceRead);
+    let news = PageRoute::get("/project/{project}/_/news", TraceRead);
     routes.page(BySession, news, traces::news::news_fragment);
 }
 
 /// Forms that change data.
 fn form_routes(routes: &mut Routes<App>) {
-    let bookmark = Page::post("/project/{project}/bookmarks", TraceMark);
+    let bookmark = PageRoute::post("/project/{project}/bookmarks", TraceMark);
     routes.page(BySession, bookmark, traces::marks::bookmark);
-    let tag = Page::post("/project/{project}/traces/{trace}", TraceMark);
+    let tag = PageRoute::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
-    let requeue = Page::post("/project/{project}/executions/{execution}/requeue", EvaluatorWrite);
+    let requeue =
+        PageRoute::post("/project/{project}/executions/{execution}/requeue", EvaluatorWrite);
     routes.page(BySession, requeue, trace::requeue::requeue_execution);
 }
 
 /// Recorded inputs, outputs and media.
 fn value_routes(routes: &mut Routes<App>) {
-    let value = Page::get("/project/{project}/value", TraceRead);
+    let value = PageRoute::get("/project/{project}/value", TraceRead);
     routes.page(BySession, value, trace::values::value_page);
-    let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
+    let raw = PageRoute::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
     routes.page(BySession, raw, trace::raw::trace_value);
-    let raw = Page::get(
+    let raw = PageRoute::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}",
         TraceRead,
     );
     routes.page(BySession, raw, trace::raw::observation_value);
     let medium =
-        Page::get("/project/{project}/traces/{trace}/raw/{part}/media/{number}", TraceRead);
+        PageRoute::get("/project/{project}/traces/{trace}/raw/{part}/media/{number}", TraceRead);
     routes.page(BySession, medium, trace::media::trace_medium);
-    let medium = Page::get(
+    let medium = PageRoute::get(
         "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}/media/{number}",
         TraceRead,
     );
     routes.page(BySession, medium, trace::media::observation_medium);
-    let stored = Page::get("/project/{project}/media/{media}", TraceRead);
+    let stored = PageRoute::get("/project/{project}/media/{media}", TraceRead);
     routes.page(BySession, stored, trace::media::stored_medium);
 }
 
 /// Datasets and their runs.
 fn dataset_routes(routes: &mut Routes<App>) {
-    let all = Page::get("/project/{project}/datasets", DatasetRead);
+    let all = PageRoute::get("/project/{project}/datasets", DatasetRead);
     routes.page(BySession, all, datasets::list_page);
-    let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
+    let dataset = PageRoute::get("/project/{project}/datasets/{dataset}", DatasetRead);
     routes.page(BySession, dataset, datasets::dataset_page);
-    let run = Page::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
+    let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
     routes.page(BySession, run, datasets::run_page);
 }
 
 /// All routes, with their descriptions.
-pub fn routes() -> (Router<App>, Described) {
+pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
-    let home = Page::get("/", Needs::Nobody);
+    let home = PageRoute::get("/", Requirement::Public);
     routes.page(BySession, home.secret(), request::login::home);
-    let form = Page::get("/login", Needs::Nobody);
+    let form = PageRoute::get("/login", Requirement::Public);
     routes.page(BySession, form.secret(), request::login::login_page);
-    let submit = Page::post("/login", Needs::Nobody);
+    let submit = PageRoute::post("/login", Requirement::Public);
     routes.page(BySession, submit.secret(), request::login::log_in);
-    let leave = Page::get("/logout", Needs::Nobody);
+    let leave = PageRoute::get("/logout", Requirement::Public);
     routes.page(BySession, leave.secret(), request::login::logout_page);
-    let logout = Page::post("/logout", Needs::Nobody);
+    let logout = PageRoute::post("/logout", Requirement::Public);
     routes.page(BySession, logout.secret(), request::login::log_out);
-    let overview = Page::get("/project/{project}", TraceRead);
+    let overview = PageRoute::get("/project/{project}", TraceRead);
     routes.page(BySession, overview, overview::page::overview_page);
-    let list = Page::get("/project/{project}/traces", TraceRead);
+    let list = PageRoute::get("/project/{project}/traces", TraceRead);
     routes.page(BySession, list, traces::list::list_page);
-    let compared = Page::get("/project/{project}/traces/compare", TraceRead);
+    let compared = PageRoute::get("/project/{project}/traces/compare", TraceRead);
     routes.page(BySession, compared, traces::compare::compare_page);
-    let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
+    let trace = PageRoute::get("/project/{project}/traces/{trace}", TraceRead);
     routes.page(BySession, trace, trace::page::trace_page);
-    let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);
+    let find = PageRoute::get("/project/{project}/traces/{trace}/find", TraceRead);
     routes.page(BySession, find, trace::find::find_page);
-    let sessions = Page::get("/project/{project}/sessions", TraceRead);
+    let sessions = PageRoute::get("/project/{project}/sessions", TraceRead);
     routes.page(BySession, sessions, groups::list::sessions_page);
-    let session = Page::get("/project/{project}/sessions/{session}", TraceRead);
+    let session = PageRoute::get("/project/{project}/sessions/{session}", TraceRead);
     routes.page(BySession, session, groups::session::session_page);
-    let users = Page::get("/project/{project}/users", TraceRead);
+    let users = PageRoute::get("/project/{project}/users", TraceRead);
     routes.page(BySession, users, groups::list::users_page);
-    let user = Page::get("/project/{project}/users/{user}", TraceRead);
+    let user = PageRoute::get("/project/{project}/users/{user}", TraceRead);
     routes.page(BySession, user, groups::user::user_page);
-    let search = Page::get("/project/{project}/search", TraceRead);
+    let search = PageRoute::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::search_page);
-    let scores = Page::get("/project/{project}/scores", ScoreRead);
+    let scores = PageRoute::get("/project/{project}/scores", ScoreRead);
     routes.page(BySession, scores, scores::list::list_page);
-    let rules = Page::get("/project/{project}/rules", EvaluatorRead);
+    let rules = PageRoute::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::rules_page);
     for short in [
         "/traces",
@@ -215,7 +216,7 @@ pub fn routes() -> (Router<App>, Described) {
         "/users/{user}",
         "/search",
     ] {
-        routes.page(BySession, Page::get(short, TraceRead), request::redirects::to_project);
+        routes.page(BySession, PageRoute::get(short, TraceRead), request::redirects::to_project);
     }
     for (short, needs) in [
         ("/rules", EvaluatorRead),
@@ -224,21 +225,25 @@ pub fn routes() -> (Router<App>, Described) {
         ("/datasets/{dataset}", DatasetRead),
         ("/datasets/{dataset}/runs/{run}", DatasetRead),
     ] {
-        routes.page(BySession, Page::get(short, needs), request::redirects::to_project);
+        routes.page(BySession, PageRoute::get(short, needs), request::redirects::to_project);
     }
-    let by_client = Page::get("/trace/{trace}", TraceRead);
+    let by_client = PageRoute::get("/trace/{trace}", TraceRead);
     routes.page(BySession, by_client, request::redirects::trace_of_client);
-    let form = Page::get("/preferences", Needs::Nobody);
+    let form = PageRoute::get("/preferences", Requirement::Public);
     routes.page(BySession, form, request::preferences::preferences_page);
-    let chosen = Page::post("/preferences", Needs::Nobody);
+    let chosen = PageRoute::post("/preferences", Requirement::Public);
     routes.page(BySession, chosen, request::preferences::save_preferences);
-    let reference = Page::get("/api/reference", Needs::Nobody);
+    let reference = PageRoute::get("/api/reference", Requirement::Public);
     routes.page(BySession, reference, reference::page::reference_page);
-    let group = Page::get("/api/reference/{group}", Needs::Nobody);
+    let group = PageRoute::get("/api/reference/{group}", Requirement::Public);
     routes.page(BySession, group, reference::page::group_page);
-    let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
+    let tried = PageRoute::get("/project/{project}/try/{operation}", TraceRead);
     routes.page(BySession, tried, reference::attempt::attempt_page);
-    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), request::files::asset);
+    routes.page(
+        BySession,
+        PageRoute::get("/assets/{file}", Requirement::Public),
+        request::files::asset,
+    );
     dataset_routes(&mut routes);
     value_routes(&mut routes);
     fragment_routes(&mut routes);
@@ -252,7 +257,7 @@ pub fn routes() -> (Router<App>, Described) {
 #[derive(Clone, Copy, Debug)]
 struct BySession;
 
-impl Way<App> for BySession {
+impl Authenticator<App> for BySession {
     async fn admit(
         &self,
         app: &App,

@@ -21,7 +21,7 @@ pub(super) async fn setup_guide(
         refused: app.web.refusals.last(project).map(|last| RejectedRequest {
             at: clock(last.at),
             status: last.status.as_u16(),
-            reason: last.why,
+            reason: last.reason,
         }),
     })
 }

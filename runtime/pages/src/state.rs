@@ -7,7 +7,7 @@ use axum::Router;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::outline::{OutlineCache, TraceCache};
 use perpend_domain::text_search::Facets;
-use perpend_http_kit::{Room, Web};
+use perpend_http_kit::{AppState, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 use perpend_views::openapi::{ErrorCode, Reference};
@@ -99,7 +99,7 @@ impl App {
     }
 }
 
-impl Room for App {
+impl AppState for App {
     fn web(&self) -> &Web {
         &self.web
     }

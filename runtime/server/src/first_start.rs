@@ -43,7 +43,7 @@ async fn project_and_key(
         (None, Some(project)) => {
             return Ok(project);
         }
-        (None, None) => (KeyPair::made(ids), true),
+        (None, None) => (KeyPair::random(ids), true),
     };
     let note = Some("made by the first start".to_owned());
     let key = pair.to_key(ids, note, None).map_err(inconsistent)?;

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use perpend_api::ingress;
 use perpend_http_kit::edge;
 use perpend_http_kit::problem::{self, Code, Problem};
-use perpend_http_kit::routes::{Described, Routes, Served};
+use perpend_http_kit::routes::{ApiDescription, RouteEntry, Routes};
 use perpend_http_kit::{Web, admission, compression, limits, reading};
 use perpend_pages as pages;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::operations;
 
 /// The document, which is everybody's: whoever asks for it needs no key.
-fn own_routes() -> (Router<Web>, Described) {
+fn own_routes() -> (Router<Web>, ApiDescription) {
     let mut routes = Routes::default();
     routes.open("/api/openapi.json", || async {
         static TEXT: LazyLock<Bytes> =
@@ -33,7 +33,7 @@ fn own_routes() -> (Router<Web>, Described) {
 
 /// What is said of every route.
 #[must_use]
-pub fn described() -> Described {
+pub fn described() -> ApiDescription {
     let (_, own) = own_routes();
     let (_, ingress) = ingress::routes();
     let (_, admin) = perpend_api::admin::routes();
@@ -55,8 +55,8 @@ pub(crate) fn document() -> Value {
 
 /// What the server serves, and what each route needs.
 #[must_use]
-pub fn served() -> Vec<Served> {
-    described().served()
+pub fn served() -> Vec<RouteEntry> {
+    described().routes()
 }
 
 /// Every path of the server.
@@ -98,7 +98,7 @@ async fn not_found(app: pages::App, request: Request) -> Response {
     let path = parts.uri.path();
     if path.starts_with("/api/") {
         let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));
-        return problem::in_the_form_of(path, problem);
+        return problem::respond_for_path(path, problem);
     }
     if pages::wants_page(&parts.headers) {
         return pages::not_found(&app, &parts.headers, &parts.uri).await;
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn no_two_bodies_have_the_same_name() {
         let described = super::described();
-        let twice = described.ambiguous_bodies();
+        let twice = described.ambiguous_schemas();
         assert!(twice.is_empty(), "names of two bodies: {twice:?}");
     }
 

@@ -14,12 +14,12 @@ use crate::{KEYS, PATIENCE, plugin_cache};
 #[derive(Debug)]
 pub struct Child {
     process: tokio::process::Child,
-    /// Speaks with the key pair of the first project.
+    /// Client with the key pair of the first project.
     pub client: Client,
 }
 
-/// The program that `PERPEND_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
-/// missing or stale. `cargo test` has just built it; `cargo test -p` did not.
+/// The program named by `PERPEND_TEST_PROGRAM`, otherwise the one next to the running test, built when it is
+/// missing or stale: `cargo test -p` does not build it.
 ///
 /// # Errors
 /// When it does not build.
@@ -29,12 +29,12 @@ pub fn program() -> anyhow::Result<PathBuf> {
     }
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
-        if place().is_ok_and(|program| is_fresh(&program)) {
+        if program_path().is_ok_and(|program| is_fresh(&program)) {
             return true;
         }
         let mut command = std::process::Command::new(env!("CARGO"));
         command.args(["build", "--quiet", "-p", "perpend"]);
-        // What cargo says of the test's own package is not said to a build: some would start over.
+        // The variables of the test's own package would make some build scripts run again.
         for (name, _) in std::env::vars_os() {
             let is_of_package =
                 |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -48,11 +48,11 @@ pub fn program() -> anyhow::Result<PathBuf> {
         command.status().is_ok_and(|status| status.success())
     });
     anyhow::ensure!(is_built, "perpend did not build");
-    place()
+    program_path()
 }
 
-/// Whether nothing that cargo made it of has changed since: the list stands beside it. A build of it alone
-/// would begin with libraries that have fewer features then.
+/// Whether none of its sources has changed since the build: the `.d` file next to it lists them. A separate build
+/// would recompile libraries with fewer features.
 fn is_fresh(program: &Path) -> bool {
     let modified = |file: &Path| file.metadata().and_then(|found| found.modified()).ok();
     let list = std::fs::read_to_string(program.with_extension("d"));
@@ -61,7 +61,7 @@ fn is_fresh(program: &Path) -> bool {
         return false;
     };
     let built = modified(program);
-    // A space inside a name is written with a backslash before it.
+    // A space inside a name is escaped with a backslash.
     let sources = sources.trim().replace("\\ ", "\0");
     let mut sources = sources.split(' ').map(|source| source.replace('\0', " "));
     built.is_some()
@@ -70,21 +70,21 @@ fn is_fresh(program: &Path) -> bool {
         })
 }
 
-/// Where a build puts the program.
-pub(crate) fn place() -> anyhow::Result<PathBuf> {
+/// Path of the built program.
+pub(crate) fn program_path() -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe()?;
     let folder = test.ancestors().nth(2).context("the folder of the build")?;
     Ok(folder.join("perpend"))
 }
 
-/// Scheme, host and port of a server, out of what it says when it is ready.
+/// Scheme, host and port of a server in its startup message.
 #[must_use]
-pub fn origin_in(said: &str) -> Option<&str> {
-    let (before, _) = said.split_once("/?token=")?;
+pub fn origin_in(output: &str) -> Option<&str> {
+    let (before, _) = output.split_once("/?token=")?;
     before.split_whitespace().next_back()
 }
 
-/// The command with an environment of its own. Its server finds plug-ins that were compiled for other tests.
+/// The command with a clean environment. Its server shares the cache of compiled plug-ins with other tests.
 ///
 /// # Errors
 /// When the program does not build.
@@ -100,7 +100,7 @@ pub fn command(args: &[&str]) -> anyhow::Result<Command> {
 }
 
 impl Child {
-    /// Starts on a data directory, at a port that the system chooses, and waits until it is healthy.
+    /// Starts on a data directory and a free port, and waits until the server is healthy.
     ///
     /// # Errors
     /// When it ends or does not become healthy.
@@ -116,7 +116,7 @@ impl Child {
         Self::spawn(command(&[])?, data, more).await
     }
 
-    /// As [`Child::with`], with so many file descriptors for the process and its workers each.
+    /// As [`Child::with`], with a limit of file descriptors for the process and each worker.
     ///
     /// # Errors
     /// When it ends or does not become healthy.
@@ -145,7 +145,7 @@ impl Child {
             .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
             .arg("--data-dir")
             .arg(data)
-            // Far longer than any read takes: no machine is too slow.
+            // Far longer than any read takes on a slow machine.
             .args(["--answers-timeout-seconds", "600"])
             .args(more)
             .env("PERPEND_INIT_PUBLIC_KEY", KEYS.0)
@@ -155,12 +155,12 @@ impl Child {
             .spawn()?;
         let ready = async {
             loop {
-                let said = std::fs::read_to_string(&path)?;
-                if let Some(origin) = origin_in(&said) {
+                let output = std::fs::read_to_string(&path)?;
+                if let Some(origin) = origin_in(&output) {
                     return Ok(origin.to_owned());
                 }
                 if let Some(status) = process.try_wait()? {
-                    anyhow::bail!("the server ended with {status}: {said}");
+                    anyhow::bail!("the server ended with {status}: {output}");
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -172,47 +172,47 @@ impl Child {
         Ok(Self { process, client })
     }
 
-    /// The most memory that the process has ever had, bytes. Its workers are processes of their own.
+    /// Peak memory of the process in bytes, without its workers.
     ///
     /// # Errors
-    /// Where the system does not say.
+    /// When the system does not report it.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&self) -> anyhow::Result<u64> {
-        let pid = self.process.id().context("it has ended already")?;
+        let pid = self.process.id().context("the process has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let n_kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let n_kib: u64 = n_kib.context("no peak of memory")?.parse()?;
+        let n_kib: u64 = n_kib.context("no peak memory in /proc")?.parse()?;
         Ok(n_kib << 10)
     }
 
-    /// From now on the peak is that of what comes.
+    /// Resets the peak.
     ///
     /// # Errors
-    /// Where the system does not let it.
+    /// When the system refuses.
     #[cfg(target_os = "linux")]
-    pub fn forget_peak_memory(&self) -> anyhow::Result<()> {
-        let pid = self.process.id().context("it has ended already")?;
+    pub fn reset_peak_memory(&self) -> anyhow::Result<()> {
+        let pid = self.process.id().context("the process has ended")?;
         Ok(std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
     }
 
     /// `kill -9`, and wait until the process is gone.
     ///
     /// # Errors
-    /// When it is gone already.
+    /// When it has ended before.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
         Ok(self.process.kill().await?)
     }
 
-    /// SIGTERM, and how the process ended.
+    /// Sends SIGTERM and returns the exit status.
     ///
     /// # Errors
     /// When it does not end in time.
     pub async fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
-        let pid = self.process.id().context("it has ended already")?.to_string();
+        let pid = self.process.id().context("the process has ended")?.to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().await?;
         anyhow::ensure!(sent.success(), "kill failed");
         let ended = tokio::time::timeout(PATIENCE, self.process.wait()).await;
-        Ok(ended.context("it does not end")??)
+        Ok(ended.context("the process did not end")??)
     }
 }

@@ -1,4 +1,4 @@
-//! A whole server for end-to-end tests: in process on a real port with its own database, or as a child
+//! A server for end-to-end tests: in process on a real port with its own database, or as a child
 //! process that can be killed.
 
 mod child;
@@ -31,14 +31,14 @@ pub use spans::{Trace, protobuf, trace_id};
 pub const KEYS: (&str, &str) = ("pk-test", "sk-test");
 /// Key pair of its organization.
 pub const ORGANIZATION_KEYS: (&str, &str) = ("pk-test-org", "sk-test-org");
-/// Where traces are sent.
+/// Path of the ingestion of traces.
 pub const OTLP: &str = "/api/public/otel/v1/traces";
 /// The setting with which evaluators run in worker processes, as in production.
 pub const PROCESSES: (&str, &str) = ("evaluation.isolation", "process");
-/// Longest wait for a fact: it ends tests that hang. No claim depends on it, however slow the machine.
+/// Longest wait for a condition. It ends tests that hang; no assertion depends on it.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The system's clock, moved on by tests.
+/// The system's clock, advanced by tests.
 #[derive(Debug, Default)]
 pub struct TestClock {
     ahead_ms: AtomicI64,
@@ -46,7 +46,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// The system's clock, so much ahead.
+    /// The system's clock, ahead by a duration.
     #[must_use]
     pub fn ahead(by: Duration) -> Self {
         let clock = Self::default();
@@ -54,19 +54,19 @@ impl TestClock {
         clock
     }
 
-    /// A clock that stands, until a test moves it on.
+    /// A clock that is stopped until a test advances it.
     #[must_use]
-    pub fn standing_at(time: Timestamp) -> Self {
+    pub fn stopped_at(time: Timestamp) -> Self {
         Self { stopped: OnceLock::from(time), ..Self::default() }
     }
 
-    /// Moves the time on.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// From now on the time moves only when a test moves it.
+    /// Stops the clock: from now on only [`TestClock::advance`] moves it.
     pub fn stop(&self) {
         self.stopped.get_or_init(|| SystemClock.now());
     }
@@ -80,25 +80,25 @@ impl Clock for TestClock {
     }
 }
 
-/// A whole server in this process.
+/// A server in this process.
 #[derive(Debug)]
 pub struct TestApp {
-    /// Its parts.
+    /// State of the server.
     pub app: App,
-    /// Its time.
+    /// Clock of the server.
     pub clock: Arc<TestClock>,
-    /// Speaks with the key pair of the first project.
+    /// Client with the key pair of the first project.
     pub client: Client,
-    /// Where it listens.
+    /// Scheme, host and port.
     pub origin: String,
     shutdown: CancellationToken,
     serving: Option<JoinHandle<anyhow::Result<()>>>,
     data: PathBuf,
-    /// The same where it goes with the server.
+    /// The data directory, if it is deleted with the server.
     temporary: Option<tempfile::TempDir>,
 }
 
-/// A server in this process that does not answer yet.
+/// A server in this process that is not running yet.
 async fn open(
     data: &Path,
     settings: &[(&'static str, &str)],
@@ -111,7 +111,7 @@ async fn open(
         ("data.plugin_cache", cache),
         ("server.listen", "127.0.0.1:0".to_owned()),
         ("data.dir", dir),
-        // Far longer than any wait there is: no machine is too slow.
+        // Far longer than any wait on a slow machine.
         ("database.wait_seconds", "60".to_owned()),
         ("answers.timeout_seconds", "600".to_owned()),
         ("evaluation.isolation", "in-process".to_owned()),
@@ -131,7 +131,7 @@ async fn open(
             false => std::env::current_exe()?,
         },
         bundle: perpend_plugins_bundle::BUNDLE,
-        components: ComponentFolder::of_installation(&child::place()?),
+        components: ComponentFolder::of_installation(&child::program_path()?),
         show: |_| (),
         stops,
     })
@@ -139,7 +139,7 @@ async fn open(
 }
 
 impl TestApp {
-    /// A server with the built-in settings.
+    /// A server with the default settings.
     ///
     /// # Errors
     /// When it does not start.
@@ -159,7 +159,7 @@ impl TestApp {
         Ok(app)
     }
 
-    /// A server on a directory that stays, with a time of its own, whose transactions end at `stops`.
+    /// A server on a directory that is kept, with its own clock, whose transactions stop at the breakpoints `stops`.
     ///
     /// # Errors
     /// When it does not start.
@@ -186,27 +186,27 @@ impl TestApp {
         })
     }
 
-    /// Where its files are.
+    /// The data directory.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.data
     }
 
-    /// A caller without credentials.
+    /// A client without credentials.
     #[must_use]
     pub fn anonymous(&self) -> Client {
         Client::new(&self.origin)
     }
 
-    /// A caller with the key pair of the organization.
+    /// A client with the key pair of the organization.
     #[must_use]
     pub fn organizer(&self) -> Client {
         let (public, secret) = ORGANIZATION_KEYS;
         Client::new(&self.origin).with_keys(public, secret)
     }
 
-    /// A second project in an organization of its own, whose pair is `pk-other-org` and `sk-other-org`, and
-    /// a caller with the project's key pair.
+    /// Creates a second project in an organization of its own, whose key pair is `pk-other-org` and `sk-other-org`.
+    /// Returns a client with the key pair of the project.
     ///
     /// # Errors
     /// When the store fails.
@@ -234,7 +234,7 @@ impl TestApp {
         Ok(())
     }
 
-    /// Makes an evaluator from a plug-in; its id.
+    /// Creates an evaluator from a plug-in and returns its id.
     ///
     /// # Errors
     /// When it is refused.
@@ -245,7 +245,7 @@ impl TestApp {
         self.make("/api/public/v2/evaluators", &body).await
     }
 
-    /// Makes an enabled rule without waits and with a name of its own; `more` are further members. Its id.
+    /// Creates an enabled rule without delay and with a unique name, and returns its id; `more` are further members.
     ///
     /// # Errors
     /// When it is refused.
@@ -266,10 +266,10 @@ impl TestApp {
         Ok(made.json()["id"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Asks again and again until `done` says so, at most [`PATIENCE`] long.
+    /// Requests `path` until `done` returns true, at most for [`PATIENCE`].
     ///
     /// # Errors
-    /// When it does not come true; the message shows the last answer.
+    /// When it does not; the message has the last response.
     pub async fn wait_for(
         &self,
         path: &str,
@@ -278,17 +278,17 @@ impl TestApp {
         wait_for(&self.client, path, done).await
     }
 
-    /// The scores, once there are so many.
+    /// The scores, once there are at least `n`.
     ///
     /// # Errors
-    /// When they do not come.
+    /// When there are fewer after [`PATIENCE`].
     pub async fn scores(&self, n: usize) -> anyhow::Result<Vec<Value>> {
         let path = "/api/public/v3/scores?fields=details,subject&limit=100";
         let answer = self.wait_for(path, |answer| count(answer) >= n).await?;
         Ok(answer["data"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Stops the server as SIGTERM does and waits for its end.
+    /// Stops the server like SIGTERM and waits for its end.
     ///
     /// # Errors
     /// When it failed.
@@ -307,50 +307,50 @@ impl Drop for TestApp {
     }
 }
 
-/// Where the servers of all tests keep compiled plug-ins: each is compiled once.
+/// Cache of compiled plug-ins, shared by the servers of all tests.
 pub(crate) fn plugin_cache() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("it-plugin-cache"))
 }
 
-/// Says that a test, or a part of it, did not run. It is seen of tests that pass too: what they print is captured.
+/// Reports that a test, or a part of it, did not run. Written to stderr directly, because the output of passing tests is captured.
 pub fn left_out(why: &str) {
     let _ = writeln!(std::io::stderr().lock(), "not run: {why}");
 }
 
-/// Members of `data`.
+/// Number of elements of `data`.
 #[must_use]
 pub fn count(answer: &Value) -> usize {
     answer["data"].as_array().map_or(0, Vec::len)
 }
 
-/// Asks until `done` says so, at most [`PATIENCE`] long.
+/// Requests `path` until `done` returns true, at most for [`PATIENCE`].
 ///
 /// # Errors
-/// When it does not come true.
+/// When it does not.
 pub async fn wait_for(
     client: &Client,
     path: &str,
     done: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
-    let is_it = |answer: &Answer| answer.status == 200 && done(&answer.json());
-    let answer = until(path, async || client.get(path).await, is_it).await?;
+    let is_done = |answer: &Answer| answer.status == 200 && done(&answer.json());
+    let answer = until(path, async || client.get(path).await, is_done).await?;
     Ok(answer.json())
 }
 
-/// Asks until the answer is the one that is waited for, at most [`PATIENCE`] long.
+/// Sends a request until the response satisfies `is_done`, at most for [`PATIENCE`].
 ///
 /// # Errors
-/// When it does not come; the message shows the last answer.
+/// When it does not; the message has the last response.
 pub async fn until(
-    what: &str,
-    ask: impl AsyncFn() -> anyhow::Result<Answer>,
-    is_it: impl Fn(&Answer) -> bool,
+    description: &str,
+    send: impl AsyncFn() -> anyhow::Result<Answer>,
+    is_done: impl Fn(&Answer) -> bool,
 ) -> anyhow::Result<Answer> {
     let mut last = String::new();
     let poll = async {
         loop {
-            match ask().await {
-                Ok(answer) if is_it(&answer) => return answer,
+            match send().await {
+                Ok(answer) if is_done(&answer) => return answer,
                 Ok(answer) => last = answer.text(),
                 Err(error) => last = error.to_string(),
             }
@@ -358,5 +358,7 @@ pub async fn until(
         }
     };
     let in_time = tokio::time::timeout(PATIENCE, poll).await;
-    in_time.with_context(|| format!("{what} did not become what was waited for; last: {last}"))
+    in_time.with_context(|| {
+        format!("{description} did not satisfy the condition in time; last: {last}")
+    })
 }

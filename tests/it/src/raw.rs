@@ -1,4 +1,4 @@
-//! Requests written by hand: senders that announce a body and do not keep to it.
+//! Raw requests: senders whose body is slow, or differs from the announced length.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::PATIENCE;
 
 /// `Authorization` with the key pair of the first project.
 pub const PAIR: &str = "Basic cGstdGVzdDpzay10ZXN0";
-/// That of the second project.
+/// `Authorization` with the key pair of the second project.
 pub const OTHER_PAIR: &str = "Basic cGstb3RoZXI6c2stb3RoZXI=";
-/// That of the organization.
+/// `Authorization` with the key pair of the organization.
 pub const ORGANIZATION_PAIR: &str = "Basic cGstdGVzdC1vcmc6c2stdGVzdC1vcmc=";
 
-/// A connection with a request whose body is sent at the leisure of a test.
+/// A connection with a request whose body a test sends piece by piece.
 #[derive(Debug)]
 pub struct RawRequest(TcpStream);
 
 impl RawRequest {
-    /// Sends the head, with further lines of it.
+    /// Sends the head with further headers.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// When the connection fails.
     pub async fn open(origin: &str, line: &str, headers: &[(&str, &str)]) -> anyhow::Result<Self> {
         let address = origin.trim_start_matches("http://");
         let mut head = format!("{line} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
@@ -40,42 +40,42 @@ impl RawRequest {
     /// Sends a part of the body.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// When the connection is closed.
     pub async fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         Ok(self.0.write_all(bytes).await?)
     }
 
-    /// Waits until the answer begins, of which nothing is taken yet.
+    /// Waits until the response starts, without reading it.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it does not start.
     pub async fn begins(&self) -> anyhow::Result<()> {
         let mut first = [0];
         let peek = tokio::time::timeout(PATIENCE, self.0.peek(&mut first)).await;
-        let n = peek.context("no answer")??;
+        let n = peek.context("no response")??;
         anyhow::ensure!(n == 1, "the connection is closed");
         Ok(())
     }
 
-    /// The answer, head and all, once the server has closed the connection.
+    /// The whole response, once the server has closed the connection.
     ///
     /// # Errors
-    /// When it does not come.
+    /// When there is none.
     pub async fn answer(mut self) -> anyhow::Result<String> {
         let mut answer = Vec::new();
         let read = self.0.read_to_end(&mut answer);
         let read = tokio::time::timeout(PATIENCE, read).await;
-        match read.context("no answer")? {
-            // What was sent and not read any more cuts the connection behind the answer.
+        match read.context("no response")? {
+            // Unread request data resets the connection after the response.
             Err(error) if answer.is_empty() => Err(error.into()),
             _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }
     }
 
-    /// The answer to a body of which `piece` comes again and again, with pauses.
+    /// The response to a body of repeated pieces with pauses in between.
     ///
     /// # Errors
-    /// When it does not come.
+    /// When there is none.
     pub async fn trickle(mut self, piece: &[u8], pause: Duration) -> anyhow::Result<String> {
         let mut answer = Vec::new();
         let (mut reading, mut writing) = self.0.split();
@@ -88,7 +88,7 @@ impl RawRequest {
         tokio::select! {
             _ = reading.read_to_end(&mut answer) => {}
             () = write => {}
-            () = tokio::time::sleep(PATIENCE) => anyhow::bail!("no answer"),
+            () = tokio::time::sleep(PATIENCE) => anyhow::bail!("no response"),
         }
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }

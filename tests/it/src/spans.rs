@@ -8,10 +8,10 @@ pub fn trace_id(number: u64) -> String {
     format!("{:032x}", u128::from(number) + 1)
 }
 
-/// One trace: a root and what is below it.
+/// A trace: a root span and its descendants.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Its id.
+    /// Id.
     pub id: String,
     spans: Vec<Value>,
 }

@@ -126,7 +126,7 @@ async fn every_operation_that_reads_answers_over_the_largest_rows_within_little_
         if operation.is_null() {
             continue;
         }
-        server.forget_peak_memory()?;
+        server.reset_peak_memory()?;
         let path = address(path, operation);
         let (status, n_bytes) = read(origin, &path).await?;
         let peak = usize::try_from(server.peak_memory()?)?;
@@ -138,7 +138,7 @@ async fn every_operation_that_reads_answers_over_the_largest_rows_within_little_
         n_large += usize::from(4 * MIB < n_bytes);
     }
     assert!(2 < n_large, "{n_large} answers were large");
-    server.forget_peak_memory()?;
+    server.reset_peak_memory()?;
     let greedy = "/api/public/v2/observations?limit=1000&fields=core,io";
     let all = (0..8).map(|_| read(origin, greedy));
     for answer in futures_util::future::join_all(all).await {

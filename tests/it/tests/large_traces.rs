@@ -41,7 +41,7 @@ async fn a_trace_is_read_and_searched_in_the_memory_of_a_part_of_it() -> anyhow:
     let folder = tempfile::tempdir()?;
     let server = Child::start(&folder.path().join("data")).await?;
     write(&server.client).await?;
-    server.forget_peak_memory()?;
+    server.reset_peak_memory()?;
     let before = usize::try_from(server.peak_memory()?)?;
     let line = format!("GET {}", path());
     let head = [("authorization", PAIR)];
@@ -54,7 +54,7 @@ async fn a_trace_is_read_and_searched_in_the_memory_of_a_part_of_it() -> anyhow:
     let taken = after.saturating_sub(before);
     anyhow::ensure!(taken < whole / 2, "{} MiB more", taken / MIB);
 
-    server.forget_peak_memory()?;
+    server.reset_peak_memory()?;
     let before = usize::try_from(server.peak_memory()?)?;
     search(&server.client).await?;
     let after = usize::try_from(server.peak_memory()?)?;

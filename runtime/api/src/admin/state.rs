@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use perpend_http_client::{OutboundClient, Vault};
-use perpend_http_kit::{Room, Web};
+use perpend_http_kit::{AppState, Web};
 use perpend_storage::Store;
 use tokio::sync::Notify;
 
@@ -38,7 +38,7 @@ impl App {
     }
 }
 
-impl Room for App {
+impl AppState for App {
     fn web(&self) -> &Web {
         &self.web
     }

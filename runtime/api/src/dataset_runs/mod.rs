@@ -30,8 +30,8 @@ const RUN: &str = "/api/public/datasets/{datasetName}/runs/{runName}";
 const LIST_LINKS: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("datasetId", "string", "Of this dataset.").needed(),
-    param("runName", "string", "Of the run of this name.").needed(),
+    param("datasetId", "string", "Of this dataset.").required(),
+    param("runName", "string", "Of the run of this name.").required(),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {

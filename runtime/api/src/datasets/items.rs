@@ -14,7 +14,7 @@ use perpend_domain::list::{Cursor, Paging};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, param};
 use perpend_http_kit::page;
-use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
@@ -232,7 +232,7 @@ async fn list_items(
         n_left: paging.limit,
         paging,
         meta: PageMeta::new(paging, n_total),
-        members: Members::default(),
+        members: ArrayWriter::default(),
     };
     parts::answer(parts::LIST.to_vec(), page).await
 }
@@ -247,10 +247,10 @@ struct Page {
     n_left: u32,
     paging: Paging,
     meta: PageMeta,
-    members: Members,
+    members: ArrayWriter,
 }
 
-impl Parts for Page {
+impl BodyParts for Page {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let offset = match self.after {
             Some(_) => 0,

@@ -145,7 +145,7 @@ async fn list_evaluators(
     params: Params,
 ) -> Result<Answer<CursorList<contract::Evaluator>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
-    let after = cursor::place(&params)?;
+    let after = cursor::position(&params)?;
     let page = app.store.catalog.evaluators(&caller.project, after.as_ref(), limit).await?;
     let is_closed = view::is_closed_client(&headers);
     let mut data = Vec::with_capacity(page.items.len());
@@ -257,7 +257,7 @@ async fn list_versions(
         None => None,
         Some(value) => {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-            Some(number.ok_or_else(cursor::broken)?)
+            Some(number.ok_or_else(cursor::invalid_cursor)?)
         }
     };
     let found =

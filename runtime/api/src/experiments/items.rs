@@ -23,7 +23,7 @@ use crate::state::App;
 use shown::Show;
 
 pub(super) const LIST: &[Param] = &[
-    param("fromStartTime", "date-time", "Items started at or after.").needed(),
+    param("fromStartTime", "date-time", "Items started at or after.").required(),
     param("toStartTime", "date-time", "Items started before."),
     param(
         "fields",
@@ -66,7 +66,7 @@ pub(super) async fn list_items(
     let limit = params.int("limit", 1, 100, 50)? as usize;
     let score_limit = params.int("scoreLimit", 1, 50, 50)?;
     let filter = Filter::parse(&params.filter()?, COLUMNS).map_err(filter_problem)?;
-    let after = cursor::place(&params)?;
+    let after = cursor::position(&params)?;
     let lists = COLUMNS.iter().map(|column| (column.id, params.list(column.id)));
     let lists: Vec<_> = lists.filter(|(_, list)| !list.is_empty()).collect();
     let is_wanted = |item: &Item| {

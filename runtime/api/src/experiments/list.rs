@@ -20,7 +20,7 @@ use super::shared::{groups, object, period, scores_of_experiments};
 use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
-    param("fromStartTime", "date-time", "Items started at or after.").needed(),
+    param("fromStartTime", "date-time", "Items started at or after.").required(),
     param("toStartTime", "date-time", "Items started before."),
     param("fields", "string", "Comma list of core, metadata, scores; core is always there."),
     param("limit", "integer", "1 to 100, 50 when absent."),
@@ -59,7 +59,7 @@ pub(super) async fn list_experiments(
     let limit = params.int("limit", 1, 100, 50)? as usize;
     let score_limit = params.int("scoreLimit", 1, 50, 50)?;
     let filter = Filter::parse(&params.filter()?, COLUMNS).map_err(filter_problem)?;
-    let after = cursor::place(&params)?;
+    let after = cursor::position(&params)?;
     let lists = [params.list("id"), params.list("name"), params.list("datasetId")];
     let is_asked = |list: &[String], value: Option<&str>| {
         list.is_empty() || value.is_some_and(|value| list.iter().any(|member| member == value))

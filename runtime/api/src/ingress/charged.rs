@@ -5,7 +5,7 @@ use perpend_domain::batch::{Media, SpanLog};
 use perpend_domain::observation::Observation;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
-use perpend_http_kit::admission::{Account, Counted};
+use perpend_http_kit::admission::{Account, ChargedBody};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_otlp::{DecodeError, MemoryExhausted, Sink};
 use perpend_telemetry::{Preparing, Serialised};
@@ -34,7 +34,7 @@ pub(super) struct Charged<'p> {
 
 impl<'p> Charged<'p> {
     /// Nothing yet but the body.
-    pub(super) fn new(body: &Counted, prices: &'p PriceTable) -> Self {
+    pub(super) fn new(body: &ChargedBody, prices: &'p PriceTable) -> Self {
         let n_bytes = body.bytes.len();
         Self {
             preparing: Preparing::default(),

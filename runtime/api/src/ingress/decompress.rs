@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use perpend_http_kit::admission::{Counted, too_large};
+use perpend_http_kit::admission::{ChargedBody, too_large};
 use perpend_http_kit::problem::{Code, Problem};
 
 /// How a body is compressed.
@@ -21,12 +21,12 @@ const STEP: usize = 64 << 10;
 
 /// Decodes a whole body. Both forms are counted until this returns, then the decoded one alone.
 pub(super) fn decompress(
-    wire: Counted,
+    wire: ChargedBody,
     compression: Compression,
     max_bytes: usize,
-) -> Result<Counted, Problem> {
-    let Counted { bytes: data, account } = wire;
-    let mut sink = Sink { decoded: Counted { bytes: Vec::new(), account }, max_bytes };
+) -> Result<ChargedBody, Problem> {
+    let ChargedBody { bytes: data, account } = wire;
+    let mut sink = Sink { decoded: ChargedBody { bytes: Vec::new(), account }, max_bytes };
     match compression {
         Compression::None => {
             sink.decoded.bytes = data;
@@ -62,7 +62,7 @@ pub(super) fn decompress(
     }
     let n_wire = data.len();
     drop(data);
-    sink.decoded.account.give_back(n_wire);
+    sink.decoded.account.release(n_wire);
     Ok(sink.decoded)
 }
 
@@ -81,13 +81,13 @@ fn has_zlib_header(data: &[u8]) -> bool {
 }
 
 struct Sink {
-    decoded: Counted,
+    decoded: ChargedBody,
     max_bytes: usize,
 }
 
 impl Sink {
     fn clear(&mut self) {
-        self.decoded.account.give_back(self.decoded.bytes.len());
+        self.decoded.account.release(self.decoded.bytes.len());
         self.decoded.bytes = Vec::new();
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     fn run(data: Vec<u8>, compression: Compression, max: usize) -> Result<Vec<u8>, Problem> {
         let account = Admission::new(1 << 30, 100).account();
-        let wire = Counted { bytes: data, account };
+        let wire = ChargedBody { bytes: data, account };
         decompress(wire, compression, max).map(|decoded| decoded.bytes)
     }
 
@@ -182,7 +182,7 @@ mod tests {
         let (account, other) = (admission.account(), admission.account());
         other.take(4 << 20).unwrap();
         let data = gzip(&vec![0; 4 << 20]);
-        let wire = Counted { bytes: data, account };
+        let wire = ChargedBody { bytes: data, account };
         let outcome = decompress(wire, Compression::Gzip, 64 << 20);
         assert_eq!(outcome.err().map(|p| p.code()), Some(Code::Unavailable));
     }

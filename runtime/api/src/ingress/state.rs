@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use perpend_catalog::Prices;
-use perpend_http_kit::{Room, Web};
+use perpend_http_kit::{AppState, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
@@ -37,7 +37,7 @@ impl App {
     }
 }
 
-impl Room for App {
+impl AppState for App {
     fn web(&self) -> &Web {
         &self.web
     }

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::plugin::Digest;
-use perpend_http_kit::admission::{Account, Holder, read};
+use perpend_http_kit::admission::{Account, AccountOwner, read};
 use perpend_http_kit::client_address::ClientAddress;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::Problem;
@@ -48,7 +48,7 @@ pub(super) async fn put_content(
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
     if let Some(account) = Account::of(request.extensions()) {
-        account.belongs_to(Holder::Project(project.clone()));
+        account.belongs_to(AccountOwner::Project(project.clone()));
     }
     let bytes = read(&app.web, request, n_announced).await?.bytes;
     if bytes.len() != n_announced {

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::auth::{Act, Needs};
+use perpend_http_kit::auth::{Act, Requirement};
 use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
@@ -62,14 +62,14 @@ pub(super) fn routes(routes: &mut Routes) {
         "putMediaContent",
         CONTENT,
         "Send the bytes, to a signed address",
-        Needs::Signed(IngestWrite),
+        Requirement::Signed(IngestWrite),
     );
     routes.add(put.empty(), content::put_content);
     let get = Operation::get(
         "getMediaContent",
         CONTENT,
         "Read the bytes, from a signed address",
-        Needs::Signed(ContentRead),
+        Requirement::Signed(ContentRead),
     );
     routes.add(get.bytes("*/*"), content::get_content);
 }

@@ -41,7 +41,7 @@ const GET: &[Param] = &[
     param("resolve", "boolean", "false leaves references to other prompts as they are."),
 ];
 const GET_V1: &[Param] = &[
-    param("name", "string", "Name of the prompt.").needed(),
+    param("name", "string", "Name of the prompt.").required(),
     param("version", "integer", "This version; the one in production when absent."),
 ];
 const DELETE: &[Param] = &[

@@ -16,8 +16,8 @@ use perpend_domain::text::whole_characters;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::admission::Account;
 use perpend_http_kit::answer::Answer;
-use perpend_http_kit::auth::{Act, Needs};
-use perpend_http_kit::extract::{Told, from_json, read_json};
+use perpend_http_kit::auth::{Act, Requirement};
+use perpend_http_kit::extract::{LenientJson, from_json, read_json};
 use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
 use perpend_http_kit::routes::Operation;
 use perpend_otlp::{Event, Limits, read_event};
@@ -38,7 +38,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "ingestBatch",
         "/api/public/ingestion",
         "Take create and update events of traces, observations and scores",
-        Needs::Either(IngestWrite, ScoreWrite),
+        Requirement::Either(IngestWrite, ScoreWrite),
     );
     routes.add(batch.body::<IngestionBatch>(), take_batch);
     let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
@@ -225,7 +225,7 @@ const GENERATION_UPDATE: Single = single("generation-update", "generationId");
 async fn one(
     State(app): State<App>,
     caller: Act,
-    Told(mut body): Told<BTreeMap<String, Value>>,
+    LenientJson(mut body): LenientJson<BTreeMap<String, Value>>,
     single: Single,
 ) -> Result<Answer<IdResponse<Value>>, Problem> {
     let event_id = app.web.ids.uuid().to_string();

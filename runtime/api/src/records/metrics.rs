@@ -26,7 +26,7 @@ const QUERY: &[Param] = &[param(
     "string",
     "JSON object: view, dimensions, metrics, filters, timeDimension, fromTimestamp, toTimestamp, orderBy, config.",
 )
-.needed()];
+.required()];
 
 /// Rows of one answer, those that fill gaps included.
 const MAX_ROWS: usize = 10_000;

@@ -14,7 +14,7 @@ use perpend_http_kit::answer::{Answer, Streamed};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::page;
-use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_telemetry::TracesReader;
@@ -93,7 +93,7 @@ async fn get_session(
     // The object goes on.
     first.pop();
     first.extend_from_slice(b",\"traces\":[");
-    let traces = Traces { app, project: caller.project, traces, members: Members::default() };
+    let traces = Traces { app, project: caller.project, traces, members: ArrayWriter::default() };
     parts::answer(first, traces).await.map(Streamed::new)
 }
 
@@ -102,10 +102,10 @@ struct Traces {
     app: App,
     project: ProjectId,
     traces: TracesReader,
-    members: Members,
+    members: ArrayWriter,
 }
 
-impl Parts for Traces {
+impl BodyParts for Traces {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let telemetry = &self.app.store.telemetry;
         for stored in telemetry.next_traces(&mut self.traces).await? {

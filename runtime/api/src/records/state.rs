@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use perpend_catalog::Prices;
 use perpend_domain::outline::OutlineCache;
-use perpend_http_kit::{Room, Web};
+use perpend_http_kit::{AppState, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
@@ -39,7 +39,7 @@ impl App {
     }
 }
 
-impl Room for App {
+impl AppState for App {
     fn web(&self) -> &Web {
         &self.web
     }

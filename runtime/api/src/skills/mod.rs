@@ -44,7 +44,7 @@ const HASHES: &[Param] = &[param(
     "string",
     "Comma list of 1 to 50 hashes as the files of a version have them.",
 )
-.needed()];
+.required()];
 
 const MAX_HASHES: usize = 50;
 /// Bytes of the texts of one answer; a single one may be as long as it is.

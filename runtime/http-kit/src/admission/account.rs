@@ -1,4 +1,4 @@
-//! The memory budget of requests, and what one request has reserved of it.
+//! The memory budget of requests, and the reservation of one request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,25 +6,25 @@ use axum::http::Extensions;
 use perpend_domain::ids::ProjectId;
 use perpend_memory::{Exhausted, MemoryBudget, Owner, Reservation};
 
-use crate::auth::CountedKey;
+use crate::auth::MeteredKey;
 use crate::problem::{Code, Problem};
 
 /// The memory budget of requests.
 #[derive(Clone, Debug)]
-pub struct Admission(MemoryBudget<Holder>);
+pub struct Admission(MemoryBudget<AccountOwner>);
 
-/// Whose share the memory of a request is charged to.
+/// The owner of the share that the memory of a request is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum AccountOwner {
     /// A valid key.
-    Key(CountedKey),
-    /// A project that a signed address opened.
+    Key(MeteredKey),
+    /// A project that is accessed with a signed address.
     Project(ProjectId),
-    /// All senders that have not shown a key: only the login form takes a body from them, and a small one.
+    /// All senders without a key: only the login form accepts a body from them, and a small one.
     Anonymous,
 }
 
-impl Owner for Holder {
+impl Owner for AccountOwner {
     type Share = Self;
 
     fn share(&self) -> &Self {
@@ -32,8 +32,8 @@ impl Owner for Holder {
     }
 }
 
-impl Holder {
-    const fn whose(&self) -> &'static str {
+impl AccountOwner {
+    const fn description(&self) -> &'static str {
         match self {
             Self::Key(_) => "of this key",
             Self::Project(_) => "with signed addresses of this project",
@@ -42,25 +42,25 @@ impl Holder {
     }
 }
 
-/// What one request has reserved. Clones are one account; dropping the last one returns all of it.
+/// The memory reserved by one request. Clones share the reservation; dropping the last one releases it.
 #[derive(Clone, Debug)]
-pub struct Account(Arc<Mutex<Reservation<Holder>>>);
+pub struct Account(Arc<Mutex<Reservation<AccountOwner>>>);
 
 impl Admission {
-    /// A budget of so many bytes, of which one holder may take so many percent.
+    /// A budget of `max_bytes`, of which one owner may take `share_percent`.
     pub fn new(max_bytes: usize, share_percent: usize) -> Self {
         let share_bytes = max_bytes / 100 * share_percent + max_bytes % 100 * share_percent / 100;
         Self(MemoryBudget::new(max_bytes, share_bytes))
     }
 
-    /// What all accounts have reserved.
+    /// Bytes that all accounts have reserved.
     pub fn in_flight_bytes(&self) -> usize {
         self.0.used_bytes()
     }
 
-    /// An account that has reserved nothing yet.
+    /// A new account without a reservation.
     pub fn account(&self) -> Account {
-        Account(Arc::new(Mutex::new(self.0.open(Holder::Anonymous))))
+        Account(Arc::new(Mutex::new(self.0.open(AccountOwner::Anonymous))))
     }
 }
 
@@ -70,47 +70,47 @@ impl Account {
         extensions.get()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Reservation<Holder>> {
+    fn lock(&self) -> MutexGuard<'_, Reservation<AccountOwner>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Charges what the request reserves from now on, and what it has reserved, to this holder.
-    pub fn belongs_to(&self, holder: Holder) {
-        self.lock().set_owner(holder);
+    /// Charges the reservation of the request, present and future, to `owner`.
+    pub fn belongs_to(&self, owner: AccountOwner) {
+        self.lock().set_owner(owner);
     }
 
     /// Reserves `n_bytes` more.
     ///
     /// # Errors
-    /// 503 when the memory is not free now: waiting for it while holding some could wait for ever. 413 when it never
-    /// would be.
+    /// 503 when the memory is not available now: a request that holds memory must not wait for more. 413 when the request
+    /// exceeds the whole budget.
     pub fn take(&self, n_bytes: usize) -> Result<(), Problem> {
         let mut reservation = self.lock();
         reservation
             .try_grow(n_bytes)
             .map_err(|exhausted| match exhausted {
                 Exhausted::Owner => {
-                    let whose = reservation.owner().whose();
+                    let requests = reservation.owner().description();
                     Problem::unavailable(format!(
-                        "the requests {whose} hold as much memory as they may; nothing of this request was kept"
+                        "the requests {requests} have reached their memory limit; nothing of this request was stored"
                     ))
                 }
                 Exhausted::Budget => Problem::unavailable(
-                    "the requests under way hold as much memory as they may; nothing of this request was kept",
+                    "the requests in progress have reached the memory limit; nothing of this request was stored",
                 ),
-                Exhausted::TooLarge { max_bytes } => never(max_bytes),
+                Exhausted::TooLarge { max_bytes } => exceeds_budget(max_bytes),
             })
     }
 
-    /// Returns what is no longer in memory.
-    pub fn give_back(&self, n_bytes: usize) {
+    /// Releases `n_bytes` of the reservation.
+    pub fn release(&self, n_bytes: usize) {
         self.lock().shrink(n_bytes);
     }
 }
 
-fn never(max_bytes: usize) -> Problem {
+fn exceeds_budget(max_bytes: usize) -> Problem {
     let message = format!(
-        "the request needs more memory than this server gives to all requests together, {} MiB: send smaller \
+        "the request needs more than {} MiB of memory, the limit for all requests together: send smaller \
          batches, or raise ingest.max_in_flight_mib",
         max_bytes >> 20
     );
@@ -124,11 +124,11 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn memory_that_is_not_free_now_is_unavailable_and_more_than_there_is_is_too_large() {
+    fn memory_in_use_gives_unavailable_and_more_than_the_budget_gives_too_large() {
         let admission = Admission::new(80 * MIB, 50);
         let [first, second] = ["a", "a"].map(|project| {
             let account = admission.account();
-            account.belongs_to(Holder::Project(ProjectId::new(project).unwrap()));
+            account.belongs_to(AccountOwner::Project(ProjectId::new(project).unwrap()));
             account
         });
         first.take(35 * MIB).unwrap();
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(refusal(80 * MIB), Code::TooLarge);
         drop(first);
         second.take(1 << 20).unwrap();
-        second.give_back(1 << 19);
+        second.release(1 << 19);
         assert_eq!(admission.in_flight_bytes(), 1 << 19);
     }
 }

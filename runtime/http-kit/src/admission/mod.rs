@@ -1,11 +1,11 @@
-//! Request bodies: how they are read, and how much of them is in memory at once.
+//! Reading of request bodies, and the limit of their memory.
 //!
 //! Invariants:
-//! - **Memory is bounded.** Every route that takes a body reads it here. Bytes are charged to the account of the
-//!   request when they have arrived, never when they are announced: an announcement costs its sender nothing.
-//! - **A slow sender holds only itself.** A body keeps a minimum rate and has a deadline. Nothing that others wait
-//!   for (permits, turns) is taken before the whole body is here.
-//! - **One key cannot take it all.** A key has a share of the memory, and a part of all memory is kept for small
+//! - **Memory is bounded.** Every route with a request body reads it here. Bytes are charged to the account of the
+//!   request when they arrive, not when `Content-Length` announces them.
+//! - **A slow sender delays no other request.** A body has a minimum rate and a deadline. No shared permit or turn is
+//!   taken before the whole body has arrived.
+//! - **One key cannot take all memory.** Each key has a share of it, and a part is reserved for small
 //!   requests.
 
 mod account;
@@ -18,11 +18,11 @@ use axum::response::Response;
 
 use crate::Web;
 
-pub use account::{Account, Admission, Holder};
+pub use account::{Account, AccountOwner, Admission};
 
-pub use read::{Counted, read, read_encoded, too_large};
+pub use read::{ChargedBody, read, read_encoded, too_large};
 
-/// Layer: gives each request an account, which is closed when the handler is done: what was decoded from a body
+/// Layer: gives each request an account, which is closed when the handler returns: data decoded from a body
 /// stays in memory until then.
 pub async fn open_account(State(web): State<Web>, mut request: Request, next: Next) -> Response {
     let account = web.admission.account();

@@ -1,12 +1,12 @@
-//! How long a sender may take.
+//! The deadline of a request body.
 
 use std::time::Duration;
 
 use perpend_config::Ingest;
 use tokio::time::Instant;
 
-/// When the next bytes of a body are due. A sender may fall behind the minimum rate by one pause; bytes that come
-/// catch up. So a pause ends a body, a trickle ends it as soon, and a burst at the start pays for no long wait
+/// When the next bytes of a body are due. A sender may fall behind the minimum rate by one pause; later bytes
+/// catch up. A pause or a trickle ends a body equally soon, and a burst at the start allows no longer pause
 /// afterwards.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -26,21 +26,21 @@ impl Pace {
         }
     }
 
-    /// When reading ends unless something comes.
+    /// When reading ends unless further bytes arrive.
     pub(super) fn next(&self) -> Instant {
         self.due.min(self.end)
     }
 
-    /// Whether it is the time for the whole body that is over, and not that for the next bytes.
+    /// Whether the deadline of the whole body is the next one.
     pub(super) fn is_over(&self) -> bool {
         self.end <= self.due
     }
 
-    pub(super) fn came(&mut self, n_bytes: usize, now: Instant) {
-        let paid = n_bytes as f64 / f64::from(self.bytes_per_second);
-        // No body is ever behind by more than one pause, so what is paid beyond that counts for nothing.
-        let paid = paid.min(self.pause.as_secs_f64());
-        self.due = (self.due + Duration::from_secs_f64(paid)).min(now + self.pause);
+    pub(super) fn record(&mut self, n_bytes: usize, now: Instant) {
+        let earned = n_bytes as f64 / f64::from(self.bytes_per_second);
+        // No body is ever behind by more than one pause.
+        let earned = earned.min(self.pause.as_secs_f64());
+        self.due = (self.due + Duration::from_secs_f64(earned)).min(now + self.pause);
     }
 }
 
@@ -55,35 +55,35 @@ mod tests {
         Pace { bytes_per_second: 1_000, pause: PAUSE, due: start + PAUSE, end: start + 20 * PAUSE }
     }
 
-    /// Seconds until a body ends to which `n_bytes` come every `step`, of which there are never enough.
-    fn lasts(first: usize, n_bytes: usize, step: Duration) -> Duration {
+    /// How long a body with `first` bytes at once and `n_bytes` every `step` is read.
+    fn read_time(first: usize, n_bytes: usize, step: Duration) -> Duration {
         let start = Instant::now();
         let mut pace = pace(start);
-        pace.came(first, start);
+        pace.record(first, start);
         let mut now = start;
         while now + step < pace.next() {
             now += step;
-            pace.came(n_bytes, now);
+            pace.record(n_bytes, now);
         }
         pace.next() - start
     }
 
     #[test]
     fn a_trickle_lasts_little_longer_than_silence() {
-        assert_eq!(lasts(0, 0, SECOND), PAUSE);
-        assert_eq!(lasts(0, 1, 6 * SECOND), PAUSE + Duration::from_millis(5));
-        assert_eq!(lasts(0, 500, SECOND), 59 * SECOND);
+        assert_eq!(read_time(0, 0, SECOND), PAUSE);
+        assert_eq!(read_time(0, 1, 6 * SECOND), PAUSE + Duration::from_millis(5));
+        assert_eq!(read_time(0, 500, SECOND), 59 * SECOND);
     }
 
     #[test]
-    fn a_burst_pays_for_no_trickle_after_it() {
-        assert_eq!(lasts(100_000_000, 1, 6 * SECOND), lasts(0, 1, 6 * SECOND));
+    fn a_burst_allows_no_trickle_after_it() {
+        assert_eq!(read_time(100_000_000, 1, 6 * SECOND), read_time(0, 1, 6 * SECOND));
     }
 
     #[test]
     fn a_body_at_the_minimum_rate_has_until_the_deadline_with_pauses_in_it() {
-        assert_eq!(lasts(0, 1_000, SECOND), 20 * PAUSE);
-        assert_eq!(lasts(0, 29_000, 29 * SECOND), 20 * PAUSE);
-        assert!(lasts(0, usize::MAX, 31 * SECOND) < 20 * PAUSE);
+        assert_eq!(read_time(0, 1_000, SECOND), 20 * PAUSE);
+        assert_eq!(read_time(0, 29_000, 29 * SECOND), 20 * PAUSE);
+        assert!(read_time(0, usize::MAX, 31 * SECOND) < 20 * PAUSE);
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a body from the wire, counted and timed.
+//! Reads a body from the wire within its memory and time limits.
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -13,9 +13,9 @@ use super::pace::Pace;
 use crate::Web;
 use crate::problem::{Code, Problem};
 
-/// A body in memory, and the account it is charged to.
+/// A body in memory and the account it is charged to.
 #[derive(Debug)]
-pub struct Counted {
+pub struct ChargedBody {
     pub bytes: Vec<u8>,
     pub account: Account,
 }
@@ -30,12 +30,12 @@ pub fn too_large(max_bytes: usize) -> Problem {
     Problem::new(Code::TooLarge, message)
 }
 
-/// Reads the whole body of a request: at most `max_bytes`, of which the account of the request pays each.
+/// Reads the whole body of a request, at most `max_bytes`, and charges it to the account of the request.
 ///
 /// # Errors
-/// 415 for a body with a content encoding; 413 beyond the limit, before anything is read where the length is announced;
-/// 408 for a sender that is too slow; 503 without room; 400 when the body ends early.
-pub async fn read(web: &Web, request: Request, max_bytes: usize) -> Result<Counted, Problem> {
+/// 415 for a body with a content encoding; 413 beyond the limit, before reading when `Content-Length` exceeds it;
+/// 408 for a sender that is too slow; 503 when the memory is in use; 400 when the body ends early.
+pub async fn read(web: &Web, request: Request, max_bytes: usize) -> Result<ChargedBody, Problem> {
     refuse_encoded(request.headers())?;
     read_encoded(web, request, max_bytes).await
 }
@@ -57,12 +57,12 @@ fn refuse_encoded(headers: &HeaderMap) -> Result<(), Problem> {
 /// As [`read`], for a handler that decodes the body itself.
 ///
 /// # Errors
-/// As [`read`], but for 415.
+/// As [`read`], except 415.
 pub async fn read_encoded(
     web: &Web,
     request: Request,
     max_bytes: usize,
-) -> Result<Counted, Problem> {
+) -> Result<ChargedBody, Problem> {
     let account = Account::of(request.extensions()).cloned();
     let account = account.unwrap_or_else(|| web.admission.account());
     read_body(request.into_body(), account, &web.config.ingest, max_bytes).await
@@ -73,7 +73,7 @@ async fn read_body(
     account: Account,
     limits: &Ingest,
     max_bytes: usize,
-) -> Result<Counted, Problem> {
+) -> Result<ChargedBody, Problem> {
     if (max_bytes as u64) < body.size_hint().lower() {
         return Err(too_large(max_bytes));
     }
@@ -98,9 +98,9 @@ async fn read_body(
         }
         account.take(chunk.len())?;
         bytes.extend_from_slice(&chunk);
-        pace.came(chunk.len(), Instant::now());
+        pace.record(chunk.len(), Instant::now());
     }
-    Ok(Counted { bytes, account })
+    Ok(ChargedBody { bytes, account })
 }
 
 fn too_slow(pace: &Pace, limits: &Ingest) -> Problem {
@@ -110,7 +110,7 @@ fn too_slow(pace: &Pace, limits: &Ingest) -> Problem {
             limits.body_deadline.as_secs()
         ),
         false => format!(
-            "the request body came too slowly: at least {} KiB per second are needed, with pauses of at most {} s \
+            "the request body arrived too slowly: at least {} KiB per second are required, with pauses of at most {} s \
              (ingest.min_body_kib_per_second, ingest.read_timeout_seconds)",
             limits.min_body_bytes_per_second >> 10,
             limits.read_timeout.as_secs()

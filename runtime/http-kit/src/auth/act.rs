@@ -1,4 +1,4 @@
-//! What an allowed request is done as.
+//! The identity of an authorized request.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,27 +8,27 @@ use perpend_domain::ids::{OrganizationId, ProjectId};
 use super::key::{Caller, Owner};
 use crate::problem::{Code, Problem};
 
-/// Something done in a project, by somebody who may.
+/// An authorized request in a project.
 #[derive(Clone, Debug)]
 pub struct Act {
     /// The project.
     pub project: ProjectId,
-    /// What their key is for.
+    /// Scope of the key.
     pub scope: Scope,
-    /// Id of the key whose public half is all they showed.
+    /// Id of the key, when only its public half was sent.
     pub public_half: Option<String>,
 }
 
-/// Something done in an organization: with its projects, keys and people, by somebody who may.
+/// An authorized request in an organization.
 #[derive(Clone, Debug)]
 pub struct OrganizationAct {
     /// The organization.
     pub organization: OrganizationId,
 }
 
-/// A handler that asks for what its route does not give is a fault of ours.
+/// The route of a handler must match the identity that the handler extracts.
 pub(super) fn unguarded() -> Problem {
-    tracing::error!("a handler without a guard asks who calls");
+    tracing::error!("a handler without a guard extracts a caller");
     Problem::internal()
 }
 
@@ -48,13 +48,13 @@ impl<S: Send + Sync> FromRequestParts<S> for OrganizationAct {
     }
 }
 
-/// What an allowed request is done as.
+/// The identity of an authorized request.
 pub(super) enum Allowed {
     InProject(Act),
     InOrganization(OrganizationAct),
 }
 
-/// What the credentials may do of `any`.
+/// Checks that the credentials hold one of the permissions `any`.
 pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Problem> {
     let holds = |scope: Scope| any.iter().any(|one| scope.holds(*one));
     let is_of_organization = any.iter().all(|one| one.level() == PermissionLevel::Organization);
@@ -68,19 +68,19 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
             return Ok(Allowed::InOrganization(OrganizationAct { organization }));
         }
         (Owner::Organization(_), _) if is_of_organization => {
-            "a public key alone manages nothing; send the key pair with Basic authentication"
+            "a public key alone cannot manage an organization; send the key pair with Basic authentication"
         }
         (Owner::Organization(_), _) => {
-            "an organization key manages projects, keys and members, and opens no project; send a key \
+            "an organization key manages projects, keys and members and cannot access project data; send a key \
              pair of the project"
         }
         (Owner::Project(_), _) if is_of_organization => {
-            "this needs a key pair of the organization; that of a project opens the project alone"
+            "a key pair of the organization is required; a key pair of a project accesses that project only"
         }
         (Owner::Project(_), Scope::PublicHalf) => {
             "a public key alone may only write scores; send the key pair with Basic authentication"
         }
-        (Owner::Project(_), _) => "this key pair may send telemetry and scores, and read nothing",
+        (Owner::Project(_), _) => "this key pair may only send telemetry and scores",
     };
     let names: Vec<_> = any.iter().map(|one| one.name()).collect();
     Err(Problem::new(Code::AccessDenied, message).with("permission", names.join(" or ")))

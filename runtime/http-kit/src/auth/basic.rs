@@ -5,13 +5,13 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Base64 with or without padding: both reach servers.
+/// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What a caller shows.
+/// Credentials of a caller.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// `Basic`: both halves of a key pair.
@@ -26,7 +26,7 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// The half that is not secret, as far as its sender knows which one that is.
+    /// The public key as sent; a sender that confuses the two halves puts a secret here.
     #[must_use]
     pub fn public_key(&self) -> &str {
         match self {
@@ -34,8 +34,8 @@ impl Credentials {
         }
     }
 
-    /// Reads the header. The scheme is case-insensitive, and `Basic%20` is read as `Basic `: that is
-    /// what arrives when a client does not percent-decode its configured headers.
+    /// Reads the header. The scheme is case-insensitive, and `Basic%20` is read as `Basic `: some
+    /// clients do not percent-decode their configured headers.
     #[must_use]
     pub fn parse(header: &HeaderValue) -> Option<Self> {
         let text = header.to_str().ok()?.trim();
@@ -45,7 +45,7 @@ impl Credentials {
         };
         let value = rest.strip_prefix("%20").unwrap_or(rest).trim();
         if scheme.eq_ignore_ascii_case("basic") {
-            // Percent-encoded padding comes along with `%20`.
+            // Such clients also percent-encode the padding.
             let value = value.replace("%3D", "=").replace("%3d", "=");
             let decoded = String::from_utf8(BASE64.decode(value).ok()?).ok()?;
             let (public_key, secret_key) = decoded.split_once(':')?;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_no_credential() {
+    fn other_headers_are_rejected() {
         for text in ["", "Basic", "Basic !!!", "Basic cGs=", "Bearer ", "Digest abc", "cGs6c2s="] {
             assert_eq!(parse(text), None, "{text}");
         }

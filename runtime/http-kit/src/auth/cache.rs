@@ -1,7 +1,7 @@
-//! Keys seen a moment ago, so that a request does not cost a look-up, and when they were used.
+//! Cache of API keys and of the times of their use.
 //!
-//! A key that another node takes away keeps working here for at most [`KEPT_MS`]; one that is taken away
-//! here is forgotten at once. Unknown keys are remembered too, shorter, so that a misconfigured exporter
+//! A key that another node deletes is accepted here for at most [`KEPT_MS`]; a key that is deleted
+//! here is removed at once. Unknown keys are cached too, for a shorter time, so that a misconfigured exporter
 //! does not query the database with each batch.
 
 use std::collections::HashMap;
@@ -11,50 +11,50 @@ use perpend_domain::time::Timestamp;
 
 use super::key::KnownKey;
 
-/// How long what is known of a key is believed.
+/// Lifetime of a cached key.
 pub const KEPT_MS: i64 = 10_000;
 const UNKNOWN_KEPT_MS: i64 = 1_000;
 const MAX_KEYS: usize = 4_096;
-/// How exactly it is kept when a key was last used.
+/// Resolution of the time of last use.
 const USE_STEP_MS: i64 = 3_600_000;
 
 type Entry = (Option<Arc<KnownKey>>, Timestamp);
 
-/// Remembers keys for a short while.
+/// Caches keys for a short time.
 #[derive(Debug, Default)]
-pub struct KeyCache(Mutex<Kept>);
+pub struct KeyCache(Mutex<CacheEntries>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CacheEntries {
     entries: HashMap<String, Entry>,
-    /// Counts what was forgotten: a look-up that began before may have read what is gone now.
-    n_forgotten: u64,
-    /// When keys were used, by id, until it is written down.
+    /// Number of invalidations: a look-up that started before one may have read a deleted key.
+    n_invalidations: u64,
+    /// Times of use by key id that are not stored yet.
     uses: HashMap<String, Timestamp>,
 }
 
-/// What is known about a key.
-pub(super) enum Remembered {
-    /// The key, or that there is none.
-    Key(Option<Arc<KnownKey>>),
-    /// Nothing; a look-up that begins now brings this number along.
-    Nothing(u64),
+/// Result of a look-up in the cache.
+pub(super) enum CacheLookup {
+    /// The key; `None` for a key that does not exist.
+    Hit(Option<Arc<KnownKey>>),
+    /// Not cached. The number of invalidations so far, to be passed to [`KeyCache::put`].
+    Miss(u64),
 }
 
 impl KeyCache {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, public_key: &str, now: Timestamp) -> Remembered {
-        let kept = self.lock();
-        match kept.entries.get(public_key) {
-            Some((key, until)) if now < *until => Remembered::Key(key.clone()),
-            _ => Remembered::Nothing(kept.n_forgotten),
+    pub(super) fn get(&self, public_key: &str, now: Timestamp) -> CacheLookup {
+        let cache = self.lock();
+        match cache.entries.get(public_key) {
+            Some((key, until)) if now < *until => CacheLookup::Hit(key.clone()),
+            _ => CacheLookup::Miss(cache.n_invalidations),
         }
     }
 
-    /// Remembers what a look-up found that began `since`.
+    /// Caches the result of a look-up that started after `since` invalidations.
     pub(super) fn put(
         &self,
         public_key: &str,
@@ -63,42 +63,42 @@ impl KeyCache {
         now: Timestamp,
     ) {
         let ttl = if key.is_some() { KEPT_MS } else { UNKNOWN_KEPT_MS };
-        let mut kept = self.lock();
-        if since != kept.n_forgotten {
+        let mut cache = self.lock();
+        if since != cache.n_invalidations {
             return;
         }
-        let entries = &mut kept.entries;
+        let entries = &mut cache.entries;
         if entries.len() >= MAX_KEYS {
             entries.retain(|_, (_, until)| now < *until);
         }
         if entries.len() >= MAX_KEYS {
-            // Only a flood of made-up keys gets here; the real ones come back with one look-up each.
+            // Only a flood of invalid keys gets here; each valid one costs one look-up.
             entries.clear();
         }
         entries.insert(public_key.to_owned(), (key, now.plus_millis(ttl)));
     }
 
-    /// Forgets every key, after some were taken away: that is rare, and the others come back with one
-    /// look-up each.
-    pub fn forget_all(&self) {
-        let mut kept = self.lock();
-        kept.n_forgotten += 1;
-        kept.entries.clear();
+    /// Removes every key. Called after a deletion, which is rare; each remaining key costs one
+    /// look-up.
+    pub fn clear(&self) {
+        let mut cache = self.lock();
+        cache.n_invalidations += 1;
+        cache.entries.clear();
     }
 
-    /// Notes that a key was used, unless that is known well enough.
+    /// Records the use of a key, unless a recent one is stored.
     pub(super) fn note_use(&self, key: &KnownKey, now: Timestamp) {
         let is_known = |last: Timestamp| now < last.plus_millis(USE_STEP_MS);
         if key.last_used_at.is_some_and(is_known) {
             return;
         }
-        let mut kept = self.lock();
-        if !kept.uses.contains_key(&key.id) {
-            kept.uses.insert(key.id.clone(), now);
+        let mut cache = self.lock();
+        if !cache.uses.contains_key(&key.id) {
+            cache.uses.insert(key.id.clone(), now);
         }
     }
 
-    /// What was noted and nobody has taken yet.
+    /// Removes and returns the recorded times of use.
     pub fn take_uses(&self) -> HashMap<String, Timestamp> {
         std::mem::take(&mut self.lock().uses)
     }

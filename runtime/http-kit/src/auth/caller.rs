@@ -1,4 +1,4 @@
-//! From the headers of a request to who sent it, by a key or in a session.
+//! Authentication of a request by key or session.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use perpend_domain::ids::{ProjectId, PublicKey};
 
 use super::Credentials;
 use super::act::{Act, Allowed, decide, unguarded};
-use super::cache::Remembered;
+use super::cache::CacheLookup;
 use super::key::{Caller, KnownKey};
 use super::refusals::Refusal;
 use super::session::{self, FormToken, Sessions};
-use super::throttle::{Attempt, Target, refused};
+use super::throttle::{AuthAttempt, AuthTarget, refused};
 use crate::Web;
 use crate::client_address::ClientAddress;
 use crate::otlp;
@@ -29,8 +29,8 @@ pub(super) async fn known_key(
     let now = web.clock.now();
     let is_valid = |key: &Arc<KnownKey>| key.expires_at.is_none_or(|end| now < end);
     let since = match web.keys.get(public_key, now) {
-        Remembered::Key(found) => return Ok(found.filter(is_valid)),
-        Remembered::Nothing(since) => since,
+        CacheLookup::Hit(found) => return Ok(found.filter(is_valid)),
+        CacheLookup::Miss(since) => since,
     };
     let Ok(id) = PublicKey::new(public_key) else {
         return Ok(None);
@@ -49,29 +49,29 @@ pub(super) async fn known_key(
     Ok(key.filter(is_valid))
 }
 
-/// Why credentials open nothing.
-pub(super) enum Failure {
-    /// There are none, or they cannot be read.
+/// Why authentication failed.
+pub(super) enum AuthFailure {
+    /// Missing or malformed credentials.
     Missing,
-    /// They are wrong.
-    Wrong(Target),
-    /// Anything else.
+    /// Wrong credentials.
+    Wrong(AuthTarget),
+    /// Another problem.
     Problem(Problem),
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for AuthFailure {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
 }
 
-impl From<perpend_db::Error> for Failure {
+impl From<perpend_db::Error> for AuthFailure {
     fn from(error: perpend_db::Error) -> Self {
         Self::Problem(error.into())
     }
 }
 
-/// Who sent these headers. Wrong credentials are counted and logged: once for a request.
+/// The caller that sent these headers. Wrong credentials are counted and logged once per request.
 pub(super) async fn authenticate(
     web: &Web,
     client: ClientAddress,
@@ -81,37 +81,42 @@ pub(super) async fn authenticate(
         Ok(caller) => return Ok(caller),
         Err(failure) => failure,
     };
-    let is_of_key = matches!(failure, Failure::Wrong(Target::Key(_)));
-    let problem = counted(web, client, headers, failure);
+    let is_of_key = matches!(failure, AuthFailure::Wrong(AuthTarget::Key(_)));
+    let problem = failure_problem(web, client, headers, failure);
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
     if let Some(credentials) = credentials.filter(|_| is_of_key) {
-        note_refusal(web, credentials.public_key(), problem.code().status()).await;
+        record_refusal(web, credentials.public_key(), problem.code().status()).await;
     }
     Err(problem)
 }
 
-/// What the caller is told; what was wrong counts against it.
-fn counted(web: &Web, client: ClientAddress, headers: &HeaderMap, failure: Failure) -> Problem {
+/// The response to a failure; wrong credentials count towards the limit of the client.
+fn failure_problem(
+    web: &Web,
+    client: ClientAddress,
+    headers: &HeaderMap,
+    failure: AuthFailure,
+) -> Problem {
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
-    let attempt = Attempt {
+    let attempt = AuthAttempt {
         client,
         request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()),
         public_key: credentials.as_ref().map(Credentials::public_key),
     };
     let now = web.clock.now();
     match failure {
-        Failure::Problem(problem) => problem,
-        Failure::Missing => {
+        AuthFailure::Problem(problem) => problem,
+        AuthFailure::Missing => {
             web.throttle.missing(attempt, now);
             refused()
         }
-        Failure::Wrong(target) => web.throttle.failed(target, attempt, now),
+        AuthFailure::Wrong(target) => web.throttle.failed(target, attempt, now),
     }
 }
 
-/// Remembers for the project of a known key that its secret was wrong.
-async fn note_refusal(web: &Web, public_key: &str, status: StatusCode) {
-    let why = match status {
+/// Records a refusal for the project of a key whose secret was wrong.
+async fn record_refusal(web: &Web, public_key: &str, status: StatusCode) {
+    let reason = match status {
         StatusCode::TOO_MANY_REQUESTS => "too many wrong secrets from this network",
         _ => "wrong secret",
     };
@@ -119,7 +124,7 @@ async fn note_refusal(web: &Web, public_key: &str, status: StatusCode) {
         && let KeyOwner::Project(project) = &key.owner
     {
         let at = web.clock.now();
-        web.refusals.note(project, Refusal { at, status, why });
+        web.refusals.note(project, Refusal { at, status, reason });
     }
 }
 
@@ -128,9 +133,9 @@ pub(super) async fn identify(
     web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
-) -> Result<Caller, Failure> {
+) -> Result<Caller, AuthFailure> {
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
-    match credentials.ok_or(Failure::Missing)? {
+    match credentials.ok_or(AuthFailure::Missing)? {
         Credentials::Pair { public_key, secret_key } => {
             by_pair(web, client, &public_key, &secret_key).await
         }
@@ -146,25 +151,25 @@ async fn by_pair(
     client: ClientAddress,
     public_key: &str,
     secret_key: &str,
-) -> Result<Caller, Failure> {
+) -> Result<Caller, AuthFailure> {
     let Some(key) = known_key(web, public_key).await? else {
-        // As much work as for a known key, so that the time tells nothing.
+        // As much work as for a known key: the response time does not reveal whether a key exists.
         let _ = SecretHash::new("", [0; 16]).matches(secret_key);
-        return Err(Failure::Wrong(Target::UnknownKey));
+        return Err(AuthFailure::Wrong(AuthTarget::UnknownKey));
     };
-    let (target, now) = (Target::Key(key.id.clone()), web.clock.now());
+    let (target, now) = (AuthTarget::Key(key.id.clone()), web.clock.now());
     let may_compare = web.throttle.may_compare(&target, client, secret_key, now);
     if !may_compare || !key.secret_hash.matches(secret_key) {
-        return Err(Failure::Wrong(target));
+        return Err(AuthFailure::Wrong(target));
     }
     web.throttle.succeeded(target, client, secret_key, now);
     web.keys.note_use(&key, now);
     Ok(Caller::pair(&key))
 }
 
-async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, Failure> {
+async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, AuthFailure> {
     let Some(key) = known_key(web, public_key).await? else {
-        return Err(Failure::Wrong(Target::UnknownKey));
+        return Err(AuthFailure::Wrong(AuthTarget::UnknownKey));
     };
     Ok(Caller {
         owner: key.owner.clone(),
@@ -173,26 +178,26 @@ async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, Failure> {
     })
 }
 
-/// The administrator of the installation, who names the project: the one way to a project without a key of
-/// its own, and closed where no administrator's key is configured.
+/// The administrator of the installation, who names the project in a header: the only access to a project without a
+/// key of its own. Disabled unless an administrator key is configured.
 async fn by_admin_key(
     web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
-    shown: [&str; 2],
-) -> Result<Caller, Failure> {
-    let (target, now) = (Target::Administrator, web.clock.now());
+    sent: [&str; 2],
+) -> Result<Caller, AuthFailure> {
+    let (target, now) = (AuthTarget::Administrator, web.clock.now());
     let configured = web.config.admin.api_key.as_deref();
-    // Without a key there is nothing to compare with, and the same work is done.
+    // The comparison also happens without a configured key, in the same time.
     let hash = SecretHash::new(configured.unwrap_or_default(), [0; 16]);
-    let matches = shown.map(|shown| hash.matches(shown));
-    let may_compare = web.throttle.may_compare(&target, client, shown[0], now);
+    let matches = sent.map(|secret| hash.matches(secret));
+    let may_compare = web.throttle.may_compare(&target, client, sent[0], now);
     if configured.is_none() || !may_compare || matches.contains(&false) {
-        return Err(Failure::Wrong(target));
+        return Err(AuthFailure::Wrong(target));
     }
-    web.throttle.succeeded(target, client, shown[0], now);
+    web.throttle.succeeded(target, client, sent[0], now);
     let id = otlp::either(headers, "project-id").ok_or_else(|| {
-        let message = "the header x-perpend-project-id is missing: it names the project";
+        let message = "the header x-perpend-project-id is required with the administrator key";
         Problem::new(Code::InvalidRequest, message)
     })?;
     let project = match ProjectId::new(&id) {
@@ -203,27 +208,27 @@ async fn by_admin_key(
     Ok(Caller { owner: KeyOwner::Project(project.id), scope: Scope::Full, public_half: None })
 }
 
-/// What a browser is logged in to.
+/// The login of a browser.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What is done in the project that is looked at.
+    /// The identity in `project`.
     pub act: Act,
-    /// That project.
+    /// The project of the page.
     pub project: Project,
-    /// The others that the browser is logged in to, the last used first.
+    /// Other projects of the login, the last used first.
     pub others: Vec<Project>,
-    /// What the forms of its pages carry.
+    /// Token of the forms in its pages.
     pub token: FormToken,
 }
 
-/// The session in these headers, while what began it is valid: in this project, or in the one that was used last.
+/// The session in these headers while its origin is valid: in the requested project, otherwise in the last used one.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn session_of(
     web: &Web,
     headers: &HeaderMap,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<Option<Session>, Problem> {
     let Some(Sessions { all, token }) = session::sessions(web, headers).await? else {
         return Ok(None);
@@ -242,8 +247,8 @@ pub async fn session_of(
     if open.is_empty() {
         return Ok(None);
     }
-    let is_wanted = |(_, project): &(Act, Project)| Some(project.id.as_str()) == wanted;
-    let (act, project) = open.remove(open.iter().position(is_wanted).unwrap_or(0));
+    let is_requested = |(_, project): &(Act, Project)| Some(project.id.as_str()) == requested;
+    let (act, project) = open.remove(open.iter().position(is_requested).unwrap_or(0));
     Ok(Some(Session {
         act,
         project,
@@ -252,7 +257,7 @@ pub async fn session_of(
     }))
 }
 
-/// What a session may do, while what began it is valid.
+/// The identity of a session while its origin is valid.
 async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Problem> {
     let project = session.project;
     let scope = match session.origin {
@@ -268,11 +273,11 @@ async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Probl
     Ok(Some(Act { project, scope, public_half: None }))
 }
 
-/// The act of who sent these headers in a project, for what has no guard in front. A refusal here is not counted as a
-/// refused request of the project: a secret was perhaps mistyped in the login form.
+/// The identity of the sender in a project, for routes without a guard. A refusal here is not recorded as a
+/// refused request of the project: the login form uses this function too.
 ///
 /// # Errors
-/// 401 without valid credentials, 403 for credentials that may not do it.
+/// 401 without valid credentials, 403 for credentials without the permission.
 pub async fn act_of(
     web: &Web,
     client: ClientAddress,
@@ -280,7 +285,7 @@ pub async fn act_of(
     permission: Permission,
 ) -> Result<Act, Problem> {
     let caller = identify(web, client, headers).await;
-    let caller = caller.map_err(|failure| counted(web, client, headers, failure))?;
+    let caller = caller.map_err(|failure| failure_problem(web, client, headers, failure))?;
     match decide(caller, &[permission])? {
         Allowed::InProject(act) => Ok(act),
         Allowed::InOrganization(_) => Err(unguarded()),

@@ -1,4 +1,4 @@
-//! The guard in front of each handler: who calls, whether they may, and as what the handler acts.
+//! The guard of each handler: authentication, authorization, and the identity that the handler extracts.
 
 use std::pin::Pin;
 
@@ -18,62 +18,62 @@ use super::key::Caller;
 use super::refusals::Refusal;
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
-use crate::{Room, Web, otlp, reading};
+use crate::{AppState, Web, otlp, reading};
 
-/// What a route needs. There is no default.
+/// The permission that a route requires. There is no default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Anybody may ask.
-    Nobody,
-    /// This permission.
+pub enum Requirement {
+    /// No credentials.
+    Public,
+    /// One permission.
     One(Permission),
-    /// Either; the handler asks for the right one of each part.
+    /// One of two; the handler checks the permission of each part of the request.
     Either(Permission, Permission),
-    /// An address that this server signed, or this permission: the handler reads the signature.
+    /// A signed address, or this permission: the handler checks the signature.
     Signed(Permission),
 }
 
-impl From<Permission> for Needs {
+impl From<Permission> for Requirement {
     fn from(one: Permission) -> Self {
         Self::One(one)
     }
 }
 
-impl Needs {
-    /// The permissions, any of which does.
+impl Requirement {
+    /// The permissions, any of which is sufficient.
     pub fn permissions(self) -> Vec<Permission> {
         match self {
-            Self::Nobody => Vec::new(),
+            Self::Public => Vec::new(),
             Self::One(one) | Self::Signed(one) => vec![one],
             Self::Either(one, other) => vec![one, other],
         }
     }
 
-    /// Whether it is about an organization: keys, people and projects.
+    /// Whether it is a permission of organizations.
     pub fn is_of_organization(self) -> bool {
         matches!(self, Self::One(one) if one.level() == PermissionLevel::Organization)
     }
 
-    /// Whether a key of this scope does.
+    /// Whether a key of this scope is sufficient.
     pub fn is_held_by(self, scope: Scope) -> bool {
         self.permissions().iter().any(|one| scope.holds(*one))
     }
 
-    /// For documents: `trace.read`, `nobody`, `ingest.write or score.write`.
+    /// Name in documents: `trace.read`, `nobody`, `ingest.write or score.write`.
     pub fn name(self) -> String {
         match self {
-            Self::Nobody => "nobody".to_owned(),
+            Self::Public => "nobody".to_owned(),
             _ => self.permissions().iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "),
         }
     }
 }
 
-/// How callers of a route show who they are, and read that they may not.
-pub trait Way<S>: Clone + Send + Sync + 'static {
-    /// Notes as what the handler acts, for a caller who may do any of this.
+/// How callers of a route authenticate, and the form of a refusal.
+pub trait Authenticator<S>: Clone + Send + Sync + 'static {
+    /// Puts the identity of a caller that holds any of these permissions into the extensions of the request.
     ///
     /// # Errors
-    /// The answer to everybody else.
+    /// The response to every other caller.
     fn admit(
         &self,
         app: &S,
@@ -82,51 +82,51 @@ pub trait Way<S>: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Response>> + Send;
 }
 
-/// As whom this process itself asks an operation: the viewer of a page, whose session was read. Nothing that is sent can put
-/// this into a request.
+/// The identity of a request that this process sends to itself for the viewer of a page. No request from outside can
+/// carry it.
 #[derive(Clone, Debug)]
-pub struct OfViewer(pub Act);
+pub struct ViewerAct(pub Act);
 
-/// Keys in headers, a problem as JSON.
+/// Keys in headers; a refusal is a problem in JSON.
 #[derive(Clone, Copy, Debug)]
-pub struct ByKey;
+pub struct KeyAuth;
 
-impl<S: Room> Way<S> for ByKey {
+impl<S: AppState> Authenticator<S> for KeyAuth {
     async fn admit(&self, app: &S, parts: &mut Parts, any: &[Permission]) -> Result<(), Response> {
-        let admitted = match parts.extensions.remove::<OfViewer>() {
-            Some(OfViewer(act)) => as_viewer(act, parts, any),
-            None => by_key(app.web(), parts, any).await,
+        let admitted = match parts.extensions.remove::<ViewerAct>() {
+            Some(ViewerAct(act)) => admit_viewer(act, parts, any),
+            None => admit_key(app.web(), parts, any).await,
         };
         admitted.map_err(IntoResponse::into_response)
     }
 }
 
-/// Keys in headers, a status in the encoding of the request.
+/// Keys in headers; a refusal is a status in the encoding of the request.
 #[derive(Clone, Copy, Debug)]
-pub struct ByKeyOfSender;
+pub struct OtlpKeyAuth;
 
-impl<S: Room> Way<S> for ByKeyOfSender {
+impl<S: AppState> Authenticator<S> for OtlpKeyAuth {
     async fn admit(&self, app: &S, parts: &mut Parts, any: &[Permission]) -> Result<(), Response> {
-        let admitted = by_key(app.web(), parts, any).await;
+        let admitted = admit_key(app.web(), parts, any).await;
         admitted.map_err(|problem| otlp::refuse(&parts.headers, &problem))
     }
 }
 
-/// A handler behind its guard.
+/// A handler with its guard.
 #[derive(Clone)]
 pub(crate) struct Guarded<W, H> {
-    pub(crate) needs: Needs,
-    pub(crate) way: W,
+    pub(crate) requirement: Requirement,
+    pub(crate) authenticator: W,
     pub(crate) handler: H,
 }
 
-/// Marks the arguments of a [`Guarded`] handler.
-pub(crate) struct Behind;
+/// Marker in the argument type of a [`Guarded`] handler.
+pub(crate) struct GuardMarker;
 
-impl<S, W, H, T> Handler<(Behind, T), S> for Guarded<W, H>
+impl<S, W, H, T> Handler<(GuardMarker, T), S> for Guarded<W, H>
 where
-    S: Room,
-    W: Way<S>,
+    S: AppState,
+    W: Authenticator<S>,
     H: Handler<T, S>,
     T: 'static,
 {
@@ -135,22 +135,25 @@ where
     fn call(self, request: Request, app: S) -> Self::Future {
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let admitted = match self.needs {
-                Needs::Nobody | Needs::Signed(_) => Ok(()),
-                needs => self.way.admit(&app, &mut parts, &needs.permissions()).await,
+            let admitted = match self.requirement {
+                Requirement::Public | Requirement::Signed(_) => Ok(()),
+                requirement => {
+                    let permissions = requirement.permissions();
+                    self.authenticator.admit(&app, &mut parts, &permissions).await
+                }
             };
             match admitted {
                 Ok(()) => {
                     if let Some(act) = parts.extensions.get::<Act>() {
                         reading::belongs_to(&act.project);
                     }
-                    let sender = self.needs.permissions().contains(&Permission::IngestWrite);
+                    let sender = self.requirement.permissions().contains(&Permission::IngestWrite);
                     let sender = parts.extensions.get::<Act>().filter(|_| sender);
                     let sender = sender.map(|act| act.project.clone());
                     let request = Request::from_parts(parts, body);
                     let response = self.handler.call(request, app.clone()).await;
                     if let Some(project) = sender {
-                        note_refused(app.web(), &project, response.status());
+                        record_refusal(app.web(), &project, response.status());
                     }
                     response
                 }
@@ -160,24 +163,24 @@ where
     }
 }
 
-/// Remembers that what somebody sent who may send was not taken.
-fn note_refused(web: &Web, project: &ProjectId, status: StatusCode) {
+/// Records the refusal of an authorized ingestion request.
+fn record_refusal(web: &Web, project: &ProjectId, status: StatusCode) {
     if !status.is_client_error() {
         return;
     }
-    let why = match status {
-        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => "the request cannot be read",
-        StatusCode::PAYLOAD_TOO_LARGE => "the request is too large",
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => "no such content type or encoding",
+    let reason = match status {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => "malformed request",
+        StatusCode::PAYLOAD_TOO_LARGE => "request too large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported content type or encoding",
         StatusCode::TOO_MANY_REQUESTS => "too many requests",
-        _ => "the answer to the request says why",
+        _ => "see the response to the request",
     };
     let at = web.clock.now();
-    web.refusals.note(project, Refusal { at, status, why });
+    web.refusals.note(project, Refusal { at, status, reason });
 }
 
-/// By the same rules as a key of the viewer's scope; no key is charged, or noted as refused.
-fn as_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
+/// By the rules of a key with the viewer's scope; no key is charged and no refusal is recorded.
+fn admit_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
     let caller = Caller {
         owner: KeyOwner::Project(act.project),
         scope: act.scope,
@@ -189,7 +192,7 @@ fn as_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), Prob
     Ok(())
 }
 
-async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
+async fn admit_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
     let client = ClientAddress::in_request(&parts.extensions);
     let caller = authenticate(web, client, &parts.headers).await?;
     let owner = caller.owner.clone();
@@ -198,7 +201,7 @@ async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), 
             let refusal = Refusal {
                 at: web.clock.now(),
                 status: problem.code().status(),
-                why: "the key lacks the permission",
+                reason: "the key lacks the permission",
             };
             web.refusals.note(project, refusal);
         }

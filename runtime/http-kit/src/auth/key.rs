@@ -1,4 +1,4 @@
-//! Keys: what is known of one, what a caller who shows one is, and what requests are counted by.
+//! API keys: the cached key, the caller that sent it, and the key of rate limits.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 
 use super::basic::Credentials;
 
-/// What a key is remembered by.
+/// A cached key.
 #[derive(Clone, Debug)]
 pub struct KnownKey {
     pub id: String,
@@ -21,20 +21,20 @@ pub struct KnownKey {
     pub(super) last_used_at: Option<Timestamp>,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) owner: Owner,
     pub(super) scope: Scope,
-    /// Id of the key whose public half is all that was shown.
+    /// Id of the key, when only its public half was sent.
     pub(super) public_half: Option<String>,
 }
 
-/// What a key belongs to.
+/// Owner of a key.
 pub(super) type Owner = KeyOwner;
 
 impl Caller {
-    /// Of a whole pair.
+    /// The caller with both halves of a key.
     pub(super) fn pair(key: &KnownKey) -> Self {
         let scope = match (&key.owner, key.rights) {
             (KeyOwner::Organization(_), _) => Scope::Organization,
@@ -45,22 +45,22 @@ impl Caller {
     }
 }
 
-/// A key: the public half alone, which anybody may know, counts apart from its pair.
+/// A key for counting. The public half alone, which is no secret, is counted separately from the pair.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct CountedKey {
+pub struct MeteredKey {
     name: String,
     is_pair: bool,
 }
 
-impl fmt::Debug for CountedKey {
+impl fmt::Debug for MeteredKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountedKey").finish_non_exhaustive()
+        f.debug_struct("MeteredKey").finish_non_exhaustive()
     }
 }
 
-impl CountedKey {
+impl MeteredKey {
     /// The key in these headers, valid or not.
-    pub(super) fn shown(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let (name, is_pair) = match Credentials::parse(headers.get(AUTHORIZATION)?)? {
             Credentials::Pair { public_key, .. } => (public_key, true),
             Credentials::PublicKey(name) => (name, false),

@@ -1,4 +1,4 @@
-//! The token of the address that is printed at the start. It opens the first project of the installation once.
+//! The token of the address that is printed at startup. It logs in to the first project of the installation once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use perpend_domain::ids::IdSource;
 use perpend_domain::time::Timestamp;
 use subtle::ConstantTimeEq as _;
 
-/// How long after the start the token can be used.
+/// Lifetime of the token.
 const LIFETIME_MS: i64 = 3_600 * 1_000;
 
-/// A token that logs in once.
+/// A single-use login token.
 pub struct LoginToken {
     text: String,
     expires_at: Timestamp,
@@ -25,7 +25,7 @@ impl fmt::Debug for LoginToken {
 }
 
 impl LoginToken {
-    /// A random token of a server that starts now.
+    /// A random token whose lifetime starts now.
     #[must_use]
     pub fn new(ids: &dyn IdSource, now: Timestamp) -> Self {
         Self {
@@ -35,24 +35,24 @@ impl LoginToken {
         }
     }
 
-    /// As it is printed.
+    /// The token in clear text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether this is the token.
-    pub(super) fn is(&self, token: &str) -> bool {
+    /// Compares in constant time.
+    pub(super) fn matches(&self, token: &str) -> bool {
         self.text.as_bytes().ct_eq(token.as_bytes()).into()
     }
 
-    /// Uses the token up. `false` when it has expired or was used.
+    /// Marks the token as used. `false` when it has expired or was used before.
     pub(super) fn take(&self, now: Timestamp) -> bool {
         now < self.expires_at && !self.is_used.swap(true, Ordering::SeqCst)
     }
 
-    /// Makes it good again, after what it was used for failed.
-    pub(super) fn put_back(&self) {
+    /// Makes the token usable again after a failed login.
+    pub(super) fn restore(&self) {
         self.is_used.store(false, Ordering::SeqCst);
     }
 }

@@ -1,15 +1,15 @@
-//! Key pairs as they are made: random ones, and those that people bring along.
+//! New key pairs, random or supplied by the caller.
 
 use perpend_catalog::{NewApiKey, Rights, SecretHash};
 use perpend_domain::ids::{IdSource, InvalidId, PublicKey};
 use perpend_domain::time::Timestamp;
 
-/// A key pair that nobody can look up again.
+/// A key pair in clear text. The secret half is not stored.
 #[derive(Clone)]
 pub struct KeyPair {
     /// Sent in the clear.
     pub public_key: String,
-    /// Kept by the client only.
+    /// Stored by the client only.
     pub secret_key: String,
 }
 
@@ -23,17 +23,17 @@ impl std::fmt::Debug for KeyPair {
 impl KeyPair {
     /// A random pair.
     #[must_use]
-    pub fn made(ids: &dyn IdSource) -> Self {
+    pub fn random(ids: &dyn IdSource) -> Self {
         Self {
             public_key: format!("pk-perpend-{}", ids.uuid()),
             secret_key: format!("sk-perpend-{}", ids.uuid()),
         }
     }
 
-    /// What is stored of the pair: a key that opens everything its owner has.
+    /// The stored form of the pair, with full rights.
     ///
     /// # Errors
-    /// [`InvalidId`] when the public key cannot be one.
+    /// [`InvalidId`] for a malformed public key.
     pub fn to_key(
         &self,
         ids: &dyn IdSource,
@@ -52,7 +52,7 @@ impl KeyPair {
     }
 }
 
-/// Enough of a secret to recognise it: its end, and never more than a quarter of it.
+/// The last characters of a secret, at most a quarter of it.
 fn hint(secret: &str) -> String {
     let n_chars = secret.chars().count();
     let tail: String = secret.chars().skip(n_chars - (n_chars / 4).min(4)).collect();

@@ -1,7 +1,7 @@
-//! The last requests of each project that were refused, for whoever waits for the first trace.
+//! The last refused requests of each project, shown on the page that waits for the first trace.
 //!
-//! In the memory of this node and bounded: a few for a project, and the latest projects. Of a request only the status and a
-//! fixed text are kept. A request whose public key nobody knows belongs to no project.
+//! In the memory of this node and bounded: a few per project, and the most recent projects. Of a request only the status
+//! and a fixed text are recorded. A request with an unknown public key belongs to no project.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,23 +10,23 @@ use axum::http::StatusCode;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-/// Projects that are remembered.
+/// Projects with recorded refusals.
 const MAX_PROJECTS: usize = 1_000;
-/// Requests of one project.
+/// Recorded refusals of one project.
 const MAX_OF_PROJECT: usize = 3;
 
 /// A request that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// When.
+    /// Time.
     pub at: Timestamp,
-    /// What was answered.
+    /// Status of the response.
     pub status: StatusCode,
-    /// Why, in a few words of ours.
-    pub why: &'static str,
+    /// Reason, a fixed text.
+    pub reason: &'static str,
 }
 
-/// The last ones, by project.
+/// The last refusals, by project.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<HashMap<ProjectId, VecDeque<Refusal>>>);
 
@@ -35,7 +35,7 @@ impl Refusals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a refusal.
+    /// Records a refusal.
     pub(super) fn note(&self, project: &ProjectId, refusal: Refusal) {
         let mut all = self.lock();
         if !all.contains_key(project) && MAX_PROJECTS <= all.len() {
@@ -52,7 +52,7 @@ impl Refusals {
         of.push_back(refusal);
     }
 
-    /// The last one of a project.
+    /// The last refusal of a project.
     pub fn last(&self, project: &ProjectId) -> Option<Refusal> {
         self.lock().get(project)?.back().copied()
     }
@@ -69,9 +69,9 @@ mod tests {
         for n in 0..2 * MAX_PROJECTS {
             for status in [StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED] {
                 let at = Timestamp::from_millis(n as i64);
-                let why = "wrong secret";
+                let reason = "wrong secret";
                 for _ in 0..MAX_OF_PROJECT {
-                    refusals.note(&id(n), Refusal { at, status, why });
+                    refusals.note(&id(n), Refusal { at, status, reason });
                 }
             }
         }

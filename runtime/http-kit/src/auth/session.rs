@@ -1,14 +1,14 @@
-//! Sessions of browsers: rows in the database, which a cookie refers to.
+//! Browser sessions: rows in the database that a cookie refers to.
 //!
 //! Invariants:
-//! - **The cookie holds random references**, of 256 bits each, and the database their SHA-256: neither the database nor
-//!   a backup of it opens a page.
-//! - **Ended is ended everywhere.** A session whose row is gone opens nothing from the next request on, on any server.
+//! - **The cookie holds random references**, of 256 bits each, and the database their SHA-256: a copy of the database
+//!   gives no access to a page.
+//! - **A logout takes effect everywhere.** A session whose row is deleted is refused from the next request on, on any server.
 //! - **A browser has one session for each project** that it logged in to, all in one cookie, the last used first.
-//! - **A session ends with what began it**: a key pair that is deleted or expires, or the start of the server whose login
-//!   token was used.
-//! - **A form is sent from a page of its session.** Its pages carry a token derived from the cookie, masked anew in each
-//!   answer: answers are compressed, and a text that stays the same could be guessed from their length.
+//! - **A session ends with its origin**: when its key pair is deleted or expires, or when the server whose login
+//!   token was used restarts.
+//! - **A form is accepted only from a page of its session.** Its pages carry a token derived from the cookie, masked anew in each
+//!   response: responses are compressed, and a constant text could be guessed from their length.
 
 use std::fmt;
 
@@ -24,21 +24,21 @@ use subtle::ConstantTimeEq as _;
 
 use crate::Web;
 
-/// How long a session lasts.
+/// Lifetime of a session.
 const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 /// The cookie's name.
 const COOKIE: &str = "perpend_session";
 const FORM_DOMAIN: &[u8] = b"form/2";
 /// Sessions of one browser.
 const MAX_AT_ONCE: usize = 12;
-/// Cookies of this name that are looked at: a sibling host may have set another one.
+/// Cookies of this name that are read: a sibling host may have set another one.
 const MAX_COOKIES: usize = 3;
-/// Bytes of all of them. A browser drops a cookie of more than 4,096 bytes, its name and attributes counted.
+/// Bytes of all sessions. Browsers drop a cookie of more than 4,096 bytes, name and attributes included.
 const MAX_BYTES: usize = 3_900;
-/// Between the sessions of a cookie.
+/// Separator of the sessions in a cookie.
 const BETWEEN: char = '~';
 
-/// What the forms of one session carry.
+/// Token of the forms of one session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FormToken([u8; 32]);
 
@@ -49,7 +49,7 @@ impl fmt::Debug for FormToken {
 }
 
 impl FormToken {
-    /// As a page carries it: no two answers have the same text.
+    /// The masked form in a page, different in each response.
     pub fn masked(&self, ids: &dyn IdSource) -> String {
         let mut hash = Sha256::new();
         for _ in 0..2 {
@@ -64,7 +64,7 @@ impl FormToken {
         URL_SAFE_NO_PAD.encode(both)
     }
 
-    /// Names the session in what browsers keep of its pages, and tells nothing of the token.
+    /// Identifies the session in browser storage without revealing the token.
     #[must_use]
     pub fn session_tag(&self) -> String {
         let digest = Sha256::new().chain_update(b"form-tag/1").chain_update(self.0).finalize();
@@ -85,7 +85,7 @@ impl FormToken {
     }
 }
 
-/// The sessions of a browser, and what their forms carry.
+/// The sessions of a browser and the token of their forms.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions {
     /// The last used first.
@@ -93,15 +93,15 @@ pub(super) struct Sessions {
     pub(super) token: FormToken,
 }
 
-/// A session as a cookie has it: the project, and the reference.
+/// A session in a cookie: project and reference.
 #[derive(Clone, Copy)]
-struct Part<'h> {
+struct CookieSession<'h> {
     text: &'h str,
     project: &'h str,
     reference: &'h str,
 }
 
-impl<'h> Part<'h> {
+impl<'h> CookieSession<'h> {
     fn read(text: &'h str) -> Option<Self> {
         let (project, reference) = text.split_once('.')?;
         Some(Self { text, project, reference })
@@ -121,7 +121,7 @@ fn digest(reference: &str) -> SessionDigest {
     hash.finalize().into()
 }
 
-/// 256 bits that nobody can guess, where the ids are random.
+/// 256 random bits.
 fn random(ids: &dyn IdSource) -> String {
     let mut hash = Sha256::new();
     // Four times 122 random bits.
@@ -131,8 +131,8 @@ fn random(ids: &dyn IdSource) -> String {
     URL_SAFE_NO_PAD.encode(hash.finalize())
 }
 
-/// The sessions that each cookie of ours names, valid or not.
-fn cookies(headers: &HeaderMap) -> Vec<Vec<Part<'_>>> {
+/// The sessions in each of our cookies, valid or not.
+fn cookies(headers: &HeaderMap) -> Vec<Vec<CookieSession<'_>>> {
     let lists = headers.get_all(header::COOKIE).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());
     let cookies =
@@ -140,18 +140,18 @@ fn cookies(headers: &HeaderMap) -> Vec<Vec<Part<'_>>> {
     let ours = cookies.filter(|(name, _)| *name == COOKIE);
     let parts = ours.map(|(_, value)| {
         let parts = value.split(BETWEEN).take(MAX_AT_ONCE);
-        parts.filter_map(Part::read).collect()
+        parts.filter_map(CookieSession::read).collect()
     });
     parts.take(MAX_COOKIES).collect()
 }
 
-/// The valid sessions of the first cookie that has any, with their parts of it.
+/// The valid sessions of the first cookie with any, and their entries in it.
 async fn valid<'h>(
     web: &Web,
     headers: &'h HeaderMap,
-) -> Result<Vec<(Part<'h>, BrowserSession)>, Error> {
+) -> Result<Vec<(CookieSession<'h>, BrowserSession)>, Error> {
     let cookies = cookies(headers);
-    let digests = cookies.iter().flatten().map(Part::digest);
+    let digests = cookies.iter().flatten().map(CookieSession::digest);
     let digests: Vec<SessionDigest> = digests.collect();
     let now = web.clock.now();
     let rows = web.catalog.browser_sessions(&digests, now).await?;
@@ -166,11 +166,11 @@ async fn valid<'h>(
     Ok(found.into_iter().find(|some| !some.is_empty()).unwrap_or_default())
 }
 
-/// The sessions in the `Cookie` headers that have neither ended nor expired; `None` when there are none.
+/// The valid sessions in the `Cookie` headers; `None` without any.
 pub(super) async fn sessions(web: &Web, headers: &HeaderMap) -> Result<Option<Sessions>, Error> {
     let valid = valid(web, headers).await?;
-    // The same whichever project was used last, and after a login to one more: forms of open pages stay good until the
-    // oldest session ends or its project is logged in to anew.
+    // Independent of the project used last and of later logins: forms of open pages stay valid until the
+    // oldest session ends or is replaced.
     let oldest = valid.iter().min_by_key(|(_, row)| (row.created_at, row.digest));
     let Some((oldest, _)) = oldest else {
         return Ok(None);
@@ -181,12 +181,12 @@ pub(super) async fn sessions(web: &Web, headers: &HeaderMap) -> Result<Option<Se
     Ok(Some(Sessions { all, token }))
 }
 
-/// Begins a session in a project. Returns the `Set-Cookie` value, which keeps the sessions of the headers in other projects;
-/// one in the same project ends.
+/// Creates a session in a project. Returns the `Set-Cookie` value, which keeps the sessions of the headers in other projects;
+/// a session in the same project is replaced.
 ///
 /// # Errors
 /// When the database fails.
-pub async fn begin_session(
+pub async fn create_session(
     web: &Web,
     headers: &HeaderMap,
     project: &ProjectId,
@@ -194,7 +194,7 @@ pub async fn begin_session(
 ) -> Result<String, Error> {
     let (replaced, others): (Vec<_>, Vec<_>) =
         valid(web, headers).await?.into_iter().partition(|(_, row)| row.project == *project);
-    // Later than the others, so that which is the oldest is certain.
+    // Later than the others, so that the oldest one is unique.
     let after = others.iter().map(|(_, row)| row.created_at.plus_millis(1));
     let created_at = after.fold(web.clock.now(), Ord::max);
     let reference = random(&*web.ids);
@@ -236,7 +236,7 @@ pub async fn end_sessions(web: &Web, headers: &HeaderMap) -> Result<String, Erro
     Ok(set_cookie(web, "", 0))
 }
 
-/// As many of them as a browser keeps.
+/// As many sessions as fit into a cookie.
 fn joined<'p>(parts: impl Iterator<Item = &'p str>) -> String {
     let mut value = String::new();
     for part in parts.take(MAX_AT_ONCE) {
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_keeps_the_newest_sessions_and_stays_below_what_browsers_keep() {
+    fn a_cookie_keeps_the_newest_sessions_within_the_size_limit_of_browsers() {
         let part = format!("{}.{}", "p".repeat(800), "r".repeat(43));
         let parts = std::iter::repeat_n(part.as_str(), 20);
         let value = joined(["newest.r"].into_iter().chain(parts));
@@ -272,9 +272,9 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Counted(std::sync::atomic::AtomicU64);
+    struct SequentialIds(std::sync::atomic::AtomicU64);
 
-    impl IdSource for Counted {
+    impl IdSource for SequentialIds {
         fn uuid(&self) -> uuid::Uuid {
             let n = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             uuid::Uuid::from_u128(u128::from(n))
@@ -282,8 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_of_one_session_and_no_two_answers_show_the_same_text() {
-        let ids = Counted(0.into());
+    fn a_form_token_is_valid_in_one_session_and_differs_in_each_response() {
+        let ids = SequentialIds(0.into());
         let own = FormToken([7; 32]);
         let (one, other) = (own.masked(&ids), own.masked(&ids));
         assert!(one != other && own.is_in(&one) && own.is_in(&other));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_read_whatever_is_around_it() {
+    fn a_cookie_is_found_among_others() {
         let list = format!("other=1; {COOKIE}=cA.r1~nonsense~cQ.r2; last=2");
         let headers = HeaderMap::from_iter([(header::COOKIE, list.parse().unwrap())]);
         let read = cookies(&headers);

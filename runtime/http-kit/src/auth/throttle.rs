@@ -1,14 +1,14 @@
-//! Wrong credentials: limited per network, and logged with the address of the client.
+//! Wrong credentials are limited per network and logged with the address of the client.
 //!
 //! Invariants:
-//! - **Wrong credentials lock nobody out.** A network that fails too often gets 429 for its failures; the right secret is
-//!   accepted from it all the same, so an attacker behind the same proxy stops no client.
+//! - **Wrong credentials lock no client out.** A network that fails too often gets 429 for its failures; the right secret is
+//!   still accepted from it, so an attacker behind the same proxy stops no client.
 //! - **A secret that can be guessed is not compared while its network is blocked**, so a right guess and a wrong one get
-//!   the same answer. It can be guessed when it has fewer than [`STRONG_CHARS`] characters; the settings of the first start
+//!   the same response. It can be guessed when it has fewer than [`STRONG_CHARS`] characters; the settings of the first start
 //!   alone allow that. Where such a secret was accepted from the network within a day, it is compared.
-//! - **Memory is bounded, and so is the log.** Keys nobody knows share one count per network; a flood of refusals
-//!   is a few lines a minute and the number of those left out.
-//! - **No secret reaches the log.** What stands where a public key belongs may be a secret, so an unknown one is
+//! - **Memory and log are bounded.** Unknown keys share one count per network; a flood of refusals
+//!   is a few lines a minute and the number of omitted ones.
+//! - **No secret reaches the log.** A secret may have been sent in the place of a public key, so an unknown key is
 //!   logged only when it looks like a public key.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,48 +20,48 @@ use crate::client_address::ClientAddress;
 use crate::limits::{Buckets, Failures, PerKey};
 use crate::problem::{Code, Problem};
 
-/// Wrong secrets for one public key from one network that are answered with 401; a minute of 429 follows for wrong ones.
+/// Wrong secrets for one public key from one network that get 401; further ones get 429 for a minute.
 const MAX_FAILURES: usize = 20;
-/// Characters from which on a secret cannot be found by trying: those that the server makes have more, and those that the
-/// API accepts at least as many.
+/// Least characters of a secret that cannot be guessed: generated secrets have more, and those that the
+/// API accepts have at least as many.
 pub const STRONG_CHARS: usize = 16;
-/// For how long a network from which a short secret was accepted may send it again while it is blocked.
+/// How long a short secret is accepted from a blocked network after it was accepted before.
 const PROVEN_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Log lines a minute about refusals of one kind.
 const MAX_LINES: u32 = 30;
 /// Longest unknown public key that is logged.
 const MAX_SHOWN: usize = 64;
 
-/// What somebody tried to open.
+/// The target of an authentication attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum AuthTarget {
     /// A known key pair, by its id.
     Key(String),
-    /// A key that does not exist, or has expired.
+    /// A key that does not exist or has expired.
     UnknownKey,
     /// All projects, with the key of the administrator.
     Administrator,
-    /// The pages, with the token of the printed address.
+    /// The pages, with the login token.
     LoginToken,
 }
 
 /// Why credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Reason {
+enum RefusalReason {
     Missing,
     WrongSecret,
     UnknownKey,
     WrongAdminKey,
     WrongLoginToken,
     Blocked,
-    /// The failure that blocks a network.
+    /// The failure that starts a block.
     Last,
 }
 
-impl Reason {
+impl RefusalReason {
     const fn text(self) -> &'static str {
         match self {
-            Self::Missing => "no credentials that can be read",
+            Self::Missing => "missing or malformed credentials",
             Self::WrongSecret => "wrong secret",
             Self::UnknownKey => "unknown or expired public key",
             Self::WrongAdminKey => "wrong administrator key",
@@ -71,9 +71,9 @@ impl Reason {
     }
 }
 
-/// Who tried, for the log.
+/// Sender of an authentication attempt, for the log.
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
+pub struct AuthAttempt<'a> {
     pub client: ClientAddress,
     pub request_id: Option<&'a str>,
     /// As sent.
@@ -83,11 +83,11 @@ pub struct Attempt<'a> {
 /// Counts and logs wrong credentials.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    failures: Failures<(Target, IpNet)>,
+    failures: Failures<(AuthTarget, IpNet)>,
     /// When a short secret was last accepted.
-    proven: PerKey<(Target, IpNet), Timestamp>,
-    lines: Buckets<Reason>,
-    n_left_out: AtomicU64,
+    proven: PerKey<(AuthTarget, IpNet), Timestamp>,
+    lines: Buckets<RefusalReason>,
+    n_omitted: AtomicU64,
 }
 
 fn is_strong(secret: &str) -> bool {
@@ -98,7 +98,7 @@ fn is_recent(at: Timestamp, now: Timestamp) -> bool {
     (0..PROVEN_MICROS).contains(&now.micros_since(at))
 }
 
-/// The answer to credentials that are missing or wrong.
+/// The response to missing or wrong credentials.
 pub(super) fn refused() -> Problem {
     Problem::new(
         Code::AuthenticationFailed,
@@ -111,7 +111,7 @@ impl Throttle {
     /// Whether this secret may be compared with the one of the target.
     pub fn may_compare(
         &self,
-        target: &Target,
+        target: &AuthTarget,
         client: ClientAddress,
         secret: &str,
         now: Timestamp,
@@ -124,8 +124,14 @@ impl Throttle {
             || self.proven.look(&key, |at| is_recent(*at, now)) == Some(true)
     }
 
-    /// Notes that this secret was right.
-    pub fn succeeded(&self, target: Target, client: ClientAddress, secret: &str, now: Timestamp) {
+    /// Records an accepted secret.
+    pub fn succeeded(
+        &self,
+        target: AuthTarget,
+        client: ClientAddress,
+        secret: &str,
+        now: Timestamp,
+    ) {
         if !is_strong(secret) {
             let key = (target, client.network());
             let is_needed = |_: &_, at: &mut Timestamp| is_recent(*at, now);
@@ -133,73 +139,73 @@ impl Throttle {
         }
     }
 
-    /// Logs a request without credentials, which is no attempt at any.
-    pub(super) fn missing(&self, attempt: Attempt<'_>, now: Timestamp) {
-        self.log(Reason::Missing, attempt, now);
+    /// Logs a request without credentials. It does not count as an attempt.
+    pub(super) fn missing(&self, attempt: AuthAttempt<'_>, now: Timestamp) {
+        self.log(RefusalReason::Missing, attempt, now);
     }
 
-    /// Counts and logs wrong credentials; the answer to them.
-    pub fn failed(&self, target: Target, attempt: Attempt<'_>, now: Timestamp) -> Problem {
+    /// Counts and logs wrong credentials, and returns the response.
+    pub fn failed(&self, target: AuthTarget, attempt: AuthAttempt<'_>, now: Timestamp) -> Problem {
         let key = (target.clone(), attempt.client.network());
         if let Some(seconds) = self.failures.blocked_for(&key, now) {
-            self.log(Reason::Blocked, attempt.without_secret(&target), now);
+            self.log(RefusalReason::Blocked, attempt.without_secret(&target), now);
             return Problem::too_many_attempts(seconds);
         }
         let reason = match target {
-            Target::Key(_) => Reason::WrongSecret,
-            Target::UnknownKey => Reason::UnknownKey,
-            Target::Administrator => Reason::WrongAdminKey,
-            Target::LoginToken => Reason::WrongLoginToken,
+            AuthTarget::Key(_) => RefusalReason::WrongSecret,
+            AuthTarget::UnknownKey => RefusalReason::UnknownKey,
+            AuthTarget::Administrator => RefusalReason::WrongAdminKey,
+            AuthTarget::LoginToken => RefusalReason::WrongLoginToken,
         };
         let attempt = attempt.without_secret(&target);
         self.log(reason, attempt, now);
         let network = attempt.client.network();
         let is_last = self.failures.count((target, network), MAX_FAILURES, now);
-        if is_last && let Some(n_left_out) = self.line(Reason::Last, now) {
+        if is_last && let Some(n_omitted) = self.line(RefusalReason::Last, now) {
             let (public_key, reason) = (attempt.public_key, reason.text());
             tracing::warn!(
-                client.network = %network, public_key, reason, n_left_out,
-                "too many wrong credentials: this network gets 429 for wrong ones for a minute"
+                client.network = %network, public_key, reason, n_omitted,
+                "too many wrong credentials: this network gets 429 for further ones for a minute"
             );
         }
         refused()
     }
 
-    fn log(&self, reason: Reason, attempt: Attempt<'_>, now: Timestamp) {
-        let Some(n_left_out) = self.line(reason, now) else {
+    fn log(&self, reason: RefusalReason, attempt: AuthAttempt<'_>, now: Timestamp) {
+        let Some(n_omitted) = self.line(reason, now) else {
             return;
         };
         let (address, public_key) = (attempt.client, attempt.public_key);
         let (request_id, reason) = (attempt.request_id, reason.text());
         tracing::info!(
-            client.address = %address, public_key, request_id, reason, n_left_out, "credentials refused"
+            client.address = %address, public_key, request_id, reason, n_omitted, "credentials refused"
         );
     }
 
-    /// Whether another line may be written about this; with the number of lines that were left out before it.
-    fn line(&self, reason: Reason, now: Timestamp) -> Option<u64> {
-        let standing = self.lines.take(reason, MAX_LINES, now, |_| MAX_LINES);
-        match standing.retry_after_seconds {
-            None => Some(self.n_left_out.swap(0, Ordering::Relaxed)),
+    /// Permits a log line about this reason, with the number of lines omitted before it.
+    fn line(&self, reason: RefusalReason, now: Timestamp) -> Option<u64> {
+        let status = self.lines.take(reason, MAX_LINES, now, |_| MAX_LINES);
+        match status.retry_after_seconds {
+            None => Some(self.n_omitted.swap(0, Ordering::Relaxed)),
             Some(_) => {
-                self.n_left_out.fetch_add(1, Ordering::Relaxed);
+                self.n_omitted.fetch_add(1, Ordering::Relaxed);
                 None
             }
         }
     }
 }
 
-impl<'a> Attempt<'a> {
-    /// Without what stands for a public key and may be a secret: people swap the two halves.
-    fn without_secret(self, target: &Target) -> Self {
+impl<'a> AuthAttempt<'a> {
+    /// Without the public key if it may be a secret: callers confuse the two halves.
+    fn without_secret(self, target: &AuthTarget) -> Self {
         let looks_public = |key: &&'a str| {
             let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
             key.starts_with("pk-") && key.len() <= MAX_SHOWN && is_plain
         };
         let public_key = match target {
-            Target::Key(_) => self.public_key,
-            Target::UnknownKey => self.public_key.filter(looks_public),
-            Target::Administrator | Target::LoginToken => None,
+            AuthTarget::Key(_) => self.public_key,
+            AuthTarget::UnknownKey => self.public_key.filter(looks_public),
+            AuthTarget::Administrator | AuthTarget::LoginToken => None,
         };
         Self { public_key, ..self }
     }
@@ -212,22 +218,22 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 
     #[test]
-    fn a_flood_of_refusals_is_a_few_log_lines_and_the_number_of_those_left_out() {
+    fn a_flood_of_refusals_is_a_few_log_lines_and_the_number_of_omitted_ones() {
         let throttle = Throttle::default();
         let lines: Vec<_> =
-            (0..1_000).filter_map(|_| throttle.line(Reason::WrongSecret, NOW)).collect();
+            (0..1_000).filter_map(|_| throttle.line(RefusalReason::WrongSecret, NOW)).collect();
         assert_eq!(lines, [0; MAX_LINES as usize]);
-        // Another kind of refusal is not hidden by the flood, and says how much there was.
-        assert_eq!(throttle.line(Reason::Last, NOW), Some(970));
+        // Another reason is logged despite the flood, with the number of omitted lines.
+        assert_eq!(throttle.line(RefusalReason::Last, NOW), Some(970));
         let later = NOW.plus_millis(60_000);
-        assert_eq!(throttle.line(Reason::WrongSecret, later), Some(0));
+        assert_eq!(throttle.line(RefusalReason::WrongSecret, later), Some(0));
     }
 
     #[test]
     fn a_short_secret_is_compared_in_a_blocked_network_only_where_it_was_accepted_before() {
-        let (throttle, target) = (Throttle::default(), Target::Administrator);
+        let (throttle, target) = (Throttle::default(), AuthTarget::Administrator);
         let client = ClientAddress::in_request(&axum::http::Extensions::new());
-        let attempt = Attempt { client, request_id: None, public_key: None };
+        let attempt = AuthAttempt { client, request_id: None, public_key: None };
         let compares = |secret, now| throttle.may_compare(&target, client, secret, now);
         assert!(compares("short", NOW));
         for _ in 0..MAX_FAILURES {
@@ -244,22 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_not_logged() {
+    fn a_possible_secret_is_not_logged() {
         let shown = |target, key| {
-            let attempt = Attempt {
+            let attempt = AuthAttempt {
                 client: ClientAddress::in_request(&axum::http::Extensions::new()),
                 request_id: None,
                 public_key: Some(key),
             };
             attempt.without_secret(&target).public_key
         };
-        let key = Target::Key("id".to_owned());
+        let key = AuthTarget::Key("id".to_owned());
         assert_eq!(shown(key, "any old text"), Some("any old text"));
-        assert_eq!(shown(Target::UnknownKey, "pk-lf-1"), Some("pk-lf-1"));
+        assert_eq!(shown(AuthTarget::UnknownKey, "pk-lf-1"), Some("pk-lf-1"));
         let long = format!("pk-{}", "a".repeat(MAX_SHOWN));
         for hidden in ["sk-lf-1", "hunter2", "pk-a\nb", &long] {
-            assert_eq!(shown(Target::UnknownKey, hidden), None, "{hidden}");
+            assert_eq!(shown(AuthTarget::UnknownKey, hidden), None, "{hidden}");
         }
-        assert_eq!(shown(Target::Administrator, "pk-lf-1"), None);
+        assert_eq!(shown(AuthTarget::Administrator, "pk-lf-1"), None);
     }
 }

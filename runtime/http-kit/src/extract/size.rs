@@ -1,17 +1,17 @@
-//! How much a JSON body holds, before anything of it is read: a body of small values is a tree many times its
+//! Memory of a parsed JSON body, estimated before it is parsed: a body of small values is a tree many times its
 //! size.
 
 use serde_json::Value;
 
-use crate::admission::Counted;
+use crate::admission::ChargedBody;
 use crate::problem::{Code, Problem};
 
-/// Memory for a value in a tree: lists grow to twice what they hold.
+/// Memory for a value in a tree: a list may have twice the capacity of its length.
 const BYTES_PER_VALUE: usize = 3 * size_of::<Value>() / 2;
-/// Memory for a member of an object beside its value and the text of its name.
+/// Memory for a member of an object, in addition to its value and its name.
 const BYTES_PER_MEMBER: usize = 96;
 
-/// What a JSON text holds at most. Counted in one pass, without memory; text that is not JSON gives some number.
+/// Upper bounds of the values and members of a JSON text. Text that is not JSON gives an arbitrary number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
     n_values: usize,
@@ -47,15 +47,15 @@ impl Size {
     }
 }
 
-/// Charges what a JSON body becomes to the account of its request.
+/// Charges the memory of the parsed body to the account of its request.
 ///
 /// # Errors
-/// 413 when it holds more than `max_values`; that of the account when there is no room.
-pub(crate) fn charge(body: &Counted, max_values: usize) -> Result<(), Problem> {
+/// 413 for more than `max_values`; the error of the account when the memory is in use.
+pub(crate) fn charge(body: &ChargedBody, max_values: usize) -> Result<(), Problem> {
     let size = Size::of(&body.bytes);
     if max_values < size.n_values {
         let message = format!(
-            "the body holds more than {max_values} JSON values: send less in one request, or raise \
+            "the body has more than {max_values} JSON values: send less in one request, or raise \
              api.max_body_values"
         );
         return Err(Problem::new(Code::TooLarge, message));

@@ -8,20 +8,20 @@ use super::per_key::PerKey;
 
 const MINUTE_MICROS: u64 = 60_000_000;
 
-/// How much of its allowance one key has left.
+/// The state of the rate limit of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Requests per minute, and at once.
+pub struct RateStatus {
+    /// Requests per minute, also the size of a burst.
     pub limit: u32,
-    /// Requests that would be let through right now.
+    /// Requests that are accepted now.
     pub remaining: u32,
-    /// When the whole allowance is there again.
+    /// When the whole limit is available again.
     pub reset_at: Timestamp,
-    /// Set when this request is one too many: seconds until the next one fits.
+    /// Seconds until the next request is accepted; set when this one exceeds the limit.
     pub retry_after_seconds: Option<u64>,
 }
 
-/// What a key has used up and not got back. A request costs [`MINUTE_MICROS`] units, and each microsecond
+/// Units that a key has used. A request costs [`MINUTE_MICROS`] units, and each microsecond
 /// gives `limit` units back: so `limit` requests a minute, without rounding.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
@@ -30,26 +30,26 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Gives back what the time since the last look earned. A clock that was set back earns nothing.
-    fn earn(&mut self, limit: u32, now: Timestamp) {
+    /// Gives back the units of the time since the last call. A clock that was set back gives none.
+    fn refill(&mut self, limit: u32, now: Timestamp) {
         let elapsed = u64::try_from(now.micros_since(self.at)).unwrap_or(0);
         self.debt = self.debt.saturating_sub(elapsed.saturating_mul(limit.into()));
         self.at = now;
     }
 
-    fn take(&mut self, limit: u32, now: Timestamp) -> Standing {
-        self.earn(limit, now);
+    fn take(&mut self, limit: u32, now: Timestamp) -> RateStatus {
+        self.refill(limit, now);
         let rate = u64::from(limit.max(1));
         let whole = rate * MINUTE_MICROS;
-        let wanted = self.debt + MINUTE_MICROS;
-        let retry_after_seconds = if wanted <= whole {
-            self.debt = wanted;
+        let debt = self.debt + MINUTE_MICROS;
+        let retry_after_seconds = if debt <= whole {
+            self.debt = debt;
             None
         } else {
-            Some((wanted - whole).div_ceil(rate).div_ceil(1_000_000))
+            Some((debt - whole).div_ceil(rate).div_ceil(1_000_000))
         };
         let micros = i64::try_from(self.debt.div_ceil(rate)).unwrap_or(i64::MAX);
-        Standing {
+        RateStatus {
             limit,
             remaining: u32::try_from((whole - self.debt) / MINUTE_MICROS).unwrap_or(limit),
             reset_at: Timestamp::from_micros(now.as_micros().saturating_add(micros)),
@@ -58,7 +58,7 @@ impl Bucket {
     }
 }
 
-/// The buckets of all keys that are not full: a full one is as good as none.
+/// The buckets of all keys. A full bucket needs no entry.
 #[derive(Debug)]
 pub struct Buckets<K>(PerKey<K, Bucket>);
 
@@ -69,16 +69,16 @@ impl<K> Default for Buckets<K> {
 }
 
 impl<K: Eq + Hash> Buckets<K> {
-    /// Takes one request of `limit` a minute from the bucket of a key, if it has one left.
+    /// Takes one request of `limit` a minute from the bucket of a key, if one remains.
     pub fn take(
         &self,
         key: K,
         limit: u32,
         now: Timestamp,
         limit_of: impl Fn(&K) -> u32,
-    ) -> Standing {
+    ) -> RateStatus {
         let is_needed = |key: &K, bucket: &mut Bucket| {
-            bucket.earn(limit_of(key), now);
+            bucket.refill(limit_of(key), now);
             bucket.debt > 0
         };
         let fresh = || Bucket { debt: 0, at: now };
@@ -96,38 +96,38 @@ mod tests {
         Timestamp::from_millis(1_800_000_000_000 + millis)
     }
 
-    /// What is left, or after how many seconds to come again.
+    /// Remaining requests, or seconds until the next one.
     fn take(buckets: &Buckets<u32>, key: u32, limit: u32, millis: i64) -> Result<u32, u64> {
-        let standing = buckets.take(key, limit, at(millis), |_| limit);
-        match standing.retry_after_seconds {
-            None => Ok(standing.remaining),
+        let status = buckets.take(key, limit, at(millis), |_| limit);
+        match status.retry_after_seconds {
+            None => Ok(status.remaining),
             Some(seconds) => Err(seconds),
         }
     }
 
     #[test]
-    fn a_key_gets_its_allowance_at_once_and_afterwards_one_request_per_share_of_the_minute() {
+    fn a_key_has_its_whole_limit_at_once_and_then_one_request_per_share_of_the_minute() {
         let buckets = Buckets::default();
         let first: Vec<_> = (0..4).map(|_| take(&buckets, 1, 3, 0)).collect();
         assert_eq!(first, [Ok(2), Ok(1), Ok(0), Err(20)]);
         assert_eq!(take(&buckets, 1, 3, 19_999), Err(1), "refusals cost nothing");
         assert_eq!(take(&buckets, 1, 3, 20_000), Ok(0));
         assert_eq!(take(&buckets, 1, 3, 20_000), Err(20));
-        assert_eq!(take(&buckets, 1, 3, 10_000_000), Ok(2), "never more than the allowance");
-        assert_eq!(take(&buckets, 2, 3, 0), Ok(2), "keys do not know each other");
+        assert_eq!(take(&buckets, 1, 3, 10_000_000), Ok(2), "never more than the limit");
+        assert_eq!(take(&buckets, 2, 3, 0), Ok(2), "keys are independent");
     }
 
     #[test]
-    fn the_reset_is_when_everything_is_there_again() {
+    fn the_reset_is_when_the_whole_limit_is_available_again() {
         let buckets = Buckets::default();
-        let standing = |millis| buckets.take(1, 60, at(millis), |_| 60);
-        assert_eq!(standing(0).reset_at, at(1_000));
-        assert_eq!(standing(0).reset_at, at(2_000));
-        assert_eq!(standing(1_500).reset_at, at(3_000));
+        let status = |millis| buckets.take(1, 60, at(millis), |_| 60);
+        assert_eq!(status(0).reset_at, at(1_000));
+        assert_eq!(status(0).reset_at, at(2_000));
+        assert_eq!(status(1_500).reset_at, at(3_000));
     }
 
     #[test]
-    fn a_clock_that_is_set_back_neither_gives_nor_locks_out() {
+    fn a_clock_that_is_set_back_neither_refills_nor_locks_out() {
         let buckets = Buckets::default();
         assert_eq!(take(&buckets, 1, 2, 3_600_000), Ok(1));
         assert_eq!(take(&buckets, 1, 2, 0), Ok(0));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_keys_come_the_buckets_stay_bounded_and_those_in_debt_are_kept() {
+    fn the_number_of_buckets_is_bounded_and_those_in_debt_are_kept() {
         let buckets = Buckets::default();
         let n = u32::try_from(MAX_KEYS).unwrap();
         assert_eq!(take(&buckets, u32::MAX, 1, 0), Ok(0));

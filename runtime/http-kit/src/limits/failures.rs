@@ -16,7 +16,7 @@ struct Record {
     blocked_at: Option<Timestamp>,
 }
 
-/// Whether less than a minute has passed. A clock that was set back ends the minute: nobody is blocked until
+/// Whether less than a minute has passed. A clock that was set back ends the minute: no key is blocked until
 /// it has caught up.
 fn is_within_a_minute(since: Timestamp, now: Timestamp) -> bool {
     (0..MINUTE_MICROS).contains(&now.micros_since(since))
@@ -80,10 +80,10 @@ mod tests {
     }
 
     #[test]
-    fn so_many_failures_in_any_minute_block_the_key_for_a_minute_and_no_other() {
+    fn failures_up_to_the_limit_in_any_minute_block_this_key_for_a_minute() {
         let failures = Failures::default();
         let count = |millis| failures.count(1, LIMIT, at(millis));
-        // However they are spread over the minute, also across the border of two.
+        // Also when they are spread over two calendar minutes.
         assert_eq!([0, 50_000, 60_000].map(count), [false; 3]);
         assert_eq!(failures.blocked_for(&1, at(60_000)), None);
         assert!(count(109_999));
@@ -91,12 +91,12 @@ mod tests {
         assert_eq!(failures.blocked_for(&1, at(169_998)), Some(1));
         assert_eq!(failures.blocked_for(&1, at(169_999)), None);
         assert_eq!(failures.blocked_for(&2, at(109_999)), None);
-        assert_eq!([170_000, 170_001].map(count), [false; 2], "all of it is there again");
+        assert_eq!([170_000, 170_001].map(count), [false; 2], "the whole limit is available again");
         assert!(count(170_002));
     }
 
     #[test]
-    fn a_clock_that_is_set_back_blocks_nobody() {
+    fn a_clock_that_is_set_back_blocks_no_key() {
         let failures = Failures::default();
         for _ in 0..LIMIT {
             failures.count(1, LIMIT, at(3_600_000));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_keys_fail_memory_stays_bounded_and_recent_failures_are_kept() {
+    fn the_number_of_records_is_bounded_and_recent_failures_are_kept() {
         let failures = Failures::default();
         for key in 1..MAX_KEYS {
             failures.count(key, LIMIT, at(0));
@@ -116,7 +116,7 @@ mod tests {
             failures.count(0, LIMIT, at(60_000));
         }
         failures.count(MAX_KEYS, LIMIT, at(60_001));
-        assert_eq!(failures.0.len(), 2, "what is over is forgotten");
+        assert_eq!(failures.0.len(), 2, "expired records are removed");
         assert_eq!(failures.blocked_for(&0, at(60_001)), Some(60));
         for key in 0..3 * MAX_KEYS {
             failures.count(key, LIMIT, at(60_002));

@@ -1,14 +1,14 @@
-//! Groups of endpoints, and what every key has used up of each.
+//! Groups of endpoints with a common rate limit.
 
 use axum::http::Method;
 use perpend_config::RateLimits;
 
 use super::bucket::Buckets;
-use crate::auth::CountedKey;
+use crate::auth::MeteredKey;
 use crate::otlp;
 use crate::resource::resource;
 
-/// Endpoints that are counted together. Prompts are in none: applications read them as they serve.
+/// Endpoints that are counted together. Prompts are unlimited: applications read them while they serve requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Group {
     Ingestion,
@@ -18,7 +18,7 @@ pub(super) enum Group {
 }
 
 impl Group {
-    /// The group of an endpoint; none where nothing is counted.
+    /// The group of an endpoint; `None` for an unlimited one.
     pub(super) fn of(method: &Method, path: &str) -> Option<Self> {
         if otlp::is_otlp(path) {
             return Some(Self::Ingestion);
@@ -46,7 +46,7 @@ impl Group {
         }
     }
 
-    /// Requests a minute; 0: any number.
+    /// Requests per minute; 0 for no limit.
     pub(super) const fn limit(self, limits: &RateLimits) -> u32 {
         match self {
             Self::Ingestion => limits.ingestion,
@@ -57,11 +57,11 @@ impl Group {
     }
 }
 
-/// What every key has used up.
+/// The rate limits of all keys.
 #[derive(Debug, Default)]
-pub struct Limits(pub(super) Buckets<(Group, CountedKey)>);
+pub struct Limits(pub(super) Buckets<(Group, MeteredKey)>);
 
-/// Whether anything is limited at all.
+/// Whether any rate limit is configured.
 pub fn are_on(limits: &RateLimits) -> bool {
     let groups = [Group::Ingestion, Group::Datasets, Group::Metrics, Group::Api];
     groups.iter().any(|group| group.limit(limits) > 0)

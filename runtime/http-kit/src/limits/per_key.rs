@@ -1,4 +1,4 @@
-//! A little state per key, for any number of keys in bounded memory.
+//! State per key in bounded memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Keys with state at once.
 pub(super) const MAX_KEYS: usize = 65_536;
 
-/// State of many keys. A key without an entry is one whose state is fresh.
+/// State of many keys. A key without an entry has the initial state.
 #[derive(Debug)]
 pub(crate) struct PerKey<K, V>(Mutex<HashMap<K, V>>);
 
@@ -22,8 +22,8 @@ impl<K: Eq + Hash, V> PerKey<K, V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state of a key. Where there is no room for another key, those that are not needed are
-    /// forgotten first: their state is as good as fresh.
+    /// Changes the state of a key. At the maximum number of keys, entries that are not needed are
+    /// removed first.
     pub(crate) fn with<R>(
         &self,
         key: K,
@@ -34,8 +34,8 @@ impl<K: Eq + Hash, V> PerKey<K, V> {
         let mut states = self.lock();
         if states.len() >= MAX_KEYS && !states.contains_key(&key) {
             states.retain(|key, state| is_needed(key, state));
-            // So many keys in use at once exceed what this server can serve. All of them begin anew, which is
-            // cheaper than to look through all of them for each request.
+            // So many active keys exceed the capacity of this server. All entries are removed, which is
+            // cheaper than a search through all of them on each request.
             if states.len() > MAX_KEYS / 2 {
                 states.clear();
             }
@@ -43,7 +43,7 @@ impl<K: Eq + Hash, V> PerKey<K, V> {
         change(states.entry(key).or_insert_with(fresh))
     }
 
-    /// Looks at the state of a key, if it has one.
+    /// Reads the state of a key.
     pub(crate) fn look<R>(&self, key: &K, look: impl FnOnce(&V) -> R) -> Option<R> {
         self.lock().get(key).map(look)
     }

@@ -14,7 +14,7 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt as _;
-use perpend_http_kit::auth::{Act, OfViewer};
+use perpend_http_kit::auth::{Act, ViewerAct};
 use perpend_http_kit::problem::Problem;
 use perpend_views::openapi::OperationParameter;
 use perpend_views::{Section, Text, TryPage, encode, size, with_query};
@@ -96,7 +96,7 @@ pub(crate) async fn attempt_page(
 
 async fn ask(app: &App, viewer: &Viewer, address: &str) -> Result<Response, Problem> {
     let act = Act { project: viewer.project.clone(), scope: viewer.scope, public_half: None };
-    let request = Request::builder().uri(address).extension(OfViewer(act));
+    let request = Request::builder().uri(address).extension(ViewerAct(act));
     let request = request.body(Body::empty());
     let request = request.map_err(|_| Problem::query("p", "makes an address that is too long"))?;
     // A router is always ready, and has an answer to everything.

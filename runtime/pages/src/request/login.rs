@@ -161,7 +161,7 @@ pub(crate) async fn log_in(
     match project_of_key_pair(&app, client, &form).await {
         Ok(project) => {
             let origin = SessionOrigin::KeyPair(form.public_key.trim().to_owned());
-            let cookie = auth::begin_session(&app.web, &headers, &project, origin).await?;
+            let cookie = auth::create_session(&app.web, &headers, &project, origin).await?;
             Ok(with_cookie(Redirect::to(destination(&form.next)), &cookie))
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {

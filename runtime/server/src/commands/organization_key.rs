@@ -115,7 +115,7 @@ async fn make_in(
             names.join(", ")
         );
     };
-    let pair = KeyPair::made(&RandomIds);
+    let pair = KeyPair::random(&RandomIds);
     let note = note.or_else(|| Some("made by perpend organization-key".to_owned()));
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());

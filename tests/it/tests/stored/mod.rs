@@ -223,7 +223,7 @@ async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_sta
         eprintln!("{n_statements} statements");
         let data = tempfile::tempdir()?;
         let url = url_text(&database);
-        let clock = TestClock::standing_at(Timestamp::parse(RECORDED_AT)?);
+        let clock = TestClock::stopped_at(Timestamp::parse(RECORDED_AT)?);
         let stops = Breakpoints::default();
         let app = TestApp::in_dir(data.path(), &[("database.url", &url)], clock, stops).await?;
         let answers = unpacked(&format!("{}.answers.jsonl.zst", kind(&database)))?;

@@ -145,13 +145,13 @@ async fn create_key(
         return Err(Problem::body("expiresAt", "is not in the future"));
     }
     let project = find(&app, &caller.organization, &id).await?;
-    let pair = given.unwrap_or_else(|| KeyPair::made(app.web.ids.as_ref()));
+    let pair = given.unwrap_or_else(|| KeyPair::random(app.web.ids.as_ref()));
     let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
     let mut key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
     key.rights = rights;
     app.store.catalog.create_api_key(&project.id, &key, now).await?;
     // A moment ago somebody may have asked with it, and "unknown" was remembered.
-    app.web.keys.forget_all();
+    app.web.keys.clear();
     Ok(Json(json!({
         "id": key.id,
         "createdAt": now,
@@ -176,6 +176,6 @@ async fn delete_key(
         perpend_db::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
         error => error.into(),
     })?;
-    app.web.keys.forget_all();
+    app.web.keys.clear();
     Ok(Json(json!({ "success": true })))
 }

@@ -198,7 +198,7 @@ async fn delete_project(
     let project = find(&app, &caller.organization, &id).await?;
     let now = app.web.clock.now();
     app.store.catalog.delete_project(&caller.organization, &project.id, now).await?;
-    app.web.keys.forget_all();
+    app.web.keys.clear();
     app.sweep_wanted.notify_one();
     let deletion = Deletion {
         success: true,

@@ -16,7 +16,7 @@ use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::page;
-use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use serde_json::json;
@@ -129,7 +129,7 @@ fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
         (Some(micros), Some(trace_id), Some(id)) => {
             Ok(Some(ObservationCursor { start: Timestamp::from_micros(micros), trace_id, id }))
         }
-        _ => Err(cursor::broken()),
+        _ => Err(cursor::invalid_cursor()),
     }
 }
 
@@ -238,7 +238,7 @@ async fn list_v1(
         meta: PageMeta::new(paging, found.n_total),
         first: Some(found),
         query: ObservationQuery { offset: 0, with_total: false, ..query },
-        members: Members::default(),
+        members: ArrayWriter::default(),
     };
     let response = parts::answer(parts::LIST.to_vec(), page).await?;
     Ok(Streamed::new(response))
@@ -252,10 +252,10 @@ struct Page {
     first: Option<ObservationPage>,
     query: ObservationQuery,
     meta: PageMeta,
-    members: Members,
+    members: ArrayWriter,
 }
 
-impl Parts for Page {
+impl BodyParts for Page {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let found = match self.first.take() {
             Some(found) => found,

@@ -91,7 +91,7 @@ async fn list_v3(
 ) -> Result<Answer<CursorList<ScoreV3>>, Problem> {
     let (wanted, fields) = query::read_v3(&params)?;
     let limit = params.int("limit", 1, 100, 50)?;
-    let after = cursor::place(&params)?;
+    let after = cursor::position(&params)?;
     let page = app.store.telemetry.scores(&caller.project, &wanted, after.as_ref(), limit).await?;
     let view = |score| ScoreV3::new(&caller.project, score, fields);
     let mut meta = cursor::meta(page.next.as_ref());

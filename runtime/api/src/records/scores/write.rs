@@ -12,7 +12,7 @@ use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::{Answer, Either};
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Told, all_issues, from_json};
+use perpend_http_kit::extract::{LenientJson, all_issues, from_json};
 use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
 use serde_json::{Map, Value};
 
@@ -34,7 +34,7 @@ type Taken = Either<
 pub(super) async fn create_scores(
     State(app): State<App>,
     caller: Act,
-    Told(body): Told<Value>,
+    LenientJson(body): LenientJson<Value>,
 ) -> Result<Taken, Problem> {
     let now = app.web.clock.now();
     let (items, is_list) = match body {

@@ -19,7 +19,7 @@ use perpend_http_kit::answer::{Answer, Streamed};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, param};
 use perpend_http_kit::page;
-use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_telemetry::TracesReader;
@@ -193,7 +193,7 @@ async fn list_traces(
         fields,
         traces,
         meta: PageMeta::new(query.paging(), n_total),
-        members: Members::default(),
+        members: ArrayWriter::default(),
     };
     let response = parts::answer(parts::LIST.to_vec(), page).await?;
     Ok(Streamed::new(response))
@@ -206,10 +206,10 @@ struct Page {
     fields: Fields,
     traces: TracesReader,
     meta: PageMeta,
-    members: Members,
+    members: ArrayWriter,
 }
 
-impl Parts for Page {
+impl BodyParts for Page {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let (telemetry, fields) = (&self.app.store.telemetry, &self.fields);
         let traces = telemetry.next_traces(&mut self.traces).await?;
@@ -263,7 +263,7 @@ async fn get_trace(
             true => Scores::Unbegun,
             false => Scores::Unwanted,
         },
-        members: Members::default(),
+        members: ArrayWriter::default(),
     };
     whole::answer(&trace, rest).await
 }

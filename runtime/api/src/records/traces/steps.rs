@@ -28,7 +28,7 @@ const MAX_ROWS: u32 = 1_000;
 
 const FIND: &[Param] = &[
     param("text", "string", "Searched for literally and in any case: 1 to 1000 characters.")
-        .needed(),
+        .required(),
     param("after", "string", "`meta.after` of the part before."),
 ];
 
@@ -115,7 +115,7 @@ fn place(params: &Params) -> Result<Option<SearchCursor>, Problem> {
     let Some(text) = params.text("after") else {
         return Ok(None);
     };
-    let place = cursor::opened(text).and_then(|value| {
+    let place = cursor::parse(text).and_then(|value| {
         let start = Timestamp::from_micros(value[0].as_i64()?);
         Some((start, ObservationId::new(value[1].as_str()?).ok()?))
     });

@@ -9,7 +9,7 @@ use perpend_domain::list::Cursor;
 use perpend_domain::score::{Score, ScoreDataType};
 use perpend_domain::telemetry::{ScoreQuery, StoredObservation};
 use perpend_http_kit::answer::Streamed;
-use perpend_http_kit::parts::{self, Members, Parts, json};
+use perpend_http_kit::parts::{self, ArrayWriter, BodyParts, json};
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::TraceReader;
 
@@ -26,7 +26,7 @@ pub(super) struct Rest {
     /// Absent when the caller wants no observations.
     pub(super) observations: Option<TraceReader>,
     pub(super) scores: Scores,
-    pub(super) members: Members,
+    pub(super) members: ArrayWriter,
 }
 
 /// How far the scores are written.
@@ -49,7 +49,7 @@ pub(super) async fn answer(trace: &Trace, rest: Rest) -> Result<Streamed<TraceWi
     parts::answer(first, rest).await.map(Streamed::new)
 }
 
-impl Parts for Rest {
+impl BodyParts for Rest {
     /// The next observations, and after the last of them the scores.
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         if let Some(reader) = &mut self.observations {
@@ -77,7 +77,7 @@ impl Parts for Rest {
             }
             Scores::Unbegun => {
                 out.extend_from_slice(b"],\"scores\":[");
-                self.members = Members::default();
+                self.members = ArrayWriter::default();
                 None
             }
             Scores::After(place) => Some(place),

@@ -107,7 +107,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
         dir.display()
     );
     let _scratch = Scratch(kept.is_none().then(|| dir.clone()));
-    let pair = KeyPair::made(&RandomIds);
+    let pair = KeyPair::random(&RandomIds);
     let config = config(&dir, &pair, args.listen.as_deref())?;
     log::start(&config)?;
     let runtime = serve::runtime()?;

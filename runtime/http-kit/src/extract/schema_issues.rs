@@ -1,5 +1,4 @@
-//! All that is wrong with a body, by the schema of the type that it is read into. The reader of bodies stops at the
-//! first thing; who writes one by hand wants to mend it once.
+//! All issues of a body, found by validation against the schema of its type. Deserialization stops at the first one.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -9,12 +8,13 @@ use perpend_json_schema::{Schema, Violation, ViolationKind};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::MISSING;
 use crate::problem::{Code, Issue, MAX_LISTED, Problem};
 
-/// The largest body that is looked at as a whole: every fault of it is in memory before the first is shown.
+/// The largest body that is validated: all faults are in memory at once.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// The problem that the reader of a `T` found, or in its place all that its schema finds, where that is more.
+/// All issues of a body that is not a `T`, or `first`, the problem of deserialization, if validation finds no more.
 pub fn all_issues<T: ToSchema + 'static>(body: &[u8], first: Problem) -> Problem {
     let is_small = body.len() <= MAX_BODY_BYTES;
     let value = is_small.then(|| serde_json::from_slice::<Value>(body).ok());
@@ -29,14 +29,14 @@ pub fn all_issues<T: ToSchema + 'static>(body: &[u8], first: Problem) -> Problem
     }
 }
 
-/// What checks a `T`. Made once: a list of many faulty things asks for each of them.
+/// The compiled schema of a `T`, cached.
 fn schema<T: ToSchema + 'static>() -> Option<Arc<Schema>> {
-    type Kept = HashMap<TypeId, Option<Arc<Schema>>>;
-    static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
-    // What is guarded is whole between any two statements, also after a panic.
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let made = kept.entry(TypeId::of::<T>());
-    made.or_insert_with(|| compiled::<T>().map(Arc::new)).clone()
+    type Schemas = HashMap<TypeId, Option<Arc<Schema>>>;
+    static CACHE: LazyLock<Mutex<Schemas>> = LazyLock::new(Mutex::default);
+    // The map is consistent between any two statements, also after a panic.
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = cache.entry(TypeId::of::<T>());
+    entry.or_insert_with(|| compiled::<T>().map(Arc::new)).clone()
 }
 
 fn compiled<T: ToSchema>() -> Option<Schema> {
@@ -46,7 +46,7 @@ fn compiled<T: ToSchema>() -> Option<Schema> {
         .into_iter()
         .map(|(name, schema)| Some((name, serde_json::to_value(schema).ok()?)))
         .collect::<Option<_>>()?;
-    // References begin at the root of a document of the API.
+    // References are relative to the root of an OpenAPI document.
     let schema = json!({ "allOf": [T::schema()], "components": { "schemas": named } });
     Schema::new(&schema).ok()
 }
@@ -57,7 +57,7 @@ fn issues(fault: Violation) -> Vec<Issue> {
         message: message.to_owned(),
     };
     match &fault.kind {
-        ViolationKind::Missing(name) => vec![below(name, "is missing")],
+        ViolationKind::Missing(name) => vec![below(name, MISSING)],
         ViolationKind::Unknown(names) => {
             let names = names.iter().take(MAX_LISTED);
             names.map(|name| below(name, "unknown field")).collect()
@@ -84,7 +84,7 @@ mod tests {
     struct Id(String);
 
     fn first() -> Problem {
-        Problem::body("name", "in the reader's words")
+        Problem::body("name", "the first problem")
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_named_where_there_may_be_none() {
+    fn an_unknown_field_of_a_strict_type_is_named() {
         #[derive(serde::Deserialize, ToSchema)]
         #[serde(deny_unknown_fields)]
         #[expect(dead_code, reason = "only its schema matters")]
@@ -110,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_is_told_in_the_words_of_the_reader_and_so_is_what_is_no_json() {
+    fn a_single_fault_and_malformed_json_give_the_first_problem() {
         for body in [r#"{"scoreConfigIds":[]}"#, "{"] {
-            let said = all_issues::<Queue>(body.as_bytes(), first());
-            assert_eq!(said.message(), "name: in the reader's words");
+            let problem = all_issues::<Queue>(body.as_bytes(), first());
+            assert_eq!(problem.message(), "name: the first problem");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the OpenAPI document says of the OTLP paths.
 
 use perpend_domain::access::Permission::IngestWrite;
-use perpend_http_kit::auth::Needs;
+use perpend_http_kit::auth::Requirement;
 use perpend_http_kit::otlp::{PATHS, Signal};
 use perpend_http_kit::routes::with_permission;
 use utoipa::openapi::content::{Content, ContentBuilder};
@@ -133,6 +133,6 @@ fn item(path: &str, signal: Signal) -> PathItem {
     for (number, text) in REFUSALS {
         operation = operation.response(number.to_string(), answer(text, status()));
     }
-    let operation = with_permission(operation, Needs::One(IngestWrite));
+    let operation = with_permission(operation, Requirement::One(IngestWrite));
     PathItem::new(HttpMethod::Post, operation.build())
 }
