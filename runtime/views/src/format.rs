@@ -1,4 +1,4 @@
-//! Formats numbers, times, kinds and states for readers, and reads JSON as text.
+//! Formats numbers, times, kinds and trace states, and scans JSON text.
 
 pub mod json;
 mod kinds;

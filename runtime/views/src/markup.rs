@@ -1,7 +1,7 @@
-//! What a page is written with: inert text, the markup made of it, and parts of addresses.
+//! The building blocks of pages: inert text, generated markup, and URL encoding.
 //!
-//! Invariant: **text is inert.** What is written out of a text holds no markup of its own and no control character; the
-//! markup here is the only one that is built by hand.
+//! Invariant: **text is inert.** The output of a text contains no markup and no control characters. No other module builds HTML
+//! by hand.
 
 mod address;
 mod html;

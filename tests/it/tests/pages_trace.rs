@@ -41,7 +41,7 @@ async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores(
     for view in ["tree", "time", "thread", "log"] {
         let page = visitor.page(&format!("/traces/run?v={view}")).await;
         for said in [
-            "1 step still open",
+            "1 observation not ended",
             "<dt>First token</dt><dd>120 ms",
             "900 input · 50 cached · 100 output",
             "#score-s1\" title=\"Score of the trace\">",
@@ -53,7 +53,7 @@ async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores(
     let end = json!({ "id": "root", "traceId": "run", "endTime": "2026-03-01T10:00:03.000Z" });
     send(&app, &[("span-update", end)]).await;
     let page = visitor.page("/traces/run").await;
-    assert!(!page.contains("still open") && page.contains("<dd>settling"), "{page}");
+    assert!(!page.contains("observation not ended") && page.contains("<dd>settling"), "{page}");
     app.stop().await.unwrap();
 }
 

@@ -1,42 +1,42 @@
-//! JSON text, read without making a tree of it: where its values end, and how many members they have.
+//! Scans JSON text without parsing it into a tree: finds the ends of values and counts members.
 //!
-//! Total: any text gives an answer, which is right for JSON. Nothing here recurses, takes memory or looks at a byte twice.
+//! Accepts any text; results are only meaningful for valid JSON. Not recursive, constant memory, reads each byte once.
 
-/// A value in a text.
+/// The position of a value in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Its first byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// The byte behind it.
+    /// Offset after the last byte.
     pub end: usize,
-    /// Members of an object, elements of an array.
+    /// Number of members or elements; 0 for scalars.
     pub n: usize,
 }
 
-/// Where the value at this place, or behind spaces there, begins and ends.
+/// The extent of the value at `at`. Skips white space before the value.
 #[must_use]
 pub fn extent(text: &str, at: usize) -> Extent {
     let bytes = text.as_bytes();
-    let start = behind_spaces(bytes, at);
+    let start = skip_spaces(bytes, at);
     let (end, n) = match bytes.get(start) {
-        Some(b'{' | b'[') => behind_brackets(bytes, start),
-        Some(b'"') => (behind_string(bytes, start), 0),
-        Some(_) => (behind_word(bytes, start), 0),
+        Some(b'{' | b'[') => brackets_end(bytes, start),
+        Some(b'"') => (string_end(bytes, start), 0),
+        Some(_) => (word_end(bytes, start), 0),
         None => (start, 0),
     };
     Extent { start, end, n }
 }
 
-/// The first byte from this place on that is no space.
+/// The offset of the first byte from `at` on that is not white space.
 #[must_use]
-pub fn behind_spaces(bytes: &[u8], at: usize) -> usize {
+pub fn skip_spaces(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count()
 }
 
-/// The byte behind a string whose opening quote is here.
+/// The offset after a string that starts at `start`.
 #[must_use]
-pub fn behind_string(bytes: &[u8], start: usize) -> usize {
+pub fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -48,8 +48,8 @@ pub fn behind_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// A number, a literal, or whatever else stands here; at least one byte.
-fn behind_word(bytes: &[u8], start: usize) -> usize {
+/// The offset after a number, a literal, or other text; at least one byte.
+fn word_end(bytes: &[u8], start: usize) -> usize {
     let ends = |byte: &u8| b" \n\r\t,:{}[]\"".contains(byte);
     let word = bytes[start + 1..].iter().take_while(|byte| !ends(byte));
     match ends(&bytes[start]) {
@@ -58,14 +58,14 @@ fn behind_word(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-fn behind_brackets(bytes: &[u8], start: usize) -> (usize, usize) {
+fn brackets_end(bytes: &[u8], start: usize) -> (usize, usize) {
     let (mut at, mut depth) = (start, 0_usize);
     let (mut n_commas, mut has_any) = (0, false);
     while let Some(byte) = bytes.get(at) {
         has_any |= depth == 1 && !b" \n\r\t,}]".contains(byte);
         match byte {
             b'"' => {
-                at = behind_string(bytes, at);
+                at = string_end(bytes, at);
                 continue;
             }
             b'{' | b'[' => depth += 1,
@@ -84,19 +84,18 @@ fn behind_brackets(bytes: &[u8], start: usize) -> (usize, usize) {
     (at, n_commas + usize::from(has_any))
 }
 
-/// The members of the object or array that begins at a place, one after the other. What a member holds is looked at
-/// only when the next one is asked for.
+/// Iterates over the members of an object or array. Scans the value of a member only when the next member is requested.
 #[derive(Debug)]
 pub struct Members<'t> {
     text: &'t str,
     at: usize,
     is_object: bool,
-    /// The value that was given last.
+    /// Start of the previous value.
     last: Option<usize>,
 }
 
 impl<'t> Members<'t> {
-    /// Of the value whose opening bracket is here.
+    /// The members of the value whose opening bracket is at `start`.
     #[must_use]
     pub fn of(text: &'t str, start: usize) -> Self {
         Self {
@@ -109,7 +108,7 @@ impl<'t> Members<'t> {
 }
 
 impl<'t> Iterator for Members<'t> {
-    /// The name as it is written, with its quotes and empty in an array, and where the value begins.
+    /// The JSON text of the name (empty in an array), and the offset of the value.
     type Item = (&'t str, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -117,20 +116,20 @@ impl<'t> Iterator for Members<'t> {
             self.at = extent(self.text, last).end;
         }
         let bytes = self.text.as_bytes();
-        self.at = behind_spaces(bytes, self.at);
+        self.at = skip_spaces(bytes, self.at);
         if bytes.get(self.at) == Some(&b',') {
-            self.at = behind_spaces(bytes, self.at + 1);
+            self.at = skip_spaces(bytes, self.at + 1);
         }
         let mut name = "";
         if self.is_object {
             if bytes.get(self.at) != Some(&b'"') {
                 return None;
             }
-            let end = behind_string(bytes, self.at);
+            let end = string_end(bytes, self.at);
             name = self.text.get(self.at..end)?;
-            self.at = behind_spaces(bytes, end);
+            self.at = skip_spaces(bytes, end);
             if bytes.get(self.at) == Some(&b':') {
-                self.at = behind_spaces(bytes, self.at + 1);
+                self.at = skip_spaces(bytes, self.at + 1);
             }
         }
         if matches!(bytes.get(self.at), None | Some(b']' | b'}')) {
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_end_where_they_end_and_members_are_counted() {
+    fn extents_and_member_counts() {
         for (text, value, n) in [
             (r#"{"a":[1,2],"b":"}\""} x"#, r#"{"a":[1,2],"b":"}\""}"#, 2),
             (" [ ] ,", "[ ]", 0),
@@ -163,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn ten_million_brackets_do_not_hurt() {
+    fn ten_million_brackets_are_scanned() {
         let deep = "[".repeat(10_000_000);
         assert_eq!(extent(&deep, 0).end, deep.len());
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_gives_an_answer(text in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
+        fn any_text_is_accepted(text in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
             let found = extent(&text, 0);
             proptest::prop_assert!(text.get(found.start..found.end).is_some());
             let n = Members::of(&text, found.start).take(100).count();
@@ -178,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn members_are_those_of_the_value(text in r#"[\[\]{}":,\\a1é ]{0,12}"#) {
+        fn member_count_matches_the_parsed_value(text in r#"[\[\]{}":,\\a1é ]{0,12}"#) {
             let Ok(value) = serde_json::from_str::<Value>(&text) else { return Ok(()) };
             let n = match &value {
                 Value::Array(items) => items.len(),

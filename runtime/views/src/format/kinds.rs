@@ -1,10 +1,10 @@
-//! Kinds and numbers as words.
+//! Labels of observation kinds, and counts with nouns.
 
 use perpend_domain::observation::ObservationKind;
 
 use crate::format::numbers::count;
 
-/// As pages and filters call it.
+/// The label of an observation kind in pages and filters.
 #[must_use]
 pub const fn kind_label(kind: ObservationKind) -> &'static str {
     match kind {
@@ -21,8 +21,8 @@ pub const fn kind_label(kind: ObservationKind) -> &'static str {
     }
 }
 
-/// `1 score`, `1,200 scores`
+/// A count with a noun, such as `1 score` or `1,200 scores`. `noun` is singular.
 #[must_use]
-pub fn plural(n: u64, what: &str) -> String {
-    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+pub fn plural(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }

@@ -1,14 +1,14 @@
-//! Numbers and instants as people read them.
+//! Formats numbers, durations, costs and times.
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::time::Timestamp;
 
-/// What stands where there is no value.
+/// Placeholder for an absent value.
 pub const NO_VALUE: &str = "–";
-/// What stands where there should be a value that is not known.
+/// Placeholder for an unknown value.
 const UNKNOWN: &str = "?";
 
-/// A span of microseconds with three significant digits or so.
+/// A duration in microseconds with about three significant digits.
 #[must_use]
 pub fn duration(micros: i64) -> String {
     let micros = micros.max(0);
@@ -17,7 +17,7 @@ pub fn duration(micros: i64) -> String {
         0 => "0 ms".to_owned(),
         1..1_000 => format!("{micros} µs"),
         1_000..10_000 => format!("{millis:.1} ms"),
-        // The upper ends stop where rounding would show the next unit's first value.
+        // Each range ends where rounding would reach the next unit.
         10_000..999_500 => format!("{millis:.0} ms"),
         999_500..9_995_000 => format!("{seconds:.2} s"),
         9_995_000..59_950_000 => format!("{seconds:.1} s"),
@@ -33,7 +33,7 @@ pub fn duration(micros: i64) -> String {
     }
 }
 
-/// `2 h 30 min 0.5 s`: all digits, where a rounded duration would not tell one place in a trace from the next.
+/// A duration in microseconds without rounding, such as `2 h 30 min 0.5 s`.
 #[must_use]
 pub fn exact_duration(micros: i64) -> String {
     let micros = micros.max(0);
@@ -49,7 +49,7 @@ pub fn exact_duration(micros: i64) -> String {
     parts.join(" ")
 }
 
-/// Units of time as pages write them, with their milliseconds.
+/// Units of time, in milliseconds.
 const UNITS_OF_TIME: [(&str, f64); 7] = [
     ("µs", 1e-3),
     ("us", 1e-3),
@@ -60,7 +60,7 @@ const UNITS_OF_TIME: [(&str, f64); 7] = [
     ("d", 86_400e3),
 ];
 
-/// The milliseconds of a span as pages write it, such as `1 min 10 s`; a number without a unit is milliseconds.
+/// Parses a duration such as `1 min 10 s` into milliseconds. A number without a unit is in milliseconds.
 #[must_use]
 pub fn read_duration(text: &str) -> Option<f64> {
     let mut rest = text.trim();
@@ -81,7 +81,7 @@ pub fn read_duration(text: &str) -> Option<f64> {
     total
 }
 
-/// A whole number with its thousands apart.
+/// An integer with thousands separators.
 #[must_use]
 pub fn count(n: u64) -> String {
     thousands(&n.to_string())
@@ -98,8 +98,8 @@ fn thousands(digits: &str) -> String {
     out
 }
 
-/// US dollars, rounded half to even on the decimal digits of the amount, so that `1.15` stays `$1.15`.
-/// Zero is `$0`; a dash when the amount is not a cost.
+/// US dollars, rounded half to even on the decimal digits of the amount, so that `1.15` becomes `$1.15`.
+/// Zero is `$0`; negative and non-finite amounts are [`NO_VALUE`].
 #[must_use]
 pub fn dollars(amount: f64) -> String {
     if !amount.is_finite() || amount < 0.0 {
@@ -113,7 +113,7 @@ pub fn dollars(amount: f64) -> String {
     }
 }
 
-/// The smaller an amount is, the more decimals tell it from others.
+/// Number of decimals; smaller amounts have more.
 fn places(amount: f64) -> usize {
     match amount {
         ..0.01 => 6,
@@ -122,8 +122,7 @@ fn places(amount: f64) -> usize {
     }
 }
 
-/// `$0.12`, `≥ $0.12` where a part of it has no price, `?` where no part has one, and a dash where nothing
-/// should cost anything.
+/// `$0.12`; `≥ $0.12` if some observations have no price; `?` if none has a price; [`NO_VALUE`] if there is nothing to price.
 #[must_use]
 pub fn cost(sum: CostSum) -> String {
     match (sum.n_priced, sum.n_unpriced) {
@@ -132,14 +131,13 @@ pub fn cost(sum: CostSum) -> String {
         (_, 0) => dollars(sum.dollars),
         _ => match dollars(sum.dollars) {
             shown if shown.starts_with('$') => format!("≥ {shown}"),
-            // Less than what is shown at all, or not an amount.
+            // Below the smallest shown amount, or not a valid amount.
             _ => UNKNOWN.to_owned(),
         },
     }
 }
 
-/// What stands behind a cost in a column, as wide as the decimals that others there have and it has not: at the right edge
-/// of the column the points are below each other.
+/// Padding after a cost in a right-aligned column, so that the decimal points are aligned.
 #[must_use]
 pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> String {
     const DIGIT: char = '\u{2007}';
@@ -159,8 +157,8 @@ pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> St
     }
 }
 
-/// A positive amount with this many decimal places, half to even. Works on the shortest digits that
-/// mean this float: the binary value of 1.15 is a little less, and of 1.005 too.
+/// A positive amount with this many decimals, rounded half to even. Rounds the shortest decimal representation of the float,
+/// because the binary values of amounts such as 1.15 and 1.005 are slightly smaller.
 fn rounded(amount: f64, places: usize) -> String {
     let text = amount.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -188,7 +186,7 @@ fn rounded(amount: f64, places: usize) -> String {
     format!("{}.{kept}", thousands(whole))
 }
 
-/// Bytes as people read them: `812 bytes`, `3.4 KB`, `34 KB`, `1.2 MB`.
+/// A size in bytes: `812 bytes`, `3.4 KB`, `34 KB`, `1.2 MB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     let kib = bytes as f64 / 1024.0;
@@ -218,7 +216,7 @@ pub fn clock(at: Timestamp) -> String {
     }
 }
 
-/// `10:00:00`, in UTC, with the date before it where that is another one than now.
+/// `10:00:00` in UTC, with the date if it differs from the date of `now`.
 #[must_use]
 pub fn short_time(at: Timestamp, now: Timestamp) -> String {
     let whole = clock(at);
@@ -229,7 +227,7 @@ pub fn short_time(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// `3 min ago`; nothing where that is still to come.
+/// `3 min ago`; `None` for times in the future.
 #[must_use]
 pub fn ago(at: Timestamp, now: Timestamp) -> Option<String> {
     const MIN: i64 = 60;
@@ -248,7 +246,7 @@ pub fn ago(at: Timestamp, now: Timestamp) -> Option<String> {
     Some(format!("{} {name} ago", seconds / unit))
 }
 
-/// A number with all of its digits.
+/// A number with all digits.
 #[must_use]
 pub fn exact_number(value: f64) -> String {
     match value == 0.0 || (0.001..1e15).contains(&value.abs()) {
@@ -257,7 +255,7 @@ pub fn exact_number(value: f64) -> String {
     }
 }
 
-/// A number without needless digits: four decimals, and more where it would read as a rounder one that it is not.
+/// A number with up to four decimals, and more if rounding would produce a rounder number.
 #[must_use]
 pub fn number(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
@@ -266,11 +264,11 @@ pub fn number(value: f64) -> String {
     let text = if value.abs() < 0.001 || value.abs() >= 1e15 {
         format!("{value:e}")
     } else {
-        // Further digits may be those of the sum that it came from.
+        // More digits would show floating-point noise of sums.
         let most = (14.0 - value.abs().log10().floor()).clamp(4.0, 12.0) as usize;
         let mut texts = (4..=most).map(|decimals| format!("{value:.decimals$}"));
-        let told = texts.find(|text| !text.ends_with('0'));
-        told.unwrap_or_else(|| format!("{value:.4}"))
+        let shown = texts.find(|text| !text.ends_with('0'));
+        shown.unwrap_or_else(|| format!("{value:.4}"))
     };
     if text.contains('.') && !text.contains('e') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -279,7 +277,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A number with the decimals that suit a mean, so that the ends of its interval read like it.
+/// A number with the decimals of a mean, for the bounds of its confidence interval.
 #[must_use]
 pub fn number_like(value: f64, mean: f64) -> String {
     let decimals = match mean.abs() {
@@ -294,7 +292,7 @@ pub fn number_like(value: f64, mean: f64) -> String {
     }
 }
 
-/// A share from 0 to 1 in per cent. What is neither nothing nor all of it does not read as if it were.
+/// A share from 0 to 1 in percent. `0 %` and `100 %` are only shown for exactly 0 and 1.
 #[must_use]
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -307,12 +305,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// The ends of an interval of shares, in per cent, with as many decimals as tell them from none and all, where they are not.
+/// An interval of shares in percent, with enough decimals to distinguish its bounds from 0 and 100.
 #[must_use]
 pub fn percent_range(ends: [f64; 2]) -> String {
     let ends = ends.map(|end| end * 100.0);
     let written = |decimals: usize| ends.map(|end| format!("{end:.decimals$}"));
-    let is_true = |decimals: usize| {
+    let is_exact = |decimals: usize| {
         let shown = written(decimals);
         ends.iter().zip(shown).all(|(end, shown)| {
             let shown = shown.parse().unwrap_or(*end);
@@ -320,7 +318,7 @@ pub fn percent_range(ends: [f64; 2]) -> String {
             !is_inner || (0.0 < shown && shown < 100.0)
         })
     };
-    let decimals = (0..4).find(|decimals| is_true(*decimals)).unwrap_or(4);
+    let decimals = (0..4).find(|decimals| is_exact(*decimals)).unwrap_or(4);
     let [low, high] = written(decimals);
     format!("{low}–{high}")
 }
@@ -330,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_of_costs_in_a_column_are_below_each_other() {
+    fn costs_in_a_column_are_aligned_at_the_decimal_point() {
         let priced = |amount| CostSum::of_observation(Some(amount), true);
         let unknown = CostSum::of_observation(None, true);
         let column = [priced(0.002009), priced(0.25), priced(0.0), unknown];
@@ -346,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read_as_they_are_written() {
+    fn durations_round_trip() {
         for micros in [0, 250, 850_000, 60_000_000, 70_000_000, 9_000_500_000, 93_784_000_000] {
             let ms = micros as f64 / 1e3;
             let read = read_duration(&exact_duration(micros));
@@ -362,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_an_interval_have_the_decimals_of_its_mean() {
+    fn interval_bounds_have_the_decimals_of_the_mean() {
         let shown = [0.3023, 1.0, -0.001, -0.3].map(|end| number_like(end, 0.66));
         assert_eq!(shown, ["0.30", "1.00", "0.00", "-0.30"]);
         assert_eq!([number_like(0.0314, 0.0314), number_like(0.0, 0.0314)], ["0.0314", "0.0000"]);
@@ -370,11 +368,11 @@ mod tests {
     }
 
     #[test]
-    fn a_number_does_not_read_as_a_rounder_one_that_it_is_not() {
+    fn number_is_not_rounded_to_a_rounder_one() {
         let shown = [0.999_999_99, 0.499_999_999, 99.999_999_9, 0.199_99, -0.999_99].map(number);
-        let wanted = ["0.99999999", "0.499999999", "99.9999999", "0.19999", "-0.99999"];
-        assert_eq!(shown, wanted);
-        // Digits that only the sum of floats has are none of it.
+        let expected = ["0.99999999", "0.499999999", "99.9999999", "0.19999", "-0.99999"];
+        assert_eq!(shown, expected);
+        // Floating-point noise of sums is not shown.
         let sums = [0.1 + 0.2, 2.0 / 3.0, 0.85, 12_345.678, 100.0 * 0.1].map(number);
         assert_eq!(sums, ["0.3", "0.6667", "0.85", "12345.678", "10"]);
         let exact = [0.666_666_66, 0.0, -3.5, 1e15, 0.000_012].map(exact_number);
@@ -382,17 +380,17 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_neither_nothing_nor_all_does_not_read_as_if() {
+    fn zero_and_100_percent_are_only_shown_for_exact_values() {
         let shares = [0.0, 0.000_04, 0.004, 0.81, 0.994, 0.999_96, 1.0].map(percent);
-        let wanted = ["0 %", "under 0.1 %", "0.4 %", "81 %", "99.4 %", "over 99.9 %", "100 %"];
-        assert_eq!(shares, wanted);
+        let expected = ["0 %", "under 0.1 %", "0.4 %", "81 %", "99.4 %", "over 99.9 %", "100 %"];
+        assert_eq!(shares, expected);
         assert_eq!(percent_range([0.758, 0.854]), "76–85");
         assert_eq!(percent_range([0.999_76, 0.999_99]), "99.976–99.999");
         assert_eq!(percent_range([0.0, 0.3]), "0–30");
     }
 
     #[test]
-    fn exact_durations_lose_no_digit() {
+    fn exact_durations_have_all_digits() {
         let shown = [0, 1, 900_000, 60_000_000, 9_000_000_000, 432_061_000_100];
         let shown = shown.map(exact_duration).join(", ");
         let expected = "0 s, 0.000001 s, 0.9 s, 1 min, 2 h 30 min, 5 d 1 min 1.0001 s";
@@ -400,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_in_the_fitting_unit() {
+    fn durations_have_a_suitable_unit() {
         let shown =
             [0, 420, 1_500, 812_400, 999_600, 1_234_000, 12_340_000, 59_960_000, 3_840_000_000]
                 .map(duration);
@@ -420,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn money_and_counts_keep_their_size() {
+    fn costs_and_counts_are_formatted() {
         assert_eq!(dollars(0.000_123_4), "$0.000123");
         assert_eq!(dollars(0.5), "$0.5000");
         assert_eq!(dollars(1_234.567), "$1,234.57");
@@ -429,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_rounded_half_to_even_on_its_decimal_digits() {
+    fn costs_are_rounded_half_to_even_on_decimal_digits() {
         let shown = [1.15, 1.145, 1.135, 1.005, 1.0051, 9.999, 999.995, 1e15].map(dollars);
         let expected = [
             "$1.15",
@@ -448,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_of_zero_is_not_a_cost_that_nobody_knows() {
+    fn zero_cost_differs_from_unknown_cost() {
         assert_eq!(dollars(0.0), "$0");
         assert_eq!([f64::NAN, f64::INFINITY, -1.0].map(dollars), ["–"; 3]);
         let shown = |dollars, n_priced, n_unpriced| cost(CostSum { dollars, n_priced, n_unpriced });
@@ -459,19 +457,19 @@ mod tests {
     }
 
     #[test]
-    fn sizes_read_in_the_fitting_unit() {
+    fn sizes_have_a_suitable_unit() {
         let shown = [0, 1, 999, 3_500, 34_816, 1_500_000].map(size);
         assert_eq!(shown, ["0 bytes", "1 byte", "999 bytes", "3.4 KB", "34 KB", "1.4 MB"]);
     }
 
     #[test]
-    fn score_values_lose_only_needless_digits() {
+    fn numbers_have_no_trailing_zeros() {
         assert_eq!([1.0, 0.5, 0.333_333_3, -2.25].map(number), ["1", "0.5", "0.3333", "-2.25"]);
         assert_eq!(number(0.000_01), "1e-5");
     }
 
     #[test]
-    fn an_instant_of_today_has_no_date_and_what_is_to_come_is_not_ago() {
+    fn times_of_today_have_no_date_and_future_times_have_no_age() {
         let at = |text: &str| Timestamp::parse(text).unwrap();
         let now = at("2026-03-01T10:00:00Z");
         for (then, shown, how_long) in [
@@ -490,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_read_in_utc() {
+    fn times_are_in_utc() {
         assert_eq!(clock(Timestamp::from_millis(1_772_359_200_123)), "2026-03-01 10:00:00");
     }
 }

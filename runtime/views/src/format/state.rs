@@ -1,4 +1,4 @@
-//! How far a trace has come, in words.
+//! The state of a trace: open, settling or complete.
 
 use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::telemetry::Progress;
@@ -6,57 +6,58 @@ use perpend_domain::time::Timestamp;
 
 use crate::format::{duration, plural, short_time};
 
-/// A trace that changed so lately may change again, although it counts as complete.
+/// Milliseconds after the last change during which a complete trace is still considered live.
 const FRESH_MS: i64 = 60_000;
-/// What comes so long after the root was late.
+/// Microseconds after the end of the root observation after which a change counts as late.
 const LATE_US: i64 = 10_000_000;
 
-/// How far a trace has come.
+/// The state of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceState {
-    /// In receive times.
+    /// Progress, in receive times.
     pub progress: Progress,
-    /// When and why it is complete, if nothing more arrives and no rule says otherwise.
+    /// When and why the trace completes if nothing more arrives, without rule-specific settings.
     pub complete: (Timestamp, CompletionReason),
-    /// When it was read.
+    /// When the state was read.
     pub now: Timestamp,
 }
 
 impl TraceState {
-    /// Whether it is worth asking for it again.
+    /// Whether the trace may still change, so that pages poll it.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let fresh_until = self.progress.last_seen.plus_millis(FRESH_MS);
         self.now < self.complete.0.max(fresh_until)
     }
 
-    /// One word, and what there is to say of it.
+    /// The state as one word, and details.
     #[must_use]
     pub fn label(&self) -> (&'static str, String) {
         let progress = &self.progress;
         let (at, reason) = self.complete;
         let open = (0 < progress.n_open)
-            .then(|| format!("{} still open", plural(progress.n_open.into(), "step")));
+            .then(|| format!("{} not ended", plural(progress.n_open.into(), "observation")));
         if self.now < at {
             return match open {
                 Some(open) => ("open", open),
-                None if !progress.has_root => ("open", "its root has not arrived".to_owned()),
+                None if !progress.has_root => ("open", "root observation not received".to_owned()),
                 None => {
                     let until = short_time(at, self.now);
-                    ("settling", format!("until {until} UTC unless more arrives"))
+                    ("settling", format!("until {until} UTC unless more data arrives"))
                 }
             };
         }
         let why = match reason {
-            // The usual end needs no word.
+            // The default reasons need no explanation.
             CompletionReason::Ended | CompletionReason::RootEnded => "",
             CompletionReason::Marker => "marked as complete",
-            CompletionReason::Quiet => "nothing more arrived, and no root",
-            CompletionReason::MaxWait => "the longest wait is over",
+            CompletionReason::Quiet => "no root observation, and no more data",
+            CompletionReason::MaxWait => "maximum wait reached",
         };
         let late = progress.root_ended_at.and_then(|ended| {
             let late = progress.last_seen.micros_since(ended);
-            (LATE_US < late).then(|| format!("last change {} after its root", duration(late)))
+            (LATE_US < late)
+                .then(|| format!("last change {} after the root observation ended", duration(late)))
         });
         let why = (!why.is_empty()).then(|| why.to_owned());
         let all = [why, open, late];
@@ -88,38 +89,44 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_open_then_settles_and_is_complete_for_a_reason() {
-        fn said(now_ms: i64, reason: CompletionReason, change: fn(&mut Progress)) -> String {
+    fn trace_is_open_then_settling_then_complete_with_a_reason() {
+        fn label(now_ms: i64, reason: CompletionReason, change: fn(&mut Progress)) -> String {
             let (word, more) = state(now_ms, reason, change).label();
             format!("{word}: {more}")
         }
         let root_ended = CompletionReason::RootEnded;
         let open = |progress: &mut Progress| progress.n_open = 2;
-        assert_eq!(said(25_000, CompletionReason::MaxWait, open), "open: 2 steps still open");
+        assert_eq!(
+            label(25_000, CompletionReason::MaxWait, open),
+            "open: 2 observations not ended"
+        );
         let without_root = |progress: &mut Progress| {
             progress.has_root = false;
             progress.root_ended_at = None;
         };
         assert_eq!(
-            said(25_000, CompletionReason::Quiet, without_root),
-            "open: its root has not arrived"
+            label(25_000, CompletionReason::Quiet, without_root),
+            "open: root observation not received"
         );
         assert_eq!(
-            said(25_000, root_ended, |_| ()),
-            "settling: until 00:00:30 UTC unless more arrives"
+            label(25_000, root_ended, |_| ()),
+            "settling: until 00:00:30 UTC unless more data arrives"
         );
-        assert_eq!(said(30_000, root_ended, |_| ()), "complete: ");
-        // What is known beside the reason is said too.
+        assert_eq!(label(30_000, root_ended, |_| ()), "complete: ");
+        // Details are added to the reason.
         assert_eq!(
-            said(40_000, CompletionReason::MaxWait, open),
-            "complete: the longest wait is over, 2 steps still open"
+            label(40_000, CompletionReason::MaxWait, open),
+            "complete: maximum wait reached, 2 observations not ended"
         );
         let late = |progress: &mut Progress| progress.root_ended_at = Some(progress.first_seen);
-        assert_eq!(said(40_000, root_ended, late), "complete: last change 20.0 s after its root");
+        assert_eq!(
+            label(40_000, root_ended, late),
+            "complete: last change 20.0 s after the root observation ended"
+        );
     }
 
     #[test]
-    fn a_trace_is_live_until_it_is_complete_and_has_been_quiet_for_a_minute() {
+    fn trace_is_live_until_a_minute_after_the_last_change() {
         let is_live = |now_ms| state(now_ms, CompletionReason::RootEnded, |_| ()).is_live();
         assert!(is_live(25_000) && is_live(79_999) && !is_live(80_000));
     }

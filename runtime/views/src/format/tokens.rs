@@ -1,4 +1,4 @@
-//! Tokens as readers tell them apart.
+//! Token counts by category.
 
 use perpend_domain::observation::Usage;
 use perpend_domain::quantity::Quantity;
@@ -6,7 +6,7 @@ use perpend_domain::usage::canonical_bucket;
 
 use crate::format::count;
 
-/// `900 input · 50 cached · 100 output · 20 reasoning`, as far as they are known; nothing where only their sum is.
+/// `900 input · 50 cached · 100 output · 20 reasoning`, without unknown categories. `None` if only the total is known.
 #[must_use]
 pub fn tokens_by_bucket(usage: &Usage) -> Option<String> {
     let kinds = ["input", "cached", "output", "reasoning", "other"];
@@ -34,13 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_told_by_bucket_as_far_as_they_are_known() {
-        let said = |usage: &[(&str, u64)]| {
+    fn tokens_are_summed_by_category() {
+        let label = |usage: &[(&str, u64)]| {
             let usage = usage.iter().map(|(bucket, n)| ((*bucket).to_owned(), (*n).into()));
             tokens_by_bucket(&usage.collect())
         };
-        assert_eq!(said(&[("total", 12)]), None);
-        assert_eq!(said(&[("input", 0), ("output", 1_000)]).unwrap(), "0 input · 1,000 output");
+        assert_eq!(label(&[("total", 12)]), None);
+        assert_eq!(label(&[("input", 0), ("output", 1_000)]).unwrap(), "0 input · 1,000 output");
         let all = [
             ("input", 900),
             ("cache_read_input_tokens", 50),
@@ -51,7 +51,7 @@ mod tests {
             ("total", 1_077),
         ];
         assert_eq!(
-            said(&all).unwrap(),
+            label(&all).unwrap(),
             "900 input · 50 cached · 100 output · 20 reasoning · 7 other"
         );
     }

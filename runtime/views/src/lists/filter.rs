@@ -190,7 +190,7 @@ impl FilterView {
             true => "The other conditions apply.",
             false => "The condition is ignored.",
         };
-        Some(Html::naming(&format!("{}{stop} {rest}", problem.raw())))
+        Some(Html::sentence(&format!("{}{stop} {rest}", problem.raw())))
     }
 
     /// Hidden fields of the form.

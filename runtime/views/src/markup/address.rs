@@ -1,17 +1,17 @@
-//! Parts of addresses.
+//! URL encoding.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What stays as it is in an address (RFC 3986, 2.3), beside letters and digits.
+/// Everything except letters, digits and the other unreserved characters (RFC 3986, 2.3).
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// As a part of an address: a segment of its path, or a value of its query.
+/// Percent-encodes a path segment or a query value.
 #[must_use]
 pub fn encode(raw: &str) -> String {
     utf8_percent_encode(raw, ESCAPED).to_string()
 }
 
-/// A path with these parameters behind it.
+/// Appends query parameters to a path.
 #[must_use]
 pub fn with_query<N: AsRef<str>>(path: &str, pairs: &[(N, String)]) -> String {
     let mut all = path.to_owned();
@@ -24,8 +24,8 @@ pub fn with_query<N: AsRef<str>>(path: &str, pairs: &[(N, String)]) -> String {
     all
 }
 
-/// An id as a segment of a path. Browsers take the segments `.` and `..` for steps in the path, escaped too: these two ids
-/// are written behind a tilde, and so is what looks like an id written in this way.
+/// Encodes an id as a path segment. Browsers resolve the segments `.` and `..`, even if percent-encoded, so these ids, and ids
+/// that look like their encoding, get the prefix `~`.
 #[must_use]
 pub fn segment(id: &str) -> String {
     match id.trim_start_matches('~') {
@@ -34,7 +34,7 @@ pub fn segment(id: &str) -> String {
     }
 }
 
-/// The id of what [`segment`] wrote, once its escapes are read.
+/// The id of a percent-decoded path segment that was encoded with [`segment`].
 #[must_use]
 pub fn decode_segment(segment: &str) -> &str {
     match segment.trim_start_matches('~') {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_id_has_a_segment_of_its_own_that_no_browser_takes_for_a_step() {
+    fn each_id_has_a_unique_segment_that_browsers_do_not_resolve() {
         let ids = [".", "..", "~.", "~..", "~~.", "...", "~", "~a", "a/b"];
         let segments = ids.map(segment);
         for (id, written) in ids.iter().zip(&segments) {

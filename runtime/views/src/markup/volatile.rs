@@ -1,15 +1,15 @@
-//! What differs between two answers with the same page.
+//! The parts of a page that change between responses with the same content.
 
-/// What stands before the token in a page.
+/// Markup before a form token.
 const BEFORE_TOKEN: &[u8] = b"name=\"form\" value=\"";
-/// Characters of a token that differ from answer to answer.
+/// Length of the part of a token that changes with each response.
 const MASKED: usize = 86;
 
-/// What stands before how long ago something was, which scripts keep up to date.
+/// Markup before a relative time, which scripts update.
 const BEFORE_AGO: &[u8] = b"<span class=\"ago\">";
 
-/// The parts of a page that are the same in each answer with the same content: all but the masked tokens and how long ago
-/// things were. Nothing that is shown can look like one, because quotes in it are escaped.
+/// The parts of a page without masked tokens and relative times. Text in the page cannot be mistaken for these, because its
+/// quotes are escaped.
 pub fn without_volatile_parts(html: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(html);
     std::iter::from_fn(move || {
@@ -23,11 +23,11 @@ pub fn without_volatile_parts(html: &[u8]) -> impl Iterator<Item = &[u8]> {
             return Some(all);
         };
         let (part, behind) = all.split_at(at);
-        let n_left_out = match is_token {
+        let n_skipped = match is_token {
             true => MASKED.min(behind.len()),
             false => behind.iter().position(|byte| *byte == b'<').unwrap_or(behind.len()),
         };
-        rest = Some(&behind[n_left_out..]);
+        rest = Some(&behind[n_skipped..]);
         Some(part)
     })
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_the_same_whatever_its_tokens_are() {
+    fn tokens_are_removed() {
         let page = |token: char| {
             let token = token.to_string().repeat(MASKED);
             format!(
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_ago_something_was_makes_no_other_page() {
+    fn relative_times_are_removed() {
         let page = |ago: &str| format!("<p><span class=\"ago\">{ago}</span> a</p>");
         let same = |page: &str| {
             let parts: Vec<&[u8]> = without_volatile_parts(page.as_bytes()).collect();

@@ -526,7 +526,7 @@ fn a_page_of_a_trace_says_which_state_it_shows() {
     };
     let open = view(5_000);
     assert!(open.contains("data-version=\"17-0-0\"") && open.contains("-follow.js\""));
-    assert!(open.contains("1 step still open"), "{open}");
+    assert!(open.contains("1 observation not ended"), "{open}");
     // A complete trace can still receive scores.
     assert!(view(4_000_000).contains("data-version"));
 }

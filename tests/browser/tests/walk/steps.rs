@@ -330,7 +330,9 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
         ))
         .await?;
     browser
-        .wait_for("document.querySelector('.figures').textContent.includes('1 step still open')")
+        .wait_for(
+            "document.querySelector('.figures').textContent.includes('1 observation not ended')",
+        )
         .await?;
     // The keyboard goes on from there.
     browser.press("j").await?;

@@ -1,7 +1,7 @@
-//! Markdown as markup: CommonMark, tables and lists of tasks. HTML in it is text, a picture is a link, and a link leads only
-//! where a browser may be sent.
+//! Renders markdown: CommonMark, tables and task lists. HTML is shown as text, images become links, and links only lead to web
+//! and mail addresses.
 //!
-//! No word is lost: a text of which the markup would not show all is left as it is.
+//! No text is lost: if the markup would not contain all words, the text is not rendered.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
 use super::{Html, push_text};
 
-/// Longer texts are left as they are.
+/// Maximum length in bytes of rendered texts.
 const MAX_BYTES: usize = 64 * 1024;
-/// Elements inside elements; what is nested deeper stands in the innermost of these.
+/// Maximum nesting of elements. Deeper elements are flattened into the innermost one.
 const MAX_DEPTH: usize = 24;
-/// Quotes and lists that one line opens: the parser walks through all that are open for each further line.
+/// Maximum number of block quotes and lists that one line opens. The parser checks all open blocks for each line.
 const MAX_OPENED: usize = 32;
-/// Elements that a table takes.
+/// Maximum number of table elements.
 const TABLE_DEPTH: usize = 3;
-/// Markup that a text may become, to its length: the cells that a short row of a table lacks are made up.
+/// Maximum ratio of the length of the markup to the length of the text. The parser adds missing cells to table rows.
 const MAX_GROWTH: usize = 10;
 
 impl Html {
-    /// The text with its markdown rendered. None for a text without any, so that a log keeps its spaces, and for one that is
-    /// too long, that would become much longer, or that would lose a word.
+    /// Renders markdown. `None` if the text contains no markdown, so that logs keep their spaces, and if it is too long, would become
+    /// much longer, or would lose a word.
     #[must_use]
     pub fn markdown(raw: &str) -> Option<Self> {
         if MAX_BYTES < raw.len() || raw.lines().any(opens_too_much) {
@@ -43,7 +43,7 @@ impl Html {
     }
 }
 
-/// Whether a line begins with more marks of quotes and lists than anybody writes.
+/// Whether a line opens more than `MAX_OPENED` block quotes and lists.
 fn opens_too_much(line: &str) -> bool {
     let is_mark = |c: &char| c.is_ascii_digit() || c.is_ascii_whitespace() || ">-*+.)".contains(*c);
     let start = line.chars().take_while(is_mark);
@@ -56,8 +56,8 @@ fn opens_too_much(line: &str) -> bool {
     MAX_OPENED < opened.count()
 }
 
-/// Whether each word of a text is shown, and each sign beyond ASCII, as often as it is there. Numbers may be counted anew
-/// and are shown once at least.
+/// Whether `shown` contains each word and each non-ASCII character of `raw` as often. Numbers only need to occur once, because
+/// lists are renumbered.
 fn is_all_shown(raw: &str, shown: &str) -> bool {
     let is_apart = |c: char| !c.is_alphanumeric();
     let is_sign = |c: &char| !c.is_ascii() && !c.is_alphanumeric() && !c.is_whitespace();
@@ -74,7 +74,7 @@ fn is_all_shown(raw: &str, shown: &str) -> bool {
     has_signs
         && raw.split_inclusive(is_apart).all(|piece| {
             let word = piece.trim_end_matches(is_apart);
-            // The name of a character, in whose place the character is.
+            // A character reference was replaced by its character.
             let is_entity = matches!(before, '&' | '#') && piece.ends_with(';');
             before = piece.chars().next_back().unwrap_or(' ');
             let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
@@ -86,25 +86,25 @@ fn is_all_shown(raw: &str, shown: &str) -> bool {
         })
 }
 
-/// Takes one of these away; whether there was one.
+/// Removes one occurrence, and returns whether there was one.
 fn taken<T: std::hash::Hash + Eq>(all: &mut HashMap<T, usize>, one: T) -> bool {
     let left = all.get_mut(&one).filter(|n| 0 < **n);
     left.map(|n| *n -= 1).is_some()
 }
 
-/// The closing markup of an open element.
+/// The end of an open element.
 enum End {
     Markup(&'static str),
-    /// A numbered list, with the next number.
+    /// An ordered list, with the next number.
     Numbered(u64),
     Target(Target),
 }
 
-/// Where a link or a picture leads.
+/// The target of a link or an image.
 struct Target {
     to: String,
     title: String,
-    /// Where in what is shown its own words begin.
+    /// Start of its text in `shown`.
     from: usize,
     is_link: bool,
 }
@@ -112,13 +112,13 @@ struct Target {
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// The words of the markup, and those of the addresses in it.
+    /// The text of the markup, and the URLs in it.
     shown: String,
     ends: Vec<End>,
-    /// There is something to render.
+    /// The text contains markdown.
     is_marked: bool,
     in_table: bool,
-    /// In the row with the names of the columns.
+    /// Inside the table header.
     in_head: bool,
     in_link: bool,
 }
@@ -127,7 +127,7 @@ impl Writer {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => {
-                // Text of an indented line is as it was, spaces included, where nothing else is rendered.
+                // Indented code alone does not count as markdown.
                 self.is_marked |= !matches!(
                     tag,
                     Tag::Paragraph | Tag::HtmlBlock | Tag::CodeBlock(CodeBlockKind::Indented)
@@ -187,11 +187,11 @@ impl Writer {
         }
     }
 
-    /// Opens an element and returns its closing markup.
+    /// Opens an element and returns its end.
     fn start(&mut self, tag: &Tag<'_>) -> End {
         let (start, end): (&str, &'static str) = match tag {
             Tag::Paragraph => ("<p>", "</p>"),
-            // The headings of a page are ours.
+            // Heading elements are reserved for the page.
             Tag::Heading { level, .. } => {
                 let size = *level as usize;
                 self.out.push_str(&format!("<p class=\"mh mh{size}\">"));
@@ -245,7 +245,7 @@ impl Writer {
         End::Markup(end)
     }
 
-    /// An element of a table, where there is one around it.
+    /// The markup of a table element inside a table.
     fn of_table(&mut self, tag: &Tag<'_>) -> (&'static str, &'static str) {
         match tag {
             Tag::Table(_) if self.ends.len() + TABLE_DEPTH <= MAX_DEPTH => {
@@ -266,7 +266,7 @@ impl Writer {
         }
     }
 
-    /// A link or, never loaded, a picture. There are no links inside links.
+    /// Opens a link or an image, which is shown as a link. Links cannot be nested.
     fn start_target(&mut self, to: String, title: &str, kind: &'static str) -> End {
         let is_link = !self.in_link && host(&to).is_some();
         if is_link {
@@ -279,11 +279,11 @@ impl Writer {
         End::Target(Target { title: title.to_owned(), from: self.shown.len(), to, is_link })
     }
 
-    /// Appends the host of a link, unless its words say it.
+    /// Appends the host of a link, unless the link text names it.
     fn end_target(&mut self, target: &Target) {
-        let said: String = self.shown[target.from..].split_whitespace().collect();
+        let text: String = self.shown[target.from..].split_whitespace().collect();
         let mut note = match host(&target.to) {
-            Some(host) if target.is_link => match leads_to(&said, host) {
+            Some(host) if target.is_link => match leads_to(&text, host) {
                 true => String::new(),
                 false => host.to_owned(),
             },
@@ -309,36 +309,36 @@ impl Writer {
 const TABLE_END: &str = "</tbody></table></div>";
 const HEAD_END: &str = "</tr></thead><tbody>";
 
-/// The rest of an address behind its scheme.
+/// The part of a URL after its scheme.
 fn behind<'a>(address: &'a str, scheme: &str) -> Option<&'a str> {
     let start = address.get(..scheme.len())?;
     start.eq_ignore_ascii_case(scheme).then(|| &address[scheme.len()..])
 }
 
-/// The server or the mailbox that an address leads to; none where no browser is sent.
+/// The host or mailbox of a URL; `None` for other schemes.
 fn host(address: &str) -> Option<&str> {
     if let Some(mailbox) = behind(address, "mailto:") {
         return mailbox.split('?').next();
     }
     let rest = behind(address, "https://").or_else(|| behind(address, "http://"))?;
-    // Browsers pass over what stands before the server here, and would lead to one that is not named.
+    // Browsers skip slashes before the host, so the URL would lead to a host that is not shown.
     let is_named = |server: &&str| {
         !server.is_empty() && !server.contains(|c: char| c.is_whitespace() || c.is_control())
     };
     server(rest).filter(is_named)
 }
 
-/// The server at the beginning of an address without its scheme.
+/// The host at the start of a URL without scheme.
 fn server(address: &str) -> Option<&str> {
     let authority = address.split(['/', '?', '#', '\\']).next()?;
     authority.rsplit('@').next()
 }
 
-/// Whether the words of a link are an address of that host.
-fn leads_to(said: &str, to: &str) -> bool {
-    let own = host(said).or_else(|| match said.contains('@') {
-        true => Some(said),
-        false => server(said),
+/// Whether the link text is a URL of that host.
+fn leads_to(text: &str, to: &str) -> bool {
+    let own = host(text).or_else(|| match text.contains('@') {
+        true => Some(text),
+        false => server(text),
     });
     own.is_some_and(|own| own.eq_ignore_ascii_case(to))
 }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_marks_are_rendered() {
+    fn common_markdown_is_rendered() {
         for (raw, expected) in [
             ("# Title", "<p class=\"mh mh1\">Title</p>"),
             (
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_marks_and_one_that_would_lose_a_word_stay_as_they_are() {
+    fn text_without_markdown_or_with_lost_words_is_not_rendered() {
         for raw in [
             "",
             "one\n  two   three\n\n    at main.rs:7\n",
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_says_where_it_leads_unless_its_words_do() {
+    fn links_show_their_host_unless_the_text_does() {
         let link = |to: &str, words: &str| {
             format!("<p><a rel=\"noreferrer noopener nofollow\" href=\"{to}\">{words}</a>")
         };
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn html_and_pictures_are_text_and_links_lead_to_the_web_alone() {
+    fn html_is_text_and_links_only_lead_to_the_web() {
         let html = html(
             "<script>alert(1)</script>\n\nx <img src=x onerror=alert(1)> y\n\n\
              ![pixel](https://evil.example/p.png) [go](javascript:alert(1)) [go](/logout) [a\u{202e}b](https://a.example/\"x)\n\n\
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_become_much_longer_is_left_alone() {
+    fn markup_much_longer_than_the_text_is_rejected() {
         let wide =
             format!("{}\n{}\n{}", "|a".repeat(1_000), "|-".repeat(1_000), "|x\n".repeat(10_000));
         assert!(Html::markdown(&wide).is_none());
@@ -459,7 +459,7 @@ mod tests {
         assert!(!html.contains("<t") && !html.contains("</t"), "{html}");
     }
 
-    /// The names of the attributes in a tag, whose values are all in quotation marks.
+    /// The attribute names of a tag; all values must be quoted.
     fn attributes(tag: &str) -> Vec<&str> {
         let outside = tag.split('"').step_by(2);
         let words = outside.flat_map(str::split_whitespace);
@@ -468,7 +468,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_becomes_markup_that_closes_and_runs_nothing(
+        fn any_text_becomes_balanced_markup_without_scripts(
             raw in r#"([\n >|`*_\[\]()<a/!#~\-1.:"'=\\x]|javascript:|https://a\.b|<script>|onclick="|src=|\]\(|!\[|- \[x\]){0,60}"#
         ) {
             let html = Html::markdown(&raw).map(|html| html.to_string()).unwrap_or_default();
@@ -499,7 +499,7 @@ mod tests {
         }
 
         #[test]
-        fn each_word_of_any_text_is_in_its_markup(raw in r"([\n >|`*_\[\]()<a/!#~\-.:]|word[a-d]|https://a\.b/|\]\(| \[x\] ){0,40}") {
+        fn markup_contains_each_word(raw in r"([\n >|`*_\[\]()<a/!#~\-.:]|word[a-d]|https://a\.b/|\]\(| \[x\] ){0,40}") {
             if let Some(html) = Html::markdown(&raw) {
                 for word in ["worda", "wordb", "wordc", "wordd"] {
                     proptest::prop_assert!(!raw.contains(word) || html.as_str().contains(word), "{word}: {html}");
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_would_lose_a_cell_or_a_sign_or_take_long_to_read_is_left_as_it_is() {
+    fn text_with_lost_cells_or_characters_or_high_cost_is_not_rendered() {
         let nested = format!("{}a\n{}", "- ".repeat(16_384), "b\n".repeat(16_384));
         let quoted = format!("{}a\n{}", ">".repeat(33), "b\n".repeat(9));
         for raw in [
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_server_is_no_link() {
+    fn url_without_host_is_not_a_link() {
         for raw in [
             "[good.example](http:///evil.example/x)",
             "[good.example](https://\\evil.example)",

@@ -9,7 +9,7 @@ use super::media::{Addresses, MAX_PATH};
 use super::node::{Node, unquoted};
 use super::source::without_media;
 use crate::Text;
-use crate::format::json::{behind_spaces, behind_string, extent};
+use crate::format::json::{extent, skip_spaces, string_end};
 
 use crate::trace::around::Around;
 
@@ -76,7 +76,7 @@ impl Search<'_> {
     fn json(&mut self, json: &str, base: &dyn Fn() -> Vec<PathSegment>, n_left: u32) {
         let bytes = json.as_bytes();
         let mut frames: Vec<Frame<'_>> = Vec::new();
-        let mut at = behind_spaces(bytes, 0);
+        let mut at = skip_spaces(bytes, 0);
         while let Some(byte) = bytes.get(at).filter(|_| !self.matches.has_more) {
             let from = at;
             at += 1;
@@ -98,7 +98,7 @@ impl Search<'_> {
                 }
                 b':' => {}
                 b'"' => {
-                    at = behind_string(bytes, from);
+                    at = string_end(bytes, from);
                     let written = json.get(from..at).unwrap_or_default();
                     let string = unquoted(written);
                     let frame = frames.last_mut();
@@ -123,7 +123,7 @@ impl Search<'_> {
                     }
                 }
             }
-            at = behind_spaces(bytes, at);
+            at = skip_spaces(bytes, at);
         }
     }
 
