@@ -137,15 +137,15 @@ async fn a_rule_that_cannot_wait_as_it_says_is_refused_with_its_field() {
     let fourth = rule("fourth", json!({ "after": [third] })).await;
     let traces = rule("traces", json!({ "target": "trace" })).await;
     for (path, body, field, said) in [
-        (&first, json!({ "after": [third] }), "after[0]", "waits for this rule"),
-        (&first, json!({ "after": [first] }), "after[0]", "wait for itself"),
-        (&first, json!({ "after": ["no-such-rule"] }), "after[0]", "no rule"),
+        (&first, json!({ "after": [third] }), "after[0]", "depends on this rule"),
+        (&first, json!({ "after": [first] }), "after[0]", "depend on itself"),
+        (&first, json!({ "after": ["no-such-rule"] }), "after[0]", "unknown rule"),
         (&first, json!({ "after": [""] }), "after[0]", ""),
-        (&first, json!({ "after": [traces] }), "after[0]", "are parts of"),
-        (&traces, json!({ "after": [first, first] }), "after[1]", "twice"),
+        (&first, json!({ "after": [traces] }), "after[0]", "contain the targets"),
+        (&traces, json!({ "after": [first, first] }), "after[1]", "duplicate rule"),
         (&traces, json!({ "after": [fourth] }), "after", "at most 3"),
         (&traces, json!({ "after": vec!["x"; 21] }), "after", "at most 20"),
-        (&first, json!({ "target": "trace" }), "target", "waits for this rule"),
+        (&first, json!({ "target": "trace" }), "target", "depends on this rule"),
         (&first, json!({ "audit": 1.5 }), "audit", "from 0 to 1"),
         (&first, json!({ "audit": -0.1 }), "audit", "from 0 to 1"),
     ] {
