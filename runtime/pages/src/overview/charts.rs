@@ -1,4 +1,4 @@
-//! The charts of the overview: what was recorded over time.
+//! Totals of observations over time, for the charts of the overview.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +16,18 @@ use crate::overview::queries::{MetricReader, Range};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// What was recorded in some time.
+/// Totals of observations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) observations: f64,
     pub(crate) tokens: f64,
     pub(crate) cost: CostSum,
-    /// More steps than are counted may lack a price.
+    /// Whether the number of observations without a price is a lower bound.
     pub(crate) is_least: bool,
 }
 
 impl Sums {
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             observations: self.observations + other.observations,
@@ -38,37 +38,38 @@ impl Sums {
     }
 }
 
-/// What is asked in each group: [`totals`] reads it.
+/// Metrics of each group, in the order of [`totals`].
 const METRICS: [(&str, Aggregation); 3] = [
     ("count", Aggregation::Count),
     ("totalTokens", Aggregation::Sum),
     ("totalCost", Aggregation::Sum),
 ];
 
-/// In more steps than these those without a price are not looked for one by one: that takes longer than a page may.
-const MAX_READ: f64 = 50_000.0;
+/// With more observations, those without a price are not counted exactly, because that takes too long for a page.
+const MAX_EXACT: f64 = 50_000.0;
 
-/// Steps, tokens and cost of a group of [`METRICS`].
+/// Observations, tokens and cost of a group.
 fn totals(group: &MetricGroup) -> [Partial; 3] {
     let total = |at: usize| group.values.get(at).map(Accumulator::total);
     [0, 1, 2].map(|at| total(at).unwrap_or_default())
 }
 
-/// The first dimension of [`by`].
+/// The observation kind of a group of [`totals_by`].
 fn kind_of(group: &MetricGroup) -> Option<&str> {
     group.dimensions.first().and_then(Option::as_deref)
 }
 
-/// Whether every step of the group is a model call.
-fn is_of_calls(group: &MetricGroup) -> bool {
+/// Whether all observations of the group are model calls.
+fn has_only_calls(group: &MetricGroup) -> bool {
     let kind = kind_of(group).and_then(|kind| kind.parse::<ObservationKind>().ok());
     kind.is_some_and(ObservationKind::is_generation_like)
 }
 
-/// What steps of one kind add up to. A model call without a cost lacks a price, and so does another step that used tokens.
+/// Totals of observations of one kind. A model call without a cost lacks a price, and so does any other observation with tokens
+/// but no cost.
 fn sums_of(group: &MetricGroup) -> Sums {
     let [n, tokens, cost] = totals(group);
-    let n_calls = match is_of_calls(group) {
+    let n_calls = match has_only_calls(group) {
         true => n.n,
         false => tokens.n,
     };
@@ -84,14 +85,14 @@ fn sums_of(group: &MetricGroup) -> Sums {
     }
 }
 
-/// Whether steps that have a cost without tokens may stand for others of the group, which lack one.
+/// Whether observations with a cost but without tokens may hide others of the group that lack a price.
 fn is_mixed(group: &MetricGroup) -> bool {
     let [_, tokens, cost] = totals(group);
-    !is_of_calls(group) && 0 < tokens.n && 0 < cost.n
+    !has_only_calls(group) && 0 < tokens.n && 0 < cost.n
 }
 
-/// What steps add up to by their kind, and by one more dimension.
-pub(crate) async fn by(
+/// Totals of observations by kind and by an optional dimension.
+pub(crate) async fn totals_by(
     reader: MetricReader<'_>,
     dimension: Option<&str>,
     granularity: Option<Granularity>,
@@ -104,15 +105,15 @@ pub(crate) async fn by(
         (group, sums)
     });
     let mut all: Vec<(MetricGroup, Sums)> = summed.collect();
-    let n_steps: f64 = all.iter().map(|(_, sums)| sums.observations).sum();
+    let n_observations: f64 = all.iter().map(|(_, sums)| sums.observations).sum();
     let mixed = all.iter().filter(|(group, _)| is_mixed(group));
     let kinds = mixed.filter_map(|(group, _)| kind_of(group).map(str::to_owned));
     let kinds: BTreeSet<String> = kinds.collect();
     if kinds.is_empty() {
         return Ok(all);
     }
-    if MAX_READ < n_steps {
-        // How many lack a price is not known, but not that none does.
+    if MAX_EXACT < n_observations {
+        // At least one may lack a price.
         for (_, sums) in all.iter_mut().filter(|(group, _)| is_mixed(group)) {
             sums.cost.n_unpriced = sums.cost.n_unpriced.max(1);
             sums.is_least = true;
@@ -139,7 +140,7 @@ pub(crate) async fn by(
     Ok(all)
 }
 
-/// The sums of each bucket; of the whole time under its start where there are no buckets.
+/// Totals of each bucket; without a granularity, those of the range under its start.
 pub(crate) async fn sums(
     app: &App,
     viewer: &Viewer,
@@ -148,32 +149,32 @@ pub(crate) async fn sums(
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
     let reader = MetricReader { app, viewer, range, user: None };
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
-    for (group, own) in by(reader, None, granularity).await? {
+    for (group, own) in totals_by(reader, None, granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
         *sums = sums.plus(own);
     }
     Ok(all)
 }
 
-/// A stretch of time.
+/// A period of a chart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
-    /// Where it begins, or the range.
+    /// Start of the period within the range.
     pub(crate) at: Timestamp,
-    /// What the database calls it by.
+    /// Start of the calendar unit, the key in the database.
     pub(crate) start: Timestamp,
     next: Timestamp,
-    /// Why it is not whole: cut by the range, or not ended yet.
+    /// Why it is incomplete: limited by the range or not over yet.
     pub(crate) partial: Option<&'static str>,
 }
 
 impl Bucket {
-    /// From its start to before its end.
+    /// Start and end; the end is excluded.
     pub(crate) const fn time(self) -> Range {
         (self.at, self.next)
     }
 
-    /// The traces that began in it.
+    /// The list of the traces that started in it.
     pub(crate) fn rows(self, viewer: &Viewer, query: TracesQuery) -> TracesQuery {
         TracesQuery {
             focus: Focus {
@@ -186,8 +187,8 @@ impl Bucket {
     }
 }
 
-/// The stretches of a range. The first one begins with the range and the last one ends with it, so that all of them add up
-/// to its figures.
+/// The periods of a range. The first starts with the range and the last ends with it, so that they add up to the totals of the
+/// range.
 pub(crate) fn buckets(app: &App, (from, to): Range, granularity: Granularity) -> Vec<Bucket> {
     let now = app.web.clock.now();
     let mut at = from;
@@ -209,7 +210,7 @@ pub(crate) fn buckets(app: &App, (from, to): Range, granularity: Granularity) ->
     all
 }
 
-/// Cost over a time.
+/// Chart of cost over time.
 pub(crate) async fn cost_chart(app: &App, viewer: &Viewer, range: Range) -> Result<Chart, Problem> {
     let granularity = Granularity::for_range(range.0, range.1);
     let all = sums(app, viewer, range, Some(granularity)).await?;

@@ -1,4 +1,4 @@
-//! `GET P`: what was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
+//! `GET P`: totals and charts of a period, paused and failing rules and evaluators, and the latest errors.
 
 use std::collections::BTreeSet;
 
@@ -28,14 +28,15 @@ use crate::setup;
 use crate::state::App;
 use crate::traces::lines;
 
-/// Rules and evaluators that are asked whether they wait: the newest.
-const MAX_ASKED: u32 = 100;
-/// Traces with errors that are shown.
-const FAILED: u32 = 5;
-/// Runs that are shown.
-const RUNS: u32 = 5;
+/// Newest rules and evaluators whose state is read.
+const MAX_RULES: u32 = 100;
+/// Traces with errors shown.
+const MAX_FAILED: u32 = 5;
+/// Dataset runs shown.
+const MAX_RUNS: u32 = 5;
 
-const USUAL_LABEL: &str = "Last 7 days";
+/// Label of the default time range.
+const DEFAULT_RANGE_LABEL: &str = "Last 7 days";
 
 pub(crate) async fn overview_page(
     State(app): State<App>,
@@ -57,7 +58,7 @@ pub(crate) async fn overview_page(
         focus: FocusView::new(
             &viewer.focus,
             (viewer.base(), viewer.unknown_parameters()),
-            (USUAL_LABEL, false),
+            (DEFAULT_RANGE_LABEL, false),
         ),
         notices: viewer.faults.clone(),
         figures: Vec::new(),
@@ -79,17 +80,18 @@ pub(crate) async fn overview_page(
     }
     let Some(range) = overview::range::range(&viewer, app.web.clock.now()) else {
         let fault = match overview::range::is_too_far_ahead(&viewer, app.web.clock.now()) {
-            true => "from: the overview shows no time that begins more than a year ahead.",
-            false => "to: the end of a range comes after its start, so there is nothing to show.",
+            true => "`from` must be at most a year in the future.",
+            false => "`to` must be after `from`.",
         };
         view.notices.push(Text::from(fault));
         return page(StatusCode::OK, &view);
     };
     if overview::range::is_cut(&viewer, app.web.clock.now()) {
-        let fault = "from, to: the overview shows 20 years, and no more than one ahead; the rest is left out.";
+        let fault = "`from` and `to` must span at most 20 years, with at most one year in the future; showing a part.";
         view.notices.push(Text::from(fault));
     }
-    view.evaluations_href = viewer.focus.environments.is_empty().then(|| own(&viewer));
+    view.evaluations_href =
+        viewer.focus.environments.is_empty().then(|| internal_overview_url(&viewer));
     (view.figures, view.is_compared) = figures(&app, &viewer, range).await?;
     view.cost = Some(charts::cost_chart(&app, &viewer, range).await?);
     let later = trends::deferred_trends(&app, &viewer, is_whole.then_some(range)).await?;
@@ -97,10 +99,10 @@ pub(crate) async fn overview_page(
     view.quantiles = later.next();
     view.later = later.collect();
     view.attention = waiting(&app, &viewer).await?;
-    let mut errors = started(range);
-    errors.conditions.extend(with_errors().conditions);
+    let mut errors = range_filter(range);
+    errors.conditions.extend(error_filter().conditions);
     errors.conditions.push(viewer.environments(TRACES));
-    let failed = read::newest_traces(&app, &viewer.project, errors, FAILED).await?;
+    let failed = read::newest_traces(&app, &viewer.project, errors, MAX_FAILED).await?;
     view.failed = lines::trace_lines(&app, &viewer.project, &failed).await?;
     if viewer.may(ExperimentRead) {
         view.runs = runs(&app, &viewer).await?;
@@ -108,8 +110,8 @@ pub(crate) async fn overview_page(
     page(StatusCode::OK, &view)
 }
 
-/// The same page with what it leaves out, alone.
-fn own(viewer: &Viewer) -> String {
+/// URL of the overview of internal environments.
+fn internal_overview_url(viewer: &Viewer) -> String {
     let focus = Focus {
         environments: read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec(),
         ..viewer.focus.clone()
@@ -118,10 +120,10 @@ fn own(viewer: &Viewer) -> String {
     with_query(&viewer.base(), &all)
 }
 
-/// The newest runs over datasets, in any time.
+/// The newest dataset runs, regardless of the time range.
 async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let newest = telemetry.newest_dataset_runs(project, RUNS).await?;
+    let newest = telemetry.newest_dataset_runs(project, MAX_RUNS).await?;
     let line = |run: DatasetRun| RunLine {
         href: format!(
             "{}/datasets/{}/runs/{}",
@@ -136,52 +138,52 @@ async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
     Ok(newest.into_iter().map(line).collect())
 }
 
-fn with_errors() -> Filter {
-    passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]))
+fn error_filter() -> Filter {
+    filter_of("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]))
 }
 
-fn passing(column: &str, test: Test) -> Filter {
+fn filter_of(column: &str, test: Test) -> Filter {
     let column = find(TRACES, column);
     Filter { conditions: vec![Condition { column, test }] }
 }
 
-/// The traces that began in some time.
-fn started((from, to): Range) -> Filter {
-    let mut filter = passing("timestamp", Test::Time(Order::AtLeast, from));
+/// Filter for traces that started in the range.
+fn range_filter((from, to): Range) -> Filter {
+    let mut filter = filter_of("timestamp", Test::Time(Order::AtLeast, from));
     filter
         .conditions
         .push(Condition { column: find(TRACES, "timestamp"), test: Test::Time(Order::Less, to) });
     filter
 }
 
-/// How many of them have a step with an error: one index tells it.
+/// Number of traces with an error, which an index covers.
 async fn n_failed(app: &App, viewer: &Viewer, range: Range) -> Result<f64, Problem> {
-    let mut filter = started(range);
-    filter.conditions.extend(with_errors().conditions);
+    let mut filter = range_filter(range);
+    filter.conditions.extend(error_filter().conditions);
     filter.conditions.push(viewer.environments(TRACES));
     let telemetry = &app.store.telemetry;
     let counted = telemetry.count_traces(&viewer.project, &filter, (None, 0));
     Ok(counted.await?.n as f64)
 }
 
-/// `3.4 %`: nothing has no share.
+/// A share such as `3.4 %`, or a dash if `of` is zero.
 fn share(n: f64, of: f64) -> String {
     match 100.0 * n / of {
         share if !share.is_finite() => "–".to_owned(),
         _ if n == 0.0 => "0 %".to_owned(),
         share if share < 0.1 => "under 0.1 %".to_owned(),
-        // What is not all does not read as if it were.
+        // Avoids rounding to 100 %.
         share if n < of && 99.95 <= share => "over 99.9 %".to_owned(),
         share => format!("{share:.1} %"),
     }
 }
 
-/// What was recorded in some time, and in how many traces.
+/// Totals of the range and its number of traces.
 async fn sums(app: &App, viewer: &Viewer, (from, to): Range) -> Result<(Sums, f64), Problem> {
     let all = charts::sums(app, viewer, (from, to), None).await?;
     let sums = all.into_values().next().unwrap_or_default();
     let count = async |environment: Option<&str>| {
-        let mut filter = started((from, to));
+        let mut filter = range_filter((from, to));
         filter.conditions.extend(environment.map(|name| Condition {
             column: find(TRACES, "environment"),
             test: Test::AnyOf(vec![name.to_owned()]),
@@ -207,7 +209,7 @@ async fn sums(app: &App, viewer: &Viewer, (from, to): Range) -> Result<(Sums, f6
     Ok((sums, n_traces as f64))
 }
 
-/// The figures of a time, and whether anything was recorded in the same time before, which they are compared with.
+/// The figures of the range, and whether the previous period, which they are compared with, has traces.
 async fn figures(
     app: &App,
     viewer: &Viewer,
@@ -218,7 +220,7 @@ async fn figures(
     let (old, n_before) = sums(app, viewer, (before, from)).await?;
     let n_failed_now = n_failed(app, viewer, (from, to)).await?;
     let n_failed_before = n_failed(app, viewer, (before, from)).await?;
-    // Sums that lack prices are not compared.
+    // Incomplete costs are not compared.
     let costs = now.cost.exact().zip(old.cost.exact());
     let count = |value: f64| perpend_views::count(value as u64);
     let rows = |q: &str| {
@@ -263,11 +265,11 @@ async fn figures(
     Ok((figures, 0.0 < n_before))
 }
 
-/// What is paused, and which rules have executions that failed.
+/// Paused rules and evaluators, and rules with failed executions.
 async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Problem> {
     let (store, project) = (&app.store, &viewer.project);
     let mut waiting = Vec::new();
-    for rule in store.catalog.rules(project, None, MAX_ASKED).await?.items {
+    for rule in store.catalog.rules(project, None, MAX_RULES).await?.items {
         let states = store.ledger.rule_states(project, &rule.id).await?;
         let n = |wanted| {
             let found = states.iter().find(|count| count.state == wanted);
@@ -275,7 +277,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
         };
         let held = match n(ExecutionState::Held) {
             0 => String::new(),
-            n => format!(" Held until then: {}.", perpend_views::count(n)),
+            n => format!(" Held executions: {}.", perpend_views::count(n)),
         };
         if let (Some(pause), true) = (&rule.paused, rule.enabled) {
             waiting.push(AttentionItem {
@@ -290,16 +292,15 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
                 name: Text::from(rule.name.as_str()),
                 state: "failed",
                 reason: Text::from(match n_failed {
-                    1 => "1 execution failed and is kept to be tried again.".to_owned(),
-                    n => format!(
-                        "{} executions failed and are kept to be tried again.",
-                        perpend_views::count(n)
-                    ),
+                    1 => "1 failed execution is kept for retry.".to_owned(),
+                    n => {
+                        format!("{} failed executions are kept for retry.", perpend_views::count(n))
+                    }
                 }),
             });
         }
     }
-    let evaluators = store.catalog.evaluators(project, None, MAX_ASKED).await?;
+    let evaluators = store.catalog.evaluators(project, None, MAX_RULES).await?;
     for evaluator in evaluators.items {
         if let Some(pause) = &evaluator.paused {
             waiting.push(AttentionItem {
@@ -317,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_of_something_and_one_that_is_not_whole_does_not_look_so() {
+    fn a_share_of_nothing_is_a_dash_and_a_partial_one_is_not_rounded_to_all() {
         let shown = [(0.0, 0.0), (0.0, 8.0), (12.0, 350.0), (1.0, 5_000.0)];
         let shown = shown.map(|(n, of)| share(n, of));
         assert_eq!(shown, ["–", "0 %", "3.4 %", "under 0.1 %"]);

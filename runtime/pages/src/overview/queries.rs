@@ -12,26 +12,26 @@ use perpend_http_kit::problem::Problem;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// From one instant to before another.
+/// Start and end; the end is excluded.
 pub(crate) type Range = (Timestamp, Timestamp);
 
-/// What is asked about a range.
+/// Reads metrics of a time range in the selected environments.
 #[derive(Clone, Copy)]
 pub(crate) struct MetricReader<'a> {
     pub(crate) app: &'a App,
     pub(crate) viewer: &'a Viewer,
     pub(crate) range: Range,
-    /// The user whose rows alone are looked at.
+    /// Restricts the rows to this user.
     pub(crate) user: Option<&'a str>,
 }
 
 impl MetricReader<'_> {
-    /// The stretches that a chart of the range is drawn in.
+    /// The period of a bar in a chart of the range.
     pub(crate) fn granularity(&self) -> Granularity {
         Granularity::for_range(self.range.0, self.range.1)
     }
 
-    /// Which rows are looked at. Of a user they are those that the list of users counts: all, where no environment is chosen.
+    /// Conditions on the rows. Without a selected environment, those of a user include internal environments, as in the list of users.
     fn rows(&self, columns: &'static [Column]) -> Vec<Condition> {
         let Some(user) = self.user else {
             return vec![self.viewer.environments(columns)];
@@ -46,7 +46,7 @@ impl MetricReader<'_> {
         all
     }
 
-    /// The groups of metrics, named as the API names them, by dimensions.
+    /// Groups of metrics by dimensions, with the names of the API.
     pub(crate) async fn read(
         &self,
         view: MetricView,
@@ -57,7 +57,7 @@ impl MetricReader<'_> {
         self.read_where(view, dimensions, metrics, granularity, Vec::new()).await
     }
 
-    /// The same of the rows that also pass these conditions.
+    /// Like [`read`](Self::read), for rows that also match these conditions.
     pub(crate) async fn read_where(
         &self,
         view: MetricView,

@@ -1,4 +1,4 @@
-//! The time that the overview is about, and charts of a page that is about all of the time.
+//! The time range of the overview and of charts.
 
 use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
@@ -9,20 +9,19 @@ use crate::request::viewer::Viewer;
 /// Milliseconds.
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
-/// A chart has a bar for each month at least.
-const MOST: i64 = 20 * 366 * DAY;
-/// Clocks of senders are not ahead of ours by more.
-const MOST_AHEAD: i64 = 366 * DAY;
-/// What is shown when no time is asked for.
-const USUAL: Moment = Moment::Ago(7 * 24 * 60);
+/// Longest range; a chart has at most one bar per month.
+const MAX_LENGTH: i64 = 20 * 366 * DAY;
+/// Latest end after the current time, in case of wrong clocks of senders.
+const MAX_AHEAD: i64 = 366 * DAY;
+/// Start of the default range.
+const DEFAULT_START: Moment = Moment::Ago(7 * 24 * 60);
 
-/// What the page is about; none where it ends before it begins.
+/// The range of the overview; absent if it is empty.
 pub(crate) fn range(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     within(requested(viewer, now), now)
 }
 
-/// What charts are about on a page that shows all of the time: without a start the last 30 days, the whole day of the end the
-/// last of them.
+/// The range of charts on a page without a default range: without a start, the 30 days up to the end.
 pub(crate) fn daily_range(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let (from, to) = requested(viewer, now);
     let first = Granularity::Day.start(to.plus_millis(-1 - 29 * DAY));
@@ -30,33 +29,33 @@ pub(crate) fn daily_range(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp,
     within((from, to), now)
 }
 
-/// As much of it as a page shows.
+/// Limits a range; absent if nothing is left.
 fn within((from, to): (Timestamp, Timestamp), now: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    let to = to.min(now.plus_millis(MOST_AHEAD));
-    let from = from.max(Timestamp::from_millis(to.as_millis() - MOST));
+    let to = to.min(now.plus_millis(MAX_AHEAD));
+    let from = from.max(Timestamp::from_millis(to.as_millis() - MAX_LENGTH));
     (from < to).then_some((from, to))
 }
 
-/// The whole time that is asked for is further ahead than the page shows.
+/// Whether the requested range starts after the latest end.
 pub(crate) fn is_too_far_ahead(viewer: &Viewer, now: Timestamp) -> bool {
     let (from, to) = requested(viewer, now);
-    from < to && now.plus_millis(MOST_AHEAD) <= from
+    from < to && now.plus_millis(MAX_AHEAD) <= from
 }
 
-/// More is asked for than the page is about.
+/// Whether the requested range was shortened.
 pub(crate) fn is_cut(viewer: &Viewer, now: Timestamp) -> bool {
     range(viewer, now).is_some_and(|shown| shown != requested(viewer, now))
 }
 
 fn requested(viewer: &Viewer, now: Timestamp) -> (Timestamp, Timestamp) {
-    // To the end of the minute: the page that is asked for again within it is the same one.
+    // Rounded up to the minute, so that the page stays the same within a minute.
     let now = Timestamp::from_millis(now.as_millis().div_euclid(MINUTE) * MINUTE + MINUTE);
     let (from, to) = viewer.focus.range(now);
     let to = to.unwrap_or(now);
-    (from.unwrap_or_else(|| USUAL.at(to)), to)
+    (from.unwrap_or_else(|| DEFAULT_START.at(to)), to)
 }
 
-/// The same for a list, which has all of the time where none is asked for.
+/// The focus for links to lists, which have no default range.
 pub(crate) fn list_focus(viewer: &Viewer) -> Focus {
-    Focus { from: Some(viewer.focus.from.unwrap_or(USUAL)), ..viewer.focus.clone() }
+    Focus { from: Some(viewer.focus.from.unwrap_or(DEFAULT_START)), ..viewer.focus.clone() }
 }

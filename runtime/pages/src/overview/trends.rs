@@ -1,4 +1,4 @@
-//! `GET P/_/trends`: what takes longer to add up than the rest of the overview. Latency and users are read from traces.
+//! `GET P/_/trends`: the parts of the overview that take longer to compute. Latency and users are read from traces.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ use crate::state::App;
 use crate::traces::bars;
 use crate::traces::conditions::Conditions;
 
-/// Models that are named; the rest is one line.
-const MODELS: usize = 11;
+/// Models with their own row; the others share one.
+const MAX_MODELS: usize = 11;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -40,7 +40,7 @@ enum Kind {
     Scores,
 }
 
-/// What can be asked for: its name in addresses, and its label.
+/// The parts with their names in URLs and their labels.
 const KINDS: [(Kind, &str, &str); 5] = [
     (Kind::Figures, "figures", "Latency and users"),
     (Kind::Traces, "traces", "Traces over time"),
@@ -55,22 +55,22 @@ pub(crate) struct TrendParams {
     part: String,
 }
 
-/// `GET P/_/trends`: a part alone. The rest of the query is that of the overview.
+/// `GET P/_/trends`: one part, with the query parameters of the overview.
 pub(crate) async fn trend_fragment(
     State(app): State<App>,
     viewer: Viewer,
     Query(params): Query<TrendParams>,
 ) -> Result<Response, Problem> {
     let kind = KINDS.iter().find(|(_, name, _)| *name == params.part);
-    let message = "is figures, traces, latency, models or scores";
+    let message = "must be one of `figures`, `traces`, `latency`, `models`, `scores`";
     let (kind, ..) = *kind.ok_or_else(|| Problem::query("part", message))?;
     let range = overview::range::range(&viewer, app.web.clock.now());
-    let range = range.ok_or_else(|| Problem::query("to", "is not behind `from`"))?;
+    let range = range.ok_or_else(|| Problem::query("to", "must be after `from`"))?;
     let trend = trend(&app, &viewer, range, kind).await?;
     page(StatusCode::OK, &TrendPage { trend })
 }
 
-/// Where the parts stand; with what is in them where there is a range.
+/// All parts: with a range their content, otherwise the URLs to load them from.
 pub(crate) async fn deferred_trends(
     app: &App,
     viewer: &Viewer,
@@ -91,8 +91,7 @@ pub(crate) async fn deferred_trends(
     Ok(all)
 }
 
-/// The place of a part with nothing in it yet: at the one path, with this parameter, there is the part alone, and at the other
-/// one the page around it with all of them.
+/// A part without content: the URL of the fragment and that of the page with all parts.
 pub(crate) fn deferred_trend(
     viewer: &Viewer,
     label: &'static str,
@@ -127,7 +126,7 @@ async fn trend(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<T
         }
     };
     match trend {
-        // More values than are held at a time: the reader can choose a shorter time.
+        // Too many values for the limit of memory; a shorter time range has fewer.
         Err(problem) if problem.code() == Code::Conflict => {
             Ok(Trend::Refused(Text::from(problem.message())))
         }
@@ -135,8 +134,7 @@ async fn trend(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<T
     }
 }
 
-/// Latencies of the whole time, and over it as bars, which lead to such traces, the slowest first; without a trace there are no
-/// bars.
+/// Latencies of the range and a chart of them over time, absent without traces. Each bar links to its traces, the slowest first.
 pub(crate) async fn latency_over_time(
     reader: MetricReader<'_>,
     rows: &TracesQuery,
@@ -156,9 +154,10 @@ pub(crate) async fn latency_over_time(
     }
     let base = reader.viewer.base();
     let bar = |bucket: &Bucket| {
-        let measured = by_time.get(&bucket.start);
-        let end =
-            |aggregation| measured.and_then(|own| millis(own, aggregation)).unwrap_or_default();
+        let latencies = by_time.get(&bucket.start);
+        let end = |aggregation| {
+            latencies.and_then(|own| latency_ms(own, aggregation)).unwrap_or_default()
+        };
         ChartBar {
             time: bucket.time(),
             value: end(Aggregation::P95),
@@ -172,52 +171,52 @@ pub(crate) async fn latency_over_time(
     let is_measured = buckets.iter().map(|bucket| by_time.contains_key(&bucket.start));
     let title = ("Latency, p95", ChartPart::Median);
     let chart = (!by_time.is_empty()).then(|| {
-        let chart = Chart::new(title, granularity, &bars, shown).measured(is_measured);
+        let chart = Chart::new(title, granularity, &bars, latency_text).measured(is_measured);
         chart.of_n(all.values().len())
     });
     Ok((all, chart))
 }
 
-fn shown(ms: f64) -> String {
+fn latency_text(ms: f64) -> String {
     duration((ms * 1_000.0) as i64)
 }
 
-/// The same list, the slowest first.
+/// The list, the slowest first.
 fn slowest(rows: &TracesQuery) -> TracesQuery {
     TracesQuery { sort: Sort::from_name("-latency").unwrap_or_default(), ..rows.clone() }
 }
 
-/// The slowest traces of the whole time, in the range that the overview is about.
+/// The list of the slowest traces in the range of the overview.
 fn slowest_first(viewer: &Viewer) -> TracesQuery {
     TracesQuery { focus: overview::range::list_focus(viewer), ..slowest(&TracesQuery::default()) }
 }
 
-/// The latencies of the whole time, and how many users there were.
-async fn whole(reader: MetricReader<'_>) -> Result<(Accumulator, u64), Problem> {
+/// Latencies and the number of users in the range.
+async fn latencies_and_users(reader: MetricReader<'_>) -> Result<(Accumulator, u64), Problem> {
     let metrics = [("latency", Aggregation::P95)];
     let groups = reader.read(MetricView::Traces, &[], &metrics, None).await?;
     let values = groups.into_iter().flat_map(|group| group.values).next();
     Ok((values.unwrap_or_default(), users(reader).await?))
 }
 
-/// Median and 95th percentile of latency, and users: each with its change against the same time before.
+/// Median and 95th percentile of latency, and users, each with the change from the previous period.
 async fn figures(reader: MetricReader<'_>) -> Result<Trend, Problem> {
-    let (now, n_users) = whole(reader).await?;
+    let (now, n_users) = latencies_and_users(reader).await?;
     let (from, to) = reader.range;
     let before = from.plus_millis(from.as_millis() - to.as_millis());
     let before = MetricReader { range: (before, from), ..reader };
-    let (old, n_before) = match whole(before).await {
-        // Too many values to compare with.
+    let (old, n_before) = match latencies_and_users(before).await {
+        // Too many values in the previous period.
         Err(problem) if problem.code() == Code::Conflict => (Accumulator::default(), 0),
         found => found?,
     };
     let base = reader.viewer.base();
     let rows = slowest_first(reader.viewer).first(&base);
     let figure = |label, aggregation| {
-        let [value, was] = [&now, &old].map(|values| millis(values, aggregation));
+        let [value, was] = [&now, &old].map(|values| latency_ms(values, aggregation));
         Figure {
             label,
-            value: value.map_or_else(|| "–".to_owned(), shown),
+            value: value.map_or_else(|| "–".to_owned(), latency_text),
             change: value.zip(was).and_then(|(now, old)| percent_change(now, old)),
             rows: Some(rows.clone()),
             ..Figure::default()
@@ -237,21 +236,21 @@ async fn figures(reader: MetricReader<'_>) -> Result<Trend, Problem> {
     ]))
 }
 
-/// Latency over the time, and the slowest trace.
+/// Latency over time and the slowest trace.
 async fn latency(reader: MetricReader<'_>) -> Result<Trend, Problem> {
     let (all, chart) = latency_over_time(reader, &TracesQuery::default()).await?;
     let rows = slowest_first(reader.viewer);
     let slowest = slowest_of(reader, &rows).await?;
     let slowest = Figure {
         label: "Slowest trace",
-        value: millis(&all, Aggregation::Max).map_or_else(|| "–".to_owned(), shown),
+        value: latency_ms(&all, Aggregation::Max).map_or_else(|| "–".to_owned(), latency_text),
         rows: slowest.or_else(|| Some(rows.first(&reader.viewer.base()))),
         ..Figure::default()
     };
     Ok(Trend::Latency(slowest, chart))
 }
 
-/// The address of the first trace of a list; none where there is none, or it cannot be told in the time of a page.
+/// URL of the first trace of a list; absent if the list is empty or too large to sort.
 async fn slowest_of(
     reader: MetricReader<'_>,
     rows: &TracesQuery,
@@ -280,9 +279,9 @@ async fn users(reader: MetricReader<'_>) -> Result<u64, Problem> {
     Ok(n.unwrap_or_default())
 }
 
-/// The dearest first; those without a known price by their tokens.
+/// Models by cost, then by tokens.
 async fn models(reader: MetricReader<'_>) -> Result<Trend, Problem> {
-    let groups = charts::by(reader, Some("providedModelName"), None).await?;
+    let groups = charts::totals_by(reader, Some("providedModelName"), None).await?;
     let mut by_name: BTreeMap<&str, Sums> = BTreeMap::new();
     for (group, own) in &groups {
         if let Some(Some(name)) = group.dimensions.get(1) {
@@ -296,7 +295,7 @@ async fn models(reader: MetricReader<'_>) -> Result<Trend, Problem> {
         by_cost.then(b.tokens.total_cmp(&a.tokens))
     });
     let most = models.first().map_or(0.0, |(_, sums)| sums.cost.dollars);
-    let n_others = models.len().saturating_sub(MODELS);
+    let n_others = models.len().saturating_sub(MAX_MODELS);
     let others = models.split_off(models.len() - n_others);
     let line = |name: &str, sums: Sums| {
         let n_calls = sums.observations as u64;
@@ -311,7 +310,7 @@ async fn models(reader: MetricReader<'_>) -> Result<Trend, Problem> {
     Ok(Trend::Models(lines))
 }
 
-fn millis(values: &Accumulator, aggregation: Aggregation) -> Option<f64> {
+fn latency_ms(values: &Accumulator, aggregation: Aggregation) -> Option<f64> {
     let measure = MetricView::Traces.measure("latency")?;
     let metric = Metric { measure, aggregation };
     values.result(&metric, 0).as_f64()
