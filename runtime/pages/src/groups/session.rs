@@ -255,7 +255,7 @@ pub(crate) async fn session_page(
         rules: detail.rules,
         turns,
         n_turns,
-        wanted: turn,
+        current_turn: turn,
         is_jump,
         at: match params.at.is_empty() {
             true => params.turn,

@@ -106,7 +106,7 @@ pub(crate) async fn list_news_fragment(
     let view = NewsFragment {
         n,
         is_cut,
-        said: match of {
+        nouns: match of {
             NewsList::Groups(_) if !params.of.is_empty() => TRACES,
             NewsList::Groups(GroupKey::Session) => {
                 ["session with new traces", "sessions with new traces"]

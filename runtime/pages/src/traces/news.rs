@@ -81,7 +81,7 @@ pub(crate) async fn news_fragment(
     let view = NewsFragment {
         n,
         is_cut,
-        said: TRACES,
+        nouns: TRACES,
         is_filtered: !list.q.trim().is_empty(),
         is_sorted: list.sort != Sort::default(),
         list: by_time.first(&viewer.base()),

@@ -60,15 +60,16 @@ impl ScoreChip {
         let is_own = |score: &&Score| matches!(score.written.subject, Subject::Trace(_));
         let (own, of_observations): (Vec<&Score>, Vec<&Score>) =
             scores.iter().copied().partition(is_own);
-        let told = if own.is_empty() { &of_observations } else { &own };
-        let first = &told.first()?.written;
-        let values: Vec<&ScoreValue> = told.iter().map(|score| &score.written.value).collect();
+        let counted = if own.is_empty() { &of_observations } else { &own };
+        let first = &counted.first()?.written;
+        let values: Vec<&ScoreValue> = counted.iter().map(|score| &score.written.value).collect();
         let tone = |value: &ScoreValue| shown(value, 1).1;
         let is_alike = values.iter().all(|value| tone(value) == tone(&first.value));
         let sources = SOURCES.iter().map(|(source, ..)| *source);
-        let has = |source: &ScoreSource| told.iter().any(|score| score.written.source == *source);
-        let step = match &first.subject {
-            Subject::Observation(_, step) => Some(step.to_string()),
+        let has =
+            |source: &ScoreSource| counted.iter().any(|score| score.written.source == *source);
+        let observation = match &first.subject {
+            Subject::Observation(_, observation) => Some(observation.to_string()),
             _ => None,
         };
         let worths: Vec<f64> = values.iter().map(|value| worth(value)).collect();
@@ -81,7 +82,7 @@ impl ScoreChip {
             sources: sources.filter(has).collect(),
             n_own: own.len(),
             n_of_observations: of_observations.len(),
-            only: (values.len() == 1).then(|| (first.id.to_string(), step)),
+            only: (values.len() == 1).then(|| (first.id.to_string(), observation)),
             worth: mean,
             share: has_range.then(|| (mean * 100.0).round()),
         })
@@ -108,9 +109,9 @@ impl ScoreChip {
         };
         match (self.n_own, self.n_of_observations) {
             (0, 1) => format!("Score of an observation: {UNTESTED}"),
-            (0, _) => format!("{of_steps} scores of observations: {UNTESTED}"),
+            (0, _) => format!("{of_observations} scores of observations: {UNTESTED}"),
             (_, 0) => own,
-            _ => format!("{own}; {of_steps} of observations not included"),
+            _ => format!("{own}; {of_observations} of observations not included"),
         }
     }
 
@@ -129,15 +130,15 @@ impl ScoreChip {
     /// URL of the card of the score on the page of the trace, or of the list of scores if the value is of several. `within`
     /// is a query string with the list of the trace.
     pub(crate) fn href(&self, trace: &str, base: &str, within: &str) -> String {
-        let Some((id, step)) = &self.only else {
+        let Some((id, observation)) = &self.only else {
             return self.list_href(base, trace);
         };
         let sign = if within.is_empty() { '?' } else { '&' };
-        let step = step
-            .as_deref()
-            .map_or_else(String::new, |step| format!("{sign}observation={}", encode(step)));
+        let observation = observation.as_deref().map_or_else(String::new, |observation| {
+            format!("{sign}observation={}", encode(observation))
+        });
         let trace = segment(trace);
-        format!("{base}/traces/{trace}{within}{step}{}", anchor(id))
+        format!("{base}/traces/{trace}{within}{observation}{}", anchor(id))
     }
 }
 
@@ -160,10 +161,12 @@ pub(crate) mod tests {
     use crate::pages_tests::hostile_line;
 
     /// A score of the trace `t`, or of one of its observations.
-    pub(crate) fn scored(name: &str, value: ScoreValue, step: Option<&str>) -> Score {
+    pub(crate) fn scored(name: &str, value: ScoreValue, observation: Option<&str>) -> Score {
         let trace = TraceId::new("t").unwrap();
-        let subject = match step {
-            Some(step) => Subject::Observation(trace, ObservationId::new(step).unwrap()),
+        let subject = match observation {
+            Some(observation) => {
+                Subject::Observation(trace, ObservationId::new(observation).unwrap())
+            }
             None => Subject::Trace(trace),
         };
         Score {
@@ -192,9 +195,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_name_has_one_chip_and_own_scores_come_before_those_of_steps_worst_first() {
-        let number = |name, value, step| scored(name, ScoreValue::Numeric(value), step);
-        let truth = |name, value, step| scored(name, ScoreValue::Boolean(value), step);
+    fn a_name_has_one_chip_and_trace_scores_come_before_observation_scores_worst_first() {
+        let number =
+            |name, value, observation| scored(name, ScoreValue::Numeric(value), observation);
+        let truth =
+            |name, value, observation| scored(name, ScoreValue::Boolean(value), observation);
         let chips = of(&[
             number("overlap", 0.25, Some("a")),
             number("overlap", 0.5, Some("b")),
@@ -204,10 +209,10 @@ pub(crate) mod tests {
             truth("polite", true, None),
             number("length", 120.0, None),
         ]);
-        let told = chips.iter().map(|chip| format!("{} {}", chip.name, chip.value));
+        let shown = chips.iter().map(|chip| format!("{} {}", chip.name, chip.value));
         let expected =
             ["both 0.75", "polite true", "length 120", "cites false", "overlap 0.375 (n = 2)"];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
         assert_eq!(chips[0].title(), "Score of the trace; 1 of observations not included");
         assert!(chips[4].title().starts_with("2 scores of observations: "));
         assert_eq!((chips[1].tone, chips[3].tone), (Tone::Good, Tone::Bad));
@@ -217,10 +222,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_score_leads_to_its_card_and_several_to_the_list_of_them() {
+    fn a_chip_links_to_the_card_of_one_score_or_to_the_list_of_several() {
         let line = hostile_line();
         let trace = line.href("/p");
-        let truth = |value, step| scored("is <ok>", ScoreValue::Boolean(value), step);
+        let truth = |value, observation| scored("is <ok>", ScoreValue::Boolean(value), observation);
         let chips = of(&[truth(true, Some("a b"))]);
         let there = format!("{trace}?in=x&observation=a%20b#score-s");
         assert_eq!(chips[0].href(&line.id, "/p", "?in=x"), there);
@@ -231,7 +236,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_chip_names_everybody_who_made_its_scores_once() {
+    fn a_chip_names_each_source_once() {
         let mut scores = vec![scored("x", ScoreValue::Boolean(true), None); 3];
         scores[1].written.source = ScoreSource::Eval;
         let words = of(&scores)[0].sources().map(|(_, words)| words).collect::<Vec<_>>();

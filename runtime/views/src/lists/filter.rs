@@ -123,8 +123,8 @@ impl FilterView {
         focus: &Focus,
     ) -> [Option<(&'static str, Text, String)>; 2] {
         let (time, all) = (focus.without_environments(), &focus.environments);
-        let part = |name, said: String, dropped: &[&str]| {
-            (name, Text::from(said), self.less(&self.q, dropped))
+        let part = |name, value: String, dropped: &[&str]| {
+            (name, Text::from(value), self.less(&self.q, dropped))
         };
         let has_time = focus.has_time();
         [
@@ -140,8 +140,8 @@ impl FilterView {
     ) -> Vec<(&'static str, Text, Option<String>, String)> {
         let parts = self.focus_conditions(focus).into_iter().zip(self.empty_counts.by_focus);
         let part = |(part, alone): (Option<(&'static str, Text, String)>, _)| {
-            let (name, said, href) = part?;
-            Some((name, said, leaves(alone, self.of.row), href))
+            let (name, value, href) = part?;
+            Some((name, value, leaves(alone, self.of.row), href))
         };
         parts.filter_map(part).collect()
     }
@@ -236,7 +236,7 @@ impl StoppedSearch {
     }
 
     /// `20,000 traces searched, 5 found`. `row` is the singular noun of a row.
-    pub(crate) fn said(&self, row: &str) -> String {
+    pub(crate) fn progress(&self, row: &str) -> String {
         let (tested, found) = (plural(self.n_tested, row), count(self.n_found));
         format!("{tested} searched, {found} found")
     }

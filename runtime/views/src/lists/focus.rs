@@ -6,7 +6,7 @@ use crate::urls::{Focus, Moment, Parameter, RANGES};
 /// The form for time range and environments.
 #[derive(Clone, Debug, Default)]
 pub struct FocusView {
-    pub(crate) said: Text,
+    pub(crate) label: Text,
     pub(crate) links: Vec<(&'static str, String, bool)>,
     /// Action and hidden fields of the form.
     pub(crate) action: String,
@@ -42,7 +42,7 @@ impl FocusView {
             Text::from(moment.map_or_else(String::new, |moment| moment.to_string()))
         };
         Self {
-            said: Text::from(focus.without_environments().label(usual)),
+            label: Text::from(focus.without_environments().label(usual)),
             links: ranges.chain(all).collect(),
             from: written(focus.from),
             to: written(focus.to),

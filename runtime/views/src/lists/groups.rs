@@ -58,7 +58,7 @@ pub struct GroupLine {
     pub scores: Vec<GroupChip>,
     /// Traces per day in the last days, as SVG path and in words.
     pub(crate) bars: String,
-    pub(crate) n_lately: String,
+    pub(crate) n_recent: String,
     pub(crate) most: String,
 }
 
@@ -81,7 +81,7 @@ impl GroupLine {
     /// Sets the number of traces per day. `highest` is the largest number of all rows of the page, which share one scale.
     #[must_use]
     pub fn with_days(mut self, days: &[(String, u64)], highest: u64) -> Self {
-        self.n_lately = count(days.iter().map(|(_, n)| n).sum());
+        self.n_recent = count(days.iter().map(|(_, n)| n).sum());
         // On a tie, the latest day.
         let Some((day, most)) = days.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| 0 < *n) else {
             return self;
@@ -105,7 +105,7 @@ impl GroupLine {
             other: group.other.as_deref().map(Text::from),
             scores: Vec::new(),
             bars: String::new(),
-            n_lately: String::new(),
+            n_recent: String::new(),
             most: String::new(),
             group,
         }
@@ -124,7 +124,7 @@ impl GroupLine {
         href(base, by, other)
     }
 
-    pub(crate) fn lasted(&self) -> String {
+    pub(crate) fn duration_text(&self) -> String {
         duration(self.group.end.micros_since(self.group.first))
     }
 

@@ -16,7 +16,7 @@ pub struct NewsFragment {
     /// Whether the number is a lower bound.
     pub is_cut: bool,
     /// Noun in singular and plural.
-    pub said: [&'static str; 2],
+    pub nouns: [&'static str; 2],
     /// Whether the list has a filter, which is not applied to new items.
     pub is_filtered: bool,
     /// Whether the list is not sorted by time.
@@ -27,14 +27,14 @@ pub struct NewsFragment {
 
 impl NewsFragment {
     fn words(&self) -> String {
-        let [one, several] = self.said;
-        let said = if self.n == 1 { one } else { several };
+        let [one, several] = self.nouns;
+        let noun = if self.n == 1 { one } else { several };
         let more = if self.is_cut { "+" } else { "" };
         let filter = match self.is_filtered {
             true => " (may not match the filter)",
             false => "",
         };
-        format!("{}{more} {said}{filter}", count(self.n))
+        format!("{}{more} {noun}{filter}", count(self.n))
     }
 }
 
@@ -56,22 +56,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_new_is_nothing_to_read_and_a_count_that_was_cut_says_so() {
-        let said = |n, is_cut| {
+    fn without_new_items_the_fragment_is_empty_and_a_cut_count_has_a_plus() {
+        let html = |n, is_cut| {
             let list = "/project/p/traces".to_owned();
             let news = NewsFragment {
                 n,
                 is_cut,
-                said: ["new trace", "new traces"],
+                nouns: ["new trace", "new traces"],
                 is_filtered: is_cut,
                 is_sorted: is_cut,
                 list,
             };
             news.render().unwrap()
         };
-        assert_eq!(said(0, false), "");
-        assert_eq!(said(1, false), "<a href=\"/project/p/traces\">1 new trace · show</a>");
-        let cut = said(1_000, true);
+        assert_eq!(html(0, false), "");
+        assert_eq!(html(1, false), "<a href=\"/project/p/traces\">1 new trace · show</a>");
+        let cut = html(1_000, true);
         assert!(
             cut.contains("1,000+ new traces (may not match the filter) · show the newest first"),
             "{cut}"

@@ -95,7 +95,7 @@ impl SearchResults {
         self.groups.iter().map(|group| group.hits.len()).sum()
     }
 
-    fn said(&self) -> Text {
+    fn message(&self) -> Text {
         match self.n_hits() {
             0 => self.none.clone(),
             n => Text::from(format!("{n} found")),

@@ -23,7 +23,7 @@ pub(crate) struct Table {
     /// URL prefix of the preview, followed by the id of a trace; absent if the list has no preview.
     pub(crate) peek: Option<String>,
     /// Id of the trace in the preview.
-    pub(crate) beside: Option<String>,
+    pub(crate) peeked_id: Option<String>,
     /// Query string with the list, appended to the URL of each trace.
     pub(crate) within: String,
     /// Id of the form that selects rows.
@@ -33,7 +33,7 @@ pub(crate) struct Table {
     /// Whether another table of traces precedes it, which then has the row ids.
     pub(crate) is_second: bool,
     /// Columns of the table, whose values are not repeated below the name.
-    apart: Columns,
+    columns_of_own: Columns,
 }
 
 /// A value of a row with filter links.
@@ -53,12 +53,12 @@ impl Table {
         Self {
             heads: heads.collect(),
             peek: None,
-            beside: None,
+            peeked_id: None,
             within: String::new(),
             choice: None,
             menus: HashMap::new(),
             is_second: false,
-            apart: columns.clone(),
+            columns_of_own: columns.clone(),
         }
     }
 
@@ -80,23 +80,23 @@ impl Table {
         self.peek.is_some() || !self.menu(id).is_empty()
     }
 
-    pub(crate) fn is_beside(&self, id: &str) -> bool {
-        self.beside.as_deref() == Some(id)
+    pub(crate) fn is_peeked(&self, id: &str) -> bool {
+        self.peeked_id.as_deref() == Some(id)
     }
 
-    pub(crate) fn says_environment(&self) -> bool {
-        !self.apart.has(StandardColumn::Environment)
+    pub(crate) fn shows_environment(&self) -> bool {
+        !self.columns_of_own.has(StandardColumn::Environment)
     }
 
-    pub(crate) fn says_tags(&self) -> bool {
-        !self.apart.has(StandardColumn::Tags)
+    pub(crate) fn shows_tags(&self) -> bool {
+        !self.columns_of_own.has(StandardColumn::Tags)
     }
 
-    pub(crate) fn says_input(&self) -> bool {
-        !self.apart.has(StandardColumn::Input)
+    pub(crate) fn shows_input(&self) -> bool {
+        !self.columns_of_own.has(StandardColumn::Input)
     }
 
-    pub(crate) fn says_output(&self) -> bool {
-        !self.apart.has(StandardColumn::Output)
+    pub(crate) fn shows_output(&self) -> bool {
+        !self.columns_of_own.has(StandardColumn::Output)
     }
 }

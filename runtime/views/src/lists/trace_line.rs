@@ -197,7 +197,7 @@ impl TraceLine {
     }
 
     /// Content of an input, output or metadata column.
-    pub(crate) fn said(&self, column: &Column) -> Option<Preview> {
+    pub(crate) fn preview(&self, column: &Column) -> Option<Preview> {
         match column {
             Column::Standard(StandardColumn::Input) => self.input.clone(),
             Column::Standard(StandardColumn::Output) => self.output.clone(),

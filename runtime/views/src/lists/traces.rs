@@ -115,19 +115,19 @@ impl TracesPage {
     }
 
     /// Progress of a search that was continued from earlier pages, in words.
-    fn looked(&self) -> Option<String> {
+    fn search_progress(&self) -> Option<String> {
         let n = self.searched?.n_tested;
         Some(format!("{} searched, to the end of the list", plural(n, "trace")))
     }
 
     /// The same if all matches are on earlier pages.
-    fn searched_to_the_end(&self) -> Option<String> {
+    fn earlier_matches(&self) -> Option<String> {
         let found = match self.searched?.n_found {
             0 => return None,
             1 => "1 match".to_owned(),
             n => format!("{} matches", count(n)),
         };
-        Some(format!("{}: {found} on earlier pages.", self.looked()?))
+        Some(format!("{}: {found} on earlier pages.", self.search_progress()?))
     }
 
     fn first_page(&self) -> String {
@@ -163,8 +163,8 @@ impl TracesPage {
             let turned = TracesQuery { sort: query.sort.of_heading(order), ..query.clone() };
             Head { href: Some(turned.first(base)), state, ..head }
         });
-        let beside = self.peek.as_ref().and_then(Peek::id);
-        table.beside = beside.map(str::to_owned);
+        let peeked_id = self.peek.as_ref().and_then(Peek::id);
+        table.peeked_id = peeked_id.map(str::to_owned);
         table.peek = (query.q.len() <= MAX_PEEKED).then(|| query.peeking(base, &self.page));
         table.choice = Some("choice");
         let list = self.list();

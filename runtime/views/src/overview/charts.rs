@@ -328,7 +328,7 @@ mod tests {
         };
         let shown = |value: f64| value.to_string();
         let chart = Chart::new(
-            ("Steps", ChartPart::Errors),
+            ("Observations", ChartPart::Errors),
             Granularity::Hour,
             &[bar(0.0, 0.0), bar(8.0, 2.0)],
             shown,
@@ -343,12 +343,20 @@ mod tests {
         let ends = ["00:00:00", "01:00:00"].map(|time| format!(">1970-01-01 {time} UTC<"));
         let shown_there = |n: usize| chart.ends[n].as_str().contains(&ends[n]);
         assert!(shown_there(0) && shown_there(1), "{:?}", chart.ends);
-        let days =
-            Chart::new(("Steps", ChartPart::Errors), Granularity::Day, &[bar(8.0, 2.0)], shown);
+        let days = Chart::new(
+            ("Observations", ChartPart::Errors),
+            Granularity::Day,
+            &[bar(8.0, 2.0)],
+            shown,
+        );
         let date = "<time datetime=\"1970-01-01\">1970-01-01</time>";
         assert_eq!((days.ends[1].as_str(), days.bucket), (date, "UTC day"));
-        let none =
-            Chart::new(("Steps", ChartPart::Errors), Granularity::Hour, &[bar(0.0, 0.0)], shown);
+        let none = Chart::new(
+            ("Observations", ChartPart::Errors),
+            Granularity::Hour,
+            &[bar(0.0, 0.0)],
+            shown,
+        );
         assert!(none.is_empty());
     }
 

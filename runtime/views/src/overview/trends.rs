@@ -94,7 +94,7 @@ pub enum ScoreAggregate {
 #[derive(Clone, Debug)]
 pub struct ScoreTrend {
     pub(crate) name: Text,
-    pub(crate) said: Text,
+    pub(crate) value: Text,
     pub(crate) interval: Option<String>,
     pub(crate) n: String,
     pub(crate) spark: Vec<Dot>,
@@ -115,7 +115,7 @@ impl ScoreTrend {
     #[must_use]
     pub fn new(
         name: &str,
-        (said, n): (ScoreAggregate, u64),
+        (value, n): (ScoreAggregate, u64),
         over_time: &[(String, Option<f64>)],
         href: String,
     ) -> Self {
@@ -142,7 +142,7 @@ impl ScoreTrend {
             true => Vec::new(),
             false => dots,
         };
-        let (said, interval) = match said {
+        let (value, interval) = match value {
             ScoreAggregate::Mean(mean, interval) => (
                 Text::from(number_like(mean, mean)),
                 interval.map(|ends| {
@@ -155,7 +155,7 @@ impl ScoreTrend {
                 Some(format!("({})", percent_range(ends))),
             ),
         };
-        Self { name: Text::from(name), said, interval, n: count(n), spark, href }
+        Self { name: Text::from(name), value, interval, n: count(n), spark, href }
     }
 }
 
@@ -167,26 +167,26 @@ mod tests {
     fn a_mean_stands_with_its_interval_and_a_spark_begins_at_zero() {
         let at = |hour: u32, mean| (format!("{hour}:00"), mean);
         let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8)), at(4, Some(1.0))];
-        let said = ScoreAggregate::Mean(0.6, Some([0.5, 0.7]));
-        let trend = ScoreTrend::new("tone", (said, 1_234), &means, String::new());
-        assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.60", "1,234"));
+        let value = ScoreAggregate::Mean(0.6, Some([0.5, 0.7]));
+        let trend = ScoreTrend::new("tone", (value, 1_234), &means, String::new());
+        assert_eq!((trend.value.raw(), trend.n.as_str()), ("0.60", "1,234"));
         assert_eq!(trend.interval.as_deref(), Some("(0.50–0.70)"));
         let drawn: Vec<_> = trend.spark.iter().map(|dot| (dot.x, dot.height)).collect();
         assert_eq!(drawn, [(0, 6.4), (2, 12.8), (3, 16.0)]);
-        let said = ScoreAggregate::Mean(0.6, None);
-        let few = ScoreTrend::new("tone", (said, 2), &means[..3], String::new());
+        let value = ScoreAggregate::Mean(0.6, None);
+        let few = ScoreTrend::new("tone", (value, 2), &means[..3], String::new());
         assert!(few.spark.is_empty(), "two points show nothing: {few:?}");
-        let said = ScoreAggregate::Share(Text::from("true"), 0.81, [0.758, 0.854]);
-        let trend = ScoreTrend::new("safe", (said, 10), &[], String::new());
-        assert_eq!(trend.said.raw(), "81 % true");
+        let value = ScoreAggregate::Share(Text::from("true"), 0.81, [0.758, 0.854]);
+        let trend = ScoreTrend::new("safe", (value, 10), &[], String::new());
+        assert_eq!(trend.value.raw(), "81 % true");
         assert_eq!(trend.interval.as_deref(), Some("(76–85)"));
-        let said = ScoreAggregate::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
-        let trend = ScoreTrend::new("kind", (said, 23_403), &[], String::new());
-        let whole = format!("{} {}", trend.said, trend.interval.unwrap());
+        let value = ScoreAggregate::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
+        let trend = ScoreTrend::new("kind", (value, 23_403), &[], String::new());
+        let whole = format!("{} {}", trend.value, trend.interval.unwrap());
         assert_eq!(whole, "over 99.9 % no refusal (99.976–99.999)");
-        let said = ScoreAggregate::Share(Text::default(), 0.8, [0.376, 0.964]);
-        let trend = ScoreTrend::new("exact", (said, 5), &[], String::new());
-        let whole = format!("{} {}", trend.said, trend.interval.unwrap());
+        let value = ScoreAggregate::Share(Text::default(), 0.8, [0.376, 0.964]);
+        let trend = ScoreTrend::new("exact", (value, 5), &[], String::new());
+        let whole = format!("{} {}", trend.value, trend.interval.unwrap());
         assert_eq!(whole, "80 % (38–96)");
     }
 

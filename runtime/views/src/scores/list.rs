@@ -59,12 +59,12 @@ pub struct ScoreLine {
     comment: Option<Text>,
     at: Timestamp,
     at_iso: String,
-    subject: About,
+    subject: Target,
     origin: Option<OriginView>,
     /// URL of the trace of the execution, if any.
     own_trace: Option<String>,
-    author: Option<Called>,
-    config: Option<Called>,
+    author: Option<NamedId>,
+    config: Option<NamedId>,
     environment: Text,
     /// The current score, if this one is superseded.
     superseded: Option<Text>,
@@ -72,12 +72,12 @@ pub struct ScoreLine {
 
 /// A name with its id.
 #[derive(Clone, Debug)]
-struct Called {
+struct NamedId {
     name: Text,
     id: Text,
 }
 
-impl Called {
+impl NamedId {
     fn of(id: &str) -> Self {
         Self { name: short(id), id: Text::from(id) }
     }
@@ -85,7 +85,7 @@ impl Called {
 
 /// The target of a score.
 #[derive(Clone, Debug)]
-struct About {
+struct Target {
     kind: &'static str,
     id: Text,
     href: String,
@@ -95,8 +95,8 @@ struct About {
 const ID: usize = 8;
 
 /// Query parameter of a condition with this label.
-pub(crate) fn parameter(said: &str) -> &str {
-    match said {
+pub(crate) fn parameter(label: &str) -> &str {
+    match label {
         "without" => "own",
         name => name,
     }
@@ -128,8 +128,8 @@ impl ScoreLine {
             subject: subject(&written.subject, base),
             origin,
             own_trace: None,
-            author: written.author_user_id.as_deref().map(Called::of),
-            config: written.config_id.as_deref().map(Called::of),
+            author: written.author_user_id.as_deref().map(NamedId::of),
+            config: written.config_id.as_deref().map(NamedId::of),
             environment: Text::from(written.environment.as_str()),
             superseded: None,
         }
@@ -190,20 +190,20 @@ const fn source_word(source: ScoreSource) -> &'static str {
     }
 }
 
-fn subject(subject: &Subject, base: &str) -> About {
-    let about = |kind, id: &str, href| About { kind, id: Text::from(id), href };
+fn subject(subject: &Subject, base: &str) -> Target {
+    let target = |kind, id: &str, href| Target { kind, id: Text::from(id), href };
     let of_trace = |id: &str| format!("{base}/traces/{}", segment(id));
     match subject {
-        Subject::Trace(trace) => about("trace", trace.as_str(), of_trace(trace.as_str())),
-        Subject::Observation(trace, step) => {
-            let step = step.as_str();
-            let href = format!("{}?observation={}", of_trace(trace.as_str()), encode(step));
-            about("observation", step, href)
+        Subject::Trace(trace) => target("trace", trace.as_str(), of_trace(trace.as_str())),
+        Subject::Observation(trace, observation) => {
+            let observation = observation.as_str();
+            let href = format!("{}?observation={}", of_trace(trace.as_str()), encode(observation));
+            target("observation", observation, href)
         }
         Subject::Session(session) => {
-            about("session", session, href(base, GroupKey::Session, session))
+            target("session", session, href(base, GroupKey::Session, session))
         }
-        Subject::Experiment(run) => about("run", run, format!("{base}/search?q={}", encode(run))),
+        Subject::Experiment(run) => target("run", run, format!("{base}/search?q={}", encode(run))),
     }
 }
 

@@ -216,10 +216,10 @@ impl ScoreView {
     /// Sets the metadata.
     #[must_use]
     pub fn metadata(mut self, metadata: &serde_json::Map<String, serde_json::Value>) -> Self {
-        let said = (!metadata.is_empty()).then(|| json_without_media(metadata));
-        self.metadata = said.flatten().map(|said| {
-            let mut shown: String = said.chars().take(METADATA).collect();
-            if shown.len() < said.len() {
+        let json = (!metadata.is_empty()).then(|| json_without_media(metadata));
+        self.metadata = json.flatten().map(|json| {
+            let mut shown: String = json.chars().take(METADATA).collect();
+            if shown.len() < json.len() {
                 shown.push_str("\n…");
             }
             Text::lines(shown)
@@ -296,7 +296,7 @@ impl RuleRange {
     pub const LIMIT: usize = 50;
 
     /// `Rules 51–100 of 120 shown`, unless all are shown.
-    pub(crate) fn said(self) -> Option<String> {
+    pub(crate) fn label(self) -> Option<String> {
         let [first, last, all] =
             [self.from + 1, self.from + self.n, self.n_all].map(|n| count(n as u64));
         (self.n < self.n_all).then(|| format!("Rules {first}–{last} of {all} shown"))
@@ -351,35 +351,35 @@ mod tests {
     }
 
     #[test]
-    fn rules_beyond_those_that_were_asked_are_led_to() {
-        let asked = |from, n, n_all| RuleRange { from, n, n_all };
-        assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).page_links("?x").is_empty());
-        let middle = asked(50, 50, 120);
-        assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 shown");
+    fn other_ranges_of_rules_are_linked() {
+        let range = |from, n, n_all| RuleRange { from, n, n_all };
+        assert!(range(0, 50, 50).label().is_none() && range(0, 50, 50).page_links("?x").is_empty());
+        let middle = range(50, 50, 120);
+        assert_eq!(middle.label().unwrap(), "Rules 51–100 of 120 shown");
         let page_links = [
             ("Earlier rules", "?x&rules=0#pane-scores".to_owned()),
             ("More rules", "?x&rules=100#pane-scores".to_owned()),
         ];
         assert_eq!(middle.page_links("?x"), page_links);
-        assert_eq!(asked(100, 20, 120).page_links("?x").len(), 1);
+        assert_eq!(range(100, 20, 120).page_links("?x").len(), 1);
     }
 
     #[test]
-    fn scores_of_one_name_are_shown_together() {
-        let said = |values: &[ScoreValue]| {
+    fn scores_with_one_name_are_aggregated() {
+        let text = |values: &[ScoreValue]| {
             let values: Vec<&ScoreValue> = values.iter().collect();
             aggregate(&values).map(|text| text.raw().to_owned())
         };
         let word = |text: &str| ScoreValue::Categorical(text.to_owned());
         let (yes, no) = (ScoreValue::Boolean(true), ScoreValue::Boolean(false));
-        assert_eq!(said(&[]), None);
-        assert_eq!(said(std::slice::from_ref(&yes)).unwrap(), "true");
-        assert_eq!(said(&[yes, no]).unwrap(), "1 of 2 true");
+        assert_eq!(text(&[]), None);
+        assert_eq!(text(std::slice::from_ref(&yes)).unwrap(), "true");
+        assert_eq!(text(&[yes, no]).unwrap(), "1 of 2 true");
         let numbers = [ScoreValue::Numeric(0.5), ScoreValue::Numeric(1.0)];
-        assert_eq!(said(&numbers).unwrap(), "0.75 (n = 2)");
+        assert_eq!(text(&numbers).unwrap(), "0.75 (n = 2)");
         let words = ["d", "b", "a", "b", "c"].map(word);
-        assert_eq!(said(&words).unwrap(), "b 2 of 5");
+        assert_eq!(text(&words).unwrap(), "b 2 of 5");
         let words = ["good", "bad"].map(word);
-        assert_eq!(said(&words).unwrap(), "bad 1 of 2");
+        assert_eq!(text(&words).unwrap(), "bad 1 of 2");
     }
 }

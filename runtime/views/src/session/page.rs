@@ -19,7 +19,7 @@ use crate::lists::trace_line::TraceLine;
 use crate::overview::charts::{Chart, TurnBar};
 use crate::scores::score::{RuleRange, ScoreView, Tone};
 use crate::trace::find::{PartExcerpt, part_excerpt};
-use crate::trace::thread::{mark, took};
+use crate::trace::thread::{duration_text, mark};
 use crate::values::content::{
     Addresses, Block, CallMessages, Repeated, display_text, repeated_messages,
 };
@@ -54,7 +54,7 @@ pub struct SessionPage {
     /// Number of turns of the session.
     pub n_turns: u64,
     /// Number of the requested turn; 1 by default.
-    pub wanted: u64,
+    pub current_turn: u64,
     /// Whether a turn was requested, which then gets the focus.
     pub is_jump: bool,
     /// The requested time as typed; empty for a number.
@@ -107,7 +107,7 @@ impl TurnHits {
         }
     }
 
-    fn said(&self) -> String {
+    fn summary(&self) -> String {
         let n = self.turns.len() as u64;
         match (n, self.has_more) {
             (0, _) if 0 < self.n_left => "No matches so far.".to_owned(),
@@ -144,7 +144,7 @@ pub struct Turn {
     input: Block,
     tools: Option<Tools>,
     /// Number of observations, if there are too many to list tool calls.
-    too_many_steps: Option<String>,
+    n_observations_over_limit: Option<String>,
     output: Block,
 }
 
@@ -167,7 +167,7 @@ struct Tools {
 struct ToolCall {
     href: String,
     name: Text,
-    took: String,
+    duration: String,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
     arguments: Option<Text>,
@@ -179,21 +179,21 @@ struct ToolCall {
 impl Tools {
     /// `None` if only the root is a tool call. `trace` is the URL of the trace.
     fn of(found: ToolObservations, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
-        let ToolObservations { mut steps, n } = found;
-        let n_read = steps.len();
-        steps.retain(|step| Some(&step.id) != root);
-        let n = n.saturating_sub((n_read - steps.len()) as u64);
+        let ToolObservations { steps: mut observations, n } = found;
+        let n_read = observations.len();
+        observations.retain(|observation| Some(&observation.id) != root);
+        let n = n.saturating_sub((n_read - observations.len()) as u64);
         if n == 0 {
             return None;
         }
-        let named = steps.iter().take(NAMED);
+        let named = observations.iter().take(NAMED);
         let mut names: Vec<String> =
-            named.map(|step| step.name.chars().take(NAME).collect()).collect();
+            named.map(|observation| observation.name.chars().take(NAME).collect()).collect();
         if (names.len() as u64) < n {
             names.push("…".to_owned());
         }
-        let n_more = n.saturating_sub(steps.len() as u64);
-        let n_failed = steps.iter().filter(|step| step.level == Level::Error);
+        let n_more = n.saturating_sub(observations.len() as u64);
+        let n_failed = observations.iter().filter(|observation| observation.level == Level::Error);
         let n_failed = n_failed.count() as u64;
         let failed = plural(n_failed, "error");
         Some(Self {
@@ -201,10 +201,13 @@ impl Tools {
             names: Text::from(names.join(", ")),
             failed: (0 < n_failed).then(|| match n_more {
                 0 => failed,
-                _ => format!("{failed} in the first {}", steps.len()),
+                _ => format!("{failed} in the first {}", observations.len()),
             }),
             n_more,
-            calls: steps.iter().map(|step| ToolCall::of(step, trace)).collect(),
+            calls: observations
+                .iter()
+                .map(|observation| ToolCall::of(observation, trace))
+                .collect(),
         })
     }
 
@@ -214,21 +217,22 @@ impl Tools {
 }
 
 impl ToolCall {
-    fn of(step: &Observation, trace: &str) -> Self {
+    fn of(observation: &Observation, trace: &str) -> Self {
         let begins = |value: Option<&Payload>| {
             let text = beginning(value?);
             (!text.is_empty()).then(|| Text::from(text))
         };
-        let (input, output) = (step.content.input.as_ref(), step.content.output.as_ref());
+        let (input, output) =
+            (observation.content.input.as_ref(), observation.content.output.as_ref());
         Self {
-            href: format!("{trace}?observation={}", encode(step.id.as_str())),
-            name: Text::from(step.name.as_str()),
-            took: took(step),
-            mark: mark(step),
-            message: step.status_message.as_deref().map(display_text),
+            href: format!("{trace}?observation={}", encode(observation.id.as_str())),
+            name: Text::from(observation.name.as_str()),
+            duration: duration_text(observation),
+            mark: mark(observation),
+            message: observation.status_message.as_deref().map(display_text),
             arguments: begins(input),
             result: begins(output),
-            is_large: step.has_content && input.is_none() && output.is_none(),
+            is_large: observation.has_content && input.is_none() && output.is_none(),
         }
     }
 }
@@ -258,7 +262,7 @@ impl SessionPage {
 
     /// Links to the other ranges of rules.
     fn rule_links(&self) -> Vec<(&'static str, String)> {
-        let address = format!("?turn={}{}", self.wanted, self.kept());
+        let address = format!("?turn={}{}", self.current_turn, self.kept());
         self.rules.page_links(&address)
     }
 
@@ -310,7 +314,7 @@ impl SessionPage {
 
     /// Whether the pane of scores is empty, so that the turns get the whole width.
     fn is_unscored(&self) -> bool {
-        self.scores.is_empty() && self.outcomes.is_empty() && self.rules.said().is_none()
+        self.scores.is_empty() && self.outcomes.is_empty() && self.rules.label().is_none()
     }
 
     /// Whether scores are pending, so that the script polls for them.
@@ -353,14 +357,14 @@ impl Turn {
                     those: input.page(&format!("&as=conversation&n={messages}")),
                 }
             });
-            let n_steps = u64::from(line.n_observations);
-            let too_many_steps = tools.is_none().then(|| count(n_steps));
+            let n_observations = u64::from(line.n_observations);
+            let n_observations_over_limit = tools.is_none().then(|| count(n_observations));
             let tools = tools.unwrap_or_default();
             Self {
                 number,
                 same,
                 tools: Tools::of(tools, trace.root.as_ref(), &line.href(base)),
-                too_many_steps,
+                n_observations_over_limit,
                 input: Block::without(trace.input.as_ref(), &input, excluded.unwrap_or_default()),
                 output: Block::of(trace.output.as_ref(), &at("output")),
                 trace: line,

@@ -37,13 +37,13 @@ pub(crate) struct Failure {
 }
 
 /// The first exceptions of an observation.
-pub(crate) fn failures(step: &Observation, at: &Addresses) -> Vec<Failure> {
-    let said = |text: &str| cut(without_media(text), FAILURE_CHARACTERS);
-    let found = exceptions(&step.content.metadata).into_iter();
+pub(crate) fn failures(observation: &Observation, at: &Addresses) -> Vec<Failure> {
+    let shortened = |text: &str| cut(without_media(text), FAILURE_CHARACTERS);
+    let found = exceptions(&observation.content.metadata).into_iter();
     let shown = found.take(FAILURES).map(|one| Failure {
-        kind: said(one.kind),
-        message: said(one.message),
-        stack: said(one.stack),
+        kind: shortened(one.kind),
+        message: shortened(one.message),
+        stack: shortened(one.stack),
         whole: at.at(&format!("$['events'][{}]", one.place)).page(""),
     });
     shown.collect()
@@ -51,7 +51,7 @@ pub(crate) fn failures(step: &Observation, at: &Addresses) -> Vec<Failure> {
 
 /// Events or links.
 #[derive(Debug)]
-pub(crate) struct List {
+pub(crate) struct EventList {
     key: &'static str,
     pub(crate) title: &'static str,
     pub(crate) items: Vec<Item>,
@@ -68,7 +68,7 @@ pub(crate) struct Item {
     pub(crate) name: Text,
     pub(crate) href: Option<String>,
     /// Number of attributes, in words.
-    pub(crate) said: String,
+    pub(crate) summary: String,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) whole: String,
 }
@@ -94,17 +94,17 @@ impl Attribute {
 }
 
 /// Events and links of an observation, and its metadata without them; `None` to show the whole metadata.
-pub(crate) fn happened(
-    step: &Observation,
+pub(crate) fn event_lists(
+    observation: &Observation,
     base: &str,
     at: &Addresses,
-) -> (Vec<List>, Option<Map<String, Value>>) {
-    let metadata = &step.content.metadata;
+) -> (Vec<EventList>, Option<Map<String, Value>>) {
+    let metadata = &observation.content.metadata;
     let event = |item: &Map<String, Value>, at: &Addresses| {
         let name = Text::from(item.get("name")?.as_str()?);
         let time = item.get("time").and_then(Value::as_str);
         let time = time.and_then(|time| Timestamp::parse(time).ok());
-        let after = time.map(|time| offset(time.micros_since(step.start)));
+        let after = time.map(|time| offset(time.micros_since(observation.start)));
         Some(Item { time, at: after.unwrap_or_default(), ..Item::of(name, item, at) })
     };
     let link = |item: &Map<String, Value>, at: &Addresses| {
@@ -118,7 +118,7 @@ pub(crate) fn happened(
         list("Events", (metadata, "events"), at, event),
         list("Links", (metadata, "links"), at, link),
     ];
-    let lists: Vec<List> = lists.into_iter().flatten().collect();
+    let lists: Vec<EventList> = lists.into_iter().flatten().collect();
     let rest = rest(metadata, &lists);
     (lists, rest)
 }
@@ -137,7 +137,7 @@ impl Item {
             at: String::new(),
             name,
             href: None,
-            said: match shown.len() < n {
+            summary: match shown.len() < n {
                 true => format!("{} of {all}", shown.len()),
                 false => all,
             },
@@ -153,7 +153,7 @@ fn list(
     (metadata, key): (&Map<String, Value>, &'static str),
     at: &Addresses,
     item: impl Fn(&Map<String, Value>, &Addresses) -> Option<Item>,
-) -> Option<List> {
+) -> Option<EventList> {
     let all = metadata.get(key)?.as_array()?;
     let items = all.iter().enumerate().map(|(nth, one)| {
         let at = at.at(&format!("$['{key}'][{nth}]"));
@@ -162,8 +162,8 @@ fn list(
     let mut items: Vec<Item> = items.collect::<Option<_>>()?;
     items.sort_by_key(|item| (item.time.is_none(), item.time));
     let more = (SHOWN < items.len()).then(|| {
-        let said = format!("{SHOWN} of {} shown", count(items.len() as u64));
-        (said, at.at(&format!("$['{key}']")).page(""))
+        let shown = format!("{SHOWN} of {} shown", count(items.len() as u64));
+        (shown, at.at(&format!("$['{key}']")).page(""))
     });
     items.truncate(SHOWN);
     let mut n_left = MEDIA;
@@ -173,7 +173,7 @@ fn list(
         attribute.n_more_media += n - attribute.media.len();
         n_left -= attribute.media.len();
     }
-    (!items.is_empty()).then_some(List { key, title, items, more })
+    (!items.is_empty()).then_some(EventList { key, title, items, more })
 }
 
 /// `+12 ms`, or `−5.0 ms` for a time before the start.
@@ -197,12 +197,12 @@ fn cut(whole: String, n_shown: usize) -> Text {
 
 /// The metadata without these members. Windows of large metadata and media are addressed by their index among all members,
 /// so that such metadata keeps all of them (`None`).
-fn rest(metadata: &Map<String, Value>, told: &[List]) -> Option<Map<String, Value>> {
-    if told.is_empty() {
+fn rest(metadata: &Map<String, Value>, lists: &[EventList]) -> Option<Map<String, Value>> {
+    if lists.is_empty() {
         return None;
     }
     let others = metadata.iter();
-    let others = others.filter(|(key, _)| told.iter().all(|list| list.key != key.as_str()));
+    let others = others.filter(|(key, _)| lists.iter().all(|list| list.key != key.as_str()));
     let others: Map<String, Value> =
         others.map(|(key, value)| (key.clone(), value.clone())).collect();
     let json = Payload::Json(serde_json::to_string(&others).ok()?);
@@ -220,18 +220,18 @@ mod tests {
     use crate::values::content::MediaLocation;
     use serde_json::json;
 
-    fn told(metadata: &Value) -> (Vec<List>, Option<Map<String, Value>>) {
-        let mut step = observation("a", None, 0, 10);
-        step.content.metadata = metadata.as_object().unwrap().clone();
+    fn read(metadata: &Value) -> (Vec<EventList>, Option<Map<String, Value>>) {
+        let mut observation = observation("a", None, 0, 10);
+        observation.content.metadata = metadata.as_object().unwrap().clone();
         let at = Addresses::new("/project/p", "t", Some("a"), "metadata");
-        happened(&step, "/project/p", &at)
+        event_lists(&observation, "/project/p", &at)
     }
 
     #[test]
-    fn events_stand_by_time_and_links_lead_to_their_traces() {
+    fn events_are_sorted_by_time_and_links_lead_to_their_traces() {
         let start = observation("a", None, 0, 10).start;
         let at = |ms: i64| start.plus_millis(ms).to_iso_micros();
-        let (lists, rest) = told(&json!({
+        let (lists, rest) = read(&json!({
             "tier": "gold",
             "events": [
                 { "name": "second", "time": at(20), "attributes": { "n": 1, "why": HOSTILE } },
@@ -244,11 +244,11 @@ mod tests {
         let [events, links] = lists.as_slice() else {
             panic!("{lists:?}");
         };
-        let said: Vec<(&str, &str)> =
+        let names: Vec<(&str, &str)> =
             events.items.iter().map(|item| (item.name.raw(), item.at.as_str())).collect();
         let all = [("first", "−5.0 ms"), ("second", "+20 ms"), ("timeless", "")];
-        assert_eq!(said, all);
-        assert_eq!(events.items[1].said, "2 attributes");
+        assert_eq!(names, all);
+        assert_eq!(events.items[1].summary, "2 attributes");
         let whole = "path=%24%5B%27events%27%5D%5B0%5D";
         assert!(events.items[1].whole.ends_with(whole), "{events:?}");
         let href = links.items[0].href.as_deref();
@@ -258,35 +258,35 @@ mod tests {
     }
 
     #[test]
-    fn what_only_has_the_name_of_events_or_is_large_stays_in_the_metadata() {
+    fn members_of_another_shape_and_large_ones_stay_in_the_metadata() {
         for other in [
             json!({}),
             json!({ "events": [] }),
             json!({ "events": "none", "links": [1] }),
             json!({ "events": [{ "name": "one" }, { "title": "a concert" }] }),
         ] {
-            let (lists, rest) = told(&other);
+            let (lists, rest) = read(&other);
             assert!(lists.is_empty() && rest.is_none(), "{other}");
         }
         let many: Vec<Value> = (0..1_000).map(|n| json!({ "name": n.to_string() })).collect();
         let long = "x".repeat(20_000);
-        let (large, rest) = told(&json!({ "events": many, "long": long }));
+        let (large, rest) = read(&json!({ "events": many, "long": long }));
         assert_eq!(large[0].items.len(), SHOWN);
-        let more = large[0].more.as_ref().map(|(said, _)| said.as_str());
+        let more = large[0].more.as_ref().map(|(text, _)| text.as_str());
         assert_eq!(more, Some("100 of 1,000 shown"));
         assert!(rest.is_none());
         // A long attribute ends with the number of characters.
-        let said = Attribute::new("a", &json!("é".repeat(501)), None).value;
-        assert!(said.raw().ends_with("é… (500 of 501 characters)"));
+        let value = Attribute::new("a", &json!("é".repeat(501)), None).value;
+        assert!(value.raw().ends_with("é… (500 of 501 characters)"));
     }
 
     #[test]
-    fn media_in_attributes_are_at_their_addresses_as_many_as_are_shown_of_all() {
+    fn media_in_attributes_have_addresses_up_to_the_limit_of_all_events() {
         let image = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
         let nested = json!({ "shots": [image, image] }).to_string();
         let attributes = json!({ "it's": format!("see {image}"), "nested": nested });
         let event = json!({ "name": "seen", "attributes": attributes });
-        let (lists, _) = told(&json!({ "events": vec![event; 10] }));
+        let (lists, _) = read(&json!({ "events": vec![event; 10] }));
         let items = &lists[0].items;
         let [plain, in_json] = items[1].attributes.as_slice() else {
             panic!("{items:?}");
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(items[6].attributes[1].n_more_media, 1);
         // If the path is too long for a URL, type and size replace the medium.
         let long = json!({ "x".repeat(2_000): image });
-        let (lists, _) = told(&json!({ "events": [{ "name": "seen", "attributes": long }] }));
+        let (lists, _) = read(&json!({ "events": [{ "name": "seen", "attributes": long }] }));
         let only = &lists[0].items[0].attributes[0];
         assert!(only.media.is_empty() && only.value.raw().starts_with("[image/png"));
     }

@@ -51,7 +51,7 @@ pub struct FindInput {
 #[derive(Debug)]
 struct Row {
     /// URL-encoded id of the observation; empty for the trace itself.
-    step: String,
+    observation_id: String,
     href: String,
     kind: &'static str,
     name: Option<Text>,
@@ -83,7 +83,7 @@ impl Row {
                 let id = encode(step.id.as_str());
                 Self {
                     href: format!("{trace}?observation={id}&find={find}"),
-                    step: id,
+                    observation_id: id,
                     kind: kind_label(step.kind),
                     name: Some(Text::from(step.name)),
                     at: Some(utc_time(step.start)),
@@ -93,7 +93,7 @@ impl Row {
             }
             None => Self {
                 href: format!("{trace}?trace&find={find}"),
-                step: String::new(),
+                observation_id: String::new(),
                 kind: "trace",
                 name: None,
                 at: None,
@@ -112,15 +112,17 @@ impl FindPage {
         let trace = format!("{}/traces/{}", shell.base(), segment(&id));
         let n_hits = n_before + part.hits.len() as u64;
         let next = part.next.map(|after| {
-            let after = encode(&written(n_hits, &after));
+            let after = encode(&cursor_value(n_hits, &after));
             format!("{trace}/find?q={}&after={after}", encode(&text))
         });
-        let [searched, steps] = [part.n_searched, part.n_steps].map(count);
+        let [searched, n_observations] = [part.n_searched, part.n_steps].map(count);
         let rows = part.hits.into_iter();
         let hits: Vec<Row> = rows.map(|hit| Row::new(hit, &trace, &text)).collect();
         Self {
-            searched: next.as_ref().map(|_| format!("{searched} of {steps} observations searched")),
-            has_trace: hits.first().is_some_and(|hit| hit.step.is_empty()),
+            searched: next
+                .as_ref()
+                .map(|_| format!("{searched} of {n_observations} observations searched")),
+            has_trace: hits.first().is_some_and(|hit| hit.observation_id.is_empty()),
             name,
             trace,
             hits,
@@ -153,6 +155,6 @@ impl FindPage {
 }
 
 /// A search cursor as query parameter: number of hits so far, start and id of the last observation.
-fn written(n_hits: u64, (start, id): &SearchCursor) -> String {
+fn cursor_value(n_hits: u64, (start, id): &SearchCursor) -> String {
     format!("{n_hits}.{}.{id}", start.as_micros())
 }

@@ -56,7 +56,7 @@ pub struct LogPage {
 #[derive(Debug)]
 struct Entry {
     /// URL-encoded id of the observation.
-    step: String,
+    observation_id: String,
     href: String,
     /// URL of its detail pane.
     detail: String,
@@ -77,27 +77,28 @@ impl LogPage {
         let base = input.shell.base();
         let trace = segment(input.trace.id.as_str());
         let to_tree = input.view_params.in_tree().query();
-        let entries = input.observations.into_iter().map(|(step, [asked, answered])| {
-            let id = encode(step.id.as_str());
-            Entry {
-                href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
-                detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
-                step: id,
-                at: format!("+{}", duration(step.start.micros_since(input.start))),
-                kind: kind_label(step.kind),
-                name: Text::from(step.name.as_str()),
-                facts: facts(&step),
-                mark: match step.level {
-                    Level::Error => Some(("error", "bad")),
-                    Level::Warning => Some(("warning", "waiting")),
-                    Level::Debug => Some(("debug", "plain")),
-                    Level::Default => None,
-                },
-                message: step.status_message.as_deref().map(display_text),
-                input: asked,
-                output: answered,
-            }
-        });
+        let entries =
+            input.observations.into_iter().map(|(observation, [input_text, output_text])| {
+                let id = encode(observation.id.as_str());
+                Entry {
+                    href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
+                    detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
+                    observation_id: id,
+                    at: format!("+{}", duration(observation.start.micros_since(input.start))),
+                    kind: kind_label(observation.kind),
+                    name: Text::from(observation.name.as_str()),
+                    facts: facts(&observation),
+                    mark: match observation.level {
+                        Level::Error => Some(("error", "bad")),
+                        Level::Warning => Some(("warning", "waiting")),
+                        Level::Debug => Some(("debug", "plain")),
+                        Level::Default => None,
+                    },
+                    message: observation.status_message.as_deref().map(display_text),
+                    input: input_text,
+                    output: output_text,
+                }
+            });
         let entries: Vec<Entry> = entries.collect();
         let number = |n: usize| count(n as u64);
         let behind = input.at + entries.len();

@@ -17,16 +17,16 @@ pub struct ObservationScore {
     pub(crate) name: Text,
     pub(crate) value: Text,
     pub(crate) tone: Tone,
-    pub(crate) step: Text,
+    pub(crate) observation: Text,
     pub(crate) href: String,
 }
 
 impl ObservationScore {
     /// Name and value of the score, name of the observation and URL of the score.
     #[must_use]
-    pub fn new(name: &str, value: &ScoreValue, step: &str, href: String) -> Self {
+    pub fn new(name: &str, value: &ScoreValue, observation: &str, href: String) -> Self {
         let (value, tone) = shown(value, VALUE);
-        Self { name: Text::from(name), value, tone, step: Text::from(step), href }
+        Self { name: Text::from(name), value, tone, observation: Text::from(observation), href }
     }
 
     /// Compares the names of the scores.
@@ -47,7 +47,7 @@ pub struct ObservationScores {
 
 impl ObservationScores {
     /// `8`, or `50+` if the list is incomplete; absent without scores.
-    pub(crate) fn said(&self) -> Option<String> {
+    pub(crate) fn count_text(&self) -> Option<String> {
         let n = count(self.scores.len() as u64);
         let more = if self.all.is_some() { "+" } else { "" };
         (!self.scores.is_empty()).then(|| format!("{n}{more}"))

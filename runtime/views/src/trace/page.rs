@@ -13,7 +13,7 @@ use crate::format::{count, dollars, duration, exact_duration, kind_label, plural
 use crate::layout::forms::FormContext;
 use crate::scores::score::{RuleOutcome, RuleRange, ScoreView, Tone};
 use crate::trace::aspect::{Head, HeadInput, TraceView};
-use crate::trace::events::{Failure, List, failures, happened};
+use crate::trace::events::{EventList, Failure, event_lists, failures};
 use crate::trace::observation_scores::ObservationScores;
 use crate::trace::peaks::{Peak, peaks};
 use crate::trace::rows::{RowsInput, Window, column_classes, cost_cell, nonzero};
@@ -127,7 +127,7 @@ struct Detail {
     /// Known duration, tokens and cost.
     figures: String,
     facts: Vec<Fact>,
-    happened: Vec<List>,
+    event_lists: Vec<EventList>,
     /// Input and output.
     values: [ValuePart; 2],
     /// Tools and metadata.
@@ -199,8 +199,8 @@ impl Detail {
     fn n_scores(&self) -> String {
         let own = plural(self.scores.len() as u64, "score");
         let observation_scores = self.observation_scores.as_ref();
-        match observation_scores.and_then(ObservationScores::said) {
-            Some(said) => format!("{own}, {said} on observations"),
+        match observation_scores.and_then(ObservationScores::count_text) {
+            Some(n) => format!("{own}, {n} on observations"),
             None => own,
         }
     }
@@ -253,21 +253,21 @@ impl Detail {
             // The header shows those of the trace.
             figures: String::new(),
             facts,
-            happened: Vec::new(),
+            event_lists: Vec::new(),
             values: [
-                ValuePart::new(INPUT, at("input"), forms, |asked, at| {
-                    RenderedValue::of(trace.input.as_ref(), asked, at)
+                ValuePart::new(INPUT, at("input"), forms, |params, at| {
+                    RenderedValue::of(trace.input.as_ref(), params, at)
                 }),
-                ValuePart::new(OUTPUT, at("output"), forms, |asked, at| {
-                    RenderedValue::of(trace.output.as_ref(), asked, at)
+                ValuePart::new(OUTPUT, at("output"), forms, |params, at| {
+                    RenderedValue::of(trace.output.as_ref(), params, at)
                 }),
             ],
             extras: [
-                ValuePart::new(TOOLS, at("tools"), forms, |asked, at| {
-                    RenderedValue::of_tools(None, &[], asked.form, at)
+                ValuePart::new(TOOLS, at("tools"), forms, |params, at| {
+                    RenderedValue::of_tools(None, &[], params.form, at)
                 }),
-                ValuePart::new(METADATA, at("metadata"), forms, |asked, at| {
-                    RenderedValue::of_map(&trace.metadata, asked, at)
+                ValuePart::new(METADATA, at("metadata"), forms, |params, at| {
+                    RenderedValue::of_map(&trace.metadata, params, at)
                 }),
             ],
             from: format!(
@@ -286,46 +286,47 @@ impl Detail {
         }
     }
 
-    fn of_observation(step: &Observation, input: DetailInput) -> Self {
-        let Content { input: asked, output, metadata: meta, tool_definitions, .. } = &step.content;
-        let (level, level_class) = match step.level {
+    fn of_observation(observation: &Observation, input: DetailInput) -> Self {
+        let Content { input: input_value, output, metadata: meta, tool_definitions, .. } =
+            &observation.content;
+        let (level, level_class) = match observation.level {
             Level::Error => (Some("error"), "bad"),
             Level::Warning => (Some("warning"), "waiting"),
             Level::Debug => (Some("debug"), "plain"),
             Level::Default => (None, ""),
         };
-        let id = step.id.as_str();
+        let id = observation.id.as_str();
         let base = input.base.as_str();
-        let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
+        let at = |part: &str| Addresses::new(base, observation.trace_id.as_str(), Some(id), part);
         let address = input.address(Some(id));
         let forms = (&input.forms, address.as_str());
-        let (happened, rest) = happened(step, base, &at("metadata"));
+        let (event_lists, rest) = event_lists(observation, base, &at("metadata"));
         let offered = tool_definitions.as_ref();
-        let said = [asked.as_ref(), output.as_ref()];
-        let called = offered.map(|_| called_tools(&step.called_tools, said));
+        let values = [input_value.as_ref(), output.as_ref()];
+        let called = offered.map(|_| called_tools(&observation.called_tools, values));
         let meta = rest.as_ref().unwrap_or(meta);
         Self {
-            kind: kind_label(step.kind),
-            name: Text::from(step.name.as_str()),
-            id: Text::from(step.id.as_str()),
+            kind: kind_label(observation.kind),
+            name: Text::from(observation.name.as_str()),
+            id: Text::from(observation.id.as_str()),
             level,
             level_class,
-            status_message: step.status_message.as_deref().map(display_text),
-            failures: failures(step, &at("metadata")),
-            figures: figures(step),
-            facts: observation_facts(step, input.self_time_us),
-            happened,
+            status_message: observation.status_message.as_deref().map(display_text),
+            failures: failures(observation, &at("metadata")),
+            figures: figures(observation),
+            facts: observation_facts(observation, input.self_time_us),
+            event_lists,
             values: [
                 ValuePart::new(INPUT, at("input"), forms, |form, at| {
-                    RenderedValue::of(asked.as_ref(), form, at)
+                    RenderedValue::of(input_value.as_ref(), form, at)
                 }),
                 ValuePart::new(OUTPUT, at("output"), forms, |form, at| {
                     RenderedValue::of(output.as_ref(), form, at)
                 }),
             ],
             extras: [
-                ValuePart::new(TOOLS, at("tools"), forms, |asked, at| {
-                    RenderedValue::of_tools(offered, &called.unwrap_or_default(), asked.form, at)
+                ValuePart::new(TOOLS, at("tools"), forms, |params, at| {
+                    RenderedValue::of_tools(offered, &called.unwrap_or_default(), params.form, at)
                 }),
                 ValuePart::new(METADATA, at("metadata"), forms, |form, at| {
                     RenderedValue::of_map(meta, form, at)
@@ -334,8 +335,8 @@ impl Detail {
             from: format!(
                 "{}/_/traces/{}/detail?observation={}{}",
                 input.base,
-                segment(step.trace_id.as_str()),
-                encode(step.id.as_str()),
+                segment(observation.trace_id.as_str()),
+                encode(observation.id.as_str()),
                 input.rules.query()
             ),
             base: input.base,
@@ -350,68 +351,68 @@ impl Detail {
 }
 
 /// `850 ms · 11,400 tokens · $0.0465`
-fn figures(step: &Observation) -> String {
-    let took = step.end.map(|end| duration(end.micros_since(step.start)));
-    let tokens = total_tokens(&step.usage);
+fn figures(observation: &Observation) -> String {
+    let took = observation.end.map(|end| duration(end.micros_since(observation.start)));
+    let tokens = total_tokens(&observation.usage);
     let all = [
         took,
         (0 < tokens).then(|| plural(tokens, "token")),
-        Some(cost_cell(step.own_cost())).filter(|cost| !cost.is_empty()),
+        Some(cost_cell(observation.own_cost())).filter(|cost| !cost.is_empty()),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn observation_facts(step: &Observation, self_time_us: Option<i64>) -> Vec<Fact> {
-    let mut facts = vec![fact_at("Start", step.start, true)];
-    facts.push(match step.end {
-        Some(end) => fact("Latency", duration(end.micros_since(step.start))),
+fn observation_facts(observation: &Observation, self_time_us: Option<i64>) -> Vec<Fact> {
+    let mut facts = vec![fact_at("Start", observation.start, true)];
+    facts.push(match observation.end {
+        Some(end) => fact("Latency", duration(end.micros_since(observation.start))),
         None => fact("Latency", "not ended"),
     });
     facts.extend(self_time_us.map(|us| fact("Self time", duration(us))));
-    if let Some(first) = step.completion_start {
-        facts.push(fact("Time to first token", duration(first.micros_since(step.start))));
+    if let Some(first) = observation.completion_start {
+        facts.push(fact("Time to first token", duration(first.micros_since(observation.start))));
     }
     let optional = [
-        ("Model", &step.model),
-        ("Model of child observations", &step.aggregate_model),
-        ("Provider", &step.provider),
-        ("User", &step.user_id),
-        ("Session", &step.session_id),
-        ("Version", &step.version),
-        ("Release", &step.release),
+        ("Model", &observation.model),
+        ("Model of child observations", &observation.aggregate_model),
+        ("Provider", &observation.provider),
+        ("User", &observation.user_id),
+        ("Session", &observation.session_id),
+        ("Version", &observation.version),
+        ("Release", &observation.release),
     ];
     facts.extend(
         optional
             .iter()
             .filter_map(|(label, value)| value.as_ref().map(|value| fact(label, value.clone()))),
     );
-    if !step.model_parameters.is_empty() {
-        let shown = step.model_parameters.iter().map(|(key, value)| match value {
+    if !observation.model_parameters.is_empty() {
+        let shown = observation.model_parameters.iter().map(|(key, value)| match value {
             Value::String(text) => format!("{key} {}", without_media(text)),
             other => format!("{key} {}", without_media(&other.to_string())),
         });
         facts.push(fact("Parameters", shown.collect::<Vec<_>>().join(", ")));
     }
-    if let Some(prompt) = &step.prompt {
+    if let Some(prompt) = &observation.prompt {
         let version = prompt.version.map_or(String::new(), |version| format!(" version {version}"));
         facts.push(fact("Prompt", format!("{}{version}", prompt.name)));
     }
-    push_usage(&mut facts, &step.usage, "Tokens");
-    push_usage(&mut facts, &step.aggregate_usage, "Tokens of child observations");
-    push_cost(&mut facts, &step.cost, "Cost (sent)");
-    if step.cost.is_empty() {
-        push_cost(&mut facts, &step.computed_cost, "Cost (computed)");
+    push_usage(&mut facts, &observation.usage, "Tokens");
+    push_usage(&mut facts, &observation.aggregate_usage, "Tokens of child observations");
+    push_cost(&mut facts, &observation.cost, "Cost (sent)");
+    if observation.cost.is_empty() {
+        push_cost(&mut facts, &observation.computed_cost, "Cost (computed)");
     }
-    if 0 < step.own_cost().n_unpriced {
+    if 0 < observation.own_cost().n_unpriced {
         facts.push(fact("Cost", "unknown: not sent, and no price found"));
     }
-    push_cost(&mut facts, step.effective_aggregate_cost(), "Cost of child observations");
-    if !step.called_tools.is_empty() {
-        facts.push(fact("Called tools", step.called_tools.join(", ")));
+    push_cost(&mut facts, observation.effective_aggregate_cost(), "Cost of child observations");
+    if !observation.called_tools.is_empty() {
+        facts.push(fact("Called tools", observation.called_tools.join(", ")));
     }
-    facts.push(fact("Environment", step.environment.clone()));
-    if !step.scope_name.is_empty() {
-        facts.push(fact("Instrumentation scope", step.scope_name.clone()));
+    facts.push(fact("Environment", observation.environment.clone()));
+    if !observation.scope_name.is_empty() {
+        facts.push(fact("Instrumentation scope", observation.scope_name.clone()));
     }
     facts
 }

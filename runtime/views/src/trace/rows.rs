@@ -108,7 +108,7 @@ pub(crate) struct Window {
 
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) step: String,
+    pub(crate) observation_id: String,
     pub(crate) is_run: bool,
     pub(crate) name: Text,
     pub(crate) model: Option<Text>,
@@ -254,7 +254,7 @@ fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
     // The self time of a leaf is its duration.
     let own = below.or(took.filter(|_| row.n_below == 0));
     Row {
-        step: encode(row.id()),
+        observation_id: encode(row.id()),
         is_run: false,
         name: Text::from(outline.name(row)),
         model: outline.model(row).map(Text::from),
@@ -282,8 +282,8 @@ fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
 }
 
 /// The chips of a row; empty if there are more than [`CHIPS`].
-fn chips_of(input: &RowsInput<'_>, step: &str) -> Vec<(Text, Text, &'static str)> {
-    let chips = input.chips.get(step).map(Vec::as_slice);
+fn chips_of(input: &RowsInput<'_>, observation_id: &str) -> Vec<(Text, Text, &'static str)> {
+    let chips = input.chips.get(observation_id).map(Vec::as_slice);
     let chips = chips.filter(|chips| chips.len() <= CHIPS).unwrap_or_default();
     let shown = |chip: &ScoreChip| (chip.name.clone(), chip.value.clone(), chip.tone.class());
     chips.iter().map(shown).collect()
@@ -300,7 +300,7 @@ fn of_run(view: &OutlineView<'_>, line: &OutlineLine, run: &RowGroup, axis: Axis
     let title = of_all(run, &note);
     let end = (run.n_open == 0).then_some(run.last_end);
     Row {
-        step: encode(first.id()),
+        observation_id: encode(first.id()),
         is_run: true,
         name: Text::from(format!("{} ×{}", outline.name(first), count(run.n.into()))),
         model: None,
@@ -340,11 +340,11 @@ fn of_all(run: &RowGroup, note: &str) -> Option<String> {
 
 /// Time range of an observation in milliseconds from the start of the trace; `None` without duration.
 pub(crate) fn part_of(
-    step: &OutlineNode,
+    node: &OutlineNode,
     (start, end): (Timestamp, Timestamp),
 ) -> Option<(f64, f64)> {
     let ms = |at: Timestamp| at.micros_since(start) as f64 / 1e3;
-    let (from, to) = (ms(step.start), ms(step.end.unwrap_or(end)));
+    let (from, to) = (ms(node.start), ms(node.end.unwrap_or(end)));
     (from < to).then_some((from, to))
 }
 

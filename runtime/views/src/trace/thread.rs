@@ -98,7 +98,7 @@ struct Entry {
     /// Kind, name and URL of the enclosing agent, if it differs from that of the entry before.
     heading: Option<(&'static str, Text, String)>,
     /// URL-encoded id of the observation.
-    step: String,
+    observation_id: String,
     href: String,
     kind: &'static str,
     name: Text,
@@ -123,22 +123,22 @@ impl ThreadPage {
         let trace = segment(input.trace.id.as_str());
         let to_tree = input.view_params.in_tree().query();
         let of_id = |id: &str| format!("{base}/traces/{trace}?observation={}{to_tree}", encode(id));
-        let address = |step: &Observation| of_id(step.id.as_str());
+        let address = |observation: &Observation| of_id(observation.id.as_str());
         let calls = input.calls.iter();
         let messages = calls.map(|call| call_messages(call, base, address(&call.observation)));
         let messages: Vec<CallMessages> = messages.collect();
         let is_large: Vec<bool> = messages.iter().map(|call| call.is_large).collect();
         let history: Vec<CallMessages> = input.history.iter().map(compared).collect();
         let messages = new_messages(&history, messages, input.n_before);
-        let steps = input.calls.iter().map(|call| &call.observation);
-        let steps: Vec<&Observation> = input.history.iter().chain(steps).collect();
+        let observations = input.calls.iter().map(|call| &call.observation);
+        let observations: Vec<&Observation> = input.history.iter().chain(observations).collect();
         let window = input.calls.iter().zip(is_large).skip(input.n_before);
         let n_window = messages.len();
         let mut before: Option<&EnclosingAgent> = None;
         let entries = window.zip(messages).filter(|(_, messages)| !messages.is_attached);
         let entries = entries.map(|((call, is_large), messages)| {
             let NewMessages { repeated, input, output, .. } = messages;
-            let other = repeated.and_then(|repeated| steps.get(repeated.call).copied());
+            let other = repeated.and_then(|repeated| observations.get(repeated.call).copied());
             // Several ranges can repeat messages of several calls, a single range only those of `other`.
             let is_one_range = input.iter().filter(|(range, _)| range.is_some()).count() == 1;
             let as_other = |range: &MessageSelection| {
@@ -198,34 +198,38 @@ impl ThreadPage {
 
 fn unread(n: usize) -> Option<String> {
     let n_unread = plural(n as u64, "earlier generation");
-    let said = format!("Messages of {n_unread} were not compared and may be repeated here.");
-    (0 < n).then_some(said)
+    let text = format!("Messages of {n_unread} were not compared and may be repeated here.");
+    (0 < n).then_some(text)
 }
 
-fn compared(step: &Observation) -> CallMessages {
-    let content = &step.content;
+fn compared(observation: &Observation) -> CallMessages {
+    let content = &observation.content;
     CallMessages::for_comparison(content.input.as_ref(), content.output.as_ref())
 }
 
 /// The number of repeated messages of an observation, and the URL that shows them.
-fn same_messages(range: &MessageSelection, step: &Observation, base: &str) -> (String, String) {
-    let id = Some(step.id.as_str());
-    let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
+fn same_messages(
+    range: &MessageSelection,
+    observation: &Observation,
+    base: &str,
+) -> (String, String) {
+    let id = Some(observation.id.as_str());
+    let at = Addresses::new(base, observation.trace_id.as_str(), id, "input");
     let n = plural(range.n() as u64, "message");
     let those = at.page(&format!("&as=conversation&n={range}"));
     (format!("same {n}"), those)
 }
 
 fn call_messages(call: &Call, base: &str, href: String) -> CallMessages {
-    let step = &call.observation;
-    let is_tool = step.kind == ObservationKind::Tool;
+    let observation = &call.observation;
+    let is_tool = observation.kind == ObservationKind::Tool;
     if call.is_large || !(call.is_generation || is_tool) {
         return CallMessages::unread(call.is_large);
     }
-    let id = step.id.as_str();
-    let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
+    let id = observation.id.as_str();
+    let at = |part: &str| Addresses::new(base, observation.trace_id.as_str(), Some(id), part);
     let (input_urls, output_urls) = (at("input"), at("output"));
-    let content = &step.content;
+    let content = &observation.content;
     let input = (content.input.as_ref(), &input_urls);
     let output = (content.output.as_ref(), &output_urls);
     if !is_tool {
@@ -233,41 +237,43 @@ fn call_messages(call: &Call, base: &str, href: String) -> CallMessages {
     }
     let link = ObservationLink {
         href,
-        duration: took(step),
-        mark: mark(step),
-        message: step.status_message.as_deref().map(display_text),
+        duration: duration_text(observation),
+        mark: mark(observation),
+        message: observation.status_message.as_deref().map(display_text),
     };
-    CallMessages::tool_call((call_id(step), &step.name), input, output, link)
+    CallMessages::tool_call((call_id(observation), &observation.name), input, output, link)
 }
 
 /// Id of the tool call that an observation executed.
-fn call_id(step: &Observation) -> Option<&str> {
-    let attributes = step.content.metadata.get("attributes")?;
+fn call_id(observation: &Observation) -> Option<&str> {
+    let attributes = observation.content.metadata.get("attributes")?;
     CALL_IDS.iter().find_map(|key| attributes.get(*key)?.as_str())
 }
 
-pub(crate) fn took(step: &Observation) -> String {
-    step.end.map_or_else(|| "not ended".to_owned(), |end| duration(end.micros_since(step.start)))
+pub(crate) fn duration_text(observation: &Observation) -> String {
+    observation
+        .end
+        .map_or_else(|| "not ended".to_owned(), |end| duration(end.micros_since(observation.start)))
 }
 
 /// Known model, duration, tokens and cost.
-pub(crate) fn facts(step: &Observation) -> Vec<Text> {
-    let tokens = nonzero(Some(total_tokens(&step.usage)));
+pub(crate) fn facts(observation: &Observation) -> Vec<Text> {
+    let tokens = nonzero(Some(total_tokens(&observation.usage)));
     let facts = [
-        step.model.clone().unwrap_or_default(),
-        took(step),
+        observation.model.clone().unwrap_or_default(),
+        duration_text(observation),
         match tokens.is_empty() {
             true => tokens,
             false => format!("{tokens} tokens"),
         },
-        cost_cell(step.own_cost()),
+        cost_cell(observation.own_cost()),
     ];
     let facts = facts.into_iter().filter(|fact| !fact.is_empty());
     facts.map(Text::from).collect()
 }
 
-pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
-    match step.level {
+pub(crate) fn mark(observation: &Observation) -> Option<(&'static str, &'static str)> {
+    match observation.level {
         Level::Error => Some(("error", "bad")),
         Level::Warning => Some(("warning", "waiting")),
         Level::Default | Level::Debug => None,
@@ -276,17 +282,17 @@ pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
 
 impl Entry {
     fn of(call: &Call) -> Self {
-        let step = &call.observation;
+        let observation = &call.observation;
         Self {
             heading: None,
-            step: encode(step.id.as_str()),
+            observation_id: encode(observation.id.as_str()),
             href: String::new(),
-            kind: kind_label(step.kind),
-            name: Text::from(step.name.as_str()),
+            kind: kind_label(observation.kind),
+            name: Text::from(observation.name.as_str()),
             indent: call.depth.min(MAX_DEPTH),
-            facts: facts(step),
-            mark: mark(step),
-            message: step.status_message.as_deref().map(display_text),
+            facts: facts(observation),
+            mark: mark(observation),
+            message: observation.status_message.as_deref().map(display_text),
             is_large: false,
             input: Vec::new(),
             output: Block::Absent,

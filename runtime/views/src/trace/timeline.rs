@@ -28,9 +28,9 @@ pub(crate) struct TimePart {
     pub(crate) whole: Option<String>,
     /// URL of the time range of the selected observation; the whole axis for an observation without duration and for
     /// the trace.
-    pub(crate) of_step: String,
+    pub(crate) selection_range: String,
     /// Whether the selected observation has a duration; otherwise the link is hidden.
-    pub(crate) has_step: bool,
+    pub(crate) has_selection_range: bool,
     /// Duration and number of observations of the critical path.
     pub(crate) summary: Option<String>,
     pub(crate) longest: Vec<Longest>,
@@ -84,8 +84,8 @@ impl TimePart {
         let at = |row_state: &RowState, zoom: Option<(f64, f64)>| {
             row_state.address(&ViewParams { zoom, ..input.view_params.clone() })
         };
-        let step = input.selected.map(|at| &outline.rows()[at]);
-        let of_step = step.and_then(|step| part_of(step, (start, end)));
+        let node = input.selected.map(|at| &outline.rows()[at]);
+        let selection_range = node.and_then(|node| part_of(node, (start, end)));
         let path = window.path.iter().flatten();
         let longest = longest(path.clone()).into_iter().map(|(row, self_time_us)| {
             let entry = &outline.rows()[row];
@@ -101,7 +101,7 @@ impl TimePart {
         let axis = input.axis();
         let bands = gaps.iter().map(|(from, to)| axis.bar(*from, Some(*to), None));
         let bands = bands.filter(|band| 0.0 < band.width).collect();
-        let said = (!gaps.is_empty()).then(|| {
+        let gap_summary = (!gaps.is_empty()).then(|| {
             let n = plural(gaps.len() as u64, "gap");
             format!("{} idle in {n}", duration(total))
         });
@@ -116,30 +116,30 @@ impl TimePart {
         let kept = window.row_state.pairs.iter().cloned();
         Self {
             longest: longest.collect(),
-            gaps: said,
+            gaps: gap_summary,
             longest_gaps,
             bands,
-            summary: path_that_tells(window, outline.rows().len()).and_then(summary),
+            summary: informative_path(window, outline.rows().len()).and_then(summary),
             hidden_fields: kept.chain(whole.pairs()).collect(),
             from: End::new(input.view_params, 0, (from, length)),
             to: End::new(input.view_params, 1, (to, length)),
             whole: input.view_params.zoom.map(|_| at(&window.row_state, None)),
-            of_step: at(&window.row_state, of_step),
-            has_step: of_step.is_some(),
+            selection_range: at(&window.row_state, selection_range),
+            has_selection_range: selection_range.is_some(),
         }
     }
 }
 
 /// The critical path, unless most of many rows are on it.
-fn path_that_tells(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
+fn informative_path(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
     let path = window.path.as_ref();
     path.filter(|path| n_rows < FEW || path.len() * 2 < n_rows)
 }
 
 fn summary(path: &CriticalPath) -> Option<String> {
     let length = duration(path.values().sum());
-    let steps = plural(path.len() as u64, "observation");
-    (!path.is_empty()).then(|| format!("{length} on {steps}"))
+    let observations = plural(path.len() as u64, "observation");
+    (!path.is_empty()).then(|| format!("{length} on {observations}"))
 }
 
 /// The rows with the longest time on the path.
