@@ -1,6 +1,6 @@
-//! An OpenAPI document as groups of operations, ready to be shown: what an operation takes, what it responses, how to call it.
+//! An OpenAPI document as groups of operations, ready to be rendered: parameters, bodies, responses and example requests.
 //!
-//! Invariant: **pure.** The document is data like any other: what is missing in it or has an unexpected form is left out.
+//! Invariant: **total.** Missing or malformed parts of the document are skipped.
 
 mod operation;
 mod schema;
@@ -14,25 +14,25 @@ pub use operation::{ErrorCode, ErrorScope, Operation, OperationResponse};
 pub use schema::{Field, TypePart, ValueSchema};
 use schema::{anchor, shapes, text};
 
-/// A parameter that is asked for.
+/// A parameter of an operation, for a form.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationParameter<'a> {
-    /// As it is called in an address.
+    /// Name in the URL.
     pub name: &'a str,
     /// `path` or `query`.
     pub location: &'a str,
-    /// It may not be left out.
+    /// Whether the parameter is required.
     pub is_required: bool,
-    /// It takes any number of values, each with the name before it.
+    /// Whether the parameter can be repeated.
     pub is_list: bool,
 }
 
-/// An OpenAPI document, ready to be shown.
+/// An OpenAPI document, ready to be rendered.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
-    /// Of the server.
+    /// Version of the server.
     pub version: Text,
-    /// By the names of their tags.
+    /// Sorted by name.
     pub groups: Vec<Group>,
     types: BTreeMap<String, NamedType>,
     errors: Vec<ErrorCode>,
@@ -41,56 +41,56 @@ pub struct Reference {
 /// The operations with one tag.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The tag.
+    /// Tag of the operations.
     pub name: Text,
-    /// The last part of its address.
+    /// Last segment of its URL.
     pub path: String,
-    /// By their paths.
+    /// Sorted by path.
     pub operations: Vec<Operation>,
-    /// Anchors of the types that they lead to.
+    /// Anchors of the types reachable from the operations.
     pub types: Vec<String>,
 }
 
-/// A type that others name.
+/// A named type.
 #[derive(Clone, Debug)]
 pub struct NamedType {
-    /// What others call it.
+    /// Name of the type.
     pub name: Text,
-    /// The forms that it may have.
+    /// Alternative schemas of the type.
     pub shapes: Vec<ValueSchema>,
 }
 
-/// Anchors of the types that a form names.
+/// The anchors of the types that a schema refers to.
 fn targets(shape: &ValueSchema) -> impl Iterator<Item = &String> {
     let fields = shape.fields.iter().flat_map(|field| &field.kind);
     let pieces = shape.kind.iter().chain(fields);
     pieces.filter_map(|piece| piece.target.as_ref())
 }
 
-/// What operations lead to, over as many types as there are between.
+/// The anchors of all types reachable from the operations.
 fn reachable_types(operations: &[Operation], types: &BTreeMap<String, NamedType>) -> Vec<String> {
     let of_parameters = operations.iter().flat_map(|one| &one.parameters);
     let of_parameters = of_parameters.flat_map(|field: &Field| &field.kind);
     let of_parameters = of_parameters.filter_map(|piece| piece.target.as_ref());
-    let mut waiting: Vec<&String> = operations
+    let mut pending: Vec<&String> = operations
         .iter()
         .flat_map(Operation::shapes)
         .flat_map(targets)
         .chain(of_parameters)
         .collect();
     let mut found = BTreeSet::new();
-    while let Some(anchor) = waiting.pop() {
+    while let Some(anchor) = pending.pop() {
         if let Some(named) = types.get(anchor)
             && found.insert(anchor.clone())
         {
-            waiting.extend(named.shapes.iter().flat_map(targets));
+            pending.extend(named.shapes.iter().flat_map(targets));
         }
     }
     found.into_iter().collect()
 }
 
 impl Reference {
-    /// Reads an OpenAPI document.
+    /// Parses an OpenAPI document. `errors` are the error codes of the API.
     #[must_use]
     pub fn of(document: &Value, errors: Vec<ErrorCode>) -> Self {
         const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
@@ -125,18 +125,18 @@ impl Reference {
         }
     }
 
-    /// Operations in all.
+    /// Total number of operations.
     #[must_use]
     pub fn n_operations(&self) -> usize {
         self.groups.iter().map(|group| group.operations.len()).sum()
     }
 
-    /// The last parts of the addresses of all groups.
+    /// The URL segments of all groups.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().map(|group| group.path.as_str())
     }
 
-    /// The path and the parameters of the operation with this id, where a page can show what it responses.
+    /// Path and parameters of the operation with this id, if it can be called from a page.
     #[must_use]
     pub fn callable_operation(&self, id: &str) -> Option<(&str, Vec<OperationParameter<'_>>)> {
         let mut all = self.groups.iter().flat_map(|group| &group.operations);
@@ -151,24 +151,24 @@ impl Reference {
         Some((found.path.raw(), fields.collect()))
     }
 
-    /// The group with this last part of its address.
+    /// The group with this URL segment.
     #[must_use]
     pub fn group(&self, path: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.path == path)
     }
 
-    /// The groups with those of their operations that all these words name, parted by spaces.
+    /// The groups with the operations that match all words in `words`, separated by white space.
     #[must_use]
     pub fn search(&self, words: &str) -> Vec<(&Group, Vec<&Operation>)> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let groups = self.groups.iter().map(|group| {
-            let fitting = group.operations.iter().filter(|one| one.matches(&words));
-            (group, fitting.collect::<Vec<_>>())
+            let matching = group.operations.iter().filter(|one| one.matches(&words));
+            (group, matching.collect::<Vec<_>>())
         });
         groups.filter(|(_, found)| !found.is_empty()).collect()
     }
 
-    /// The types that the operations of a group lead to, by their anchors.
+    /// The types reachable from the operations of a group, with their anchors.
     pub fn types_of<'r>(
         &'r self,
         group: &'r Group,
@@ -177,7 +177,7 @@ impl Reference {
         anchors.filter_map(|anchor| self.types.get_key_value(anchor))
     }
 
-    /// What one of these operations may be refused with.
+    /// The errors that these operations can return.
     #[must_use]
     pub fn errors_of(&self, operations: &[Operation]) -> Vec<&ErrorCode> {
         let may = |error: &&ErrorCode| operations.iter().any(|one| one.may_return(error));
@@ -192,13 +192,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_has_the_types_that_its_operations_lead_to_and_no_others() {
+    fn group_contains_only_reachable_types() {
         let of = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
-        let answer = |schema: Value| json!({ "200": { "content": { "application/json": { "schema": schema } } } });
+        let response = |schema: Value| json!({ "200": { "content": { "application/json": { "schema": schema } } } });
         let document = json!({
             "paths": {
-                "/a": { "get": { "tags": ["first"], "responses": answer(of("A")) } },
-                "/b": { "get": { "tags": ["second"], "responses": answer(json!({ "type": "array", "items": of("C") })) } },
+                "/a": { "get": { "tags": ["first"], "responses": response(of("A")) } },
+                "/b": { "get": { "tags": ["second"], "responses": response(json!({ "type": "array", "items": of("C") })) } },
             },
             "components": { "schemas": {
                 "A": { "properties": { "b": of("B") } },

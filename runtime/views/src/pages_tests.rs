@@ -365,7 +365,7 @@ fn the_reference_is_inert() {
                 (field(false), String::new()),
                 (field(true), typed()),
             ],
-            answer,
+            response: answer,
         })
     };
     let html = attempt(None);

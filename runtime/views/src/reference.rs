@@ -1,46 +1,46 @@
 //! The pages of the API reference.
 //!
-//! A page shows the types that its own operations lead to, and no others.
+//! A page only shows the types reachable from its operations.
 
 use crate::openapi::{Group, OperationParameter, Reference};
 use askama::Template;
 
 use crate::{Shell, Text};
 
-/// The groups with the titles of their operations, or the operations that a search finds.
+/// The groups with their operations, or the results of a search.
 #[derive(Clone, Debug, Template)]
 #[template(path = "reference.html")]
 pub struct ReferencePage<'r> {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// What it shows.
+    /// The API reference.
     pub reference: &'r Reference,
-    /// The words that are looked for.
+    /// Search words.
     pub q: String,
 }
 
-/// One group.
+/// The page of a group of operations.
 #[derive(Clone, Debug, Template)]
 #[template(path = "reference_group.html")]
 pub struct ReferenceGroupPage<'r> {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
     reference: &'r Reference,
     group: &'r Group,
 }
 
-/// What an operation answers to the viewer of the page.
+/// The result of calling an operation with the permissions of the viewer.
 #[derive(Clone, Debug, Template)]
 #[template(path = "reference_try.html")]
 pub struct TryPage<'r> {
-    /// Around the page.
+    /// Page frame.
     pub shell: Shell,
-    /// The path of the operation, with `{names}`.
+    /// Path of the operation with `{placeholders}`.
     pub path: String,
-    /// Its parameters with their values; of a list one in each line.
+    /// Parameters with their values; list values are separated by line breaks.
     pub fields: Vec<(OperationParameter<'r>, String)>,
-    /// The address that was asked, the status, how much of the body is shown, and the body; none while values are missing.
-    pub answer: Option<(Text, u16, String, Text)>,
+    /// URL, HTTP status, description of the shown part of the body, and the body; absent while required values are missing.
+    pub response: Option<(Text, u16, String, Text)>,
 }
 
 impl ReferencePage<'_> {
@@ -51,7 +51,7 @@ impl ReferencePage<'_> {
 }
 
 impl<'r> ReferenceGroupPage<'r> {
-    /// The page of the group with this last part of its address.
+    /// The page of the group with this URL segment.
     #[must_use]
     pub fn new(reference: &'r Reference, path: &str, shell: Shell) -> Option<Self> {
         Some(Self { shell, reference, group: reference.group(path)? })

@@ -26,25 +26,26 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
     assert!(group.text().contains(&form), "{}", group.text());
     let empty = visitor.page(&path("getTraceOutline", "")).await;
     assert!(empty.contains("name=\"p.traceId\""), "{empty}");
-    assert!(empty.contains("Required: <code>") && !empty.contains("id=\"answer\""));
+    assert!(empty.contains("Required: <code>") && !empty.contains("id=\"response\""));
     let ours = format!("p.traceId={}&p.n=1", trace_id(1));
     let ours = visitor.page(&path("getTraceOutline", &ours)).await;
     let address = format!("/api/v1/traces/{}/outline?n=1", trace_id(1));
-    for what in ["Answer <code>200</code>", address.as_str(), "ours", Trace::span_id(1).as_str()] {
+    for what in ["Response <code>200</code>", address.as_str(), "ours", Trace::span_id(1).as_str()]
+    {
         assert!(ours.contains(what), "{what}: {ours}");
     }
     // What is wrong is answered as the API answers it, and what is another project's is not there.
     let theirs = format!("p.traceId={}", trace_id(2));
     let theirs = visitor.page(&path("getTraceOutline", &theirs)).await;
-    assert!(theirs.contains("Answer <code>404</code>"), "{theirs}");
+    assert!(theirs.contains("Response <code>404</code>"), "{theirs}");
     let wrong = format!("p.traceId={}&p.n=0", trace_id(1));
     let wrong = visitor.page(&path("getTraceOutline", &wrong)).await;
-    assert!(wrong.contains("Answer <code>400</code>"), "{wrong}");
+    assert!(wrong.contains("Response <code>400</code>"), "{wrong}");
     // A parameter that is a list takes a value in each line.
     for (tags, n) in [("a%0D%0Ab", 1), ("a%0D%0Ac", 0)] {
         let values = format!("p.tags={tags}&p.fields=core");
         let page = visitor.page(&path("listTraces", &values)).await;
-        assert!(page.contains("Answer <code>200</code>"), "{page}");
+        assert!(page.contains("Response <code>200</code>"), "{page}");
         let n_found = page.matches(&trace_id(3)).count();
         assert_eq!(n_found.min(1), n, "{page}");
         assert!(page.contains("<textarea name=\"p.tags\""), "{page}");

@@ -81,7 +81,7 @@ pub(crate) async fn attempt_page(
         shell: viewer.shell(Section::Reference),
         path: path.to_owned(),
         fields: fields.collect(),
-        answer: None,
+        response: None,
     };
     let mut fields = view.fields.iter();
     if fields.all(|(one, value)| !one.is_required || !value.is_empty()) {
@@ -89,7 +89,7 @@ pub(crate) async fn attempt_page(
         let response = ask(&app, &viewer, &address).await?;
         let status = response.status().as_u16();
         let (said, body) = begins(response).await?;
-        view.answer = Some((Text::from(address), status, said, body));
+        view.response = Some((Text::from(address), status, said, body));
     }
     page(StatusCode::OK, &view)
 }

@@ -1,4 +1,4 @@
-//! One operation of the API: what it takes, what it responses, and how to call it.
+//! An operation of the API: parameters, body, responses and an example request.
 
 use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use serde_json::Value;
@@ -6,92 +6,93 @@ use serde_json::Value;
 use crate::markup::Text;
 use crate::openapi::schema::{Field, ValueSchema, anchor, content, kind, shapes, text};
 
-/// What an error code is answered to.
+/// The operations that can return an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorScope {
-    /// Any request.
+    /// All operations.
     Always,
-    /// One that has to show a key.
+    /// Operations that require a key.
     Authenticated,
-    /// One that may have parameters in its query.
+    /// Operations with query parameters.
     Query,
-    /// One that may have a filter in its query.
+    /// Operations with a `filter` parameter.
     Filter,
-    /// One with a body.
+    /// Operations with a body.
     Body,
-    /// One that names something in its path.
+    /// Operations with path parameters.
     PathParameter,
-    /// One that changes what is named or made by it.
+    /// Operations that write.
     Write,
 }
 
 /// An error code of the API.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorCode {
-    /// As it stands in responses.
+    /// The code in responses.
     pub code: &'static str,
-    /// The status it is answered with.
+    /// HTTP status.
     pub status: u16,
-    /// In a few words.
+    /// Short description.
     pub title: &'static str,
-    /// What responses it.
+    /// The operations that can return it.
     pub scope: ErrorScope,
 }
 
-/// One operation.
+/// An operation of the API.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Its id in the document.
+    /// Operation id.
     pub id: Text,
-    /// The id of its element on the page.
+    /// HTML id of the operation.
     pub anchor: String,
-    /// In capitals.
+    /// HTTP method in upper case.
     pub method: Text,
-    /// With `{names}` of what is to be filled in.
+    /// Path with `{placeholders}`.
     pub path: Text,
-    /// In a few words.
+    /// Short description.
     pub summary: Text,
-    /// Who may call it.
+    /// Required permission and the key scopes that have it.
     pub access: Text,
-    /// Of its path and its query.
+    /// Path and query parameters.
     pub parameters: Vec<Field>,
-    /// The forms of its body.
+    /// Alternative schemas of the body.
     pub body: Vec<ValueSchema>,
-    /// By status, errors left out.
+    /// Responses without errors, sorted by status.
     pub responses: Vec<OperationResponse>,
-    /// A request, with variables of the shell where something is to be filled in.
+    /// Example request, with shell variables as placeholders.
     pub curl: Text,
-    /// It reads JSON of a project, so that a page can show what it responses.
+    /// The operation returns JSON of a project, so it can be called from a page.
     pub is_callable: bool,
     needs_key: bool,
     has_body: bool,
 }
 
-/// What an operation responses with one status.
+/// A response of an operation.
 #[derive(Clone, Debug)]
 pub struct OperationResponse {
-    /// As a number.
+    /// HTTP status.
     pub status: Text,
-    /// What it means.
+    /// Description.
     pub text: Text,
-    /// The forms of its body.
+    /// Alternative schemas of the body.
     pub shapes: Vec<ValueSchema>,
 }
 
-/// The permission it needs, and which keys hold that.
-fn access(needs: &str) -> Text {
-    if needs == "nobody" {
-        return "no key needed".into();
+/// The required permission and the key scopes that have it.
+fn access(permission: &str) -> Text {
+    if permission == "nobody" {
+        return "no key required".into();
     }
-    let any =
-        Permission::ALL.iter().filter(|one| needs.split(" or ").any(|name| name == one.name()));
+    let any = Permission::ALL
+        .iter()
+        .filter(|one| permission.split(" or ").any(|name| name == one.name()));
     let any: Vec<_> = any.collect();
     let holders = Scope::ALL.iter().filter(|scope| any.iter().any(|one| scope.holds(**one)));
     let holders: Vec<_> = holders.map(|scope| scope.title()).collect();
-    format!("{needs}: {}", holders.join(", ")).into()
+    format!("{permission}: {}", holders.join(", ")).into()
 }
 
-/// `queueId` as the name of a variable: `QUEUE_ID`.
+/// A shell variable for a parameter: `queueId` becomes `$QUEUE_ID`.
 fn variable(name: &str) -> String {
     let mut made = String::from("$");
     for c in name.chars() {
@@ -106,7 +107,7 @@ fn variable(name: &str) -> String {
     made
 }
 
-/// The schema behind a name, or the one that is there.
+/// Resolves a reference to a schema.
 fn resolved<'v>(schema: &'v Value, document: &'v Value) -> &'v Value {
     match schema["$ref"].as_str() {
         Some(target) => {
@@ -117,7 +118,7 @@ fn resolved<'v>(schema: &'v Value, document: &'v Value) -> &'v Value {
     }
 }
 
-/// An object with the fields that are needed, each with a value of its type.
+/// An example object with the required fields.
 fn example(schema: &Value, document: &Value) -> String {
     let schema = resolved(schema, document);
     let required = schema["required"].as_array().into_iter().flatten();
@@ -134,7 +135,7 @@ fn example(schema: &Value, document: &Value) -> String {
         format!("{}: {value}", Value::from(name))
     });
     let fields: Vec<_> = fields.collect();
-    // A quote would end the argument of the shell.
+    // A single quote would end the shell argument.
     format!("{{{}}}", fields.join(", ")).replace('\'', "\\u0027")
 }
 
@@ -149,12 +150,12 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
     }
     address.push_str(rest);
     let parameters = described["parameters"].as_array().into_iter().flatten();
-    let needed = parameters.filter(|one| one["in"] == "query" && one["required"] == true);
-    let needed = needed.filter_map(|one| one["name"].as_str());
-    let needed: Vec<_> = needed.map(|name| format!("{name}={}", variable(name))).collect();
-    if !needed.is_empty() {
+    let required = parameters.filter(|one| one["in"] == "query" && one["required"] == true);
+    let required = required.filter_map(|one| one["name"].as_str());
+    let required: Vec<_> = required.map(|name| format!("{name}={}", variable(name))).collect();
+    if !required.is_empty() {
         address.push('?');
-        address.push_str(&needed.join("&"));
+        address.push_str(&required.join("&"));
     }
     let mut curl = String::from("curl");
     if described["x-perpend-permission"].as_str().unwrap_or("nobody") != "nobody" {
@@ -193,19 +194,19 @@ impl Operation {
             text: text(&parameter["description"]),
         });
         let responses = described["responses"].as_object().into_iter().flatten();
-        // Errors are listed by their codes.
+        // Errors are listed separately, by code.
         let responses = responses.filter(|(status, _)| *status != "default");
-        let responses = responses.map(|(status, answer)| OperationResponse {
+        let responses = responses.map(|(status, response)| OperationResponse {
             status: status.as_str().into(),
-            text: text(&answer["description"]),
-            shapes: shapes(content(answer)),
+            text: text(&response["description"]),
+            shapes: shapes(content(response)),
         });
-        let needs = described["x-perpend-permission"].as_str();
-        let needs = needs.unwrap_or("nobody");
+        let permission = described["x-perpend-permission"].as_str();
+        let permission = permission.unwrap_or("nobody");
         let json = &described["responses"]["200"]["content"]["application/json"];
         let mut all = Permission::ALL.iter();
         let is_of_organization =
-            all.any(|one| one.level() == PermissionLevel::Organization && one.name() == needs);
+            all.any(|one| one.level() == PermissionLevel::Organization && one.name() == permission);
         Self {
             is_callable: method == "get" && json.is_object() && !is_of_organization,
             id: text(&described["operationId"]),
@@ -213,12 +214,12 @@ impl Operation {
             method: method.to_uppercase().into(),
             path: path.into(),
             summary: text(&described["summary"]),
-            access: access(needs),
+            access: access(permission),
             parameters: parameters.collect(),
             body: shapes(content(&described["requestBody"])),
             responses: responses.collect(),
             curl: curl(path, method, described, document),
-            needs_key: needs != "nobody",
+            needs_key: permission != "nobody",
             has_body: described["requestBody"].is_object(),
         }
     }
@@ -239,16 +240,16 @@ impl Operation {
         }
     }
 
-    /// Whether every word stands in what names it.
+    /// Whether the method, path, summary or id contains each word.
     pub(crate) fn matches(&self, words: &[String]) -> bool {
         let parts = [&self.method, &self.path, &self.summary, &self.id];
         let parts: Vec<_> = parts.iter().map(|part| part.raw().to_lowercase()).collect();
         words.iter().all(|word| parts.iter().any(|part| part.contains(word.as_str())))
     }
 
-    /// All forms of values that it shows.
+    /// The schemas of the body and the responses.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = &ValueSchema> {
-        let responses = self.responses.iter().flat_map(|answer| &answer.shapes);
+        let responses = self.responses.iter().flat_map(|response| &response.shapes);
         self.body.iter().chain(responses)
     }
 }
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_a_variable_for_whatever_is_to_be_filled_in() {
+    fn example_request_has_variables_for_required_parameters() {
         let document = json!({ "components": { "schemas": { "New": {
             "required": ["name", "n", "it's"],
             "properties": { "name": { "type": "string" }, "n": { "type": "integer" }, "other": {} },
@@ -275,9 +276,9 @@ mod tests {
             "requestBody": { "content": { "application/json": { "schema": { "$ref": "#/components/schemas/New" } } } },
         });
         let made = Operation::new("/api/queues/{queueId}/items", "post", &described, &document);
-        let wanted = "curl -u \"$PUBLIC_KEY:$SECRET_KEY\" -X POST \"$HOST/api/queues/$QUEUE_ID/items?fromTime=$FROM_TIME\" \\\n  \
+        let expected = "curl -u \"$PUBLIC_KEY:$SECRET_KEY\" -X POST \"$HOST/api/queues/$QUEUE_ID/items?fromTime=$FROM_TIME\" \\\n  \
              -H \"content-type: application/json\" \\\n  -d '{\"name\": \"...\", \"n\": 1, \"it\\u0027s\": \"...\"}'";
-        assert_eq!(made.curl.raw(), wanted);
+        assert_eq!(made.curl.raw(), expected);
         let open = Operation::new("/health", "get", &json!({}), &document);
         assert_eq!(open.curl.raw(), "curl \"$HOST/health\"");
     }

@@ -1,49 +1,48 @@
-//! JSON Schema as names of types and rows of fields.
+//! Renders JSON Schema as type names and lists of fields.
 //!
-//! The document is data like any other: what is missing in it or has an unexpected form is left out, and
-//! nesting is followed to a fixed depth.
+//! Missing or malformed parts of a schema are skipped. Nesting is limited.
 
 use serde_json::Value;
 
 use crate::markup::Text;
 
-/// Objects in objects are unfolded so deep.
+/// Maximum nesting of expanded objects.
 const MAX_DEPTH: usize = 5;
 
-/// One form that a value may have.
+/// One of the alternative schemas of a value.
 #[derive(Clone, Debug, Default)]
 pub struct ValueSchema {
-    /// What it is for.
+    /// Description.
     pub text: Text,
-    /// The name of its type; of an object with fields the types whose fields it has too.
+    /// Type name. For an object with fields, the types whose fields it includes.
     pub kind: Vec<TypePart>,
-    /// Of an object.
+    /// Fields of an object.
     pub fields: Vec<Field>,
 }
 
-/// A parameter, or a member of an object.
+/// A parameter, or a field of an object.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// With the names of what it is in.
+    /// Path of the field in the value, such as `a.b` or `c[].d`.
     pub name: Text,
-    /// `path`, `query`, or nothing.
+    /// `path` or `query`; empty for fields of objects.
     pub location: Text,
-    /// The name of its type.
+    /// Type name.
     pub kind: Vec<TypePart>,
-    /// It may not be left out.
+    /// Whether the field is required.
     pub is_required: bool,
-    /// It takes any number of values.
+    /// Whether the field is an array.
     pub is_list: bool,
-    /// What it is for.
+    /// Description.
     pub text: Text,
 }
 
-/// A part of the name of a type; with a target when it is described elsewhere on the page.
+/// A part of a type name, with a link target if the page describes the type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypePart {
-    /// As it is shown.
+    /// Displayed text.
     pub text: Text,
-    /// The anchor of the type that it names.
+    /// Anchor of the named type.
     pub target: Option<String>,
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn text(value: &Value) -> Text {
     Text::lines(value.as_str().unwrap_or_default())
 }
 
-/// Letters, digits and dashes.
+/// An HTML id of letters, digits and dashes.
 pub(crate) fn anchor(parts: &[&str]) -> String {
     let mut anchor = parts.join("-");
     anchor = anchor.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -65,7 +64,7 @@ fn plain(text: impl Into<Text>) -> TypePart {
     TypePart { text: text.into(), target: None }
 }
 
-/// Members of the first of these keys that holds a list.
+/// The array at the first of these keys that has one.
 fn list<'v>(schema: &'v Value, keys: &[&str]) -> Option<&'v Vec<Value>> {
     keys.iter().find_map(|key| schema[*key].as_array())
 }
@@ -81,7 +80,7 @@ fn joined(all: &[Value], word: &str, depth: usize) -> Vec<TypePart> {
     pieces
 }
 
-/// The name of a type.
+/// The type name of a schema.
 pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<TypePart> {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or(target);
@@ -103,7 +102,7 @@ pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<TypePart> {
     let names: Vec<&str> = match &schema["type"] {
         Value::String(name) => vec![name],
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
-        _ => vec!["anything"],
+        _ => vec!["any"],
     };
     let mut pieces = Vec::new();
     for name in names {
@@ -128,19 +127,19 @@ pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<TypePart> {
     pieces
 }
 
-/// The fields of an object, those of objects in it with the way to them.
-fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
+/// The fields of an object, including nested fields with the prefix `path`.
+fn fields(schema: &Value, path: &str, depth: usize, out: &mut Vec<Field>) {
     for part in schema["allOf"].as_array().into_iter().flatten() {
-        fields(part, way, depth, out);
+        fields(part, path, depth, out);
     }
     let Some(properties) = schema["properties"].as_object() else {
         return;
     };
     for (name, property) in properties {
-        let way = format!("{way}{name}");
+        let path = format!("{path}{name}");
         let required = schema["required"].as_array().into_iter().flatten();
         out.push(Field {
-            name: way.as_str().into(),
+            name: path.as_str().into(),
             location: Text::default(),
             kind: kind(property, depth),
             is_required: required.filter_map(Value::as_str).any(|known| known == name),
@@ -148,13 +147,13 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
             text: text(&property["description"]),
         });
         if depth < MAX_DEPTH {
-            fields(property, &format!("{way}."), depth + 1, out);
-            fields(&property["items"], &format!("{way}[]."), depth + 1, out);
+            fields(property, &format!("{path}."), depth + 1, out);
+            fields(&property["items"], &format!("{path}[]."), depth + 1, out);
         }
     }
 }
 
-/// The forms of a value: one, or those of a choice.
+/// The alternative schemas of a value.
 pub(crate) fn shapes(schema: &Value) -> Vec<ValueSchema> {
     if let Some(all) = list(schema, &["oneOf", "anyOf"]) {
         return all.iter().map(shape).collect();
@@ -180,7 +179,7 @@ fn shape(schema: &Value) -> ValueSchema {
     }
 }
 
-/// The schema of a JSON body.
+/// The schema of the JSON body of a request or response.
 pub(crate) fn content(described: &Value) -> &Value {
     &described["content"]["application/json"]["schema"]
 }
@@ -196,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn types_are_named_as_people_say_them_and_named_types_are_linked() {
-        for (schema, said) in [
+    fn types_have_readable_names_and_named_types_are_linked() {
+        for (schema, expected) in [
             (json!({ "type": "string", "format": "date-time" }), "string (date-time)"),
             (
                 json!({ "type": ["array", "null"], "items": { "type": "integer" } }),
@@ -213,17 +212,17 @@ mod tests {
                 json!({ "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/A" }] }),
                 "null or A",
             ),
-            (json!({}), "anything"),
-            (Value::Null, "anything"),
+            (json!({}), "any"),
+            (Value::Null, "any"),
         ] {
-            assert_eq!(name(&kind(&schema, 0)), said, "{schema}");
+            assert_eq!(name(&kind(&schema, 0)), expected, "{schema}");
         }
         let named = kind(&json!({ "$ref": "#/components/schemas/New Thing" }), 0);
         assert_eq!(named[0].target.as_deref(), Some("type-New-Thing"));
     }
 
     #[test]
-    fn an_object_with_the_fields_of_other_types_names_them() {
+    fn object_names_the_types_whose_fields_it_includes() {
         let schema = json!({ "allOf": [
             { "properties": { "a": {} } },
             { "$ref": "#/components/schemas/Judge" },
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_in_objects_and_lists_are_unfolded_to_a_depth() {
+    fn nested_objects_are_expanded_up_to_the_limit() {
         let schema = json!({
             "required": ["a"],
             "properties": {
