@@ -269,15 +269,15 @@ type Members<'t> = [(Cow<'t, str>, Node<'t>)];
 /// Both lists are sorted by name.
 fn of_members(a: &Members<'_>, b: &Members<'_>) -> Vec<MemberDelta> {
     let (mut at_a, mut at_b) = (0, 0);
-    let mut steps = Vec::new();
+    let mut deltas = Vec::new();
     loop {
         let order = match (a.get(at_a), b.get(at_b)) {
             (Some(a), Some(b)) => a.0.cmp(&b.0),
             (Some(_), None) => std::cmp::Ordering::Less,
             (None, Some(_)) => std::cmp::Ordering::Greater,
-            (None, None) => return steps,
+            (None, None) => return deltas,
         };
-        steps.push(match order {
+        deltas.push(match order {
             std::cmp::Ordering::Less => MemberDelta::Removed(at_a),
             std::cmp::Ordering::Greater => MemberDelta::Added(at_b),
             std::cmp::Ordering::Equal => {
@@ -313,27 +313,27 @@ fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<MemberDelta> {
             moved_to.insert(to, at);
         }
     }
-    let mut steps = Vec::new();
+    let mut deltas = Vec::new();
     for part in parts {
         if part.is_equal {
             let same = part.a.zip(part.b);
-            steps.extend(same.map(|(a, b)| MemberDelta::Kept(a, b, Delta::Same)));
+            deltas.extend(same.map(|(a, b)| MemberDelta::Kept(a, b, Delta::Same)));
             continue;
         }
         let mut gone = part.a.filter(|at| !moved_from.contains_key(at));
         for at in part.b {
             if let Some(from) = moved_to.get(&at) {
-                steps.push(MemberDelta::Moved(*from, at));
+                deltas.push(MemberDelta::Moved(*from, at));
                 continue;
             }
-            steps.push(match gone.next() {
+            deltas.push(match gone.next() {
                 Some(from) => MemberDelta::Kept(from, at, compare(&a[from], &b[at])),
                 None => MemberDelta::Added(at),
             });
         }
-        steps.extend(gone.map(MemberDelta::Removed));
+        deltas.extend(gone.map(MemberDelta::Removed));
     }
-    steps
+    deltas
 }
 
 /// The normalized path (RFC 9535) of a member below `path`.

@@ -43,7 +43,7 @@ fn rebuilt(delta: &Delta, a: &Node<'_>, b: &Node<'_>) -> String {
         Value::Object(members) => members[at].1.lines(),
         Value::Scalar(_) => String::new(),
     };
-    let step = |step: &MemberDelta| match step {
+    let member = |member: &MemberDelta| match member {
         MemberDelta::Removed(_) => None,
         MemberDelta::Added(at) => Some((*at, list(b, *at))),
         MemberDelta::Moved(from, to) => Some((*to, list(a, *from))),
@@ -56,13 +56,13 @@ fn rebuilt(delta: &Delta, a: &Node<'_>, b: &Node<'_>) -> String {
             Some((*to, json))
         }
     };
-    let (steps, is_list) = match delta {
+    let (deltas, is_list) = match delta {
         Delta::Same => return a.lines(),
         Delta::Changed => return b.lines(),
-        Delta::List(steps) => (steps, true),
-        Delta::Object(steps) => (steps, false),
+        Delta::List(deltas) => (deltas, true),
+        Delta::Object(deltas) => (deltas, false),
     };
-    let mut made: Vec<(usize, String)> = steps.iter().filter_map(step).collect();
+    let mut made: Vec<(usize, String)> = deltas.iter().filter_map(member).collect();
     made.sort_by_key(|(at, _)| *at);
     let parsed = made.iter().map(|(_, json)| serde_json::from_str::<Json>(json).unwrap());
     match (&b.value, is_list) {
@@ -92,34 +92,34 @@ fn document() -> impl Strategy<Value = Json> {
 }
 
 fn mirrored(delta: &Delta) -> Delta {
-    let steps = |steps: &[MemberDelta]| -> Vec<MemberDelta> {
-        let turn = |step: &MemberDelta| match step {
+    let deltas = |deltas: &[MemberDelta]| -> Vec<MemberDelta> {
+        let turn = |member: &MemberDelta| match member {
             MemberDelta::Added(at) => MemberDelta::Removed(*at),
             MemberDelta::Removed(at) => MemberDelta::Added(*at),
             MemberDelta::Moved(from, to) => MemberDelta::Moved(*to, *from),
             MemberDelta::Kept(from, to, delta) => MemberDelta::Kept(*to, *from, mirrored(delta)),
         };
-        steps.iter().map(turn).collect()
+        deltas.iter().map(turn).collect()
     };
     match delta {
         Delta::Same => Delta::Same,
         Delta::Changed => Delta::Changed,
-        Delta::Object(all) => Delta::Object(steps(all)),
-        Delta::List(all) => Delta::List(steps(all)),
+        Delta::Object(all) => Delta::Object(deltas(all)),
+        Delta::List(all) => Delta::List(deltas(all)),
     }
 }
 
 /// The changes of each object and list in sorted order, because the order of changes at the same position is unspecified.
 fn sorted(delta: &Delta) -> String {
     match delta {
-        Delta::Object(steps) | Delta::List(steps) => {
-            let step = |step: &MemberDelta| match step {
+        Delta::Object(deltas) | Delta::List(deltas) => {
+            let member = |member: &MemberDelta| match member {
                 MemberDelta::Kept(from, to, delta) => format!("kept {from} {to} {}", sorted(delta)),
                 other => format!("{other:?}"),
             };
-            let mut steps: Vec<String> = steps.iter().map(step).collect();
-            steps.sort();
-            format!("({})", steps.join(", "))
+            let mut deltas: Vec<String> = deltas.iter().map(member).collect();
+            deltas.sort();
+            format!("({})", deltas.join(", "))
         }
         other => format!("{other:?}"),
     }

@@ -110,7 +110,7 @@ pub struct ValueView {
     /// Breadcrumbs: labels and URLs of the trace list, the trace and the observation.
     crumbs: Vec<(Text, String)>,
     /// Labels and URLs of the ancestors and of the node, from the root on.
-    steps: Vec<(Text, String)>,
+    ancestors: Vec<(Text, String)>,
     path: Text,
     size: String,
     tabs: Vec<Tab>,
@@ -187,7 +187,7 @@ impl ValueView {
         Some(Self {
             title: part_title(&part),
             crumbs,
-            steps: around.collect(),
+            ancestors: around.collect(),
             path: Text::from(path.to_string()),
             size: match path.0.is_empty() {
                 true => size(payload.as_str().len() as u64),

@@ -63,7 +63,7 @@ fn compared(
 fn observations(n: usize, ms: i64) -> Vec<Observation> {
     let below = (0..n).map(|at| {
         let mut one = observation(&format!("s{at:05}"), Some("root"), 10, 100 + ms);
-        one.name = format!("step {at}");
+        one.name = format!("observation {at}");
         one
     });
     [observation("root", None, 0, 5_000)].into_iter().chain(below).collect()
@@ -188,7 +188,7 @@ fn missing_trace_is_reported_and_the_other_one_is_shown() {
         html.contains("A: this project has no trace with the id <code><bdi>one</bdi></code>."),
         "{html}"
     );
-    assert!(html.contains("Latency") && html.contains("step 1"), "{html}");
+    assert!(html.contains("Latency") && html.contains("observation 1"), "{html}");
     assert!(html.contains("Recorded only in B") && !html.contains("No difference"), "{html}");
     let html = checked(&compared(query(), [None, None], None));
     assert!(

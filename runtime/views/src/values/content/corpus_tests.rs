@@ -1,11 +1,11 @@
-//! What the SDKs of the corpus really sent: each list of messages is a conversation.
+//! Values of real SDKs from the corpus: each list of messages is a conversation.
 
 use std::path::Path;
 
 use super::tests::{block, html};
 use super::*;
 
-/// Every input and output in the corpus, with the file it is in.
+/// All inputs and outputs of the corpus, with their file names.
 fn values() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/otlp");
     let mut values = Vec::new();
@@ -27,7 +27,7 @@ fn values() -> Vec<(String, Value)> {
     values
 }
 
-/// Whether there is a list with a message in it, anywhere. Knows nothing of how they are read.
+/// Whether a value contains a list of messages. Independent of the parser.
 fn has_messages(value: &Value) -> bool {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let is_message = |item: &Value| {
@@ -44,7 +44,7 @@ fn has_messages(value: &Value) -> bool {
     }
 }
 
-/// Whether a page has text that only a program could read.
+/// Whether a page contains base64 text.
 pub(super) fn has_base64(page: &str) -> bool {
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
     page.split(|c| !is_base64(c)).any(|run| 256 < run.len())
@@ -66,7 +66,7 @@ fn every_list_of_messages_in_the_corpus_is_a_conversation() {
 }
 
 #[test]
-fn a_stored_medium_of_the_corpus_is_a_picture() {
+fn stored_media_of_the_corpus_are_images() {
     let of_blob = |(place, value): &(String, Value)| {
         place.starts_with("semconv") && value.to_string().contains("@@@langfuseMedia")
     };

@@ -1,5 +1,4 @@
-//! Values made to break the page, and values of every kind: nothing panics, nothing recorded is hidden,
-//! and bytes are never text.
+//! Hostile and arbitrary values: nothing panics, no recorded text is hidden, and bytes are never text.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,7 +20,7 @@ fn inert(value: Value) -> String {
 }
 
 #[test]
-fn hostile_text_is_inert_wherever_a_message_has_text() {
+fn hostile_text_is_inert_in_all_members_of_a_message() {
     let keys = [
         "role",
         "name",
@@ -54,7 +53,7 @@ fn hostile_text_is_inert_wherever_a_message_has_text() {
 }
 
 #[test]
-fn wrong_types_and_deep_nesting_are_shown_as_they_are() {
+fn wrong_types_and_deep_nesting_are_shown() {
     let odd = [json!(null), json!(1), json!([]), json!({}), json!([[]]), json!(true), json!("x")];
     let keys = [
         "role",
@@ -105,7 +104,7 @@ fn wrong_types_and_deep_nesting_are_shown_as_they_are() {
 }
 
 #[test]
-fn ten_thousand_parts_and_ids_in_circles_stay_linear() {
+fn ten_thousand_parts_with_equal_ids_are_limited() {
     let parts: Vec<Value> = (0..10_000)
         .map(|n| match n % 8 {
             0 => json!({"type": "text", "text": "t"}),
@@ -125,7 +124,7 @@ fn ten_thousand_parts_and_ids_in_circles_stay_linear() {
 }
 
 #[test]
-fn media_become_pictures_with_addresses_and_never_text() {
+fn media_have_urls_and_are_never_text() {
     let long = PNG.trim_end_matches('=').repeat(9);
     let uri = format!("data:image/png;base64,{PNG}");
     let svg = "data:image/svg+xml;utf8,<svg onload='alert(1)'>";
@@ -157,7 +156,7 @@ fn media_become_pictures_with_addresses_and_never_text() {
 }
 
 #[test]
-fn a_number_on_the_page_names_the_same_bytes_for_the_request() {
+fn media_numbers_on_the_page_match_the_request() {
     let part = |data: &str| json!({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": data}});
     let value = json!({"messages": [
         {"role": "user", "content": [part("AQ=="), {"type": "text", "text": "@@@langfuseMedia:type=image/png|id=abc|source=bytes@@@"}, part("Ag==")]},
@@ -172,7 +171,7 @@ fn a_number_on_the_page_names_the_same_bytes_for_the_request() {
 }
 
 #[test]
-fn only_harmless_types_are_sent_to_be_shown() {
+fn only_safe_types_are_displayed_inline() {
     for (recorded, sent) in [
         ("image/png", Some("image/png")),
         ("IMAGE/JPG; q=1", Some("image/jpeg")),
@@ -187,7 +186,7 @@ fn only_harmless_types_are_sent_to_be_shown() {
     }
 }
 
-/// Texts that say how an object is to be read, and are not shown themselves.
+/// Texts that define the structure of a message and are not shown.
 const STRUCTURE: [&str; 14] = [
     "text",
     "thinking",
@@ -311,7 +310,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         prop_oneof![
             2 => prop::collection::vec(inner, 0..5).prop_map(Value::from),
             1 => members.clone().prop_map(Value::Object),
-            // Without these most values would be no conversation.
+            // Most values would not be conversations without these.
             2 => (Just("assistant"), members.clone()).prop_map(with("role")),
             1 => (kinds.clone(), members).prop_map(with("type")),
         ]
@@ -327,8 +326,7 @@ fn leaves<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
     }
 }
 
-/// Text as a page has it, without white space, quotes and backslashes: JSON escapes them, or is
-/// indented.
+/// Text without white space, quotes and backslashes, which JSON formatting changes.
 fn squeezed(text: &str) -> String {
     let keeps = |c: &char| !c.is_whitespace() && *c != '"' && *c != '\\';
     text.chars().filter(keeps).collect()
@@ -337,12 +335,12 @@ fn squeezed(text: &str) -> String {
 proptest! {
     #[test]
     fn every_text_of_any_value_is_on_the_page(value in any_value()) {
-        // Markdown is shown as what it means: of a text that has some, the words are looked for.
+        // Rendered markdown only contains the words of a text.
         let form = value.is_string().then_some(Form::Raw);
         let page = html(&shown(&Payload::from_value(value.clone()), form));
         let mut text = String::new();
         for piece in page.split('<') {
-            // Addresses of others stand in a tag.
+            // External URLs are attributes.
             text.push_str(piece.split_once('>').map_or(piece, |(tag, text)| {
                 if tag.contains("https:") || tag.contains("start=") { piece } else { text }
             }));
@@ -360,21 +358,21 @@ proptest! {
                 let escaped = squeezed(&crate::Text::from(json).to_string());
                 text.contains(&shown) || text.contains(&escaped)
             };
-            // JSON that is held as text may be opened: its texts are on the page then.
-            let held: Option<Value> = serde_json::from_str(leaf).ok();
+            // JSON in a string may be parsed; then the page contains its texts.
+            let parsed: Option<Value> = serde_json::from_str(leaf).ok();
             let mut inner = Vec::new();
-            if let Some(held) = &held {
-                leaves(held, &mut inner);
+            if let Some(parsed) = &parsed {
+                leaves(parsed, &mut inner);
             }
-            let is_opened = !inner.is_empty() && inner.iter().all(|leaf| has(leaf));
+            let is_parsed = !inner.is_empty() && inner.iter().all(|leaf| has(leaf));
             let mut words = leaf.split(|c: char| !c.is_alphanumeric());
             let has_words = words.all(|word| text.contains(word));
-            prop_assert!(has(leaf) || is_opened || has_words, "{leaf:?} of {value} is not in {page}");
+            prop_assert!(has(leaf) || is_parsed || has_words, "{leaf:?} of {value} is not in {page}");
         }
     }
 
     #[test]
-    fn any_text_is_taken_apart_in_one_way(text in "(data:|image/png|;base64,|,|[A-Za-z0-9+/=]{0,300}|@@@|langfuseMedia:|type=|id=|\\||\\PC){0,12}") {
+    fn media_links_of_any_text_match_the_request(text in "(data:|image/png|;base64,|,|[A-Za-z0-9+/=]{0,300}|@@@|langfuseMedia:|type=|id=|\\||\\PC){0,12}") {
         let payload = Payload::Text(text);
         let page = html(&shown(&payload, None));
         for number in 0..4 {

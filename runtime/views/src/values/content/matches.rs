@@ -13,8 +13,8 @@ use crate::format::json::{extent, skip_spaces, string_end};
 
 use crate::trace::around::Around;
 
-/// The shortest step is `[0]`, so a path with more steps exceeds `MAX_PATH`.
-const MAX_STEPS: usize = MAX_PATH / 3 + 1;
+/// The shortest segment is `[0]`, so a path with more segments exceeds `MAX_PATH`.
+const MAX_SEGMENTS: usize = MAX_PATH / 3 + 1;
 /// Maximum number of listed matches, and of listed matches per string.
 const MAX_MATCHES: usize = 100;
 const MAX_MATCHES_IN_TEXT: usize = 20;
@@ -106,12 +106,14 @@ impl Search<'_> {
                         Some(frame) => {
                             frame.name = written;
                             frame.is_before_name = false;
-                            self.key(&|| steps(base, &frames), &string);
+                            self.key(&|| segments(base, &frames), &string);
                         }
                         None if opens(&string, n_left) => {
-                            self.json(&string, &|| steps(base, &frames), n_left - 1);
+                            self.json(&string, &|| segments(base, &frames), n_left - 1);
                         }
-                        None if self.holds(&string) => self.value(&steps(base, &frames), &string),
+                        None if self.holds(&string) => {
+                            self.value(&segments(base, &frames), &string)
+                        }
                         None => {}
                     }
                 }
@@ -119,7 +121,7 @@ impl Search<'_> {
                     at = extent(json, from).end.max(at);
                     let word = json.get(from..at).unwrap_or_default();
                     if self.holds(word) {
-                        self.value(&steps(base, &frames), word);
+                        self.value(&segments(base, &frames), word);
                     }
                 }
             }
@@ -131,14 +133,15 @@ impl Search<'_> {
         self.sought.first(whole).is_some()
     }
 
-    fn key(&mut self, steps: &dyn Fn() -> Vec<PathSegment>, name: &str) {
+    fn key(&mut self, segments: &dyn Fn() -> Vec<PathSegment>, name: &str) {
         if let Some(found) = self.sought.first(name) {
-            let text_match = self.text_match(&steps(), Excerpt::of(name, found).into(), "&as=tree");
+            let text_match =
+                self.text_match(&segments(), Excerpt::of(name, found).into(), "&as=tree");
             self.push(TextMatch { is_key: true, ..text_match });
         }
     }
 
-    fn value(&mut self, steps: &[PathSegment], whole: &str) {
+    fn value(&mut self, segments: &[PathSegment], whole: &str) {
         let whole = without_media(whole);
         let mut from = 0;
         for _ in 0..MAX_MATCHES_IN_TEXT {
@@ -151,7 +154,7 @@ impl Search<'_> {
                 true => format!("&as={}", Form::Text.name()),
                 false => format!("&as={}&from={}", Form::Text.name(), found.0 - CONTEXT_BYTES),
             };
-            let text_match = self.text_match(steps, Excerpt::of(&whole, found).into(), &form);
+            let text_match = self.text_match(segments, Excerpt::of(&whole, found).into(), &form);
             self.push(text_match);
             from = found.1;
         }
@@ -159,16 +162,16 @@ impl Search<'_> {
         self.matches.is_partial |= self.sought.first(rest).is_some();
     }
 
-    fn text_match(&self, steps: &[PathSegment], around: Around, form: &str) -> TextMatch {
+    fn text_match(&self, segments: &[PathSegment], around: Around, form: &str) -> TextMatch {
         let mut path = String::from("$");
         let mut form = form;
-        for step in steps {
-            let step = step.to_string();
-            if MAX_PATH < path.len() + step.len() {
+        for segment in segments {
+            let segment = segment.to_string();
+            if MAX_PATH < path.len() + segment.len() {
                 form = "&as=tree";
                 break;
             }
-            path.push_str(&step);
+            path.push_str(&segment);
         }
         TextMatch {
             href: self.at.at(&path).page(form),
@@ -186,9 +189,9 @@ impl Search<'_> {
     }
 }
 
-/// The path of the read position, limited to `MAX_STEPS`.
-fn steps(base: &dyn Fn() -> Vec<PathSegment>, frames: &[Frame<'_>]) -> Vec<PathSegment> {
-    let own = frames.iter().take(MAX_STEPS).map(|frame| match frame.is_object {
+/// The path of the read position, limited to `MAX_SEGMENTS`.
+fn segments(base: &dyn Fn() -> Vec<PathSegment>, frames: &[Frame<'_>]) -> Vec<PathSegment> {
+    let own = frames.iter().take(MAX_SEGMENTS).map(|frame| match frame.is_object {
         true => PathSegment::Name(unquoted(frame.name)),
         false => PathSegment::Index(frame.index),
     });

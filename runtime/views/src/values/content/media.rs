@@ -57,12 +57,12 @@ impl Addresses {
     }
 
     /// URLs of a child node; `None` if its path exceeds [`MAX_PATH`].
-    pub(crate) fn below(&self, step: &PathSegment) -> Option<Self> {
+    pub(crate) fn below(&self, segment: &PathSegment) -> Option<Self> {
         let around = match self.path.as_str() {
             "" => "$",
             path => path,
         };
-        let path = format!("{around}{step}");
+        let path = format!("{around}{segment}");
         (path.len() <= MAX_PATH).then(|| self.at(&path))
     }
 

@@ -129,11 +129,11 @@ impl Node {
         let all = self.holds_others().then(|| self.starts());
         let all = all.into_iter().flatten().enumerate().skip(from);
         all.map(move |(index, (name, start))| {
-            let step = match is_object {
+            let segment = match is_object {
                 true => PathSegment::Name(unquoted(name)),
                 false => PathSegment::Index(index),
             };
-            (step, self.below(start))
+            (segment, self.below(start))
         })
     }
 
@@ -149,9 +149,9 @@ impl Node {
     /// more than a short one.
     pub(super) fn at(self, path: &NodePath) -> Option<Self> {
         let mut node = self.opened();
-        for step in &path.0 {
+        for segment in &path.0 {
             let mut starts = node.starts();
-            let found = match (step, node.kind()) {
+            let found = match (segment, node.kind()) {
                 (PathSegment::Index(index), Kind::List) => starts.nth(*index),
                 (PathSegment::Name(expected), Kind::Object) => {
                     starts.find(|(name, _)| has_name(name, expected))
@@ -227,7 +227,7 @@ mod tests {
                 assert_eq!(value(&again), value(&node), "{path}");
                 assert_eq!(again.n(), node.n());
                 pending.extend(
-                    node.members(0).map(|(step, below)| (path.below(step), below.opened())),
+                    node.members(0).map(|(segment, below)| (path.below(segment), below.opened())),
                 );
             }
             assert_eq!(n, n_nodes);

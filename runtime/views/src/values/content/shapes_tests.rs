@@ -1,4 +1,4 @@
-//! What libraries record besides the common shapes: lists of messages, parts of them, and media.
+//! Less common formats of libraries: lists of messages, message parts, and media.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::*;
 const WAV: &str = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==";
 
 #[test]
-fn lists_of_messages_of_every_library_are_conversations() {
+fn message_lists_of_every_library_are_conversations() {
     let message = json!({"role": "user", "content": "hi"});
     let twice = json!(json!([message]).to_string()).to_string();
     let shapes = [
@@ -41,7 +41,7 @@ fn lists_of_messages_of_every_library_are_conversations() {
 }
 
 #[test]
-fn calls_results_and_thoughts_of_every_library_are_parts() {
+fn tool_calls_results_and_reasoning_of_every_library_are_parts() {
     let llama = json!({"message": {"role": "assistant", "blocks": [
         {"block_type": "thinking", "content": "hm"},
         {"block_type": "tool_call", "tool_call_id": "c", "tool_name": "f", "tool_kwargs": {"a": 1}},
@@ -90,12 +90,12 @@ fn results_of_mcp_are_read_alone_and_in_the_answer_of_a_server() {
     assert_eq!(media(&result), ["image/png", "application/zip"]);
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "words"}], "isError": false}});
     assert_eq!(outline(rpc), ["tool: tool result(words)"]);
-    let told = json!([{"role": "tool", "tool_call_id": "c", "content": {"content": [{"type": "text", "text": "words"}], "isError": true}}]);
-    assert_eq!(outline(told), ["tool: tool result!(words) +"]);
+    let in_message = json!([{"role": "tool", "tool_call_id": "c", "content": {"content": [{"type": "text", "text": "words"}], "isError": true}}]);
+    assert_eq!(outline(in_message), ["tool: tool result!(words) +"]);
 }
 
 #[test]
-fn what_providers_run_or_keep_is_a_call_or_a_file() {
+fn server_tools_are_calls_and_provider_files_are_media() {
     let semconv = json!([{"role": "assistant", "parts": [
         {"type": "server_tool_call", "id": "s", "name": "search", "server_tool_call": {"type": "search", "query": "q"}},
         {"type": "server_tool_call_response", "id": "s", "server_tool_call_response": {"type": "search", "hits": 2}},
@@ -126,13 +126,13 @@ fn what_providers_run_or_keep_is_a_call_or_a_file() {
 }
 
 #[test]
-fn one_message_makes_a_list_a_conversation_and_the_rest_is_shown_beside_it() {
+fn list_with_one_message_is_a_conversation_with_the_other_items_as_json() {
     let user = json!({"role": "user", "content": "a"});
     let lines = outline(json!([null, user, null, 7]));
-    let [first, said, ..] = &lines[..] else {
+    let [first, second, ..] = &lines[..] else {
         panic!("{lines:?}");
     };
-    assert!(first.starts_with("other: ") && said == "user: a", "{lines:?}");
+    assert!(first.starts_with("other: ") && second == "user: a", "{lines:?}");
     assert_eq!((lines.len(), lines[3].as_str()), (4, "other: part(7)"));
     let lines = outline(json!([user, {"x": 1}, {"y": "z"}]));
     let expected = ["user: a", "other: part({\"x\":1})", "other: part({\"y\":\"z\"})"];
@@ -146,8 +146,8 @@ fn one_message_makes_a_list_a_conversation_and_the_rest_is_shown_beside_it() {
 }
 
 #[test]
-fn parts_of_bedrock_anthropic_and_mistral_are_read() {
-    let said = |parts: Value| outline(json!([{"role": "user", "content": parts}]));
+fn parts_of_bedrock_anthropic_and_mistral_are_parsed() {
+    let message = |parts: Value| outline(json!([{"role": "user", "content": parts}]));
     for (part, line) in [
         (json!({"reasoningContent": {"reasoningText": {"text": "hm"}}}), "reasoning(hm)"),
         (
@@ -169,13 +169,13 @@ fn parts_of_bedrock_anthropic_and_mistral_are_read() {
         ),
         (json!({"type": "document_url", "document_url": "https://a.example/m.pdf"}), "file()"),
     ] {
-        let lines = said(json!([part]));
+        let lines = message(json!([part]));
         assert_eq!(lines, [format!("user: {line}")], "{part}");
     }
 }
 
 #[test]
-fn calls_of_tools_that_providers_run_have_names_and_what_they_ran() {
+fn server_tool_calls_have_names_and_inputs() {
     let lines = outline(json!({"output": [
         {"type": "image_generation_call", "id": "ig", "status": "completed", "result": PNG},
         {"type": "code_interpreter_call", "id": "ci", "code": "print(1)", "outputs": [{"type": "logs", "logs": "1"}]},
@@ -205,7 +205,7 @@ fn calls_of_tools_that_providers_run_have_names_and_what_they_ran() {
 }
 
 #[test]
-fn a_call_is_told_once_with_its_result() {
+fn duplicate_calls_are_merged_and_have_their_result() {
     let call = |args: Value| json!({"type": "ai", "content": [{"type": "tool_use", "id": "l", "name": "f", "input": args}], "tool_calls": [{"name": "f", "args": {"a": 1}, "id": "l"}]});
     let result = json!({"type": "tool", "content": "# r", "tool_call_id": "l"});
     for args in [json!({"a": 1}), json!({})] {
@@ -228,39 +228,39 @@ fn a_call_is_told_once_with_its_result() {
         ]
     );
     let asks = json!({"role": "assistant", "tool_calls": [{"id": "e1", "function": {"name": "f", "arguments": "{}"}}]});
-    for answer in [
+    for result in [
         json!({"role": "tool", "id": "e1", "content": "R"}),
         json!({"role": "tool", "content": "R", "additional_kwargs": {"tool_call_id": "e1"}}),
     ] {
-        assert_eq!(outline(json!([asks, answer])), ["assistant: tool call f({} tool result(R))"]);
+        assert_eq!(outline(json!([asks, result])), ["assistant: tool call f({} tool result(R))"]);
     }
 }
 
 #[test]
-fn what_people_and_models_say_is_rendered_and_what_tools_say_is_as_it_was() {
-    let said =
+fn markdown_is_rendered_except_in_tool_results() {
+    let page_of =
         |role: &str, content: Value| html(&block(json!([{"role": role, "content": content}])));
     let text = "**bold** ![pixel](https://evil.example/p.png)\n\n| a |\n|---|\n| b |";
     for content in [json!(text), json!([{"type": "text", "text": text}]), json!([text])] {
-        let page = said("assistant", content);
+        let page = page_of("assistant", content);
         assert!(page.contains("<strong>bold</strong>") && page.contains("<td>b</td>"), "{page}");
         assert!(page.contains(">image: pixel</a>") && !page.contains("src="), "{page}");
     }
-    let page = said("tool", json!(text));
+    let page = page_of("tool", json!(text));
     assert!(page.contains("**bold**") && !page.contains("<table"), "{page}");
-    let page = said("user", json!("a  b\n    c"));
+    let page = page_of("user", json!("a  b\n    c"));
     assert!(page.contains("<pre dir=\"auto\" tabindex=\"0\">a  b\n    c</pre>"), "{page}");
     for blank in [json!(" \n"), json!(""), json!([{"type": "text", "text": " "}])] {
-        let page = said("user", blank);
+        let page = page_of("user", blank);
         assert!(!page.contains("<pre") && page.contains("r-user"), "{page}");
     }
     let long = format!("**bold** {}", "word ".repeat(20_000));
-    let page = said("user", json!(long));
+    let page = page_of("user", json!(long));
     assert!(!page.contains("<strong>"));
 }
 
 #[test]
-fn a_medium_in_a_store_is_named_and_never_asked_for() {
+fn media_in_object_storage_are_named_and_not_linked() {
     let hostile = "s3://x/\"><script>alert(1)</script>\u{202e}";
     for address in ["s3://bucket/film.mp4", "gs://bucket/film.mp4", hostile] {
         let part = json!({"video": {"format": "mp4", "source": {"s3Location": {"uri": address}}}});
@@ -273,7 +273,7 @@ fn a_medium_in_a_store_is_named_and_never_asked_for() {
     }
 }
 
-/// The types of the media in a value, none of whose bytes are text on the page.
+/// The content types of the media in a value. Checks that their bytes are not text on the page.
 fn media(value: &Value) -> Vec<String> {
     let payload = Payload::from_value(value.clone());
     let page = html(&block(value.clone()));
@@ -289,8 +289,8 @@ fn media(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn media_are_found_however_they_are_written() {
-    let said = |part: Value| json!([{"role": "user", "content": [part]}]);
+fn media_are_found_in_all_encodings() {
+    let message = |part: Value| json!([{"role": "user", "content": [part]}]);
     let escaped = PNG.replace('+', "%2B").replace('/', "%2F").replace('=', "%3d");
     let bytes = perpend_domain::content::encoded::decoded(PNG);
     let buffer = json!({"type": "Buffer", "data": bytes});
@@ -312,7 +312,7 @@ fn media_are_found_however_they_are_written() {
             "application/octet-stream",
         ),
     ] {
-        assert_eq!(media(&said(part.clone())), [found], "{part}");
+        assert_eq!(media(&message(part.clone())), [found], "{part}");
     }
     for data in [escaped, format!(" {PNG}")] {
         let uri = format!("data:image/png;base64,{data}");
@@ -322,8 +322,8 @@ fn media_are_found_however_they_are_written() {
 }
 
 #[test]
-fn words_and_numbers_that_are_no_media_stay() {
-    let said = |part: Value| json!([{"role": "user", "content": [part]}]);
+fn text_and_numbers_are_not_mistaken_for_media() {
+    let message = |part: Value| json!([{"role": "user", "content": [part]}]);
     for (part, shown) in [
         (json!({"type": "image", "image": "cat"}), "cat"),
         (json!({"type": "image", "data": "a".repeat(80)}), "aaaa"),
@@ -333,7 +333,7 @@ fn words_and_numbers_that_are_no_media_stay() {
         (json!({"type": "Buffer", "data": "words"}), "words"),
         (json!({"0": 137, "1": 80, "2": 78, "4": 71}), "137"),
     ] {
-        let value = said(part);
+        let value = message(part);
         let page = html(&block(value.clone())).replace("&quot;", "\"");
         assert!(page.contains(shown), "{shown}: {page}");
         assert_eq!(inline_medium(&Payload::from_value(value), 0), None);

@@ -1,11 +1,11 @@
-//! The message shapes of each API, media, and results beside their calls.
+//! The message formats of each API, media, and tool results at their calls.
 
 use askama::Template;
 use serde_json::json;
 
 use super::*;
 
-/// One pixel.
+/// A PNG image with one pixel.
 pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+XDSwAAAABJRU5ErkJggg==";
 
 #[derive(Template)]
@@ -37,8 +37,7 @@ fn chat(value: Value) -> Chat {
     }
 }
 
-/// The conversation in a line for each message: `role: part, part`. A part is what it says, or
-/// `label name(what is in it)`.
+/// A conversation as one line per message: `role: part, part`. A part is its text, or `label name(contents)`.
 pub(super) fn outline(value: Value) -> Vec<String> {
     fn sketch(part: &parts::MessagePart) -> String {
         let mut inner: Vec<String> = part.inner.iter().map(sketch).collect();
@@ -65,7 +64,7 @@ pub(super) fn outline(value: Value) -> Vec<String> {
     lines.collect()
 }
 
-/// The text of HTML, white space squeezed.
+/// The text of HTML without white space.
 fn text_of(html: &str) -> String {
     let mut out = String::new();
     for piece in html.split('<') {
@@ -77,7 +76,7 @@ fn text_of(html: &str) -> String {
 }
 
 #[test]
-fn lists_objects_requests_and_answers_read_as_a_conversation() {
+fn lists_objects_requests_and_responses_are_conversations() {
     let message = json!({"role": "user", "content": "hello"});
     let shapes = [
         json!([message]),
@@ -102,7 +101,7 @@ fn lists_objects_requests_and_answers_read_as_a_conversation() {
 }
 
 #[test]
-fn what_is_no_conversation_stays_as_it_is() {
+fn other_json_is_a_tree() {
     let raw = [
         json!([]),
         json!([1, 2]),
@@ -122,7 +121,7 @@ fn what_is_no_conversation_stays_as_it_is() {
 }
 
 #[test]
-fn an_unknown_key_is_shown_under_the_message_and_an_odd_member_as_json() {
+fn unknown_members_are_shown_below_the_message_and_other_items_as_json() {
     let value = json!([
         {"role": "user", "content": "a", "surprise": {"n": 1}},
         {"odd": true},
@@ -313,10 +312,10 @@ fn vercel_openinference_and_litellm() {
 }
 
 #[test]
-fn results_go_to_the_latest_earlier_call_and_stay_messages_without_one() {
+fn results_are_shown_at_the_latest_earlier_call_or_as_messages() {
     let call = |id: &str| json!({"role": "assistant", "tool_calls": [{"id": id, "function": {"name": "f", "arguments": "{}"}}]});
     let result =
-        |id: &str, said: &str| json!({"role": "tool", "tool_call_id": id, "content": said});
+        |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
     let lines = outline(json!([
         result("a", "early"),
         call("a"),
@@ -337,7 +336,7 @@ fn results_go_to_the_latest_earlier_call_and_stay_messages_without_one() {
 }
 
 #[test]
-fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
+fn offered_tools_are_listed_and_called_ones_marked() {
     let page = html(&block(json!({
         "tools": [{"name": "a", "input_schema": {}}, {"functionDeclarations": [{"name": "b"}]}],
         "messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "b", "input": {}}]}],
@@ -363,7 +362,7 @@ fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
 }
 
 #[test]
-fn long_values_are_folded_and_huge_ones_cut() {
+fn long_values_are_collapsed_and_huge_ones_truncated() {
     let Block::Plain(fold) = block(json!("é".repeat(1_000_000))) else {
         panic!("text");
     };
@@ -374,7 +373,7 @@ fn long_values_are_folded_and_huge_ones_cut() {
     assert_eq!((chat.first.len(), chat.middle.len(), chat.last.len()), (2, 86, 12));
 }
 
-/// What is shown of a text from a byte on, and where the rest begins.
+/// The shown part of a text from a byte on, and the offset of the next part.
 fn part(text: &str, from: usize) -> (String, Option<usize>) {
     let params = ValueParams { form: Some(Form::Raw), from, ..ValueParams::default() };
     let payload = Payload::Text(text.to_owned());
@@ -385,7 +384,7 @@ fn part(text: &str, from: usize) -> (String, Option<usize>) {
 }
 
 #[test]
-fn the_parts_of_a_long_text_are_the_text() {
+fn parts_of_a_long_text_are_complete() {
     let text = "aé€😀".repeat(20_000);
     let mut whole = String::new();
     let mut next = Some(0);
@@ -396,12 +395,12 @@ fn the_parts_of_a_long_text_are_the_text() {
         next = then;
     }
     assert!(whole == text);
-    // In the middle of a character, and behind the end.
+    // In the middle of a character, and past the end.
     assert!(part(&text, 2).0.starts_with('é') && part(&text, 1 << 30).0.is_empty());
 }
 
 #[test]
-fn a_long_conversation_is_its_start_and_its_end_and_the_rest_is_asked_for() {
+fn long_conversation_shows_start_and_end_with_a_link_to_the_rest() {
     let messages: Vec<Value> = (0..200)
         .map(|n| json!({"role": "user", "content": format!("<{n}>{}", "word ".repeat(400))}))
         .collect();

@@ -155,12 +155,12 @@ fn below(
 ) -> Vec<VisibleNode> {
     let filter = at.filter().filter(|_| is_root);
     let members = node.members(from).take(n);
-    let shown = members.map(|(step, member)| {
+    let shown = members.map(|(segment, member)| {
         let node = member.opened();
-        let mut line = TreeRow::of(&node, &step);
-        let step_text = step.to_string();
-        let path = path.filter(|path| path.len() + step_text.len() <= MAX_PATH);
-        let path = path.map(|path| format!("{path}{step_text}"));
+        let mut line = TreeRow::of(&node, &segment);
+        let segment_text = segment.to_string();
+        let path = path.filter(|path| path.len() + segment_text.len() <= MAX_PATH);
+        let path = path.map(|path| format!("{path}{segment_text}"));
         // A key that contains media data does not belong in a URL.
         let path = path.filter(|path| without_media(path) == *path);
         if let Some(path) = &path {
@@ -168,7 +168,7 @@ fn below(
             let form = if node.holds_others() { "&as=tree" } else { "&as=text" };
             line.page = Some(at.page(form));
         }
-        line.filter = filter.and_then(|base| filter_link(base, &step, &node));
+        line.filter = filter.and_then(|base| filter_link(base, &segment, &node));
         VisibleNode {
             has_more: node.holds_others() && 0 < node.n(),
             is_cut: false,
@@ -221,8 +221,8 @@ fn in_order(all: &[VisibleNode], n_top: usize, at: &Addresses) -> Vec<TreeItem> 
 }
 
 impl TreeRow {
-    fn of(node: &Node, step: &PathSegment) -> Self {
-        let (key, is_index) = match step {
+    fn of(node: &Node, segment: &PathSegment) -> Self {
+        let (key, is_index) = match segment {
             PathSegment::Name(name) => (Text::from(short(&without_media(name)).0), false),
             PathSegment::Index(index) => (Text::from(index.to_string()), true),
         };
@@ -278,8 +278,8 @@ fn describe(node: &Node) -> (&'static str, String, (String, bool), &'static str)
 }
 
 /// URL of the list of traces with this value under this metadata key.
-fn filter_link(base: &str, step: &PathSegment, node: &Node) -> Option<String> {
-    let PathSegment::Name(key) = step else { return None };
+fn filter_link(base: &str, segment: &PathSegment, node: &Node) -> Option<String> {
+    let PathSegment::Name(key) = segment else { return None };
     let value = match node.payload() {
         // Nodes parsed from a string would have to be filtered by the complete string, which is unavailable here.
         _ if node.holds_others() || node.is_parsed || node.kind() == Kind::Null => return None,

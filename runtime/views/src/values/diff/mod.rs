@@ -240,21 +240,21 @@ impl Walk {
     fn value(&mut self, delta: &json::Delta, [a, b]: [&Node<'_>; 2], paths: [String; 2]) {
         match (delta, &a.value, &b.value) {
             (json::Delta::Same, ..) => {}
-            (json::Delta::Object(steps), json::Value::Object(a), json::Value::Object(b)) => {
+            (json::Delta::Object(deltas), json::Value::Object(a), json::Value::Object(b)) => {
                 let own = |side: usize, at: usize, is_full: bool| {
                     let (name, node) = if side == 0 { &a[at] } else { &b[at] };
                     let path = (!is_full).then(|| json::member_path(&paths[side], name));
                     (path.unwrap_or_default(), node)
                 };
-                self.steps(steps, &own);
+                self.members(deltas, &own);
             }
-            (json::Delta::List(steps), json::Value::List(a), json::Value::List(b)) => {
+            (json::Delta::List(deltas), json::Value::List(a), json::Value::List(b)) => {
                 let own = |side: usize, at: usize, is_full: bool| {
                     let node = if side == 0 { &a[at] } else { &b[at] };
                     let path = (!is_full).then(|| format!("{}[{at}]", paths[side]));
                     (path.unwrap_or_default(), node)
                 };
-                self.steps(steps, &own);
+                self.members(deltas, &own);
             }
             _ => {
                 self.n[2] += 1;
@@ -263,16 +263,16 @@ impl Walk {
         }
     }
 
-    fn steps<'n, 't: 'n>(
+    fn members<'n, 't: 'n>(
         &mut self,
-        steps: &[MemberDelta],
+        deltas: &[MemberDelta],
         own: &dyn Fn(usize, usize, bool) -> (String, &'n Node<'t>),
     ) {
-        for step in steps {
+        for delta in deltas {
             // Omitted changes are only counted, so they need no path.
             let is_full = self.budget.is_full();
             let own = |side, at| own(side, at, is_full);
-            match step {
+            match delta {
                 MemberDelta::Kept(_, _, json::Delta::Same) => {}
                 MemberDelta::Kept(a, b, delta) => {
                     let ((path_a, a), (path_b, b)) = (own(0, *a), own(1, *b));
