@@ -1,4 +1,4 @@
-//! The requests of the API that give the same rows as a page. A page whose rows no operation gives has none.
+//! API requests that return the rows of a page, if an operation does.
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::request::viewer::Viewer;
 
-/// A read of one thing. Programs take the segments `.` and `..` for steps in the path, escaped too.
+/// A read of one object; absent for the ids `.` and `..`, which clients resolve as relative paths even if encoded.
 fn one(viewer: &Viewer, path: &str, id: &str) -> Option<ApiRequest> {
-    let is_step = matches!(id, "." | "..");
-    (!is_step).then(|| ApiRequest::new(&viewer.origin, &format!("{path}/{}", encode(id))))
+    let is_relative = matches!(id, "." | "..");
+    (!is_relative).then(|| ApiRequest::new(&viewer.origin, &format!("{path}/{}", encode(id))))
 }
 
 /// A page of the list of traces.
@@ -29,9 +29,8 @@ pub(crate) fn traces(
     match page {
         ListPage::First | ListPage::Number(1) => request,
         ListPage::Number(number) => request.with("page", number.to_string()),
-        ListPage::After(_) | ListPage::Before(_) | ListPage::Last => {
-            request.with_note("It gives the first page of this list; page=2 gives the second one.")
-        }
+        ListPage::After(_) | ListPage::Before(_) | ListPage::Last => request
+            .with_note("It returns the first page of this list; page=2 returns the second one."),
     }
 }
 
@@ -40,8 +39,8 @@ pub(crate) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
     one(viewer, "/api/public/traces", id.as_str())
 }
 
-/// The first page of the list of sessions, or of users. A time is that of any trace on the page, and of the first one of a
-/// session in the API.
+/// The first page of the list of sessions or users; absent for sessions with a time range, which the API applies to the first
+/// trace of a session and the page to any trace.
 pub(crate) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> Option<ApiRequest> {
     if query.after.is_some() || query.is_backwards {
         return None;
@@ -58,12 +57,12 @@ pub(crate) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> 
         request = request.with("environment", name);
     }
     Some(request.with_note(match is_filtered {
-        true => "The API has no filter of sessions: it gives those that do not fit too, and orders all by their first trace.",
+        true => "The API does not filter sessions, so it also returns sessions that do not match. It orders them by their first trace.",
         false => "The API orders sessions by their first trace, this page by their last.",
     }))
 }
 
-/// Users with sums over the steps of their traces. Metrics need a time: where none is chosen, it is one that has them all.
+/// Users with totals over the observations of their traces. Metrics require a time range; the default contains all.
 fn users(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> ApiRequest {
     let metric = |measure: &str, aggregation: &str| json!({ "measure": measure, "aggregation": aggregation });
     let at = |time: Option<Timestamp>, usual: &str| {
@@ -92,18 +91,18 @@ fn users(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> ApiRequest {
     });
     let request = ApiRequest::new(&viewer.origin, "/api/public/v2/metrics");
     request.with("query", question.to_string()).with_note(match is_filtered {
-        true => "It has no filter of users, so it gives those that do not fit too; it counts steps by the time they began, and has those with most traces first, because it cannot order by last activity.",
-        false => "It counts steps by the time they began, this page whole traces; it has those with most traces first, because it cannot order by last activity.",
+        true => "It does not filter users, so it also returns users that do not match. It counts observations by their start time and orders by the number of traces, because it cannot order by last activity.",
+        false => "It counts observations by their start time; this page counts whole traces. It orders by the number of traces, because it cannot order by last activity.",
     })
 }
 
 /// A session with its traces.
 pub(crate) fn session(viewer: &Viewer, id: &str) -> Option<ApiRequest> {
     let request = one(viewer, "/api/public/sessions", id)?;
-    Some(request.with_note("It gives the first 1,000 traces of the session."))
+    Some(request.with_note("It returns the first 1,000 traces of the session."))
 }
 
-/// The latest traces of a user, of the time and the environments that are chosen.
+/// The latest traces of a user in the selected time range and environments.
 pub(crate) fn user(viewer: &Viewer, query: &GroupQuery, id: &str) -> ApiRequest {
     let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
         .with("limit", query.limit.to_string())
@@ -117,11 +116,11 @@ pub(crate) fn user(viewer: &Viewer, query: &GroupQuery, id: &str) -> ApiRequest 
     for name in &query.environments {
         request = request.with("environment", name);
     }
-    request.with_note("It gives the latest traces of the user.")
+    request.with_note("It returns the latest traces of the user.")
 }
 
-/// A page of the list of scores; none where no operation finds the same: by a fingerprint, without some environments, or by
-/// several conditions of one kind.
+/// A page of the list of scores; absent for conditions that the API does not support, such as a fingerprint, excluded
+/// environments, or several conditions on the same field.
 pub(crate) fn scores(
     viewer: &Viewer,
     query: &ScoreQuery,
@@ -177,10 +176,9 @@ pub(crate) fn scores(
         request = request.with(name, value);
     }
     Some(match (is_later, shows_older) {
-        (true, _) => {
-            request.with_note("It gives the first page of this list; page=2 gives the second one.")
-        }
-        (false, true) => request.with_note("It gives the scores that no other took the place of."),
+        (true, _) => request
+            .with_note("It returns the first page of this list; page=2 returns the second one."),
+        (false, true) => request.with_note("It returns scores that are not superseded."),
         (false, false) => request,
     })
 }

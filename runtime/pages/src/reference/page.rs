@@ -1,5 +1,4 @@
-//! `GET /api/reference` and `GET /api/reference/{group}`: the API's own description, as pages. Anybody may read them, like
-//! the document.
+//! `GET /api/reference` and `GET /api/reference/{group}`: the OpenAPI document as pages. They are public, like the document.
 
 use axum::Extension;
 use axum::extract::{OriginalUri, Path, State};
@@ -16,7 +15,7 @@ use crate::request::reply::page;
 use crate::request::viewer;
 use crate::state::App;
 
-/// The longest search, characters.
+/// Characters of a search text.
 const MAX_CHARS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
@@ -33,7 +32,7 @@ pub(crate) async fn reference_page(
     Query(params): Query<ReferenceParams>,
 ) -> Result<Response, Problem> {
     if MAX_CHARS < params.q.chars().count() {
-        return Err(Problem::query("q", "has at most 200 characters"));
+        return Err(Problem::query("q", "must have at most 200 characters"));
     }
     let view = ReferencePage {
         shell: viewer::shell(&app, &headers, (&address, Section::Reference)).await?,
@@ -57,7 +56,7 @@ pub(crate) async fn group_page(
     page(StatusCode::OK, &view.ok_or_else(|| Problem::not_found("group"))?)
 }
 
-/// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.
+/// Errors that many operations return, by the feature they depend on. `docs/errors.md` has the codes of single resources too.
 pub(crate) fn faults() -> Vec<ErrorCode> {
     let known = Code::ALL.iter().filter_map(|code| {
         let scope = match code {

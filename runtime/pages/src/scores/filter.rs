@@ -1,4 +1,4 @@
-//! The filter of the list of scores: what of it the list has a place of its own for, and what is tested score by score.
+//! The filter of the list of scores: conditions that the score query supports, and others that are tested per score.
 
 use std::str::FromStr;
 
@@ -7,26 +7,26 @@ use perpend_domain::telemetry::{MemberTest, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_views::{FilterableList, Text};
 
-/// The list as one that takes a filter.
+/// Columns and examples of the filter.
 pub(crate) static OF_SCORES: FilterableList = FilterableList {
     list: "scores",
     row: "score",
     columns: SCORES,
     example: "source:EVAL value:<0.5 tone",
-    help: "A word alone, or \"several words\", is looked for in names. Of a boolean the value is 1 or 0; categories and texts are \
-           stringValue, members of the metadata metadata.KEY:value.",
+    help: "A single word, or \"several words\", is searched for in names. The value of a boolean is 1 or 0. Use stringValue for \
+           categories and texts, and metadata.KEY:value for metadata.",
     quick: &[
         ("By evaluators", "source:EVAL"),
         ("By people", "source:ANNOTATION"),
-        ("Below a half", "value:<0.5"),
+        ("Below 0.5", "value:<0.5"),
         ("With a comment", "comment:set"),
     ],
 };
 
-/// The longest list that one condition takes.
+/// Values in the list of a condition.
 const MAX_LIST: usize = 100;
 
-/// Narrows a list of scores to those that fit. A notice says what cannot be asked.
+/// Adds a filter to a query. A condition that is too long adds a notice and is ignored.
 pub(crate) fn narrow(query: &mut ScoreQuery, filter: Filter, notices: &mut Vec<Text>) {
     for condition in filter.conditions {
         let n = match &condition.test {
@@ -35,9 +35,8 @@ pub(crate) fn narrow(query: &mut ScoreQuery, filter: Filter, notices: &mut Vec<T
         };
         if MAX_LIST < n {
             let column = condition.column.map_or("", |column| column.id);
-            let fault = format!(
-                "{column}: a list of {n} values cannot be looked for, it has at most {MAX_LIST}; it is left out."
-            );
+            let fault =
+                format!("`{column}` must have at most {MAX_LIST} values, got {n}; ignored.");
             notices.push(Text::from(fault));
         } else if !take(query, &condition) {
             query.filter.conditions.push(condition);
@@ -45,7 +44,7 @@ pub(crate) fn narrow(query: &mut ScoreQuery, filter: Filter, notices: &mut Vec<T
     }
 }
 
-/// Takes a condition that has a place of its own; false where it has none, or another condition has it already.
+/// Sets a field of the query; false if there is no field for the condition or it is already set.
 fn take(query: &mut ScoreQuery, condition: &Condition) -> bool {
     let column = condition.column.map_or("", |column| column.id);
     let member = |key: &String, test| Some((key.clone(), test));
@@ -116,7 +115,7 @@ fn take_values(query: &mut ScoreQuery, column: &str, values: &[String]) -> bool 
     }
 }
 
-/// Fills an empty list, where all values can be of the column. An empty text asks for what is absent, which no list has.
+/// Sets an empty list if all values are valid. An empty value means that the field is absent, which a list cannot express.
 fn fill<T: FromStr>(list: &mut Vec<T>, values: &[String]) -> bool {
     let texts = values.iter().filter(|value| !value.is_empty());
     let read: Vec<T> = texts.filter_map(|value| value.parse().ok()).collect();
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_has_a_place_for_goes_there_and_the_rest_is_tested() {
+    fn supported_conditions_become_fields_and_others_are_tested_per_score() {
         let (query, _) = narrowed(
             "name:a,b source:EVAL value:>0.5 value:<=1 traceId:t metadata.k:v executionId:e tone",
         );
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn times_narrow_each_other_and_a_fingerprint_is_taken_whole_only() {
+    fn times_are_intersected_and_a_fingerprint_must_be_complete() {
         let at = |seconds: i64| Timestamp::from_millis(1_767_225_600_000 + 1_000 * seconds);
         let (query, _) = narrowed(
             "timestamp:>=2026-01-01T00:00:01Z timestamp:>2026-01-01 timestamp:<2026-01-01T00:00:09Z \
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_left_out_and_said() {
+    fn a_list_that_is_too_long_is_ignored_with_a_notice() {
         let many: Vec<String> = (0..=MAX_LIST).map(|n| n.to_string()).collect();
         let (query, n_notices) = narrowed(&format!("-name:{} source:API", many.join(",")));
         assert_eq!((query.filter.conditions.len(), n_notices), (0, 1));

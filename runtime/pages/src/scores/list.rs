@@ -33,11 +33,11 @@ use crate::setup;
 use crate::state::App;
 use crate::traces::terms::terms;
 
-/// Scores that are looked at for one page, where no index tells which fit.
+/// Scores tested for one page if no index covers the filter.
 const MAX_TESTED: u64 = 10_000;
-/// Terms of which it is said how many scores they alone leave; and as far as that many are counted, among so many.
-const MAX_ALONE: usize = 10;
-const ALONE: (u32, u64) = (100, 2_000);
+/// Terms whose matches are counted individually, and limits of such a count: matches and tested scores.
+const MAX_COUNTED_TERMS: usize = 10;
+const TERM_COUNT_LIMITS: (u32, u64) = (100, 2_000);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -46,9 +46,9 @@ pub(crate) struct ScoreListParams {
     name: String,
     fingerprint: String,
     trace: String,
-    /// `0`: without the environments of evaluations and experiments.
+    /// `0` excludes internal environments.
     own: String,
-    /// `1`: with the scores that others took the place of.
+    /// `1` includes superseded scores.
     superseded: String,
     after: String,
     before: String,
@@ -57,7 +57,7 @@ pub(crate) struct ScoreListParams {
     cols: String,
 }
 
-/// What the list is narrowed to.
+/// The query of the list and its parts for the page.
 struct ScoreListQuery {
     /// The filter as text.
     q: String,
@@ -65,7 +65,7 @@ struct ScoreListQuery {
     parsed: Parsed,
     shows_older: bool,
     shown: Vec<(&'static str, Text)>,
-    /// The parameters of an address that say it, beside the filter and the focus.
+    /// Query parameters other than the filter and the focus, for links.
     kept: Vec<Parameter>,
     notices: Vec<Text>,
 }
@@ -106,8 +106,8 @@ impl ScoreListQuery {
         let fault = "`trace` must be a trace id; ignored.";
         narrowed.take("trace", params.trace.trim(), by_trace, fault);
         if is_without_own {
-            let said = Text::from("evaluations and experiments");
-            narrowed.shown.push(("without", said));
+            let excluded = Text::from("evaluations and experiments");
+            narrowed.shown.push(("without", excluded));
             narrowed.kept.push(("own".into(), params.own.clone()));
         }
         if narrowed.shows_older {
@@ -133,8 +133,8 @@ impl ScoreListQuery {
     }
 }
 
-/// The same page with the older scores, or without them.
-fn turned(
+/// URL of the page that shows or hides superseded scores.
+fn toggle_superseded_url(
     links: &ListLinks,
     shows_older: bool,
     (place, is_backwards): (Option<&Cursor>, bool),
@@ -145,16 +145,16 @@ fn turned(
         pairs.push(("superseded".into(), "1".to_owned()));
     }
     let path = links.path.clone();
-    let turned = ListLinks { path, pairs };
+    let toggled = ListLinks { path, pairs };
     match place {
-        Some(place) => turned.at(place, is_backwards),
-        None if is_backwards => turned.last(),
-        None => turned.first(),
+        Some(place) => toggled.at(place, is_backwards),
+        None if is_backwards => toggled.last(),
+        None => toggled.first(),
     }
 }
 
-/// What is said of older scores, where there are any or they are asked for.
-fn said_of(older: &Superseded, shows_older: bool) -> Option<String> {
+/// Text about superseded scores; absent if there are none and they are not requested.
+fn superseded_note(older: &Superseded, shows_older: bool) -> Option<String> {
     let n: usize = older.of_each.iter().map(Vec::len).sum();
     if n == 0 && !shows_older {
         return None;
@@ -166,15 +166,15 @@ fn said_of(older: &Superseded, shows_older: bool) -> Option<String> {
     Some(format!("{n}{more} superseded {scores} {state}"))
 }
 
-/// What rows call the things that their scores name by id.
+/// Names of the objects that scores reference by id.
 #[derive(Default)]
 struct ScoreReferences {
     origins: OriginNames,
     people: HashMap<String, String>,
     configs: HashMap<String, String>,
-    /// Executions that recorded a trace of their own.
+    /// Ids of executions that recorded a trace.
     traced: BTreeSet<String>,
-    /// The datasets of runs.
+    /// Dataset ids by run id.
     datasets: HashMap<String, String>,
 }
 
@@ -197,17 +197,17 @@ impl ScoreReferences {
             }
         }
         let runs: Vec<&str> = runs.into_iter().collect();
-        let mut known = Self {
+        let mut references = Self {
             origins: OriginNames::read(app, viewer, origins.into_iter()).await?,
             traced: store.telemetry.traces_among(project, &executions).await?,
             ..Self::default()
         };
         for run in store.telemetry.dataset_runs_by_id(project, &runs).await? {
-            known.datasets.insert(run.id, run.dataset_id);
+            references.datasets.insert(run.id, run.dataset_id);
         }
         let configs: Vec<String> = configs.into_iter().collect();
         for config in store.catalog.score_configs_by_id(project, &configs).await? {
-            known.configs.insert(config.id, config.name);
+            references.configs.insert(config.id, config.name);
         }
         let of = match authors.is_empty() {
             true => None,
@@ -219,11 +219,11 @@ impl ScoreReferences {
                     continue;
                 };
                 if let Some(person) = store.catalog.user(&of.organization.id, &id).await? {
-                    known.people.insert(author.to_owned(), person.made.name);
+                    references.people.insert(author.to_owned(), person.made.name);
                 }
             }
         }
-        Ok(known)
+        Ok(references)
     }
 
     fn line(&self, score: &Score, base: &str) -> ScoreLine {
@@ -255,14 +255,14 @@ impl ScoreReferences {
     }
 }
 
-/// How many scores fit, counted no further than is read in a moment.
-async fn count_alone(
+/// Counts matching scores within the limits.
+async fn count_matches(
     app: &App,
     viewer: &Viewer,
     query: &ScoreQuery,
 ) -> Result<BoundedCount, Problem> {
     let telemetry = &app.store.telemetry;
-    let part = telemetry.scores_from(&viewer.project, query, None, ALONE);
+    let part = telemetry.scores_from(&viewer.project, query, None, TERM_COUNT_LIMITS);
     let part = part.await?;
     Ok(BoundedCount {
         n: part.items.len() as u64,
@@ -270,35 +270,36 @@ async fn count_alone(
     })
 }
 
-/// The end of the list: before it are the first scores.
+/// A position after the last score.
 fn from_end() -> ScoresFrom {
     ScoresFrom::Before(Cursor { at: Timestamp::from_micros(i64::MIN), id: String::new() })
 }
 
-/// Where the list goes on before and behind this part of it.
-fn ways(
+/// Links to other pages of the list.
+fn page_links(
     links: &ListLinks,
     (place, is_backwards): (Option<&Cursor>, bool),
     part: &ScoresPart,
 ) -> PageLinks {
     let is_last = is_backwards && place.is_none();
     let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
-    let stopped = part.stopped.as_ref().map(stop);
+    let stopped = part.stopped.as_ref().map(cursor_of);
     PageLinks {
         first: (is_backwards || place.is_some()).then(|| links.first()),
         ..links.ways(ends, stopped, is_backwards)
     }
 }
 
-const fn stop(at: &ScoresFrom) -> &Cursor {
+const fn cursor_of(at: &ScoresFrom) -> &Cursor {
     let (ScoresFrom::After(cursor) | ScoresFrom::Before(cursor)) = at;
     cursor
 }
 
 /// Scores that are counted.
-const COUNTED: u32 = 10_000;
+const MAX_COUNTED: u32 = 10_000;
 
-/// Where in the list a part of it is, and how many scores there are; of a filter that is told only where the part has all.
+/// The position of the page in the list, with the total number if it is known or can be counted. With a filter, it is known only
+/// if the page has all matches.
 async fn position(
     app: &App,
     viewer: &Viewer,
@@ -319,18 +320,18 @@ async fn position(
     } else if *query != in_focus {
         None
     } else {
-        let ever = (Timestamp::from_micros(i64::MIN), COUNTED);
+        let ever = (Timestamp::from_micros(i64::MIN), MAX_COUNTED);
         let telemetry = &app.store.telemetry;
         let found = telemetry.scores_since(&viewer.project, query, ever);
         let (n, is_more) = found.await?;
-        // Of more than are looked at, some may be at other times and in other environments.
-        let is_told = !is_more || in_focus == ScoreQuery::default();
-        is_told.then_some(BoundedCount { n, is_more })
+        // Beyond the limit, the count may include other times and environments.
+        let is_exact = !is_more || in_focus == ScoreQuery::default();
+        is_exact.then_some(BoundedCount { n, is_more })
     };
     Ok(Pager::of_page(!is_later, n, total).position())
 }
 
-/// When the first and the last of the scores are that fit at other times, where a time is chosen.
+/// Times of the first and the last match outside of the selected time range.
 async fn elsewhere(
     app: &App,
     viewer: &Viewer,
@@ -347,8 +348,7 @@ async fn elsewhere(
     Ok(end(Some(&beginning)).await?.zip(end(None).await?))
 }
 
-/// Says of a list in which nothing fits how many scores each of its first terms leaves where nothing else is asked for, and
-/// so of the time and the environments.
+/// For an empty list, counts the matches of each of the first terms, of the time range and of the environments individually.
 async fn why(
     app: &App,
     viewer: &Viewer,
@@ -356,12 +356,12 @@ async fn why(
     chips: &mut [TermChip],
 ) -> Result<EmptyListCounts, Problem> {
     let mut why = EmptyListCounts::default();
-    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_COUNTED_TERMS) {
         if term.outcome.is_ok() {
             let mut alone = ScoreQuery::default();
             let filter = parse(&term.text, SCORES).filter;
             narrow(&mut alone, filter, &mut Vec::new());
-            chip.alone = Some(count_alone(app, viewer, &alone).await?);
+            chip.alone = Some(count_matches(app, viewer, &alone).await?);
         }
     }
     let (from, to) = viewer.focus.range(app.web.clock.now());
@@ -370,7 +370,7 @@ async fn why(
         ScoreQuery { environments: viewer.focus.environments.clone(), ..ScoreQuery::default() };
     for (alone, query) in why.by_focus.iter_mut().zip([in_time, in_environments]) {
         if query != ScoreQuery::default() {
-            *alone = Some(count_alone(app, viewer, &query).await?);
+            *alone = Some(count_matches(app, viewer, &query).await?);
         }
     }
     let conditions = &parsed.filter.conditions;
@@ -381,7 +381,7 @@ async fn why(
     Ok(why)
 }
 
-/// The rows of a page, each before the older ones, where these are shown.
+/// The rows of a page, each followed by the scores that it superseded, if these are shown.
 async fn lines(
     app: &App,
     viewer: &Viewer,
@@ -391,16 +391,16 @@ async fn lines(
     let of_each = older.map(|older| older.of_each.as_slice());
     let of_each = of_each.unwrap_or_default();
     let all: Vec<&Score> = scores.iter().chain(of_each.iter().flatten()).collect();
-    let known = ScoreReferences::read(app, viewer, &all).await?;
+    let references = ScoreReferences::read(app, viewer, &all).await?;
     let base = viewer.base();
     let mut lines = Vec::with_capacity(all.len());
     for (at, score) in scores.iter().enumerate() {
-        let line = known.line(score, &base);
-        let beside = of_each.get(at).into_iter().flatten();
-        let beside: Vec<ScoreLine> =
-            beside.map(|score| known.line(score, &base).superseded_by(&line)).collect();
+        let line = references.line(score, &base);
+        let superseded = of_each.get(at).into_iter().flatten();
+        let superseded: Vec<ScoreLine> =
+            superseded.map(|score| references.line(score, &base).superseded_by(&line)).collect();
         lines.push(line);
-        lines.extend(beside);
+        lines.extend(superseded);
     }
     Ok(lines)
 }
@@ -449,7 +449,7 @@ pub(crate) async fn list_page(
     };
     let of_focus = (links.path.clone(), [kept, filter, viewer.unknown_parameters()].concat());
     let toggle = if shows_older { "hide" } else { "show" };
-    let other = turned(&links, shows_older, (place.as_ref(), is_backwards));
+    let other = toggle_superseded_url(&links, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {
         setup,
         shell: viewer.shell(Section::Scores).with_api(request),
@@ -468,12 +468,12 @@ pub(crate) async fn list_page(
         stopped: part.stopped.as_ref().map(|at| StoppedSearch {
             n_tested: MAX_TESTED,
             n_found: part.items.len() as u64,
-            on: Some(links.at(stop(at), is_backwards)),
+            on: Some(links.at(cursor_of(at), is_backwards)),
         }),
-        older: said_of(&older, shows_older).map(|said| (said, toggle, other)),
+        older: superseded_note(&older, shows_older).map(|note| (note, toggle, other)),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
         position: position(&app, &viewer, &query, (&part, is_later)).await?,
-        page_links: ways(&links, (place.as_ref(), is_backwards), &part),
+        page_links: page_links(&links, (place.as_ref(), is_backwards), &part),
         is_later,
     };
     page(StatusCode::OK, &view)

@@ -1,4 +1,4 @@
-//! The scores of the overview: of the names with most of them, means and shares with their intervals.
+//! Scores of the overview: means and shares with confidence intervals of the most frequent score names.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,18 @@ use crate::overview;
 use crate::overview::charts::buckets;
 use crate::overview::queries::MetricReader;
 
-/// Names of scores that are shown.
-const SCORE_NAMES: usize = 8;
-/// Of intervals.
-const LEVEL: f64 = 0.95;
+/// Score names shown.
+const MAX_NAMES: usize = 8;
+/// Confidence level of intervals.
+const CONFIDENCE: f64 = 0.95;
 
-/// How many other names there are, in words, and where their scores are listed.
-type More = Option<(String, String)>;
+/// Text and link for the other score names.
+type OtherNames = Option<(String, String)>;
 
-/// The names with most scores, and the others.
-pub(crate) async fn scores(reader: MetricReader<'_>) -> Result<(Vec<ScoreTrend>, More), Problem> {
+/// The most frequent score names, and a link to the others.
+pub(crate) async fn scores(
+    reader: MetricReader<'_>,
+) -> Result<(Vec<ScoreTrend>, OtherNames), Problem> {
     let mut all = Vec::new();
     let dimensions = ["name", "dataType"];
     let metrics = [("value", Aggregation::P50)];
@@ -39,19 +41,19 @@ pub(crate) async fn scores(reader: MetricReader<'_>) -> Result<(Vec<ScoreTrend>,
     }
     all.extend(categories(reader).await?);
     all.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.name.cmp(&b.name)));
-    let n_more = all.len().saturating_sub(SCORE_NAMES);
-    all.truncate(SCORE_NAMES);
+    let n_more = all.len().saturating_sub(MAX_NAMES);
+    all.truncate(MAX_NAMES);
     let trends = all.into_iter().filter_map(|named| trend(reader, named));
     let more = match n_more {
         0 => None,
         1 => Some("1 more name".to_owned()),
         n => Some(format!("{n} more names")),
     };
-    let more = more.map(|said| (said, list(reader, None)));
+    let more = more.map(|text| (text, list_url(reader, None)));
     Ok((trends.collect(), more))
 }
 
-/// The most frequent category of each name.
+/// Categorical scores by name, with the most frequent category.
 async fn categories(reader: MetricReader<'_>) -> Result<Vec<ScoreSeries>, Problem> {
     let view = MetricView::ScoresCategorical;
     let metrics = [("count", Aggregation::Count)];
@@ -78,8 +80,8 @@ async fn categories(reader: MetricReader<'_>) -> Result<Vec<ScoreSeries>, Proble
     Ok(by_name.into_values().collect())
 }
 
-/// The list of the scores that were added up.
-fn list(reader: MetricReader<'_>, name: Option<String>) -> String {
+/// URL of the list of the summarized scores.
+fn list_url(reader: MetricReader<'_>, name: Option<String>) -> String {
     let focus = overview::range::list_focus(reader.viewer);
     let mut pairs = focus.pairs();
     if focus.environments.is_empty() {
@@ -91,17 +93,17 @@ fn list(reader: MetricReader<'_>, name: Option<String>) -> String {
 
 fn trend(reader: MetricReader<'_>, named: ScoreSeries) -> Option<ScoreTrend> {
     let empty = BTreeMap::new();
-    let (said, by_time) = match &named.what {
+    let (summary, by_time) = match &named.what {
         SeriesValues::Numbers(by_time) => {
             let values: Vec<f64> = by_time.values().flatten().copied().collect();
-            // Numbers that are only 0 and 1 are a share: no interval of it goes beyond them.
+            // Numbers that are all 0 or 1 are a share, whose interval stays within them.
             let n_ones = values.iter().filter(|value| **value == 1.0).count();
             let n_zeros = values.iter().filter(|value| **value == 0.0).count();
-            let said = match n_ones + n_zeros == values.len() {
+            let summary = match n_ones + n_zeros == values.len() {
                 true => share("", n_ones as u64, named.n)?,
                 false => mean(&values)?,
             };
-            (said, by_time)
+            (summary, by_time)
         }
         SeriesValues::Truths(by_time) => {
             let truths = by_time.values().flatten().filter(|value| **value != 0.0);
@@ -120,13 +122,13 @@ fn trend(reader: MetricReader<'_>, named: ScoreSeries) -> Option<ScoreTrend> {
             })
             .collect(),
     };
-    let href = list(reader, Some(named.name.clone()));
-    Some(ScoreTrend::new(&named.name, (said, named.n), &over_time, href))
+    let href = list_url(reader, Some(named.name.clone()));
+    Some(ScoreTrend::new(&named.name, (summary, named.n), &over_time, href))
 }
 
 type ByTime = BTreeMap<Timestamp, Vec<f64>>;
 
-/// The scores of a name.
+/// Scores with one name.
 struct ScoreSeries {
     name: String,
     n: u64,
@@ -136,7 +138,7 @@ struct ScoreSeries {
 enum SeriesValues {
     Numbers(ByTime),
     Truths(ByTime),
-    /// The most frequent one, and how often it is.
+    /// The most frequent category and its number of scores.
     Category(String, u64),
 }
 
@@ -155,8 +157,8 @@ fn by_name(groups: Vec<MetricGroup>) -> BTreeMap<(String, String), ByTime> {
 }
 
 fn mean(values: &[f64]) -> Option<ScoreAggregate> {
-    let all = summary::summarize(values, None, LEVEL).ok()?;
-    // No interval of numbers on the scale from 0 to 1 goes beyond it.
+    let all = summary::summarize(values, None, CONFIDENCE).ok()?;
+    // The interval of numbers from 0 to 1 stays within this scale.
     let is_scale = values.iter().all(|value| (0.0..=1.0).contains(value));
     let ends = all.interval.map(|ends| match is_scale {
         true => [ends.lower.max(0.0), ends.upper.min(1.0)],
@@ -166,7 +168,7 @@ fn mean(values: &[f64]) -> Option<ScoreAggregate> {
 }
 
 fn share(what: &str, n: u64, of: u64) -> Option<ScoreAggregate> {
-    let ends = proportion::wilson(n, of, LEVEL).ok()?;
+    let ends = proportion::wilson(n, of, CONFIDENCE).ok()?;
     let share = n as f64 / of as f64;
     Some(ScoreAggregate::Share(Text::from(what), share, [ends.lower, ends.upper]))
 }

@@ -1,4 +1,4 @@
-//! The scores of something, with the names of what made them.
+//! Scores of a target with their origins.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::request::viewer::Viewer;
 use crate::settings;
 use crate::state::App;
 
-/// Scores about the target.
+/// Scores of the target.
 pub(crate) async fn scores_about(
     app: &App,
     viewer: &Viewer,
@@ -26,7 +26,7 @@ pub(crate) async fn scores_about(
     })
 }
 
-/// These scores with what made them.
+/// Scores with their origins.
 pub(crate) async fn score_views(
     app: &App,
     viewer: &Viewer,
@@ -45,7 +45,7 @@ pub(crate) async fn score_views(
     Ok(views.collect())
 }
 
-/// Names behind the ids of origins. What was deleted since is shown by its id.
+/// Names of rules and evaluators in origins. Deleted ones are shown by their ids.
 #[derive(Default)]
 pub(crate) struct OriginNames {
     rules: HashMap<RuleId, String>,
@@ -84,13 +84,13 @@ impl OriginNames {
                     "{} {} · {}",
                     version.plugin_name, version.plugin_version, version.plugin_evaluator
                 );
-                let known = Version {
+                let found = Version {
                     evaluator: evaluator.name,
                     number: version.number,
                     plugin,
                     settings: settings::evaluator_settings(&version),
                 };
-                names.versions.insert(version.id, known);
+                names.versions.insert(version.id, found);
             }
         }
         Ok(names)
