@@ -17,14 +17,14 @@ use crate::*;
 #[test]
 fn hostile_text_is_inert_on_a_trace() {
     let odd = |id, parent| observation(id, Some(parent), 10, 10);
-    let steps = [
+    let observations = [
         hostile_observation(),
         odd("orphan", "gone"),
         odd("x", "y"),
         odd("y", "x"),
         odd("\u{202e}\"><script>", "x"),
     ];
-    let outline = outline(&steps);
+    let outline = outline(&observations);
     let mut folds = Folds::default();
     folds.set(FoldTarget::Row(HOSTILE.to_owned()), false);
     let of_step = checked(&trace_page(
@@ -36,7 +36,7 @@ fn hostile_text_is_inert_on_a_trace() {
     assert!(of_step.contains("parent missing") && of_step.contains("in a cycle"));
     assert!(of_step.contains("version 3") && of_step.contains(&"ab".repeat(32)));
     assert!(of_step.contains("not sampled") && of_step.contains("12.5 %"));
-    let scores = |said: &str| of_step.contains(&format!("{said}</span></span>"));
+    let scores = |value: &str| of_step.contains(&format!("{value}</span></span>"));
     assert!(scores("2<span class=\"unit\"> scores") && scores("1<span class=\"unit\"> score"));
     let of_trace = checked(&trace_page(&outline, Shown::default()));
     assert!(of_trace.contains("[U+202E]txt\u{2401}[U+007F]"));
@@ -61,32 +61,32 @@ fn the_detail_pane_alone_is_inert_too() {
 }
 
 #[test]
-fn pictures_of_a_step_are_below_its_raw_value() {
-    let mut step = observation("a", None, 0, 1);
+fn images_of_an_observation_link_to_its_raw_value() {
+    let mut observation = observation("a", None, 0, 1);
     let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AP8="}});
     let elsewhere = json!({"type": "image_url", "image_url": {"url": "https://a.example/b.png"}});
-    step.content.input =
+    observation.content.input =
         Some(Payload::from_value(json!([{"role": "user", "content": [picture, elsewhere]}])));
-    step.content.tool_definitions = Some(json!([{"name": "look"}, {"name": "write"}]));
-    step.called_tools = vec!["look".to_owned()];
-    let html = checked(&DetailPage::of_observation(&step, DetailInput::default()));
+    observation.content.tool_definitions = Some(json!([{"name": "look"}, {"name": "write"}]));
+    observation.called_tools = vec!["look".to_owned()];
+    let html = checked(&DetailPage::of_observation(&observation, DetailInput::default()));
     assert_eq!(html.matches("<img").count(), 1);
-    let address = format!("/observations/{}/raw/input/media/0\"", step.id);
+    let address = format!("/observations/{}/raw/input/media/0\"", observation.id);
     assert!(html.contains(&address), "{html}");
     assert!(html.contains("on <bdi>a.example</bdi> <a href=\"https://a.example/b.png\" rel=\"noreferrer noopener nofollow\""));
     assert!(html.contains("2 tools offered, 1 called") && !html.contains("data:"));
 }
 
 #[test]
-fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
-    let mut step = hostile_observation();
-    step.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
-    let places = TextPattern::new(HOSTILE).unwrap().places(&step);
+fn hits_in_a_trace_are_inert_and_counted_across_pages() {
+    let mut observation = hostile_observation();
+    observation.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
+    let places = TextPattern::new(HOSTILE).unwrap().places(&observation);
     let own = HitObservation {
-        id: step.id.clone(),
-        kind: step.kind,
-        name: step.name.clone(),
-        start: step.start,
+        id: observation.id.clone(),
+        kind: observation.kind,
+        name: observation.name.clone(),
+        start: observation.start,
     };
     let hit = |step| SearchHit { step, places: places.clone() };
     let page = |n_before, part| {
@@ -105,7 +105,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
             hits: vec![hit(None), hit(Some(own.clone()))],
             n_searched: 30_000,
             n_steps: 50_000,
-            next: Some((step.start, step.id.clone())),
+            next: Some((observation.start, observation.id.clone())),
         },
     );
     for part in [
@@ -131,7 +131,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
 }
 
 #[test]
-fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
+fn links_of_a_trace_keep_the_search_until_it_is_cleared() {
     let outline = outline(&[observation("root", None, 0, 9)]);
     let view_params = ViewParams { find: Some(typed()), ..ViewParams::default() };
     let shown = Shown { view_params, ..Shown::default() };
@@ -163,11 +163,11 @@ fn chart(title: &'static str, part: ChartPart) -> Chart {
 
 #[test]
 fn the_overview_is_inert() {
-    let said = ScoreAggregate::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
+    let value = ScoreAggregate::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
     let figure =
         Figure { label: "Users", value: "2".to_owned(), rows: Some(typed()), ..Figure::default() };
     let means = [1.0, 0.5, 0.0].map(|mean| (typed(), Some(mean)));
-    let score = ScoreTrend::new(HOSTILE, (said, 4), &means, typed());
+    let score = ScoreTrend::new(HOSTILE, (value, 4), &means, typed());
     let trends = [
         Trend::Latency(figure.clone(), Some(chart("Latency", ChartPart::Median))),
         Trend::Models(vec![ModelLine::new(HOSTILE, (CostSum::default(), 2.0, 3), 1.0)]),
@@ -242,7 +242,7 @@ fn a_dataset_is_inert() {
 }
 
 #[test]
-fn what_a_filter_may_go_on_with_is_inert() {
+fn suggestions_of_a_filter_are_inert() {
     let suggestion = Suggestion { title: text(HOSTILE), note: text(HOSTILE), whole: typed() };
     let html = checked(&SuggestPage { suggestions: vec![suggestion] });
     assert_eq!(html.matches("role=\"option\"").count(), 1);
@@ -370,8 +370,8 @@ fn the_reference_is_inert() {
     };
     let html = attempt(None);
     assert!(html.contains("Required: <code>") && html.contains(", one per line <textarea name="));
-    let said = "64 KB of 3.2 MB".to_owned();
-    let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
+    let value = "64 KB of 3.2 MB".to_owned();
+    let answer = (Text::from(HOSTILE), 200, value, Text::lines(HOSTILE));
     assert!(attempt(Some(answer)).contains("64 KB of 3.2 MB"));
     assert!(
         checked(&RulesPage { shell: shell(), ..RulesPage::default() }).contains("No rules yet")
@@ -379,7 +379,7 @@ fn the_reference_is_inert() {
 }
 
 #[test]
-fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
+fn search_results_are_inert_and_name_omitted_data() {
     let hit = SearchEntry {
         title: text(HOSTILE),
         note: text(HOSTILE),
@@ -414,12 +414,12 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
 }
 
 #[test]
-fn a_megabyte_of_anything_is_folded_away_and_bounded() {
+fn a_megabyte_of_text_is_collapsed_and_bounded() {
     for value in ["x".repeat(1 << 20), "<".repeat(1 << 20), "\u{1}".repeat(1 << 20)] {
-        let mut step = observation("a", None, 0, 1);
-        step.content.input = Some(Payload::Text(value.clone()));
-        step.content.output = Some(Payload::from_value(json!({"k": value})));
-        let html = checked(&DetailPage::of_observation(&step, DetailInput::default()));
+        let mut observation = observation("a", None, 0, 1);
+        observation.content.input = Some(Payload::Text(value.clone()));
+        observation.content.output = Some(Payload::from_value(json!({"k": value})));
+        let html = checked(&DetailPage::of_observation(&observation, DetailInput::default()));
         assert_eq!(html.matches("<details class=\"long\">").count(), 1);
         assert_eq!(html.matches("<details class=\"node\">").count(), 1);
         assert!(html.len() < 1 << 20, "{}", html.len());
@@ -428,21 +428,21 @@ fn a_megabyte_of_anything_is_folded_away_and_bounded() {
 
 /// A root with 10,000 children of four observations each, and a chain of 1,000.
 fn fifty_thousand() -> Vec<Observation> {
-    let mut steps: Vec<_> = (0..49_000)
+    let mut observations: Vec<_> = (0..49_000)
         .map(|i| {
             let parent = (i > 0).then(|| format!("o{}", if i % 5 == 0 { 0 } else { i / 5 * 5 }));
             observation(&format!("o{i}"), parent.as_deref(), i, 1_000)
         })
         .collect();
-    steps.extend((0..1_000).map(|i| {
+    observations.extend((0..1_000).map(|i| {
         let parent = (i > 0).then(|| format!("deep{}", i - 1));
         observation(&format!("deep{i}"), parent.as_deref(), 60_000 + i, 1)
     }));
-    steps
+    observations
 }
 
 #[test]
-fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
+fn a_page_of_fifty_thousand_observations_renders_one_window() {
     let outline = outline(&fifty_thousand());
     let n_rows = |html: &str| html.matches("role=\"row\"").count();
     let html = checked(&trace_page(&outline, Shown::default()));

@@ -65,7 +65,7 @@ pub(crate) fn shell() -> Shell {
     }
 }
 
-fn step_names(name: &str) -> ObservationNames {
+fn observation_names(name: &str) -> ObservationNames {
     ObservationNames {
         kinds: vec!["GENERATION".to_owned(), "TOOL".to_owned()],
         models: vec![name.to_owned(); 5],
@@ -90,7 +90,7 @@ pub(crate) fn trace(name: &str) -> Trace {
         bookmarked: true,
         tags: vec![name.to_owned(), "billing".to_owned()],
         metadata: json!({name: name}).as_object().unwrap().clone(),
-        steps: step_names(name),
+        steps: observation_names(name),
         root: None,
         root_is_provisional: false,
         duplicates: Vec::new(),
@@ -137,48 +137,53 @@ pub(crate) fn score(name: &str) -> ScoreView {
 }
 
 pub(crate) fn hostile_observation() -> Observation {
-    let mut step = observation("a<b>\"'&", None, 0, 500);
-    step.kind = ObservationKind::Generation;
-    step.level = Level::Error;
-    for field in [&mut step.status_message, &mut step.model, &mut step.user_id, &mut step.release] {
+    let mut observation = observation("a<b>\"'&", None, 0, 500);
+    observation.kind = ObservationKind::Generation;
+    observation.level = Level::Error;
+    for field in [
+        &mut observation.status_message,
+        &mut observation.model,
+        &mut observation.user_id,
+        &mut observation.release,
+    ] {
         *field = Some(HOSTILE.to_owned());
     }
-    step.name = HOSTILE.to_owned();
-    step.scope_name = HOSTILE.to_owned();
-    step.called_tools = vec![HOSTILE.to_owned()];
-    step.model_parameters = json!({HOSTILE: HOSTILE}).as_object().unwrap().clone();
-    step.usage = [(HOSTILE.to_owned(), 7.into())].into();
-    step.content.input = Some(Payload::from_value(json!([
+    observation.name = HOSTILE.to_owned();
+    observation.scope_name = HOSTILE.to_owned();
+    observation.called_tools = vec![HOSTILE.to_owned()];
+    observation.model_parameters = json!({HOSTILE: HOSTILE}).as_object().unwrap().clone();
+    observation.usage = [(HOSTILE.to_owned(), 7.into())].into();
+    observation.content.input = Some(Payload::from_value(json!([
         {"role": HOSTILE, "name": HOSTILE, "content": HOSTILE},
         {"role": "assistant", "content": [{"type": "tool_use", "name": HOSTILE, "input": {HOSTILE: HOSTILE}}]},
     ])));
-    step.content.output = Some(Payload::from_value(json!({HOSTILE: [HOSTILE]})));
+    observation.content.output = Some(Payload::from_value(json!({HOSTILE: [HOSTILE]})));
     let happened = json!({ "name": HOSTILE, "attributes": { HOSTILE: HOSTILE } });
     let link = json!({ "traceId": HOSTILE, "spanId": HOSTILE });
     let metadata = json!({ HOSTILE: HOSTILE, "events": [happened], "links": [link] });
-    step.content.metadata = metadata.as_object().unwrap().clone();
-    step.content.tool_definitions = Some(json!([{HOSTILE: HOSTILE}]));
-    step
+    observation.content.metadata = metadata.as_object().unwrap().clone();
+    observation.content.tool_definitions = Some(json!([{HOSTILE: HOSTILE}]));
+    observation
 }
 
-pub(crate) fn bone(step: &Observation) -> ObservationSummary {
+pub(crate) fn summary(observation: &Observation) -> ObservationSummary {
     ObservationSummary {
-        id: step.id.to_string(),
-        parent_id: step.parent_id.as_ref().map(ToString::to_string),
-        kind: step.kind,
-        name: step.name.clone(),
-        level: step.level,
-        start: step.start,
-        end: step.end,
-        first_token: step.completion_start,
-        model: step.model.clone(),
+        id: observation.id.to_string(),
+        parent_id: observation.parent_id.as_ref().map(ToString::to_string),
+        kind: observation.kind,
+        name: observation.name.clone(),
+        level: observation.level,
+        start: observation.start,
+        end: observation.end,
+        first_token: observation.completion_start,
+        model: observation.model.clone(),
         tokens: Some(7),
         cost: Some(0.5),
     }
 }
 
 pub(crate) fn outline(steps: &[Observation]) -> Outline {
-    Outline::new(steps.iter().map(bone).collect())
+    Outline::new(steps.iter().map(summary).collect())
 }
 
 /// Selection and view of a trace page.
@@ -207,7 +212,7 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
 
 pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) -> TracePage {
     let selected = shown.selected.as_ref();
-    let selected = selected.and_then(|step| outline.find(step.id.as_str()));
+    let selected = selected.and_then(|observation| outline.find(observation.id.as_str()));
     let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
     let view = outline.view(&shown.folds, selected);
     let input = DetailInput {
@@ -231,7 +236,7 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
         trace: trace(HOSTILE),
         trace_selected: shown.selected.is_none(),
         detail: match &shown.selected {
-            Some(step) => DetailPage::of_observation(step, input),
+            Some(observation) => DetailPage::of_observation(observation, input),
             None => DetailPage::of_trace(&trace(HOSTILE), input),
         },
         rows: RowsInput {
@@ -269,7 +274,7 @@ pub(crate) fn hostile_line() -> TraceLine {
         bookmarked: true,
         is_markable: true,
         tags: vec![text(HOSTILE); 5],
-        steps: step_names(HOSTILE),
+        steps: observation_names(HOSTILE),
         latency_us: 1_000,
         tokens: 12,
         cost: CostSum::of_observation(Some(0.5), true),

@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_under_their_digest_only() {
+    fn files_are_served_only_under_their_digest() {
         let path = path("app.css");
         assert_eq!(find(path).map(|asset| asset.content_type), Some("text/css; charset=utf-8"));
         assert!(find("/assets/app.css").is_none());
     }
 
     #[test]
-    fn the_dark_theme_alone_is_one_rule_with_all_its_colours() {
+    fn the_dark_theme_is_one_rule_with_all_colours() {
         assert!(dark().trim_start().starts_with(":root") && dark().trim_end().ends_with('}'));
         assert_eq!(dark().matches('{').count(), 1);
         let n_colours = |css: &str| css.matches("--").count();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_makes_no_markup_of_its_own_and_nothing_is_fetched_from_elsewhere() {
+    fn assets_do_not_use_eval_or_other_origins() {
         for asset in ASSETS.iter() {
             let text = std::str::from_utf8(asset.bytes).unwrap();
             let foreign = text.replace("http://www.w3.org/2000/svg", "");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stands_out_from_what_is_behind_it_in_both_themes() {
+    fn text_has_enough_contrast_in_both_themes() {
         for colours in themes() {
             let mut pairs: Vec<(&str, [f64; 3], [f64; 3])> = vec![
                 ("on-accent", colours["on-accent"], colours["accent"]),

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_leads_to_two_things() {
+    fn keys_are_unique() {
         let all = groups().into_iter().flat_map(|(_, keys)| keys);
         let acts = all.map(|key| key.acts);
         let mut acts: Vec<_> = acts.filter(|key| !key.is_empty()).collect();

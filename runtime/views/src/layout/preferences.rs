@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_form_offers_is_read_back_from_the_cookie() {
+    fn each_choice_of_the_form_round_trips_through_the_cookie() {
         for n in 0..48_usize {
             let values = CHOICES.iter().scan(n, |rest, choice| {
                 let value = choice.values[*rest % choice.values.len()];

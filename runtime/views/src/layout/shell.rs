@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_letter_opens_two_sections() {
+    fn section_keys_are_unique() {
         let keys = GROUPS.iter().flat_map(|group| group.entries).map(|entry| entry.key);
         let mut keys: Vec<_> = keys.collect();
         let n = keys.len();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_rules_count_and_only_what_there_is() {
+    fn only_rules_have_counts_and_zero_is_not_shown() {
         let counted = |paused, failed| {
             let attention = AttentionCounts { paused, failed };
             let shell = Shell { attention, ..Shell::default() };
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_one_address_wherever_its_reader_came_from() {
+    fn the_canonical_url_omits_where_the_page_was_opened_from() {
         let canonical = |here: &str| {
             let here = here.to_owned();
             let shell = Shell { here, ..Shell::default() };
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_id_stays_one_part_of_the_address() {
+    fn a_project_id_is_one_path_segment() {
         assert_eq!(base("a/b c-d"), "/project/a%2Fb%20c-d");
     }
 }

@@ -184,7 +184,7 @@ mod tests {
     use perpend_domain::query::parse;
 
     #[test]
-    fn a_value_widens_the_condition_of_its_column_and_is_never_added_twice() {
+    fn a_value_is_merged_into_the_condition_of_its_column_once() {
         let of = |test| Condition { column: find(TRACES, "environment"), test };
         let any = |value: &str| of(Test::AnyOf(vec![value.to_owned()]));
         let none = |value: &str| of(Test::NoneOf(vec![value.to_owned()]));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_a_link_that_the_filter_reads_back() {
+    fn a_value_link_round_trips_through_the_filter() {
         let hostile = "a \"b\",(c):d";
         for (column, q) in [
             (FacetColumn::Name, "x"),

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_of_filters_is_called_as_in_lists_or_in_words() {
+    fn a_filter_column_has_the_label_of_the_list_or_its_id_in_words() {
         let titles = ["totalCost", "defaultCount", "scores_avg", "timestamp"].map(title);
         assert_eq!(titles, ["Cost", "Default count", "Scores avg", "Timestamp"]);
         assert_eq!(

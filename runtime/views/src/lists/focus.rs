@@ -82,14 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_range_is_the_beginning_of_its_name() {
+    fn a_short_range_label_is_a_prefix_of_its_name() {
         for (_, label) in RANGES {
             assert!(label.starts_with(&brief(label)), "{label}");
         }
     }
 
     #[test]
-    fn a_choice_keeps_what_else_the_page_was_asked_for() {
+    fn links_keep_the_other_parameters_of_the_page() {
         let focus = Focus { from: Some(Moment::Ago(24 * 60)), ..Focus::default() };
         let kept = vec![("q".into(), "a b".to_owned())];
         let view = FocusView::new(&focus, ("/p/traces".to_owned(), kept), ("All time", true));

@@ -123,7 +123,7 @@ fn hostile_text_is_inert_in_the_peek() {
 }
 
 #[test]
-fn bars_stand_above_the_list_and_say_what_they_count() {
+fn the_chart_above_the_list_has_notes() {
     let bar = |value, part| ChartBar {
         time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
         value,
@@ -184,7 +184,7 @@ fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
 }
 
 #[test]
-fn commands_of_empty_lists_name_this_server_and_are_copied() {
+fn commands_of_empty_lists_contain_the_url_of_the_server_and_can_be_copied() {
     let groups = |by| {
         checked(&GroupsPage {
             shell: shell(),
@@ -218,7 +218,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
     });
     let traces =
         checked(&TracesPage { shell: shell(), setup: Some(setup()), ..TracesPage::default() });
-    for (html, n, told) in [
+    for (html, n, expected) in [
         (groups(GroupKey::Session), 4, "\"session.id\""),
         (groups(GroupKey::User), 4, "\"user.id\""),
         (scores.clone(), 5, "TRACE_ID"),
@@ -228,7 +228,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         let requests = html.matches("data-copies=\"api-").count() + own;
         let copies = html.matches("data-copies=").count();
         assert_eq!(copies - requests, n, "{html}");
-        assert!(html.contains(told) && html.contains("http://127.0.0.1:4717/"));
+        assert!(html.contains(expected) && html.contains("http://127.0.0.1:4717/"));
         assert!(html.contains(" data-wait") && html.contains("id=\"waits\""), "{html}");
         assert!(html.contains("pk-&#60;1&#62;"), "{html}");
         assert!(
@@ -247,7 +247,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
 }
 
 #[test]
-fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
+fn an_empty_list_has_setup_instructions_and_a_filtered_one_removable_conditions() {
     let page = |query| TracesPage {
         shell: shell(),
         query,
@@ -281,7 +281,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let two = BoundedCount { n: 2, is_more: false };
     let narrowed = checked(&TracesPage { setup: None, alone: [Some(two), None], ..page(focused) });
     let list = format!("{}/traces", shell().base());
-    for said in [
+    for expected in [
         format!(
             "Time <bdi>Last 2 hours</bdi>: 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">remove"
         ),
@@ -290,7 +290,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         ),
         format!("<a href=\"{list}\">show all traces"),
     ] {
-        assert!(narrowed.contains(&said), "{said} is missing: {narrowed}");
+        assert!(narrowed.contains(&expected), "{expected} is missing: {narrowed}");
     }
     let behind = checked(&TracesPage {
         setup: None,
@@ -301,7 +301,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
 }
 
 #[test]
-fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() {
+fn the_end_of_a_continued_search_counts_earlier_matches() {
     let page = |n_found| {
         checked(&TracesPage {
             shell: shell(),
@@ -312,13 +312,13 @@ fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() 
         })
     };
     let looked = "23,456 traces searched, to the end of the list";
-    for (n_found, said, rest) in [
+    for (n_found, expected, rest) in [
         (0, "No traces match", "."),
         (1, "No more matches", ": 1 match on earlier pages"),
         (5, "No more matches", ": 5 matches on earlier pages"),
     ] {
         let html = page(n_found);
-        assert!(html.contains(said), "{html}");
+        assert!(html.contains(expected), "{html}");
         assert!(html.contains(&format!("<p>{looked}{rest}")), "{html}");
         assert!(!html.contains("The list ends"), "{html}");
         let first = "/traces?q=a\">Show the first page</a>";
@@ -327,14 +327,14 @@ fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() 
 }
 
 #[test]
-fn a_row_says_how_long_ago_its_trace_began_and_the_page_its_zone_once() {
+fn a_row_has_a_relative_time_and_the_page_names_its_zone_once() {
     let html = checked(&TracesPage {
         shell: shell(),
         lines: vec![hostile_line()],
         ..TracesPage::default()
     });
-    let said = ">00:00:00</time> <span class=\"ago\">3 min ago</span>";
-    assert!(html.contains(said), "{html}");
+    let expected = ">00:00:00</time> <span class=\"ago\">3 min ago</span>";
+    assert!(html.contains(expected), "{html}");
     assert_eq!(html.matches("times in <span data-zone>UTC</span>").count(), 1);
     assert!(!html.contains("Started, UTC"), "{html}");
 }
@@ -363,7 +363,7 @@ fn a_long_filter_is_not_repeated_for_each_value_of_a_row() {
 }
 
 #[test]
-fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
+fn a_stopped_search_shows_its_progress_instead_of_no_matches() {
     let page = |lines: Vec<TraceLine>| {
         let n = lines.len() as u64;
         let on = "/project/p/traces?q=a&after=_5_a".to_owned();
@@ -384,8 +384,8 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
     };
     for (n, lines) in [(0, Vec::new()), (1, vec![hostile_line()])] {
         let html = page(lines);
-        let said = format!("The search stopped: 20,000 traces searched, {n} found.");
-        assert!(html.contains(&said), "{html}");
+        let expected = format!("The search stopped: 20,000 traces searched, {n} found.");
+        assert!(html.contains(&expected), "{html}");
         assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
         let goes_on = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
         assert_eq!(goes_on, n == 0, "a script goes on where nothing was found: {html}");
@@ -395,7 +395,7 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
 }
 
 #[test]
-fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
+fn an_error_in_a_filter_ends_in_one_full_stop_and_names_its_effect() {
     let chip = |text: &str, problem: Option<&str>| TermChip {
         text: Text::from(text),
         problem: problem.map(Text::from),
@@ -412,17 +412,17 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
     let html = page(vec![question.clone(), chip("level:ERROR", None)]);
     assert!(html.contains("did you mean <code>latency</code>? The other conditions apply.</p>"));
     let html = page(vec![question]);
-    let said = "<code>latency</code>? The condition is ignored.</p>";
-    assert!(html.contains(said), "{html}");
+    let expected = "<code>latency</code>? The condition is ignored.</p>";
+    assert!(html.contains(expected), "{html}");
     let html = page(vec![chip("", Some("a filter has at most 8192 bytes"))]);
-    let said =
+    let expected =
         "The filter is too long: a filter has at most 8192 bytes. The condition is ignored.</p>";
-    assert!(html.contains(said), "{html}");
+    assert!(html.contains(expected), "{html}");
     assert!(!html.contains("aria-label=\"Remove "), "{html}");
 }
 
 #[test]
-fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
+fn a_list_without_matches_differs_from_a_stopped_search() {
     let page = |stopped: Option<StoppedSearch>| {
         checked(&GroupsPage {
             shell: shell(),
@@ -455,7 +455,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
 }
 
 #[test]
-fn what_has_nothing_but_scores_says_so_and_shows_them() {
+fn a_trace_or_session_with_only_scores_shows_them() {
     let page = |is_session, scores_href: Option<&str>| {
         let at = Timestamp::from_millis(0);
         let value = ScoreValue::Text(HOSTILE.to_owned());
@@ -580,7 +580,7 @@ fn a_user_and_a_session_are_inert() {
 }
 
 #[test]
-fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
+fn an_id_shows_control_characters_and_a_comment_keeps_line_breaks() {
     let group = TraceGroup { id: "a\tb\nc".to_owned(), ..hostile_group(GroupKey::User).group };
     let line = GroupLine::new(GroupKey::User, group);
     assert_eq!(line.id.to_string(), "a␉b␊c");
@@ -595,14 +595,14 @@ fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
     assert_eq!(score.name.to_string(), "a␊b");
     assert_eq!(score.comment.clone().unwrap().to_string(), "first\nsecond");
     assert!(score.metadata.is_none());
-    let mut said = serde_json::Map::new();
-    said.insert("judge".to_owned(), "x".into());
-    let metadata = score.metadata(&said).metadata.unwrap();
+    let mut metadata = serde_json::Map::new();
+    metadata.insert("judge".to_owned(), "x".into());
+    let metadata = score.metadata(&metadata).metadata.unwrap();
     assert_eq!(metadata.to_string(), "{\n  \"judge\": \"x\"\n}");
 }
 
 #[test]
-fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
+fn the_list_of_scores_is_inert_and_links_to_the_same_fingerprint() {
     let written = perpend_domain::score::NewScore {
         id: perpend_domain::ids::ScoreId::new("s").unwrap(),
         name: HOSTILE.to_owned(),

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_that_is_not_whole_is_hatched_and_the_legend_says_why() {
+    fn an_incomplete_bar_is_hatched_and_has_a_legend() {
         let bar = |value, partial| ChartBar {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000)),
             value,
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_of_costs_say_where_prices_are_missing() {
+    fn bars_of_costs_mark_missing_prices() {
         let costs = [(Some(0.5), true), (None, true), (None, false)];
         let costs = costs.map(|(cost, is_call)| CostSum::of_observation(cost, is_call));
         let bar = |sum: &CostSum| ChartBar {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_has_a_sign_and_nothing_is_compared_with_nothing() {
+    fn a_change_has_a_sign_and_needs_a_previous_value() {
         let shown = [(150.0, 100.0), (50.0, 100.0), (100.2, 100.0), (1.0, 0.0)];
         let shown = shown.map(|(now, before)| percent_change(now, before));
         let wanted = [Some("+50 %"), Some("−50 %"), Some("unchanged"), None];

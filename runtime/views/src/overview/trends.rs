@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_stands_with_its_interval_and_a_spark_begins_at_zero() {
+    fn a_mean_has_an_interval_and_a_sparkline_starts_at_zero() {
         let at = |hour: u32, mean| (format!("{hour}:00"), mean);
         let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8)), at(4, Some(1.0))];
         let value = ScoreAggregate::Mean(0.6, Some([0.5, 0.7]));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_whose_price_is_not_known_has_no_cost_and_no_bar() {
+    fn a_model_without_a_known_price_has_no_cost_and_no_bar() {
         let of = |dollars, n_priced, n_unpriced| CostSum { dollars, n_priced, n_unpriced };
         let line = ModelLine::new("own", (of(0.0, 0, 3), 1_500.0, 3), 0.0);
         assert_eq!((line.cost.as_str(), line.width), ("?", 0.0));

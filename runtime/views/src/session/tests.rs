@@ -33,18 +33,18 @@ fn page(turns: Vec<Turn>) -> String {
     })
 }
 
-fn said(text: &str) -> Value {
+fn user_message(text: &str) -> Value {
     json!({ "role": "user", "content": text })
 }
 
-fn answered(text: &str) -> Value {
+fn assistant_message(text: &str) -> Value {
     json!({ "role": "assistant", "content": text })
 }
 
 /// A turn with this input and `answer` as output.
-fn turn(asked: Value, answer: &str) -> Trace {
+fn turn(input: Value, answer: &str) -> Trace {
     let mut turn = trace("turn");
-    turn.input = Some(Payload::from_value(asked));
+    turn.input = Some(Payload::from_value(input));
     turn.output = Some(Payload::Text(answer.to_owned()));
     turn
 }
@@ -59,14 +59,14 @@ fn inputs(turns: Vec<Trace>) -> Vec<TurnInput> {
 }
 
 /// A tool call with these arguments and this result.
-fn tool(id: &str, name: &str, said: [&str; 2]) -> Observation {
-    let mut step = observation(id, None, 10, 25);
-    step.kind = ObservationKind::Tool;
-    step.name = name.to_owned();
-    step.has_content = true;
-    let [input, output] = said.map(|text| Some(Payload::Text(text.to_owned())));
-    (step.content.input, step.content.output) = (input, output);
-    step
+fn tool(id: &str, name: &str, content: [&str; 2]) -> Observation {
+    let mut observation = observation(id, None, 10, 25);
+    observation.kind = ObservationKind::Tool;
+    observation.name = name.to_owned();
+    observation.has_content = true;
+    let [input, output] = content.map(|text| Some(Payload::Text(text.to_owned())));
+    (observation.content.input, observation.content.output) = (input, output);
+    observation
 }
 
 /// The page of one turn with these tool calls, the first of `n`.
@@ -80,10 +80,10 @@ fn with_tools(steps: Vec<Observation>, n: u64) -> String {
 }
 
 #[test]
-fn a_turn_shows_what_is_new_in_it_and_where_the_rest_was_said() {
+fn a_turn_shows_new_messages_and_links_to_repeated_ones() {
     let turns = vec![
-        turn(json!([said("one")]), "yes"),
-        turn(json!([said("one"), answered("yes"), said("two")]), "no"),
+        turn(json!([user_message("one")]), "yes"),
+        turn(json!([user_message("one"), assistant_message("yes"), user_message("two")]), "no"),
     ];
     let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
@@ -93,7 +93,7 @@ fn a_turn_shows_what_is_new_in_it_and_where_the_rest_was_said() {
 }
 
 #[test]
-fn turns_have_bars_that_lead_to_them_and_one_with_errors_is_hatched_and_named() {
+fn turns_have_bars_and_a_turn_with_errors_is_hatched() {
     let turns = vec![turn(json!("one"), "yes"), turn(json!("two"), "no")];
     let mut turns = inputs(turns);
     turns[0].line.n_errors = 0;
@@ -118,11 +118,19 @@ fn turns_have_bars_that_lead_to_them_and_one_with_errors_is_hatched_and_named() 
 }
 
 #[test]
-fn a_turn_whose_prompt_changes_leaves_out_what_stands_between() {
+fn a_turn_with_a_changed_prompt_omits_repeated_messages_after_it() {
     let rules = |at: &str| json!({ "role": "system", "content": at });
     let turns = vec![
-        turn(json!([rules("12:01"), said("one")]), "yes"),
-        turn(json!([rules("12:02"), said("one"), answered("yes"), said("two")]), "no"),
+        turn(json!([rules("12:01"), user_message("one")]), "yes"),
+        turn(
+            json!([
+                rules("12:02"),
+                user_message("one"),
+                assistant_message("yes"),
+                user_message("two")
+            ]),
+            "no",
+        ),
     ];
     let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     for text in ["12:01", "12:02", "one", "two"] {
@@ -137,10 +145,10 @@ fn a_turn_whose_prompt_changes_leaves_out_what_stands_between() {
 }
 
 #[test]
-fn a_window_knows_what_was_said_in_the_turn_before_it() {
-    let before = turn(json!([said("one")]), "yes");
+fn a_window_is_compared_with_the_turn_before_it() {
+    let before = turn(json!([user_message("one")]), "yes");
     let turns = vec![turn(
-        json!({ "messages": [said("one"), answered("yes"), said(HOSTILE)], "model": "m" }),
+        json!({ "messages": [user_message("one"), assistant_message("yes"), user_message(HOSTILE)], "model": "m" }),
         HOSTILE,
     )];
     let html = page(Turn::all(21, Some(&before), inputs(turns.clone()), "/project/p"));
@@ -155,9 +163,9 @@ fn a_window_knows_what_was_said_in_the_turn_before_it() {
 }
 
 #[test]
-fn a_question_is_shown_however_often_it_was_asked() {
-    let asked = || vec![turn(json!("And then?"), "ok"), turn(json!([said("Hm")]), "ok")];
-    let turns = [asked(), asked()].concat();
+fn a_repeated_question_is_shown_each_time() {
+    let input = || vec![turn(json!("And then?"), "ok"), turn(json!([user_message("Hm")]), "ok")];
+    let turns = [input(), input()].concat();
     let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     assert_eq!(html.matches("And then?").count(), 2, "{html}");
     assert_eq!(html.matches(">Hm</pre>").count(), 2, "{html}");
@@ -165,7 +173,7 @@ fn a_question_is_shown_however_often_it_was_asked() {
 }
 
 #[test]
-fn tool_calls_of_a_turn_fold_into_a_line_and_lead_to_their_steps() {
+fn tool_calls_of_a_turn_are_collapsed_and_link_to_their_observations() {
     let mut failed = tool("c", "book", ["{\"room\":7}", ""]);
     failed.level = Level::Error;
     failed.status_message = Some("no room left".to_owned());
@@ -187,7 +195,7 @@ fn tool_calls_of_a_turn_fold_into_a_line_and_lead_to_their_steps() {
 }
 
 #[test]
-fn tool_calls_that_are_not_shown_are_counted_and_those_not_looked_for_said() {
+fn omitted_tool_calls_are_counted_and_unread_ones_are_reported() {
     let mut large = tool("b", "fetch", ["", ""]);
     large.content = Content::default();
     large.level = Level::Error;

@@ -12,15 +12,15 @@ use crate::trace::sample_observations::observation;
 use crate::*;
 
 #[test]
-fn rows_alone_are_a_window_too_and_groups_are_rows() {
-    let mut steps = vec![observation("root", None, 0, 9_000)];
-    steps.extend((0..4_000).map(|i| {
+fn the_fragment_of_rows_is_a_window_and_groups_are_rows() {
+    let mut observations = vec![observation("root", None, 0, 9_000)];
+    observations.extend((0..4_000).map(|i| {
         let mut chunk = observation(&format!("c{i:04}"), Some("root"), i, 1 + i);
         chunk.name = HOSTILE.to_owned();
         chunk.level = if i < 3 { Level::Error } else { Level::Default };
         chunk
     }));
-    let outline = outline(&steps);
+    let outline = outline(&observations);
     let page = |folds: &Folds, n: usize| {
         let view = outline.view(folds, None);
         checked(&RowsPage::new(&RowsInput {
@@ -55,12 +55,12 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     }
     let html = page(&folds, 1);
     assert!(!html.contains("open-run=c0000"));
-    let said = "data-forgotten=\"Only the last 50 expanded rows are kept; earlier ones are collapsed again.\"";
-    assert!(html.contains(said), "{html}");
+    let notice = "data-forgotten=\"Only the last 50 expanded rows are kept; earlier ones are collapsed again.\"";
+    assert!(html.contains(notice), "{html}");
 }
 
 #[test]
-fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
+fn selected_columns_replace_the_default_and_the_timeline_keeps_its_bars() {
     let outline = outline(&[observation("root", None, 0, 10)]);
     let classes = |columns: &[RowColumn], trace_view| {
         let view_params =
@@ -75,9 +75,10 @@ fn columns_chosen_by_hand_are_the_only_ones_and_the_timeline_keeps_its_bars() {
 }
 
 #[test]
-fn a_row_has_its_scores_and_the_time_that_is_its_own() {
-    let steps = [observation("root", None, 0, 1_000), observation("below", Some("root"), 100, 400)];
-    let outline = outline(&steps);
+fn a_row_has_its_scores_and_its_self_time() {
+    let observations =
+        [observation("root", None, 0, 1_000), observation("below", Some("root"), 100, 400)];
+    let outline = outline(&observations);
     let score = scored("polite", ScoreValue::Boolean(true), Some("root"));
     let folds = Folds::default();
     let view = outline.view(&folds, None);
@@ -104,14 +105,14 @@ fn a_row_has_its_scores_and_the_time_that_is_its_own() {
 }
 
 #[test]
-fn the_slowest_step_is_named_where_it_is_one_alone() {
+fn the_slowest_observation_is_shown_unless_there_is_a_tie() {
     let page = |last_took: i64| {
-        let mut steps = vec![observation("root", None, 0, 1_000)];
-        steps.extend((0..8).map(|i| {
+        let mut observations = vec![observation("root", None, 0, 1_000)];
+        observations.extend((0..8).map(|i| {
             let took = if i == 7 { last_took } else { 50 };
             observation(&format!("s{i}"), Some("root"), i * 100, took)
         }));
-        checked(&trace_page(&outline(&steps), Shown::default()))
+        checked(&trace_page(&outline(&observations), Shown::default()))
     };
     assert!(page(90).contains("<span>Slowest observation</span>"));
     assert!(!page(50).contains("<span>Slowest observation</span>"));

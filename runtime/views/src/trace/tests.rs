@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::json;
 
 use crate::pages_tests::{
-    HOSTILE, Shown, bone, checked, hostile_observation, outline, shell, trace, trace_page,
+    HOSTILE, Shown, checked, hostile_observation, outline, shell, summary, trace, trace_page,
     trace_page_with,
 };
 use crate::trace::rows::empty_columns;
@@ -20,21 +20,21 @@ fn view_params(trace_view: TraceView) -> ViewParams {
     ViewParams { trace_view, ..ViewParams::default() }
 }
 
-fn generation(id: &str, start_ms: i64, said: &[&str], answer: &str) -> Observation {
-    let mut step = observation(id, None, start_ms, 10);
-    step.kind = ObservationKind::Generation;
-    let said = said.iter().map(|text| json!({ "role": "user", "content": text }));
-    step.content.input = Some(Payload::from_value(said.collect()));
-    step.content.output = Some(Payload::Text(answer.to_owned()));
-    step
+fn generation(id: &str, start_ms: i64, messages: &[&str], answer: &str) -> Observation {
+    let mut observation = observation(id, None, start_ms, 10);
+    observation.kind = ObservationKind::Generation;
+    let messages = messages.iter().map(|text| json!({ "role": "user", "content": text }));
+    observation.content.input = Some(Payload::from_value(messages.collect()));
+    observation.content.output = Some(Payload::Text(answer.to_owned()));
+    observation
 }
 
 fn thread(calls: Vec<Call>, n_before: usize, n_calls: usize) -> ThreadPage {
-    thread_after(Vec::new(), calls, (n_before, n_calls))
+    thread_with_history(Vec::new(), calls, (n_before, n_calls))
 }
 
 /// The thread of these calls, with earlier generations to compare.
-fn thread_after(
+fn thread_with_history(
     history: Vec<Observation>,
     calls: Vec<Call>,
     (n_before, n_calls): (usize, usize),
@@ -55,10 +55,10 @@ fn thread_after(
     })
 }
 
-fn call(step: Observation) -> Call {
+fn call(observation: Observation) -> Call {
     Call {
-        is_generation: step.kind == ObservationKind::Generation,
-        observation: step,
+        is_generation: observation.kind == ObservationKind::Generation,
+        observation,
         is_large: false,
         depth: 1,
         enclosing_agent: None,
@@ -66,7 +66,7 @@ fn call(step: Observation) -> Call {
 }
 
 #[test]
-fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
+fn a_thread_shows_each_message_once_and_links_to_the_call_of_repeated_ones() {
     let mut failed = observation("t", None, 15, 5);
     failed.kind = ObservationKind::Tool;
     failed.level = Level::Error;
@@ -86,13 +86,13 @@ fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
 }
 
 #[test]
-fn a_thread_does_not_tell_again_what_was_said_long_before_the_window() {
+fn a_thread_does_not_repeat_messages_from_before_the_window() {
     let history = vec![generation("far", 0, &["rules", "task"], HOSTILE)];
     let calls = vec![
         call(generation("near", 10, &["other"], "done")),
         call(generation("back", 20, &["now", "rules", "more"], "end")),
     ];
-    let html = checked(&thread_after(history, calls, (1, 30)));
+    let html = checked(&thread_with_history(history, calls, (1, 30)));
     assert!(!html.contains(">rules</pre>"), "{html}");
     for new in [">now</pre>", ">more</pre>"] {
         assert_eq!(html.matches(new).count(), 1, "{new}: {html}");
@@ -106,30 +106,30 @@ fn a_thread_does_not_tell_again_what_was_said_long_before_the_window() {
     assert!(html.contains("Messages of 7 earlier generations were not compared"), "{html}");
 }
 
-fn said(role: &str, text: &str) -> serde_json::Value {
+fn message(role: &str, text: &str) -> serde_json::Value {
     json!({ "role": role, "content": text })
 }
 
 /// A generation with these input messages and this output.
-fn asked(id: &str, messages: &[serde_json::Value], answer: serde_json::Value) -> Call {
-    let mut step = generation(id, 0, &[], "");
-    step.content.input = Some(Payload::from_value(messages.to_vec().into()));
-    step.content.output = Some(Payload::from_value(answer));
-    call(step)
+fn generation_of(id: &str, messages: &[serde_json::Value], answer: serde_json::Value) -> Call {
+    let mut observation = generation(id, 0, &[], "");
+    observation.content.input = Some(Payload::from_value(messages.to_vec().into()));
+    observation.content.output = Some(Payload::from_value(answer));
+    call(observation)
 }
 
 #[test]
-fn a_thread_tells_each_message_once_where_prompts_change_and_reasoning_is_not_sent_back() {
+fn a_thread_shows_each_message_once_with_changing_prompts_and_unsent_reasoning() {
     let mut history = Vec::new();
     let mut calls = Vec::new();
     for n in 1..=6 {
-        history.push(said("user", &format!("Q{n}")));
-        let now = said("system", &format!("Now it is 12:00:0{n}"));
+        history.push(message("user", &format!("Q{n}")));
+        let now = message("system", &format!("Now it is 12:00:0{n}"));
         let messages = [vec![now], history.clone()].concat();
-        let answer = said("assistant", &format!("ANS{n}"));
+        let answer = message("assistant", &format!("ANS{n}"));
         let mut given = answer.clone();
         given["reasoning_content"] = json!(format!("thought {n}"));
-        calls.push(asked(&format!("call-{n}"), &messages, given));
+        calls.push(generation_of(&format!("call-{n}"), &messages, given));
         history.push(answer);
     }
     let html = checked(&thread(calls, 0, 6));
@@ -148,15 +148,15 @@ fn a_thread_tells_each_message_once_where_prompts_change_and_reasoning_is_not_se
 }
 
 #[test]
-fn a_thread_shows_a_retry_in_one_line_and_what_is_old_where_it_was_said() {
-    let talk = ["rules", "Q1"].map(|text| said("user", text));
+fn a_thread_shows_a_retry_in_one_line_and_repeated_messages_in_place() {
+    let talk = ["rules", "Q1"].map(|text| message("user", text));
     let calls = vec![
-        asked("first", &talk, said("assistant", "A1")),
-        asked("again", &talk, said("assistant", "A2")),
-        asked(
+        generation_of("first", &talk, message("assistant", "A1")),
+        generation_of("again", &talk, message("assistant", "A2")),
+        generation_of(
             "sub",
-            &[said("system", "sub rules"), talk[1].clone(), talk[1].clone()],
-            said("assistant", "A3"),
+            &[message("system", "sub rules"), talk[1].clone(), talk[1].clone()],
+            message("assistant", "A3"),
         ),
     ];
     let html = checked(&thread(calls, 0, 3));
@@ -170,13 +170,13 @@ fn a_thread_shows_a_retry_in_one_line_and_what_is_old_where_it_was_said() {
 }
 
 #[test]
-fn a_thread_tells_a_window_that_slides_over_the_history_once() {
-    let [one, two, three] = ["Q1", "Q2", "Q3"].map(|text| said("user", text));
-    let [first, second] = ["A1", "A2"].map(|text| said("assistant", text));
-    let rules = said("system", "rules");
+fn a_thread_shows_each_message_of_a_sliding_window_once() {
+    let [one, two, three] = ["Q1", "Q2", "Q3"].map(|text| message("user", text));
+    let [first, second] = ["A1", "A2"].map(|text| message("assistant", text));
+    let rules = message("system", "rules");
     let calls = vec![
-        asked("a", &[rules.clone(), one, first, two.clone()], second.clone()),
-        asked("b", &[rules, two, second, three], json!("A3")),
+        generation_of("a", &[rules.clone(), one, first, two.clone()], second.clone()),
+        generation_of("b", &[rules, two, second, three], json!("A3")),
     ];
     let html = checked(&thread(calls, 0, 2));
     for text in ["rules", "Q1", "A1", "Q2", "A2", "Q3", "A3"] {
@@ -187,10 +187,10 @@ fn a_thread_tells_a_window_that_slides_over_the_history_once() {
 }
 
 #[test]
-fn a_thread_tells_what_agents_are_asked_and_answer_even_where_it_is_the_same() {
+fn a_thread_shows_equal_questions_and_answers_of_different_agents() {
     let of = |id: &str| {
-        let messages = [said("system", id), said("user", "Are you there?")];
-        asked(id, &messages, said("assistant", "OK"))
+        let messages = [message("system", id), message("user", "Are you there?")];
+        generation_of(id, &messages, message("assistant", "OK"))
     };
     let html = checked(&thread(vec![of("one"), of("other")], 0, 2));
     for text in ["Are you there?", "OK"] {
@@ -201,17 +201,17 @@ fn a_thread_tells_what_agents_are_asked_and_answer_even_where_it_is_the_same() {
 }
 
 /// A tool call as an observation.
-fn tool(id: &str, start_ms: i64, name: &str, said: [&str; 2]) -> Call {
-    let mut step = observation(id, None, start_ms, 5);
-    step.kind = ObservationKind::Tool;
-    step.name = name.to_owned();
-    let [arguments, result] = said.map(|text| Some(Payload::Text(text.to_owned())));
-    (step.content.input, step.content.output) = (arguments, result);
-    call(step)
+fn tool(id: &str, start_ms: i64, name: &str, content: [&str; 2]) -> Call {
+    let mut observation = observation(id, None, start_ms, 5);
+    observation.kind = ObservationKind::Tool;
+    observation.name = name.to_owned();
+    let [arguments, result] = content.map(|text| Some(Payload::Text(text.to_owned())));
+    (observation.content.input, observation.content.output) = (arguments, result);
+    call(observation)
 }
 
 /// An assistant message with tool calls, given by id and name.
-fn asks(tools: &[(&str, &str)]) -> serde_json::Value {
+fn tool_call_message(tools: &[(&str, &str)]) -> serde_json::Value {
     let calls = tools.iter().map(|(id, name)| {
         json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } })
     });
@@ -221,20 +221,20 @@ fn asks(tools: &[(&str, &str)]) -> serde_json::Value {
 /// A generation that calls these tools, and the next one with the results.
 fn around_tools(tools: &[(&str, &str)], results: &[(&str, &str)]) -> [Call; 2] {
     let mut first = generation("a", 0, &["one"], "");
-    first.content.output = Some(Payload::from_value(asks(tools)));
+    first.content.output = Some(Payload::from_value(tool_call_message(tools)));
     let mut second = generation("b", 50, &[], "done");
-    let mut said = vec![json!({ "role": "user", "content": "one" }), asks(tools)];
-    said.extend(
+    let mut messages = vec![json!({ "role": "user", "content": "one" }), tool_call_message(tools)];
+    messages.extend(
         results
             .iter()
             .map(|(id, text)| json!({ "role": "tool", "tool_call_id": id, "content": text })),
     );
-    second.content.input = Some(Payload::from_value(said.into()));
+    second.content.input = Some(Payload::from_value(messages.into()));
     [call(first), call(second)]
 }
 
 #[test]
-fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice() {
+fn a_tool_observation_is_shown_at_its_call_and_no_result_is_repeated() {
     let [first, second] = around_tools(
         &[("c1", "search"), ("c2", "search")],
         &[("c1", "result one"), ("c2", "result two")],
@@ -255,7 +255,7 @@ fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice(
 }
 
 #[test]
-fn the_id_of_a_call_says_which_step_ran_for_it() {
+fn tool_observations_are_matched_by_the_id_of_the_call() {
     let [first, _] = around_tools(&[("c1", "search"), ("c2", "search")], &[]);
     let with_id = |mut call: Call, id: &str| {
         let attributes = json!({ "gen_ai.tool.call.id": id });
@@ -275,7 +275,7 @@ fn the_id_of_a_call_says_which_step_ran_for_it() {
 }
 
 #[test]
-fn a_tool_step_that_no_message_asked_for_stands_in_its_place_with_its_result() {
+fn a_tool_observation_without_a_call_is_shown_in_order_with_its_result() {
     let calls = vec![
         call(generation("a", 0, &["one"], "I will search.")),
         tool("t", 12, "search", ["{\"q\":\"rooms\"}", "two rooms"]),
@@ -289,7 +289,7 @@ fn a_tool_step_that_no_message_asked_for_stands_in_its_place_with_its_result() {
 }
 
 #[test]
-fn a_tool_step_whose_call_stands_before_the_window_has_the_result_of_the_messages() {
+fn a_tool_observation_with_a_call_before_the_window_has_its_result() {
     let [first, second] = around_tools(&[("c1", "search")], &[("c1", "result one")]);
     let calls = vec![first, tool("t", 12, "search", ["{}", "result one"]), second];
     let html = checked(&thread(calls, 1, 3));
@@ -299,7 +299,7 @@ fn a_tool_step_whose_call_stands_before_the_window_has_the_result_of_the_message
 }
 
 #[test]
-fn what_runs_in_another_agent_stands_below_its_name_and_hostile_tools_are_inert() {
+fn calls_in_another_agent_have_its_heading_and_hostile_tools_are_inert() {
     let within = EnclosingAgent {
         id: "a<b>\"'&".to_owned(),
         kind: ObservationKind::Agent,
@@ -320,23 +320,23 @@ fn what_runs_in_another_agent_stands_below_its_name_and_hostile_tools_are_inert(
 }
 
 #[test]
-fn a_call_with_more_than_is_shown_says_so() {
+fn a_call_that_is_too_large_has_a_notice() {
     let long = "x".repeat(3 << 20);
     let html = checked(&thread(vec![call(generation("a", 0, &[&long], "yes"))], 0, 1));
     assert!(html.contains("This call is too large") && html.len() < 100_000);
 }
 
 #[test]
-fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
-    let step = |id, ms| observation(id, None, ms, 7);
+fn a_log_shows_excerpts_and_links_to_other_pages() {
+    let sample = |id, ms| observation(id, None, ms, 7);
     let begins = || [Some(Text::from(HOSTILE)), None];
     let mut hostile = hostile_observation();
-    hostile.start = step("b", 40).start;
+    hostile.start = sample("b", 40).start;
     let view = LogPage::new(LogInput {
         shell: shell(),
         trace: trace(HOSTILE),
-        start: step("a", 0).start,
-        observations: vec![(step("a", 0), begins()), (hostile, begins())],
+        start: sample("a", 0).start,
+        observations: vec![(sample("a", 0), begins()), (hostile, begins())],
         at: 100,
         n_observations: 300,
         n_hidden: 12,
@@ -352,15 +352,15 @@ fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
 }
 
 #[test]
-fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
-    let steps = [
+fn a_timeline_marks_the_critical_path_and_keeps_its_axis_range() {
+    let observations = [
         observation("root", None, 0, 1_000),
         observation("waited-for", Some("root"), 100, 800),
         observation("beside", Some("root"), 100, 300),
     ];
-    let outline = outline(&steps);
+    let outline = outline(&observations);
     let shown = Shown {
-        selected: Some(steps[1].clone()),
+        selected: Some(observations[1].clone()),
         view_params: ViewParams { zoom: Some((250.0, 500.5)), ..view_params(TraceView::Time) },
         ..Shown::default()
     };
@@ -402,7 +402,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
 }
 
 #[test]
-fn labels_that_count_from_within_the_trace_say_from_where() {
+fn axis_labels_of_a_range_name_their_offset() {
     let outline = outline(&[observation("root", None, 0, 3 * 3_600_000)]);
     let page = |zoom: (f64, f64)| {
         let shown = Shown {
@@ -425,9 +425,9 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
 }
 
 #[test]
-fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
-    let steps = [observation("root", None, 0, 10), observation("step", Some("root"), 1, 8)];
-    let outline = outline(&steps);
+fn links_and_forms_that_keep_the_selection_have_a_data_attribute() {
+    let observations = [observation("root", None, 0, 10), observation("step", Some("root"), 1, 8)];
+    let outline = outline(&observations);
     let head = || HeadInput {
         kinds: vec![(ObservationKind::Span, 1), (ObservationKind::Tool, 1)],
         ..HeadInput::default()
@@ -450,16 +450,16 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
 }
 
 #[test]
-fn steps_below_a_level_are_counted_where_they_would_stand() {
+fn observations_below_the_minimum_level_are_counted() {
     let mut failed = observation("failed", Some("inner"), 3, 1);
     failed.level = Level::Error;
-    let steps = [
+    let observations = [
         observation("root", None, 0, 10),
         observation("inner", Some("root"), 1, 8),
         failed,
         observation("fine", Some("root"), 2, 1),
     ];
-    let outline = outline(&steps);
+    let outline = outline(&observations);
     let mut shown = Shown {
         view_params: ViewParams { min: Some(Level::Error), ..ViewParams::default() },
         ..Shown::default()
@@ -471,11 +471,12 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
 }
 
 #[test]
-fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
+fn observations_of_other_kinds_are_counted_and_kinds_are_selected_in_a_form() {
     let mut tool = observation("tool", Some("root"), 1, 1);
     tool.kind = ObservationKind::Tool;
-    let steps = [observation("root", None, 0, 10), tool, observation("beside", Some("root"), 2, 1)];
-    let outline = outline(&steps);
+    let observations =
+        [observation("root", None, 0, 10), tool, observation("beside", Some("root"), 2, 1)];
+    let outline = outline(&observations);
     let view = |kinds: &[ObservationKind]| {
         let mut shown = Shown {
             view_params: ViewParams { kinds: kinds.to_vec(), ..ViewParams::default() },
@@ -498,7 +499,7 @@ fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
 }
 
 #[test]
-fn a_page_of_a_trace_says_which_state_it_shows() {
+fn a_page_of_a_trace_has_the_version_of_its_data() {
     let outline = outline(&[observation("a", None, 0, 1)]);
     let html = checked(&trace_page(&outline, Shown::default()));
     assert!(!html.contains("data-version") && !html.contains("follow.js"));
@@ -532,11 +533,11 @@ fn a_page_of_a_trace_says_which_state_it_shows() {
 }
 
 #[test]
-fn a_column_that_no_row_fills_takes_no_room() {
+fn a_column_without_values_is_hidden() {
     let bare = |tokens, cost| {
-        let step = observation("a", None, 0, 1);
-        let bone = |(tokens, cost)| ObservationSummary { tokens, cost, ..bone(&step) };
-        Outline::new(vec![bone((None, None)), bone((tokens, cost))])
+        let observation = observation("a", None, 0, 1);
+        let summary = |(tokens, cost)| ObservationSummary { tokens, cost, ..summary(&observation) };
+        Outline::new(vec![summary((None, None)), summary((tokens, cost))])
     };
     for (tokens, cost, classes) in [
         (None, None, " no-tok no-cost"),
@@ -595,8 +596,8 @@ fn the_page_of_a_value_is_inert_and_bounded_in_every_form() {
     for value in values {
         for form in [None].into_iter().chain(forms) {
             for from in [0, 1, 100, usize::MAX] {
-                let asked = ValueParams { form, from, ..ValueParams::default() };
-                let html = value_page(value.clone(), "$", asked, None).unwrap();
+                let params = ValueParams { form, from, ..ValueParams::default() };
+                let html = value_page(value.clone(), "$", params, None).unwrap();
                 assert!(html.len() < 2 << 20, "{}", html.len());
             }
         }
@@ -605,7 +606,7 @@ fn the_page_of_a_value_is_inert_and_bounded_in_every_form() {
 }
 
 #[test]
-fn the_page_of_a_node_says_where_it_is_and_leads_up() {
+fn the_page_of_a_node_has_its_path_with_links() {
     let value = || Payload::from_value(json!({ "a": [{ "it's": "text *here*" }] }));
     let html = value_page(value(), "$['a'][0]['it\\'s']", ValueParams::default(), None).unwrap();
     assert!(html.contains("<p>text <em>here</em></p>"), "{html}");
