@@ -1,8 +1,8 @@
-//! `GET P/search?q=` and `GET P/_/search?q=`: what has this id, or a name that begins so.
+//! `GET P/search?q=` and `GET P/_/search?q=`: objects by id, or by the prefix of their name.
 //!
-//! Everything asked of the store is one row of an index or bounded; what was not searched is said. The forms send
-//! `go=1`: where one thing alone has exactly this id, the answer leads to it, and where nothing has such an id or name, to
-//! the traces that say the text. A link without `go` always shows what was found.
+//! Every query reads one row of an index or is bounded; the page notes what was not searched. The forms send `go=1`: if one
+//! object has exactly this id, the response redirects to it, and if nothing has such an id or name, to the traces that contain
+//! the text. A link without `go` always shows the results.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -30,26 +30,25 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::conditions::Conditions;
 
-/// Longer than any id that is stored.
+/// Characters of a search text; no stored id is longer.
 const MAX_CHARS: usize = 800;
-/// Characters of it that an answer repeats.
-const SAID: usize = 60;
-/// Asked for of each kind: one more than is shown, which tells that there are more.
-const WANTED: usize = SearchEntryGroup::LIMIT + 1;
-/// What people set up and give a name: a heading, a word for one, and what its reader may have to see it.
-const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
+/// Characters of the search text that the page repeats.
+const MAX_ECHO: usize = 60;
+/// Results read of each kind: one more than is shown, to detect further ones.
+const LIMIT: usize = SearchEntryGroup::LIMIT + 1;
+/// Named objects: heading, singular, kind, and the permission to see them.
+const NAMED_KINDS: [(&str, &str, NamedKind, Permission); 4] = [
     ("Evaluators", "evaluator", NamedKind::Evaluator, EvaluatorRead),
     ("Rules", "rule", NamedKind::Rule, EvaluatorRead),
     ("Datasets", "dataset", NamedKind::Dataset, DatasetRead),
     ("Prompts", "prompt", NamedKind::Prompt, PromptRead),
 ];
-/// Traces that say a text are counted as far as the first, among as many of the newest as the second.
-const COUNTED: (Option<u64>, u64) = (Some(100), 100);
-const TOO_LONG: &str = "An id, a name or a text that is searched for has at most 800 characters.";
+/// Limits of the count of traces that contain a text: matches, and newest traces tested.
+const TEXT_COUNT_LIMITS: (Option<u64>, u64) = (Some(100), 100);
+const TOO_LONG: &str = "A search text must have at most 800 characters.";
 const OLDER_NAMES: &str =
-    "Evaluators, rules, prompts and datasets: the newest 1,000 of each were searched by name.";
-const OLDER_TRACES: &str =
-    "Observations: those of the newest 200,000 traces were searched, older ones were not.";
+    "Only the newest 1,000 evaluators, rules, prompts and datasets were searched by name.";
+const OLDER_TRACES: &str = "Only observations of the newest 200,000 traces were searched.";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -59,7 +58,7 @@ pub(super) struct SearchParams {
     below: String,
 }
 
-/// What a text asks for.
+/// The kind of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SearchTerm<'q> {
     All(&'q str),
@@ -72,7 +71,7 @@ impl<'q> SearchTerm<'q> {
         if let Some(rest) = q.strip_prefix('#') {
             Self::Ids(rest.trim())
         } else if q.starts_with(['?', '>']) {
-            // Commands are those of the page that the palette is opened on, which alone knows them.
+            // Commands are handled by the script of the page.
             Self::Help
         } else {
             Self::All(q)
@@ -87,9 +86,9 @@ struct Search<'a> {
     base: String,
 }
 
-/// The beginning of a text that is repeated in an answer.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(SAID) {
+/// The beginning of the search text, for messages.
+fn truncated(text: &str) -> String {
+    match text.char_indices().nth(MAX_ECHO) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -106,13 +105,13 @@ pub(super) async fn search_page(
     Query(params): Query<SearchParams>,
 ) -> Result<Response, Problem> {
     if is_too_long(&params.q) {
-        return refused(&viewer, &params.q);
+        return too_long_page(&viewer, &params.q);
     }
     let below = match params.below.as_str() {
         "" => None,
         number => {
             let number: Option<i64> = number.parse().ok().filter(|n| 0 < *n);
-            let message = "is the number of a trace, as the link to older traces has it";
+            let message = "must be a positive integer from the link to older traces";
             Some(number.ok_or_else(|| Problem::query("below", message))?)
         }
     };
@@ -123,7 +122,7 @@ pub(super) async fn search_page(
     if let ("1", [one]) = (params.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
     }
-    // No name and no id, wherever they may be: the text is looked for in what traces say.
+    // Nothing has such a name or id, so the text is searched for in the contents of traces.
     let is_whole = answer.notes.is_empty() && answer.older_href.is_none();
     if let ("1", 0, true, Some(contents)) =
         (params.go.as_str(), answer.n_hits(), is_whole, &answer.contents)
@@ -138,14 +137,14 @@ pub(super) async fn search_page(
     page(StatusCode::OK, &view)
 }
 
-/// The page with the text that is too long to be looked for.
-fn refused(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
+/// The page for a search text that is too long.
+fn too_long_page(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
     let n = count(q.chars().count() as u64);
     let view = SearchPage {
         shell: viewer.shell(Section::Search),
         q: q.to_owned(),
         answer: SearchResults {
-            none: Text::from(format!("This text has {n} characters: nothing was searched.")),
+            none: Text::from(format!("The search text has {n} characters. Nothing was searched.")),
             notes: vec![TOO_LONG],
             ..SearchResults::default()
         },
@@ -165,10 +164,10 @@ pub(super) async fn contents_fragment(
         && !text.is_empty()
     {
         let search = Search::new(&app, &viewer);
-        let (said, may_say) = search.n_that_say(text).await?;
-        match may_say {
-            true => search.add_traces(text, Some(said), &mut answer),
-            false => answer.no_text_matches = Some(said),
+        let (title, may_match) = search.count_containing(text).await?;
+        match may_match {
+            true => search.add_traces(text, Some(title), &mut answer),
+            false => answer.no_text_matches = Some(title),
         }
     }
     page(StatusCode::OK, &SearchContentsFragment { answer })
@@ -187,18 +186,18 @@ pub(super) async fn search_fragment(
     page(StatusCode::OK, &SearchFragment { answer })
 }
 
-/// Ids of observations are looked for trace by trace: only where the text can be one as clients make them.
-fn may_be_step(text: &str) -> bool {
+/// Whether the text has the format of an observation id. Observation ids are searched for trace by trace.
+fn may_be_observation_id(text: &str) -> bool {
     let is_of_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     matches!(text.len(), 16 | 36) && text.bytes().all(is_of_id)
 }
 
-/// An id as OpenTelemetry writes it, where it was copied in capitals: of a trace or of an observation.
-fn in_small(id: &str) -> Option<String> {
+/// The lowercase form of an OpenTelemetry trace or span id in uppercase letters.
+fn lowercase_id(id: &str) -> Option<String> {
     let is_of_id = |byte: u8| byte.is_ascii_hexdigit();
     let is_id = matches!(id.len(), 16 | 32) && id.bytes().all(is_of_id);
-    let small = id.to_ascii_lowercase();
-    (is_id && small != id).then_some(small)
+    let lowercase = id.to_ascii_lowercase();
+    (is_id && lowercase != id).then_some(lowercase)
 }
 
 fn is_too_long(q: &str) -> bool {
@@ -207,7 +206,7 @@ fn is_too_long(q: &str) -> bool {
 
 fn check(params: &SearchParams) -> Result<(), Problem> {
     match is_too_long(&params.q) {
-        true => Err(Problem::query("q", "has at most 800 characters")),
+        true => Err(Problem::query("q", "must have at most 800 characters")),
         false => Ok(()),
     }
 }
@@ -217,7 +216,7 @@ impl<'a> Search<'a> {
         Self { app, viewer, base: viewer.base() }
     }
 
-    /// What is found, and what has exactly this id.
+    /// The results; objects with exactly this id are also added to `exact`.
     async fn answer(
         &self,
         q: &str,
@@ -228,7 +227,7 @@ impl<'a> Search<'a> {
         match SearchTerm::of(q) {
             SearchTerm::Help => answer.has_help = true,
             SearchTerm::Ids(text) => {
-                answer.none = Text::from(format!("Nothing has the id “{}”", cut(text)));
+                answer.none = Text::from(format!("No object has the id “{}”", truncated(text)));
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
@@ -243,7 +242,7 @@ impl<'a> Search<'a> {
                     answer.groups.push(SearchEntryGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
-                answer.none = self.none(text);
+                answer.none = self.empty_message(text);
                 self.add_traces(text, None, &mut answer);
                 self.add_pages(text, &mut answer);
             }
@@ -252,64 +251,66 @@ impl<'a> Search<'a> {
         Ok(answer)
     }
 
-    /// What was looked in for a text that nothing is called by.
-    fn none(&self, text: &str) -> Text {
-        let kinds = NAMES.iter().filter(|(.., permission)| self.may(*permission));
+    /// The message if nothing was found.
+    fn empty_message(&self, text: &str) -> Text {
+        let kinds = NAMED_KINDS.iter().filter(|(.., permission)| self.may(*permission));
         let kinds = kinds.map(|(_, word, ..)| *word);
         let kinds: Vec<&str> = ["session", "user"].into_iter().chain(kinds).collect();
         let kinds = match kinds.as_slice() {
             [first @ .., last] => format!("{} or {last}", first.join(", ")),
             [] => "name".to_owned(),
         };
-        Text::from(format!("No {kinds} begins with “{}”, and nothing has it as its id", cut(text)))
+        Text::from(format!(
+            "No {kinds} starts with “{}”, and no object has this id",
+            truncated(text)
+        ))
     }
 
-    /// How many traces say a text, as far as that is counted, and whether any may.
-    async fn n_that_say(&self, text: &str) -> Result<(Text, bool), Problem> {
+    /// A title with the number of traces that contain a text, within the limits, and whether any may contain it.
+    async fn count_containing(&self, text: &str) -> Result<(Text, bool), Problem> {
         let query = TracesQuery::of(word(text));
         let filter = Conditions::new(&query, self.app.web.clock.now()).filter();
         let telemetry = &self.app.store.telemetry;
-        let found = telemetry.count_traces(&self.viewer.project, &filter, COUNTED);
+        let found = telemetry.count_traces(&self.viewer.project, &filter, TEXT_COUNT_LIMITS);
         let found = found.await?;
-        let may_say = 0 < found.n || found.is_more;
-        let said = match found {
-            BoundedCount { n: 0, is_more: true } => "Traces that say".to_owned(),
-            BoundedCount { n: 0, .. } => "No trace says".to_owned(),
-            BoundedCount { n: 1, is_more: false } => "1 trace says".to_owned(),
+        let may_match = 0 < found.n || found.is_more;
+        let count = match found {
+            BoundedCount { n: 0, is_more: true } => "Traces that contain".to_owned(),
+            BoundedCount { n: 0, .. } => "No trace contains".to_owned(),
+            BoundedCount { n: 1, is_more: false } => "1 trace contains".to_owned(),
             BoundedCount { n, is_more } => {
-                format!("{}{} traces say", count(n), if is_more { "+" } else { "" })
+                format!("{}{} traces contain", count(n), if is_more { "+" } else { "" })
             }
         };
-        Ok((Text::from(format!("{said} “{}”", cut(text))), may_say))
+        Ok((Text::from(format!("{count} “{}”", truncated(text))), may_match))
     }
 
-    /// Contents take longer to look through: the list of traces does that, and says how far it came.
-    /// `said`: how many, where they were counted.
-    fn add_traces(&self, text: &str, said: Option<Text>, answer: &mut SearchResults) {
+    /// Adds a link to the list of traces that contain the text. `title` has their number if they were counted.
+    fn add_traces(&self, text: &str, title: Option<Text>, answer: &mut SearchResults) {
         let query = TracesQuery::of(word(text));
-        let title = || Text::from(format!("Traces that say “{}”", cut(text)));
+        let default_title = || Text::from(format!("Traces that contain “{}”", truncated(text)));
         answer.contents = Some(SearchEntry {
-            title: said.unwrap_or_else(title),
-            note: Text::from("in the name, or the input or output of any step"),
+            title: title.unwrap_or_else(default_title),
+            note: Text::from("in the name, or in the input or output of any observation"),
             href: query.first(&self.base),
         });
     }
 
-    /// Sessions and users whose ids begin so.
+    /// Sessions and users whose ids start with the text.
     async fn groups(
         &self,
         text: &str,
     ) -> Result<[(&'static str, GroupKey, Vec<String>); 2], Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
         let [session, user] = [GroupKey::Session, GroupKey::User];
-        let sessions = telemetry.groups_beginning(project, session, text, WANTED);
+        let sessions = telemetry.groups_beginning(project, session, text, LIMIT);
         let sessions = sessions.await?;
-        let users = telemetry.groups_beginning(project, user, text, WANTED);
+        let users = telemetry.groups_beginning(project, user, text, LIMIT);
         let users = users.await?;
         Ok([("Sessions", session, sessions), ("Users", user, users)])
     }
 
-    /// What has exactly this id, without observations.
+    /// Objects with exactly this id, without observations.
     async fn exact(
         &self,
         id: &str,
@@ -317,7 +318,7 @@ impl<'a> Search<'a> {
     ) -> Result<Vec<SearchEntry>, Problem> {
         let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
         let mut hits = Vec::new();
-        for id in [Some(id.to_owned()), in_small(id)].into_iter().flatten() {
+        for id in [Some(id.to_owned()), lowercase_id(id)].into_iter().flatten() {
             if let Ok(trace) = TraceId::new(&id)
                 && let Some(stored) = store.telemetry.trace(project, &trace, false).await?
             {
@@ -365,7 +366,9 @@ impl<'a> Search<'a> {
         let card = anchor(score.written.id.as_str());
         let href = match &score.written.subject {
             Subject::Trace(trace) => self.trace_href(trace, None) + &card,
-            Subject::Observation(trace, step) => self.trace_href(trace, Some(step)) + &card,
+            Subject::Observation(trace, observation) => {
+                self.trace_href(trace, Some(observation)) + &card
+            }
             Subject::Session(session) => href(&self.base, GroupKey::Session, session) + &card,
             Subject::Experiment(run) => match self.run(run).await? {
                 Some(run) => run.href,
@@ -400,7 +403,9 @@ impl<'a> Search<'a> {
         {
             let href = match &execution.made.target {
                 Target::Trace(trace) => self.trace_href(trace, None),
-                Target::Observation(trace, step) => self.trace_href(trace, Some(step)),
+                Target::Observation(trace, observation) => {
+                    self.trace_href(trace, Some(observation))
+                }
                 Target::Session(session) => href(&self.base, GroupKey::Session, session.as_str()),
             };
             hits.push(found(id.as_str(), "target of an execution", href));
@@ -408,7 +413,7 @@ impl<'a> Search<'a> {
         Ok(hits)
     }
 
-    /// What has exactly this id, with the observations where nothing else has it.
+    /// Adds the objects with exactly this id, and observations if there are no others.
     async fn add_exact(
         &self,
         text: &str,
@@ -417,38 +422,40 @@ impl<'a> Search<'a> {
         answer: &mut SearchResults,
     ) -> Result<(), Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
-        let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
-        for id in [Some(text.to_owned()), in_small(text)].into_iter().flatten() {
-            let step = ObservationId::new(&id).ok();
-            let Some(step) = step.filter(|_| exact.is_empty() && may_be_step(text)) else {
+        let limit = u32::try_from(LIMIT).unwrap_or(u32::MAX);
+        for id in [Some(text.to_owned()), lowercase_id(text)].into_iter().flatten() {
+            let observation = ObservationId::new(&id).ok();
+            let Some(observation) =
+                observation.filter(|_| exact.is_empty() && may_be_observation_id(text))
+            else {
                 continue;
             };
-            let steps = telemetry.steps_by_id(project, &step, below, limit).await?;
-            let hits = steps.found.iter().map(|(trace, name)| {
+            let observations = telemetry.steps_by_id(project, &observation, below, limit).await?;
+            let hits = observations.found.iter().map(|(trace, name)| {
                 let note = format!("observation of trace {trace}");
-                found(name, &note, self.trace_href(trace, Some(&step)))
+                found(name, &note, self.trace_href(trace, Some(&observation)))
             });
             exact.extend(hits);
-            if let (true, Some(below)) = (exact.is_empty(), steps.below) {
+            if let (true, Some(below)) = (exact.is_empty(), observations.below) {
                 answer.notes.retain(|note| *note != OLDER_TRACES);
                 answer.notes.push(OLDER_TRACES);
                 let q = encode(text);
                 answer.older_href = Some(format!("{}/search?q={q}&below={below}", self.base));
             }
         }
-        let group = SearchEntryGroup::new("Exactly this id", exact.clone());
+        let group = SearchEntryGroup::new("Exact id", exact.clone());
         answer.groups.push(group);
         Ok(())
     }
 
-    /// What people set up, by the beginning of its name.
+    /// Adds named objects whose names start with the text.
     async fn add_names(&self, text: &str, answer: &mut SearchResults) -> Result<(), Problem> {
         let (catalog, project) = (&self.app.store.catalog, &self.viewer.project);
-        for (label, _, kind, permission) in NAMES {
+        for (label, _, kind, permission) in NAMED_KINDS {
             if !self.may(permission) {
                 continue;
             }
-            let names = catalog.names_beginning(project, kind, text, WANTED).await?;
+            let names = catalog.names_beginning(project, kind, text, LIMIT).await?;
             let hits = names.found.iter().map(|(id, name)| {
                 let href = match kind {
                     NamedKind::Evaluator => self.row_href("evaluator", id),
@@ -457,7 +464,7 @@ impl<'a> Search<'a> {
                     NamedKind::Prompt => "/api/reference/prompts".to_owned(),
                 };
                 let note = match kind {
-                    NamedKind::Prompt => "read over the API",
+                    NamedKind::Prompt => "available in the API",
                     _ => "",
                 };
                 found(name, note, href)
@@ -470,7 +477,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Pages whose name holds the text.
+    /// Adds pages whose names contain the text.
     fn add_pages(&self, text: &str, answer: &mut SearchResults) {
         let text = text.to_lowercase();
         let places = self.viewer.shell(Section::Search).places();
@@ -485,10 +492,10 @@ impl<'a> Search<'a> {
         self.viewer.scope.holds(permission)
     }
 
-    fn trace_href(&self, trace: &TraceId, step: Option<&ObservationId>) -> String {
+    fn trace_href(&self, trace: &TraceId, observation: Option<&ObservationId>) -> String {
         let trace = format!("{}/traces/{}", self.base, segment(trace.as_str()));
-        match step {
-            Some(step) => format!("{trace}?observation={}", encode(step.as_str())),
+        match observation {
+            Some(observation) => format!("{trace}?observation={}", encode(observation.as_str())),
             None => trace,
         }
     }
@@ -507,18 +514,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_in_capitals_are_known_by_their_length_and_digits() {
-        let small = "0af7651916cd43dd8448eb211c80319c";
-        let capitals = small.to_ascii_uppercase();
-        assert_eq!(in_small(&capitals).as_deref(), Some(small));
-        assert_eq!(in_small("00F067AA0BA902B7").as_deref(), Some("00f067aa0ba902b7"));
-        for other in [small, "00f067aa0ba902b7", "ABC", "NOT-AN-ID-OF-OT-"] {
-            assert_eq!(in_small(other), None, "{other}");
+    fn uppercase_ids_are_recognized_by_length_and_digits() {
+        let lowercase = "0af7651916cd43dd8448eb211c80319c";
+        let capitals = lowercase.to_ascii_uppercase();
+        assert_eq!(lowercase_id(&capitals).as_deref(), Some(lowercase));
+        assert_eq!(lowercase_id("00F067AA0BA902B7").as_deref(), Some("00f067aa0ba902b7"));
+        for other in [lowercase, "00f067aa0ba902b7", "ABC", "NOT-AN-ID-OF-OT-"] {
+            assert_eq!(lowercase_id(other), None, "{other}");
         }
     }
 
     #[test]
-    fn the_first_character_says_what_is_wanted() {
+    fn the_first_character_selects_the_kind_of_search() {
         for (q, wanted) in [
             ("> traces", SearchTerm::Help),
             ("#0af7", SearchTerm::Ids("0af7")),

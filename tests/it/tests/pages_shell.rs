@@ -84,11 +84,11 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let foreign = id(&foreign.await.unwrap().json());
     let none = visitor.page(&format!("/search?q={foreign}")).await;
     let said =
-        format!("No session, user, evaluator, rule, dataset or prompt begins with “{foreign}”");
+        format!("No session, user, evaluator, rule, dataset or prompt starts with “{foreign}”");
     assert!(none.contains(&said), "{none}");
     let part = format!("/_/search/contents?q={foreign}");
     let part = visitor.page(&part).await;
-    assert!(part.contains(&format!("No trace says “{foreign}”")), "{part}");
+    assert!(part.contains(&format!("No trace contains “{foreign}”")), "{part}");
     // Where nothing is called so, traces may say it.
     let said = format!("{base}/search?q=refund+%22policy%22&go=1");
     let there = format!("{base}/traces?q=%22refund%20%5C%22policy%5C%22%22");
@@ -110,7 +110,7 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
         let part = format!("/_/search/contents?q={q}");
         assert!(page.contains(&format!("data-later=\"{base}{part}\"")), "{page}");
         let part = visitor.page(&part).await;
-        assert!(part.contains(&format!("No trace says “{text}”")), "{part}");
+        assert!(part.contains(&format!("No trace contains “{text}”")), "{part}");
     }
     let lettered = Trace::new(0xabc, "lettered").generation("answer", "Yes.");
     app.ingest(&lettered).await.unwrap();
@@ -128,13 +128,13 @@ async fn assert_contents_are_counted(visitor: &Visitor) {
     let long = "x".repeat(300);
     let page_of_long = visitor.page(&format!("/search?q={long}")).await;
     let cut = |said: &str| format!("{said} “{}…”", "x".repeat(60));
-    assert!(page_of_long.contains(&cut("Traces that say")), "{page_of_long}");
+    assert!(page_of_long.contains(&cut("Traces that contain")), "{page_of_long}");
     let counted = visitor.page(&format!("/_/search/contents?q={long}")).await;
-    assert!(counted.contains(&cut("No trace says")), "{counted}");
+    assert!(counted.contains(&cut("No trace contains")), "{counted}");
     assert!(!counted.contains("href="), "what no trace says is not linked: {counted}");
     let some = visitor.page("/_/search/contents?q=ticket").await;
     assert!(
-        some.contains("12 traces say “ticket”") && some.contains("/traces?q=ticket\""),
+        some.contains("12 traces contain “ticket”") && some.contains("/traces?q=ticket\""),
         "{some}"
     );
     assert_eq!(visitor.page("/_/search/contents?q=%3F").await.trim(), "");
@@ -167,12 +167,13 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     let contents = format!("href=\"{}/traces?q=tickets\"", visitor.base);
     assert!(hits.contains(&contents), "{hits}");
     // That comes first; how many there are is a part of its own.
-    let places = ["Traces that say “tickets”", "<h2 id=\"group-0\">"].map(|part| page.find(part));
+    let places =
+        ["Traces that contain “tickets”", "<h2 id=\"group-0\">"].map(|part| page.find(part));
     assert!(places[0].is_some() && places[0] < places[1], "{page}");
     assert!(n_compressed(&hits) <= 4 << 10, "{}", n_compressed(&hits));
     assert_contents_are_counted(&visitor).await;
     let ids = visitor.page("/search?q=%23tickets").await;
-    assert!(ids.contains("Nothing has the id “tickets”"), "{ids}");
+    assert!(ids.contains("No object has the id “tickets”"), "{ids}");
     let pages = visitor.page("/search?q=sess").await;
     assert!(pages.contains("<bdi>Sessions</bdi>"), "{pages}");
     let commands = visitor.page("/search?q=%3Esess").await;
