@@ -46,7 +46,7 @@ pub struct MappingError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingFault {
     /// `invalid_variable_mapping`
-    MappingSource,
+    Source,
     /// `duplicate_variable_mapping`
     Duplicate,
     /// `invalid_json_path`
