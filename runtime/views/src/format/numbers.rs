@@ -109,12 +109,12 @@ pub fn dollars(amount: f64) -> String {
     } else if amount < 0.000_001 {
         "<$0.000001".to_owned()
     } else {
-        format!("${}", rounded(amount, places(amount)))
+        format!("${}", rounded(amount, decimal_places(amount)))
     }
 }
 
 /// Number of decimals; smaller amounts have more.
-fn places(amount: f64) -> usize {
+fn decimal_places(amount: f64) -> usize {
     match amount {
         ..0.01 => 6,
         ..1.0 => 4,
@@ -145,7 +145,7 @@ pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> St
     let decimals = |sum: CostSum| match sum.dollars {
         _ if sum.n_priced == 0 => None,
         0.0 => Some(0),
-        amount => Some(places(amount)),
+        amount => Some(decimal_places(amount)),
     };
     let most = column.filter_map(decimals).max();
     match (decimals(sum), most) {
@@ -159,11 +159,11 @@ pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> St
 
 /// A positive amount with this many decimals, rounded half to even. Rounds the shortest decimal representation of the float,
 /// because the binary values of amounts such as 1.15 and 1.005 are slightly smaller.
-fn rounded(amount: f64, places: usize) -> String {
+fn rounded(amount: f64, decimals: usize) -> String {
     let text = amount.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let kept: String = fraction.chars().chain(std::iter::repeat('0')).take(places).collect();
-    let rest = fraction.get(places..).unwrap_or_default();
+    let kept: String = fraction.chars().chain(std::iter::repeat('0')).take(decimals).collect();
+    let rest = fraction.get(decimals..).unwrap_or_default();
     let mut digits: Vec<u8> = whole.bytes().chain(kept.bytes()).collect();
     let is_odd = digits.last().is_some_and(|digit| digit % 2 == 1);
     let is_up = match rest.as_bytes() {
@@ -182,7 +182,7 @@ fn rounded(amount: f64, places: usize) -> String {
         }
     }
     let all: String = digits.into_iter().map(char::from).collect();
-    let (whole, kept) = all.split_at(all.len() - places);
+    let (whole, kept) = all.split_at(all.len() - decimals);
     format!("{}.{kept}", thousands(whole))
 }
 

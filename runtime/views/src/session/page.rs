@@ -21,7 +21,7 @@ use crate::scores::score::{RuleRange, ScoreView, Tone};
 use crate::trace::find::{PartExcerpt, part_excerpt};
 use crate::trace::thread::{duration_text, mark};
 use crate::values::content::{
-    Addresses, Block, CallMessages, Repeated, display_text, repeated_messages,
+    Addresses, Block, CallMessages, RepeatedMessages, display_text, repeated_messages,
 };
 use crate::values::preview::beginning;
 use crate::{Shell, Text};
@@ -348,7 +348,7 @@ impl Turn {
             let at = |part: &str| Addresses::new(base, &line.id, None, part);
             let input = at("input");
             let excluded = same.as_ref().map(|same| same.messages.clone());
-            let same = same.map(|Repeated { messages, call }| {
+            let same = same.map(|RepeatedMessages { messages, call }| {
                 let turn = (first + call as u64).saturating_sub(n_before as u64);
                 Same {
                     n: messages.n(),

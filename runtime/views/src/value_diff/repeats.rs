@@ -97,7 +97,7 @@ impl fmt::Display for MessageSelection {
 
 /// The repeated messages of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repeated {
+pub struct RepeatedMessages {
     /// Their indexes in the input.
     pub messages: MessageSelection,
     /// Index of the latest call that contains most of them.
@@ -108,13 +108,15 @@ pub struct Repeated {
 pub type Keys = [Vec<Option<u64>>; 2];
 
 /// The repeated input messages of each call. The last message of an input counts as new, even if an earlier input is equal.
-pub fn repeated<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<Repeated>> {
+pub fn repeated<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<RepeatedMessages>> {
     let mut history = MessageHistory::default();
     calls.map(|keys| history.call(keys, false)).collect()
 }
 
 /// Like [`repeated`], but a call with the same input as an earlier call is a retry without new messages.
-pub fn repeated_with_retries<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<Repeated>> {
+pub fn repeated_with_retries<'k>(
+    calls: impl Iterator<Item = &'k Keys>,
+) -> Vec<Option<RepeatedMessages>> {
     let mut history = MessageHistory::default();
     let mut inputs: HashSet<Vec<u64>> = HashSet::new();
     let of_each = calls.map(|keys| {
@@ -140,7 +142,7 @@ struct MessageHistory {
 }
 
 impl MessageHistory {
-    fn call(&mut self, keys: &Keys, is_retry: bool) -> Option<Repeated> {
+    fn call(&mut self, keys: &Keys, is_retry: bool) -> Option<RepeatedMessages> {
         let [input, output] = keys;
         // The last message of an input is new even if it occurred before, unless it is the output of the previous call or
         // the call is a retry.
@@ -155,7 +157,7 @@ impl MessageHistory {
         if !output.is_empty() {
             self.output.clone_from(output);
         }
-        Some(Repeated { messages, call: call? })
+        Some(RepeatedMessages { messages, call: call? })
     }
 
     /// The longest common subsequence of an input and the history, as pairs of input index and message number.

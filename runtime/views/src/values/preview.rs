@@ -16,8 +16,8 @@ const SEARCHED: usize = 8 * 1024;
 const DECODED: usize = SEARCHED + 512;
 /// Maximum length in bytes of a conversation that is parsed for a preview.
 const READ: usize = 64 * 1024;
-/// Maximum number of search texts.
-const MAX_SOUGHT: usize = 5;
+/// Maximum number of search terms.
+const MAX_TERMS: usize = 5;
 
 /// The beginning of a value, or the context of a match.
 #[derive(Clone, Debug)]
@@ -28,11 +28,11 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// The context of the first text of `sought` that the value contains, or the beginning of the value. `None` for an empty
+    /// The context of the first text of `terms` that the value contains, or the beginning of the value. `None` for an empty
     /// value.
     #[must_use]
-    pub fn of(value: &str, sought: &[&str]) -> Option<Self> {
-        let Some((from, to)) = place(value, sought) else {
+    pub fn of(value: &str, terms: &[&str]) -> Option<Self> {
+        let Some((from, to)) = first_match(value, terms) else {
             let before = first_words(value);
             return (!before.is_empty()).then(|| Self {
                 before: Text::lines(before),
@@ -55,10 +55,11 @@ impl Preview {
 
     /// Like [`Self::of`], with JSON strings decoded as long as one of the texts still matches.
     #[must_use]
-    pub fn of_payload(value: &Payload, sought: &[&str]) -> Option<Self> {
-        let found = value.readings(DECODED).filter(|text| place(text, sought).is_some()).last();
+    pub fn of_payload(value: &Payload, terms: &[&str]) -> Option<Self> {
+        let found =
+            value.readings(DECODED).filter(|text| first_match(text, terms).is_some()).last();
         let shown = found.unwrap_or_else(|| value.decoded(DECODED));
-        Self::of(&shown, sought)
+        Self::of(&shown, terms)
     }
 
     pub(crate) fn is_found(&self) -> bool {
@@ -66,11 +67,11 @@ impl Preview {
     }
 }
 
-/// Position of the first text of `sought` that the value contains.
-fn place(value: &str, sought: &[&str]) -> Option<(usize, usize)> {
+/// Position of the first text of `terms` that the value contains.
+fn first_match(value: &str, terms: &[&str]) -> Option<(usize, usize)> {
     let searched = value.get(..value.floor_char_boundary(SEARCHED));
-    let mut sought = sought.iter().take(MAX_SOUGHT);
-    sought.find_map(|text| first(searched.unwrap_or(value), text))
+    let mut terms = terms.iter().take(MAX_TERMS);
+    terms.find_map(|text| first(searched.unwrap_or(value), text))
 }
 
 /// The beginning of a payload with JSON strings decoded and white space collapsed. For a short conversation, the beginning of
@@ -101,8 +102,8 @@ fn first_words(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn preview(value: &str, sought: &[&str]) -> Option<[String; 3]> {
-        let preview = Preview::of(value, sought)?;
+    fn preview(value: &str, terms: &[&str]) -> Option<[String; 3]> {
+        let preview = Preview::of(value, terms)?;
         Some([preview.before, preview.found, preview.behind].map(|part| part.raw().to_owned()))
     }
 
@@ -125,12 +126,12 @@ mod tests {
     #[test]
     fn preview_decodes_json_strings_and_matches_escaped_text_too() {
         let escaped = r#"{"q":"\u4f60\u597d \u00c4pfel","args":"{\"a\":\"\\n\"}"}"#;
-        let preview = |value: Payload, sought: &[&str]| {
-            let preview = Preview::of_payload(&value, sought)?;
+        let preview = |value: Payload, terms: &[&str]| {
+            let preview = Preview::of_payload(&value, terms)?;
             Some([preview.before, preview.found, preview.behind].map(|part| part.raw().to_owned()))
         };
         for payload in [Payload::Json, Payload::Text] {
-            let preview = |sought: &[&str]| preview(payload(escaped.to_owned()), sought);
+            let preview = |terms: &[&str]| preview(payload(escaped.to_owned()), terms);
             let begins = "{\"q\":\"你好 Äpfel\",\"args\":\"{\"a\":\" \"}\"}";
             assert_eq!(preview(&[]), parts([begins, "", ""]));
             assert_eq!(preview(&["nothing"]), parts([begins, "", ""]));

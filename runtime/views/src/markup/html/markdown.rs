@@ -25,7 +25,7 @@ impl Html {
     /// much longer, or would lose a word.
     #[must_use]
     pub fn markdown(raw: &str) -> Option<Self> {
-        if MAX_BYTES < raw.len() || raw.lines().any(opens_too_much) {
+        if MAX_BYTES < raw.len() || raw.lines().any(opens_too_many_blocks) {
             return None;
         }
         let max = raw.len() * MAX_GROWTH + 4096;
@@ -44,7 +44,7 @@ impl Html {
 }
 
 /// Whether a line opens more than `MAX_OPENED` block quotes and lists.
-fn opens_too_much(line: &str) -> bool {
+fn opens_too_many_blocks(line: &str) -> bool {
     let is_mark = |c: &char| c.is_ascii_digit() || c.is_ascii_whitespace() || ">-*+.)".contains(*c);
     let start = line.chars().take_while(is_mark);
     let mut before = ' ';
@@ -69,7 +69,7 @@ fn is_all_shown(raw: &str, shown: &str) -> bool {
     for sign in shown.chars().filter(is_sign) {
         *signs.entry(sign).or_default() += 1;
     }
-    let has_signs = raw.chars().filter(is_sign).all(|sign| taken(&mut signs, sign));
+    let has_signs = raw.chars().filter(is_sign).all(|sign| remove_one(&mut signs, sign));
     let mut before = ' ';
     has_signs
         && raw.split_inclusive(is_apart).all(|piece| {
@@ -81,13 +81,13 @@ fn is_all_shown(raw: &str, shown: &str) -> bool {
             match is_number {
                 _ if is_entity || word.is_empty() => true,
                 true => words.contains_key(word),
-                false => taken(&mut words, word),
+                false => remove_one(&mut words, word),
             }
         })
 }
 
 /// Removes one occurrence, and returns whether there was one.
-fn taken<T: std::hash::Hash + Eq>(all: &mut HashMap<T, usize>, one: T) -> bool {
+fn remove_one<T: std::hash::Hash + Eq>(all: &mut HashMap<T, usize>, one: T) -> bool {
     let left = all.get_mut(&one).filter(|n| 0 < **n);
     left.map(|n| *n -= 1).is_some()
 }
@@ -310,26 +310,26 @@ const TABLE_END: &str = "</tbody></table></div>";
 const HEAD_END: &str = "</tr></thead><tbody>";
 
 /// The part of a URL after its scheme.
-fn behind<'a>(address: &'a str, scheme: &str) -> Option<&'a str> {
+fn after_scheme<'a>(address: &'a str, scheme: &str) -> Option<&'a str> {
     let start = address.get(..scheme.len())?;
     start.eq_ignore_ascii_case(scheme).then(|| &address[scheme.len()..])
 }
 
 /// The host or mailbox of a URL; `None` for other schemes.
 fn host(address: &str) -> Option<&str> {
-    if let Some(mailbox) = behind(address, "mailto:") {
+    if let Some(mailbox) = after_scheme(address, "mailto:") {
         return mailbox.split('?').next();
     }
-    let rest = behind(address, "https://").or_else(|| behind(address, "http://"))?;
+    let rest = after_scheme(address, "https://").or_else(|| after_scheme(address, "http://"))?;
     // Browsers skip slashes before the host, so the URL would lead to a host that is not shown.
     let is_named = |server: &&str| {
         !server.is_empty() && !server.contains(|c: char| c.is_whitespace() || c.is_control())
     };
-    server(rest).filter(is_named)
+    host_at_start(rest).filter(is_named)
 }
 
 /// The host at the start of a URL without scheme.
-fn server(address: &str) -> Option<&str> {
+fn host_at_start(address: &str) -> Option<&str> {
     let authority = address.split(['/', '?', '#', '\\']).next()?;
     authority.rsplit('@').next()
 }
@@ -338,7 +338,7 @@ fn server(address: &str) -> Option<&str> {
 fn leads_to(text: &str, to: &str) -> bool {
     let own = host(text).or_else(|| match text.contains('@') {
         true => Some(text),
-        false => server(text),
+        false => host_at_start(text),
     });
     own.is_some_and(|own| own.eq_ignore_ascii_case(to))
 }

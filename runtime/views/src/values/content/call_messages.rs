@@ -3,14 +3,14 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use crate::markup::Text;
-use crate::value_diff::repeats::{self, Keys, MessageSelection, Repeated};
+use crate::value_diff::repeats::{self, Keys, MessageSelection, RepeatedMessages};
 use perpend_domain::content::{inline, unify};
 use perpend_domain::payload::Payload;
 
 use super::fold::Window;
 use super::media::read;
 use super::messages::Message;
-use super::parts::{MessagePart, ObservationLink};
+use super::parts::{ObservationLink, RenderedPart};
 use super::source::Source;
 use super::tool_calls::{self, EarlierCall, LONG_PART, ToolObservation};
 use super::{Addresses, Block, Chat, pairs};
@@ -39,7 +39,7 @@ pub(crate) struct CallMessages {
 #[derive(Debug)]
 pub(crate) struct NewMessages {
     /// Input messages that repeat messages of earlier calls.
-    pub(crate) repeated: Option<Repeated>,
+    pub(crate) repeated: Option<RepeatedMessages>,
     /// The input in order: ranges of repeated messages, each with the new messages after it.
     pub(crate) input: Vec<(Option<MessageSelection>, Block)>,
     pub(crate) output: Block,
@@ -160,7 +160,7 @@ fn key(message: &Message) -> Option<u64> {
 /// The repeated input messages of each call.
 pub(crate) fn repeated_messages<'s>(
     calls: impl Iterator<Item = &'s CallMessages>,
-) -> Vec<Option<Repeated>> {
+) -> Vec<Option<RepeatedMessages>> {
     repeats::repeated(calls.map(|call| &call.keys))
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn new_messages(
     let attached = tool_calls::join(&mut all, earlier, tools, (n_before, &continues));
     pairs::pair(&mut all);
     let parts = all.iter_mut().flat_map(|message| &mut message.parts);
-    parts.for_each(MessagePart::add_own_result);
+    parts.for_each(RenderedPart::add_own_result);
     let mut remaining = all.into_iter().peekable();
     let mut block = |place: usize, run: usize| {
         let mut own = Vec::new();

@@ -44,10 +44,10 @@ pub(crate) struct TextMatch {
 impl TextMatches {
     /// Searches a node, ignoring case.
     pub(super) fn of(node: &Node, path: &NodePath, at: &Addresses, text: &str) -> Self {
-        let Some(sought) = TextPattern::new(text) else {
+        let Some(pattern) = TextPattern::new(text) else {
             return Self::default();
         };
-        let mut search = Search { sought, at, matches: Self::default() };
+        let mut search = Search { pattern, at, matches: Self::default() };
         match (node.holds_others(), node.string()) {
             (false, Some(whole)) => search.value(&path.0, &whole),
             _ => search.json(node.json(), &|| path.0.clone(), node.n_left()),
@@ -57,7 +57,7 @@ impl TextMatches {
 }
 
 struct Search<'s> {
-    sought: TextPattern,
+    pattern: TextPattern,
     at: &'s Addresses,
     matches: TextMatches,
 }
@@ -130,11 +130,11 @@ impl Search<'_> {
     }
 
     fn holds(&self, whole: &str) -> bool {
-        self.sought.first(whole).is_some()
+        self.pattern.first(whole).is_some()
     }
 
     fn key(&mut self, segments: &dyn Fn() -> Vec<PathSegment>, name: &str) {
-        if let Some(found) = self.sought.first(name) {
+        if let Some(found) = self.pattern.first(name) {
             let text_match =
                 self.text_match(&segments(), Excerpt::of(name, found).into(), "&as=tree");
             self.push(TextMatch { is_key: true, ..text_match });
@@ -146,7 +146,7 @@ impl Search<'_> {
         let mut from = 0;
         for _ in 0..MAX_MATCHES_IN_TEXT {
             let rest = whole.get(from..).unwrap_or_default();
-            let Some((start, end)) = self.sought.first(rest) else {
+            let Some((start, end)) = self.pattern.first(rest) else {
                 return;
             };
             let found = (from + start, from + end);
@@ -159,7 +159,7 @@ impl Search<'_> {
             from = found.1;
         }
         let rest = whole.get(from..).unwrap_or_default();
-        self.matches.is_partial |= self.sought.first(rest).is_some();
+        self.matches.is_partial |= self.pattern.first(rest).is_some();
     }
 
     fn text_match(&self, segments: &[PathSegment], around: Around, form: &str) -> TextMatch {

@@ -12,7 +12,7 @@ use perpend_domain::content::{is_empty, merge};
 use serde_json::{Map, Value};
 
 use super::fold::OtherFields;
-use super::parts::{MessagePart, PartRole};
+use super::parts::{PartRole, RenderedPart};
 use super::source::Source;
 
 /// Short members shown in the heading of a message.
@@ -36,7 +36,7 @@ pub(crate) struct Message {
     pub(crate) role_class: &'static str,
     pub(crate) name: Option<Text>,
     pub(crate) facts: Vec<(Text, Text)>,
-    pub(crate) parts: Vec<MessagePart>,
+    pub(crate) parts: Vec<RenderedPart>,
     /// The message was merged into the tool call it belongs to.
     pub(super) is_moved: bool,
     /// Position among the inputs and outputs of several calls: `2 * call` for inputs, `2 * call + 1` for outputs.
@@ -57,7 +57,7 @@ impl Message {
     pub(super) fn from_content(source: &Source<'_>, role: &str, value: &Value) -> Self {
         let mut message = Self::with_role(source, role);
         let parts = value.as_object().and_then(|object| object.get("parts"));
-        message.parts = MessagePart::contents(source, parts.unwrap_or(value), 0);
+        message.parts = RenderedPart::contents(source, parts.unwrap_or(value), 0);
         if let (Some(object), Some(_)) = (value.as_object(), parts) {
             let mut fields = Fields::of(object);
             fields.any(&["parts"]);
@@ -69,13 +69,13 @@ impl Message {
 
     /// A list item that is not a message.
     fn other(source: &Source<'_>, value: &Value) -> Self {
-        Self { parts: vec![MessagePart::json(source, value)], ..Self::with_role(source, "other") }
+        Self { parts: vec![RenderedPart::json(source, value)], ..Self::with_role(source, "other") }
     }
 
     /// Removes the parts that exceed `n` bytes of markup and links to `rest` instead.
     pub(super) fn cut(&mut self, n: usize, rest: &str) {
         let mut n_left = n;
-        let n_cut = MessagePart::cut(&mut self.parts, &mut n_left);
+        let n_cut = RenderedPart::cut(&mut self.parts, &mut n_left);
         self.n_more = (0 < n_cut).then(|| (n_cut, rest.to_owned()));
     }
 
@@ -83,7 +83,7 @@ impl Message {
     pub(super) fn weight(&self) -> usize {
         let further = self.further.as_ref();
         let further = further.map_or(0, |further| further.body.body.as_str().len());
-        300 + further + self.parts.iter().map(MessagePart::weight).sum::<usize>()
+        300 + further + self.parts.iter().map(RenderedPart::weight).sum::<usize>()
     }
 
     fn with_role(source: &Source<'_>, role: &str) -> Self {
@@ -150,21 +150,21 @@ impl Message {
         let plain = source.without_markdown();
         let source = if is_result { &plain } else { source };
         let aside = fields.any(&["reasoning_content", "reasoning", "thinking"]);
-        message.parts.extend(aside.map(|value| MessagePart::reasoning(source, value)));
+        message.parts.extend(aside.map(|value| RenderedPart::reasoning(source, value)));
         for key in ["content", "parts", "contents", "text", "images", "audio"] {
             if let Some(value) = fields.any(&[key]) {
-                message.parts.extend(MessagePart::contents(source, value, 0));
+                message.parts.extend(RenderedPart::contents(source, value, 0));
             }
         }
         let refusal = fields.text(&["refusal"]);
-        message.parts.extend(refusal.map(|text| MessagePart::refusal(source, text)));
+        message.parts.extend(refusal.map(|text| RenderedPart::refusal(source, text)));
         for key in ["tool_calls", "toolCalls", "toolInvocations", "function_call"] {
             let calls = fields.take(&[key], calls).unwrap_or_default();
             let calls = calls.into_iter().map(|call| match call.as_object() {
-                Some(call) => MessagePart::call(source, call, 0),
-                None => MessagePart::json(source, call),
+                Some(call) => RenderedPart::call(source, call, 0),
+                None => RenderedPart::json(source, call),
             });
-            MessagePart::extend(&mut message.parts, calls);
+            RenderedPart::extend(&mut message.parts, calls);
         }
         message.facts.extend(source.facts(fields.facts(&FACTS)));
         let is_failed = text_at(object, "status") == "error"
@@ -172,13 +172,13 @@ impl Message {
         let is_plain = message.parts.iter().all(|part| part.role == PartRole::Content);
         if is_result && is_plain {
             let id = call_id.or_else(|| object.get("name").and_then(Value::as_str));
-            message.parts = vec![MessagePart {
+            message.parts = vec![RenderedPart {
                 label: Some("tool result"),
                 inner: std::mem::take(&mut message.parts),
                 facts: source.facts(call_id.map(|id| ("id", id.to_owned())).into_iter().collect()),
                 is_error: is_failed,
                 role: PartRole::Result(id.map(ToOwned::to_owned)),
-                ..MessagePart::default()
+                ..RenderedPart::default()
             }];
         } else if let Some(id) = call_id {
             message.facts.push((Text::from("answers"), source.line(id)));
@@ -192,7 +192,7 @@ impl Message {
         value: &Value,
         object: &Map<String, Value>,
     ) -> (Self, Map<String, Value>) {
-        let part = MessagePart::of(source, value, 0);
+        let part = RenderedPart::of(source, value, 0);
         let role = match (&part.role, Kind::of(object)) {
             (PartRole::Result(_), _) => "tool",
             (PartRole::Call(_), _) | (_, Kind::Reasoning) => "assistant",

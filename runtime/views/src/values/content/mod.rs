@@ -57,7 +57,7 @@ pub(crate) use self::call_messages::{CallMessages, NewMessages, new_messages, re
 pub(crate) use self::parts::ObservationLink;
 pub(crate) use self::tools::called_tools;
 pub use crate::value_diff::repeats::MessageSelection;
-pub(crate) use crate::value_diff::repeats::Repeated;
+pub(crate) use crate::value_diff::repeats::RepeatedMessages;
 
 pub use self::form::{Form, Forms};
 pub(crate) use self::matches::TextMatches;

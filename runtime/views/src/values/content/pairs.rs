@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::markup::Text;
 
 use super::messages::Message;
-use super::parts::{MessagePart, PartRole};
+use super::parts::{PartRole, RenderedPart};
 
 /// Position of a call: message index and part index.
 type PartIndex = (usize, usize);
@@ -43,7 +43,7 @@ pub(super) fn pair(messages: &mut Vec<Message>) {
     for number in 0..messages.len() {
         let parts = std::mem::take(&mut messages[number].parts);
         let n_before = parts.len();
-        let mut kept: Vec<MessagePart> = Vec::with_capacity(n_before);
+        let mut kept: Vec<RenderedPart> = Vec::with_capacity(n_before);
         let mut moved_to: Option<PartIndex> = None;
         for part in parts {
             match &part.role {

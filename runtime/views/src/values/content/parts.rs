@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 3;
 /// One part of a message.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "part.html")]
-pub(crate) struct MessagePart {
+pub(crate) struct RenderedPart {
     /// `tool call`, `reasoning`, `image`, …; absent for plain text.
     pub(crate) label: Option<&'static str>,
     pub(crate) name: Option<Text>,
@@ -31,7 +31,7 @@ pub(crate) struct MessagePart {
     pub(crate) body: Option<Fold>,
     pub(crate) further: Option<OtherFields>,
     /// The results of a call, or the contents of a result.
-    pub(crate) inner: Vec<MessagePart>,
+    pub(crate) inner: Vec<RenderedPart>,
     /// Collapsed regardless of length.
     pub(crate) is_aside: bool,
     pub(crate) is_error: bool,
@@ -55,7 +55,7 @@ pub(super) struct CallExecution {
     /// Absent if the call is shown in place of the observation.
     pub(super) link: Option<ObservationLink>,
     /// The output of the observation.
-    pub(super) result: Option<MessagePart>,
+    pub(super) result: Option<RenderedPart>,
 }
 
 /// How a part relates to other parts of the conversation.
@@ -69,7 +69,7 @@ pub(super) enum PartRole {
     Result(Option<String>),
 }
 
-impl MessagePart {
+impl RenderedPart {
     fn plain(body: Fold) -> Self {
         Self { body: Some(body), ..Self::default() }
     }
@@ -163,14 +163,14 @@ impl MessagePart {
     /// Parses the contents of a message: a string, a list of parts, or a single part.
     pub(super) fn contents(source: &Source<'_>, value: &Value, depth: usize) -> Vec<Self> {
         match value {
-            _ if is_nothing(value) => Vec::new(),
+            _ if is_blank(value) => Vec::new(),
             Value::String(text) => vec![match parsed(text) {
                 // Tool results are often JSON in a string.
                 Some(_) => Self::labelled("JSON", Some(source.json_text(text))),
                 None => Self::plain(source.rich_text(text)),
             }],
             Value::Array(items) if depth < MAX_DEPTH => {
-                let items = items.iter().filter(|item| !is_nothing(item));
+                let items = items.iter().filter(|item| !is_blank(item));
                 items.map(|item| Self::of(source, item, depth)).collect()
             }
             Value::Object(object) if Kind::of(object) != Kind::Unknown => {
@@ -198,7 +198,7 @@ impl MessagePart {
         }
         match Kind::of(object) {
             Kind::Text => Self::text(source, object),
-            Kind::Reasoning => Self::thought(source, object),
+            Kind::Reasoning => Self::reasoning_part(source, object),
             Kind::Refusal => {
                 let mut fields = Fields::of(object);
                 fields.is_one_of("type", &["refusal"]);
@@ -314,12 +314,12 @@ impl MessagePart {
         let mut fields = Fields::of(object);
         fields.is_one_of("type", &TEXT);
         let content = fields.any(&["text", "content"]);
-        let content = content.filter(|value| !is_nothing(value));
+        let content = content.filter(|value| !is_blank(value));
         let body = content.map(|value| source.rich(value));
         Self { body, ..Self::default() }.with_rest(source, fields)
     }
 
-    fn thought(source: &Source<'_>, object: &Map<String, Value>) -> Self {
+    fn reasoning_part(source: &Source<'_>, object: &Map<String, Value>) -> Self {
         let mut fields = Fields::of(object);
         fields.is_one_of("type", &REASONING);
         fields.take(&["thought"], |value| value.as_bool().filter(|is| *is));
@@ -410,7 +410,7 @@ impl MessagePart {
 }
 
 /// Whether a part has no visible content.
-fn is_nothing(value: &Value) -> bool {
+fn is_blank(value: &Value) -> bool {
     let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
     is_blank || is_empty(value) || is_step(value)
 }

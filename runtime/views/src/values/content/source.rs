@@ -156,10 +156,13 @@ impl<'a> Source<'a> {
     }
 
     /// Replaces each media token by a label.
-    fn labelled(&self, text: &str) -> Labelled {
+    fn labelled(&self, text: &str) -> LabelledText {
         let mark = self.taken.mark;
-        let mut labelled =
-            Labelled { text: String::with_capacity(text.len()), media: Vec::new(), is_blank: true };
+        let mut labelled = LabelledText {
+            text: String::with_capacity(text.len()),
+            media: Vec::new(),
+            is_blank: true,
+        };
         for (at, piece) in text.split(mark).enumerate() {
             let number =
                 (at % 2 == 1).then(|| self.number(&format!("{mark}{piece}{mark}"))).flatten();
@@ -329,7 +332,7 @@ pub(crate) fn separate_media(
 }
 
 /// A text in which labels replace media.
-struct Labelled {
+struct LabelledText {
     text: String,
     /// Indexes of the media.
     media: Vec<usize>,

@@ -39,7 +39,7 @@ fn chat(value: Value) -> Chat {
 
 /// A conversation as one line per message: `role: part, part`. A part is its text, or `label name(contents)`.
 pub(super) fn outline(value: Value) -> Vec<String> {
-    fn sketch(part: &parts::MessagePart) -> String {
+    fn sketch(part: &parts::RenderedPart) -> String {
         let mut inner: Vec<String> = part.inner.iter().map(sketch).collect();
         if let Some(body) = part.body.as_ref().filter(|body| !body.is_blank) {
             inner.insert(0, text_of(&body.body.to_string()));

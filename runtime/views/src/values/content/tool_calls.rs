@@ -11,7 +11,7 @@ use super::Addresses;
 use super::fold::{Fold, Window};
 use super::media::read;
 use super::messages::Message;
-use super::parts::{CallExecution, MessagePart, ObservationLink, PartRole};
+use super::parts::{CallExecution, ObservationLink, PartRole, RenderedPart};
 use super::source::Source;
 use perpend_domain::content::{inline, parsed};
 
@@ -24,8 +24,8 @@ pub(super) struct ToolObservation {
     /// The id of the call, if recorded.
     id: Option<String>,
     name: String,
-    call: MessagePart,
-    result: Option<MessagePart>,
+    call: RenderedPart,
+    result: Option<RenderedPart>,
     link: ObservationLink,
 }
 
@@ -58,8 +58,8 @@ impl ToolObservation {
         Self {
             id: id.map(ToOwned::to_owned),
             name: name.to_owned(),
-            call: MessagePart::labelled("tool call", body(arguments)),
-            result: result.map(|result| MessagePart::labelled("tool result", Some(result))),
+            call: RenderedPart::labelled("tool call", body(arguments)),
+            result: result.map(|result| RenderedPart::labelled("tool result", Some(result))),
             link,
         }
     }
@@ -79,7 +79,7 @@ impl ToolObservation {
         all: &[Message],
         is_searched: impl Fn(usize) -> bool,
     ) -> Option<(usize, usize)> {
-        let is_own = |part: &MessagePart| {
+        let is_own = |part: &RenderedPart| {
             part.is_call()
                 && part.execution.is_none()
                 && self.matches(part.key(), part.name.as_ref())
@@ -102,7 +102,7 @@ impl ToolObservation {
             role: Text::from("tool"),
             role_class: "tool",
             place: 2 * at,
-            parts: vec![MessagePart {
+            parts: vec![RenderedPart {
                 role: PartRole::Call(Some(self.id.unwrap_or(self.name))),
                 execution: Some(Box::new(execution)),
                 ..self.call

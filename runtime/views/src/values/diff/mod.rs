@@ -169,11 +169,15 @@ impl Diff {
     }
 
     fn by_path(&mut self, a: &Node<'_>, b: &Node<'_>, choice: DiffChoice, max_bytes: usize) {
-        let mut walk =
-            Walk { choice, budget: ByteBudget::new(max_bytes), parts: Vec::new(), n: [0; 4] };
+        let mut changes = ChangeCollector {
+            choice,
+            budget: ByteBudget::new(max_bytes),
+            parts: Vec::new(),
+            n: [0; 4],
+        };
         let delta = json::compare(a, b);
-        walk.value(&delta, [a, b], ["$".to_owned(), "$".to_owned()]);
-        let [added, removed, changed, moved] = walk.n;
+        changes.value(&delta, [a, b], ["$".to_owned(), "$".to_owned()]);
+        let [added, removed, changed, moved] = changes.n;
         if added + removed + changed + moved == 0 {
             let note = match choice.ignores_space {
                 true => "The values differ only in white space, member order or number formatting.",
@@ -190,8 +194,8 @@ impl Diff {
             (moved, "moved", "moved"),
         ]);
         self.summary.push_str("; equal values are not shown");
-        self.parts = walk.parts;
-        self.notes.extend(walk.budget.omitted("change"));
+        self.parts = changes.parts;
+        self.notes.extend(changes.budget.omitted("change"));
     }
 
     fn one_sided(&mut self, text: &str, is_a: bool, max_bytes: usize) {
@@ -228,7 +232,7 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 /// Collects the changes between two documents.
-struct Walk {
+struct ChangeCollector {
     choice: DiffChoice,
     budget: ByteBudget,
     parts: Vec<DiffPart>,
@@ -236,7 +240,7 @@ struct Walk {
     n: [usize; 4],
 }
 
-impl Walk {
+impl ChangeCollector {
     fn value(&mut self, delta: &json::Delta, [a, b]: [&Node<'_>; 2], paths: [String; 2]) {
         match (delta, &a.value, &b.value) {
             (json::Delta::Same, ..) => {}
