@@ -32,7 +32,7 @@ pub(crate) async fn scores(
     for ((name, kind), by_time) in by_name(groups) {
         all.push(ScoreSeries {
             n: by_time.values().map(|values| values.len() as u64).sum(),
-            what: match kind.as_str() {
+            values: match kind.as_str() {
                 "BOOLEAN" => SeriesValues::Truths(by_time),
                 _ => SeriesValues::Numbers(by_time),
             },
@@ -43,7 +43,7 @@ pub(crate) async fn scores(
     all.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.name.cmp(&b.name)));
     let n_more = all.len().saturating_sub(MAX_NAMES);
     all.truncate(MAX_NAMES);
-    let trends = all.into_iter().filter_map(|named| trend(reader, named));
+    let trends = all.into_iter().filter_map(|series| trend(reader, series));
     let more = match n_more {
         0 => None,
         1 => Some("1 more name".to_owned()),
@@ -66,13 +66,13 @@ async fn categories(reader: MetricReader<'_>) -> Result<Vec<ScoreSeries>, Proble
             continue;
         };
         let n = group.values.first().map_or(0, |value| value.total().n);
-        let named = by_name.entry(name.clone()).or_insert_with(|| ScoreSeries {
+        let series = by_name.entry(name.clone()).or_insert_with(|| ScoreSeries {
             name,
             n: 0,
-            what: SeriesValues::Category(String::new(), 0),
+            values: SeriesValues::Category(String::new(), 0),
         });
-        named.n += n;
-        match &mut named.what {
+        series.n += n;
+        match &mut series.values {
             SeriesValues::Category(top, most) if *most < n => (*top, *most) = (category, n),
             _ => {}
         }
@@ -91,25 +91,25 @@ fn list_url(reader: MetricReader<'_>, name: Option<String>) -> String {
     with_query(&format!("{}/scores", reader.viewer.base()), &pairs)
 }
 
-fn trend(reader: MetricReader<'_>, named: ScoreSeries) -> Option<ScoreTrend> {
+fn trend(reader: MetricReader<'_>, series: ScoreSeries) -> Option<ScoreTrend> {
     let empty = BTreeMap::new();
-    let (summary, by_time) = match &named.what {
+    let (summary, by_time) = match &series.values {
         SeriesValues::Numbers(by_time) => {
             let values: Vec<f64> = by_time.values().flatten().copied().collect();
             // Numbers that are all 0 or 1 are a share, whose interval stays within them.
             let n_ones = values.iter().filter(|value| **value == 1.0).count();
             let n_zeros = values.iter().filter(|value| **value == 0.0).count();
             let summary = match n_ones + n_zeros == values.len() {
-                true => share("", n_ones as u64, named.n)?,
+                true => share("", n_ones as u64, series.n)?,
                 false => mean(&values)?,
             };
             (summary, by_time)
         }
         SeriesValues::Truths(by_time) => {
             let truths = by_time.values().flatten().filter(|value| **value != 0.0);
-            (share("true", truths.count() as u64, named.n)?, by_time)
+            (share("true", truths.count() as u64, series.n)?, by_time)
         }
-        SeriesValues::Category(top, most) => (share(top, *most, named.n)?, &empty),
+        SeriesValues::Category(top, most) => (share(top, *most, series.n)?, &empty),
     };
     let over_time: Vec<(String, Option<f64>)> = match by_time.is_empty() {
         true => Vec::new(),
@@ -122,8 +122,8 @@ fn trend(reader: MetricReader<'_>, named: ScoreSeries) -> Option<ScoreTrend> {
             })
             .collect(),
     };
-    let href = list_url(reader, Some(named.name.clone()));
-    Some(ScoreTrend::new(&named.name, (summary, named.n), &over_time, href))
+    let href = list_url(reader, Some(series.name.clone()));
+    Some(ScoreTrend::new(&series.name, (summary, series.n), &over_time, href))
 }
 
 type ByTime = BTreeMap<Timestamp, Vec<f64>>;
@@ -132,7 +132,7 @@ type ByTime = BTreeMap<Timestamp, Vec<f64>>;
 struct ScoreSeries {
     name: String,
     n: u64,
-    what: SeriesValues,
+    values: SeriesValues,
 }
 
 enum SeriesValues {
@@ -167,8 +167,8 @@ fn mean(values: &[f64]) -> Option<ScoreAggregate> {
     Some(ScoreAggregate::Mean(all.mean?, ends))
 }
 
-fn share(what: &str, n: u64, of: u64) -> Option<ScoreAggregate> {
+fn share(label: &str, n: u64, of: u64) -> Option<ScoreAggregate> {
     let ends = proportion::wilson(n, of, CONFIDENCE).ok()?;
     let share = n as f64 / of as f64;
-    Some(ScoreAggregate::Share(Text::from(what), share, [ends.lower, ends.upper]))
+    Some(ScoreAggregate::Share(Text::from(label), share, [ends.lower, ends.upper]))
 }

@@ -62,7 +62,7 @@ pub(crate) async fn trace_page(
     Path(of): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    whole(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default()).await
+    render_page(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default()).await
 }
 
 /// The page with a form that was rejected.
@@ -75,12 +75,12 @@ pub(crate) async fn rejected_form_page(
 ) -> Result<Response, Problem> {
     let query = back.split_once('?').map(|(_, query)| query);
     let viewer = viewer.with_return_path(back);
-    let mut response = whole(app, &viewer, id, query, tried).await?;
+    let mut response = render_page(app, &viewer, id, query, tried).await?;
     *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
     Ok(response)
 }
 
-async fn whole(
+async fn render_page(
     app: &App,
     viewer: &Viewer,
     id: TraceId,

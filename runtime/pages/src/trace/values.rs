@@ -107,14 +107,14 @@ impl ValuePageParams {
         let path = or_fault(path, &mut faults).unwrap_or_default();
         let form = parameter("as", &self.form, Form::from_name, Form::NAMES);
         let n = parameter("n", &self.n, MessageSelection::parse, MessageSelection::FORM);
-        let asked = ValueParams {
+        let value_params = ValueParams {
             form: or_fault(form, &mut faults),
             from: or_fault(number("from", &self.from), &mut faults).unwrap_or_default(),
             n: or_fault(n, &mut faults),
             depth: or_fault(number("depth", &self.depth), &mut faults),
             ..ValueParams::default()
         };
-        (path, asked, faults)
+        (path, value_params, faults)
     }
 }
 
@@ -124,7 +124,7 @@ async fn view(
     viewer: &Viewer,
     params: ValuePageParams,
 ) -> Result<(ValueView, Vec<Problem>), Problem> {
-    let (path, asked, faults) = params.parse();
+    let (path, value_params, faults) = params.parse();
     let find = params.find.as_deref().map(str::trim);
     let find = find.filter(|text| !text.is_empty());
     let find = find.map(|text| text.chars().take(MAX_TEXT).collect());
@@ -154,7 +154,7 @@ async fn view(
         payload: raw::value(content, &params.part).ok_or_else(raw::unknown)?,
         part: params.part,
         path,
-        params: asked,
+        params: value_params,
         find,
     };
     let view = on_blocking_thread(move || ValueView::new(input)).await?;

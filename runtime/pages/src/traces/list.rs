@@ -43,7 +43,7 @@ pub(crate) async fn list_page(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let params = TraceListParams::new(raw.as_deref());
-    let view = whole(&app, &viewer, &headers, params, RejectedForm::default());
+    let view = load_page(&app, &viewer, &headers, params, RejectedForm::default());
     page(StatusCode::OK, &view.await?)
 }
 
@@ -66,11 +66,11 @@ pub(crate) async fn rejected_form_page(
         ..TraceListParams::new(back.split_once('?').map(|(_, query)| query))
     };
     let viewer = viewer.with_return_path(back);
-    let view = whole(app, &viewer, &HeaderMap::new(), params, tried).await?;
+    let view = load_page(app, &viewer, &HeaderMap::new(), params, tried).await?;
     page(StatusCode::UNPROCESSABLE_ENTITY, &view)
 }
 
-async fn whole(
+async fn load_page(
     app: &App,
     viewer: &Viewer,
     headers: &HeaderMap,

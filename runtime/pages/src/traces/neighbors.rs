@@ -36,13 +36,13 @@ pub(crate) async fn neighbors(
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let beside = telemetry.traces_beside(&viewer.project, &query, id, MAX_TESTED);
+    let neighbors = telemetry.traces_beside(&viewer.project, &query, id, MAX_TESTED);
     let base = viewer.base();
     let to = |id: TraceId| {
         let trace = segment(id.as_str());
         format!("{base}/traces/{trace}?in={}", encode(list))
     };
-    let [previous, next] = beside.await?.map(|id| id.map(to));
+    let [previous, next] = neighbors.await?.map(|id| id.map(to));
     Ok(Neighbours { list: list.to_owned(), previous, next })
 }
 
