@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::comments::Object;
+use super::comments::CommentObject;
 use crate::state::{App, Routes};
 
 const QUEUES: &str = "/api/public/annotation-queues";
@@ -27,7 +27,8 @@ const LIST_ITEMS: &[Param] =
     &[page::PAGE, page::LIMIT, param("status", "string", "PENDING or COMPLETED.")];
 
 /// What may be looked at.
-const OBJECTS: &[Object] = &[Object::Trace, Object::Observation, Object::Session];
+const OBJECTS: &[CommentObject] =
+    &[CommentObject::Trace, CommentObject::Observation, CommentObject::Session];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list =
@@ -139,7 +140,7 @@ fn is_completed(status: &str) -> Result<bool, String> {
     }
 }
 
-fn wanted(status: Option<&str>) -> Result<Option<bool>, Problem> {
+fn status_of(status: Option<&str>) -> Result<Option<bool>, Problem> {
     let read = status.map(is_completed).transpose();
     read.map_err(|message| Problem::body("status", message))
 }
@@ -236,11 +237,11 @@ async fn create_item(
     Path(id): Path<String>,
     Body(input): Body<NewItem>,
 ) -> Result<Json<Value>, Problem> {
-    let object = Object::read(&input.object_type, OBJECTS)?;
+    let object = CommentObject::read(&input.object_type, OBJECTS)?;
     if input.object_id.is_empty() {
         return Err(Problem::body("objectId", "is empty"));
     }
-    let is_completed = wanted(input.status.as_deref())?.unwrap_or(false);
+    let is_completed = status_of(input.status.as_deref())?.unwrap_or(false);
     let queue = find_queue(&app, &caller.project, &id).await?;
     let now = app.web.clock.now();
     let item = QueueItem {
@@ -271,7 +272,7 @@ async fn update_item(
     Path(place): Path<(String, String)>,
     Body(input): Body<ItemPatch>,
 ) -> Result<Json<Value>, Problem> {
-    let status = wanted(input.status.as_deref())?;
+    let status = status_of(input.status.as_deref())?;
     let mut item = find_item(&app, &caller.project, &place).await?;
     if let Some(is_completed) = status {
         let now = app.web.clock.now();

@@ -225,14 +225,14 @@ async fn list_costs(
 }
 
 fn group(row: &DayCost, groups: &BTreeSet<&str>) -> ModelCost {
-    let named = |group, name: &String| groups.contains(group).then(|| name.clone());
+    let name_of = |group, name: &String| groups.contains(group).then(|| name.clone());
     let day: Option<Timestamp> = groups.contains("day").then_some(row.day);
     ModelCost {
         day,
-        evaluation_rule_id: named("rule", &row.rule),
-        evaluator_id: named("evaluator", &row.evaluator),
-        provider: named("provider", &row.provider),
-        model: named("model", &row.model),
+        evaluation_rule_id: name_of("rule", &row.rule),
+        evaluator_id: name_of("evaluator", &row.evaluator),
+        provider: name_of("provider", &row.provider),
+        model: name_of("model", &row.model),
         ..ModelCost::default()
     }
 }

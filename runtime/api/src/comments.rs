@@ -20,14 +20,14 @@ use crate::state::{App, Routes};
 
 /// What a comment may be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Object {
+pub(super) enum CommentObject {
     Trace,
     Observation,
     Session,
     Prompt,
 }
 
-impl Object {
+impl CommentObject {
     pub(super) const ALL: &'static [Self] =
         &[Self::Trace, Self::Observation, Self::Session, Self::Prompt];
 
@@ -142,7 +142,7 @@ async fn create_comment(
         let message = "is not the project of the key";
         return Err(Problem::body("projectId", message));
     }
-    let object = Object::read(&input.object_type, Object::ALL)?;
+    let object = CommentObject::read(&input.object_type, CommentObject::ALL)?;
     let n_chars = input.content.chars().count();
     if n_chars == 0 || n_chars > MAX_CONTENT_CHARS {
         let message = "1 to 5000 characters are expected";
@@ -175,7 +175,7 @@ async fn list_comments(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let object = params.choice("objectType", Object::ALL, Object::as_str)?;
+    let object = params.choice("objectType", CommentObject::ALL, CommentObject::as_str)?;
     let text = |name| params.text(name).map(str::to_owned);
     let query = CommentQuery {
         object_type: object.map(|object| object.as_str().to_owned()),

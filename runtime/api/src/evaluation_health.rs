@@ -45,7 +45,7 @@ pub(super) fn routes(routes: &mut Routes) {
 }
 
 /// What the problems of a project are found in.
-struct Seen {
+struct HealthFacts {
     default: Option<ModelChoice>,
     held: Vec<Waiting>,
     overdue: Vec<Waiting>,
@@ -60,8 +60,8 @@ fn providers(evaluator: &Evaluator, default: Option<&ModelChoice>) -> Vec<String
     named.into_iter().collect()
 }
 
-impl Seen {
-    fn of_pause(
+impl HealthFacts {
+    fn pause_problem(
         &self,
         rule: &Rule,
         evaluator: Option<&Evaluator>,
@@ -87,9 +87,9 @@ impl Seen {
     }
 
     /// The connections of an evaluator that accept no requests.
-    fn of_closed(&self, rule: &Rule, evaluator: &Evaluator) -> Vec<EvaluationProblem> {
-        let asked = providers(evaluator, self.default.as_ref());
-        let closed = self.closed.iter().filter(|(provider, _)| asked.contains(provider));
+    fn connection_problems(&self, rule: &Rule, evaluator: &Evaluator) -> Vec<EvaluationProblem> {
+        let in_use = providers(evaluator, self.default.as_ref());
+        let closed = self.closed.iter().filter(|(provider, _)| in_use.contains(provider));
         let problem = |(provider, closed): &(String, ClosedConnection)| EvaluationProblem {
             kind: EvaluationProblemKind::ConnectionClosed,
             evaluation_rule_id: rule.id.clone(),
@@ -107,7 +107,7 @@ impl Seen {
         closed.map(problem).collect()
     }
 
-    fn of_overdue(&self, rule: &Rule, evaluator: &Evaluator) -> Option<EvaluationProblem> {
+    fn overdue_problem(&self, rule: &Rule, evaluator: &Evaluator) -> Option<EvaluationProblem> {
         let mut overdue = self.overdue.iter();
         let overdue =
             overdue.find(|each| each.rule == rule.id && each.evaluator == evaluator.id)?;
@@ -149,18 +149,18 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
     let before = app.web.clock.now().plus_millis(-OVERDUE_MS);
     let default = catalog.default_model(project).await?;
     let evaluators = catalog.evaluators_in_use(project).await?;
-    let asked = evaluators.iter().flat_map(|own| providers(own, default.as_ref()));
-    let asked = asked.collect();
-    let seen = Seen {
+    let in_use = evaluators.iter().flat_map(|own| providers(own, default.as_ref()));
+    let in_use = in_use.collect();
+    let facts = HealthFacts {
         default,
         held: ledger.held_of(project).await?,
         overdue: ledger.overdue_of(project, before).await?,
-        closed: closed_connections(app, project, asked).await?,
+        closed: closed_connections(app, project, in_use).await?,
     };
     let mut problems = Vec::new();
     for rule in catalog.enabled_rules(project).await? {
         if let Some(pause) = &rule.paused {
-            problems.push(seen.of_pause(&rule, None, pause));
+            problems.push(facts.pause_problem(&rule, None, pause));
         }
         for assignment in &rule.assignments {
             let mut known = evaluators.iter();
@@ -168,9 +168,9 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
                 continue;
             };
             let pause = own.paused.as_ref();
-            problems.extend(pause.map(|pause| seen.of_pause(&rule, Some(own), pause)));
-            problems.extend(seen.of_closed(&rule, own));
-            problems.extend(seen.of_overdue(&rule, own));
+            problems.extend(pause.map(|pause| facts.pause_problem(&rule, Some(own), pause)));
+            problems.extend(facts.connection_problems(&rule, own));
+            problems.extend(facts.overdue_problem(&rule, own));
         }
     }
     Ok(problems)
@@ -180,10 +180,10 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
 async fn closed_connections(
     app: &App,
     project: &ProjectId,
-    asked: BTreeSet<String>,
+    in_use: BTreeSet<String>,
 ) -> Result<Vec<(String, ClosedConnection)>, Problem> {
     let mut found = Vec::new();
-    for provider in asked {
+    for provider in in_use {
         let connection = app.store.catalog.connection(project, &provider).await?;
         let closed = connection.and_then(|connection| app.models.closed_connection(&connection.id));
         found.extend(closed.map(|closed| (provider, closed)));
@@ -205,7 +205,7 @@ async fn requeue_failed(
         };
         name.parse().map_err(|_| unknown())
     });
-    let rule = input.evaluation_rule_id.as_deref().map(rules::known);
+    let rule = input.evaluation_rule_id.as_deref().map(rules::parse_id);
     let failed = Failed { class: class.transpose()?, rule: rule.transpose()? };
     let limit = input.limit.unwrap_or(USUAL_REQUEUED);
     if !(1..=MAX_REQUEUED).contains(&limit) {

@@ -144,7 +144,7 @@ async fn list_failed_executions(
     }))
 }
 
-async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Execution, Problem> {
+async fn find(app: &App, project: &ProjectId, id: &str) -> Result<Execution, Problem> {
     let none = || Problem::not_found("execution");
     let id: ExecutionId = id.parse().map_err(|_| none())?;
     app.store.ledger.execution(project, &id).await?.ok_or_else(none)
@@ -155,13 +155,13 @@ async fn get_execution(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<ExecutionWithAttempts>, Problem> {
-    let row = existing(&app, &caller.project, &id).await?;
+    let row = find(&app, &caller.project, &id).await?;
     let id = &row.made.id;
     let attempts = app.store.ledger.attempts(&caller.project, id).await?;
     let target = &row.made.target;
-    let aside = app.store.telemetry.superseded_scores(&caller.project, target, id);
-    let aside = aside.await?.into_iter();
-    let aside = aside.map(|(score, by)| SupersededScore {
+    let superseded = app.store.telemetry.superseded_scores(&caller.project, target, id);
+    let superseded = superseded.await?.into_iter();
+    let superseded = superseded.map(|(score, by)| SupersededScore {
         score: ScoreV3::new(&caller.project, &score, ScoreGroups::ALL),
         superseded_by: by,
     });
@@ -173,7 +173,7 @@ async fn get_execution(
         log: log.into_iter().map(Into::into).collect(),
         execution: (&row).into(),
         failed_attempts: attempts.into_iter().map(Into::into).collect(),
-        superseded_scores: aside.collect(),
+        superseded_scores: superseded.collect(),
     }))
 }
 
@@ -182,19 +182,19 @@ async fn requeue_execution(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<contract::Execution>, Problem> {
-    let row = existing(&app, &caller.project, &id).await?;
+    let row = find(&app, &caller.project, &id).await?;
     let now = app.web.clock.now();
     let id = &row.made.id;
     match app.store.ledger.requeue_execution(&caller.project, id, now).await {
         Ok(()) => app.scheduler.wake(),
         Err(perpend_db::Error::NotFound) => {
             let state = row.state.as_str();
-            let said = format!("only a failed execution can be put back; this one is {state}");
-            return Err(Problem::new(Code::Conflict, said));
+            let message = format!("only a failed execution can be put back; this one is {state}");
+            return Err(Problem::new(Code::Conflict, message));
         }
         Err(error) => return Err(error.into()),
     }
-    let row = existing(&app, &caller.project, id.as_str()).await?;
+    let row = find(&app, &caller.project, id.as_str()).await?;
     Ok(Answer((&row).into()))
 }
 
@@ -204,7 +204,7 @@ async fn list_counters(
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Answer<Counters>, Problem> {
-    let rule = rules::existing(&app, &caller.project, &id).await?;
+    let rule = rules::find(&app, &caller.project, &id).await?;
     let hours = params.int("hours", 1, 720, 24)?;
     let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
     let counts = app.store.ledger.rule_counts(&caller.project, &rule.id, from).await?;
@@ -236,7 +236,7 @@ async fn explain_target(
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Answer<contract::Explanation>, Problem> {
-    let rule = rules::existing(&app, &caller.project, &id).await?;
+    let rule = rules::find(&app, &caller.project, &id).await?;
     let target = target(&rule, &params)?;
     let explanation = app.scheduler.explain(&caller.project, &rule, &target).await?;
     Ok(Answer(explanation_view(&rule, target, &explanation)))

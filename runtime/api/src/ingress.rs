@@ -10,7 +10,7 @@
 //!
 //! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
 
-mod charged;
+mod batch;
 mod decoders;
 mod decompress;
 mod headers;
@@ -31,7 +31,7 @@ use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
 use perpend_telemetry::Prepared;
 
-use charged::Charged;
+use batch::ChargedBatch;
 use headers::Sender;
 
 pub use decoders::Decoders;
@@ -96,7 +96,7 @@ async fn take(
     let (prepared, answer) = app.decoders.run(work).await?;
 
     if let Some(mut batch) = prepared {
-        leave_own_traces(&app, &caller.project, &mut batch).await?;
+        drop_own_traces(&app, &caller.project, &mut batch).await?;
         app.store.telemetry.write_prepared(&caller.project, batch, now, account).await?;
         app.scheduler.wake();
         tracing::debug!(project.id = %caller.project, "batch stored");
@@ -106,7 +106,7 @@ async fn take(
 
 /// The trace of an execution is written by the server alone: a gateway that sends on what it traced of a judge's call
 /// adds nothing to it.
-async fn leave_own_traces(
+async fn drop_own_traces(
     app: &App,
     project: &ProjectId,
     batch: &mut Prepared,
@@ -128,20 +128,20 @@ fn translate(
     context: &Context,
     prices: &PriceTable,
 ) -> Result<(Option<Prepared>, Vec<u8>), Problem> {
-    let mut charged = Charged::new(body, prices);
+    let mut batch = ChargedBatch::new(body, prices);
     let bytes = &body.bytes;
     let read = match signal {
-        Signal::Traces => perpend_otlp::read_traces(bytes, encoding, context, &mut charged)
+        Signal::Traces => perpend_otlp::read_traces(bytes, encoding, context, &mut batch)
             .map(|taken| respond::answer(&taken, encoding)),
-        Signal::Logs => perpend_otlp::read_logs(bytes, encoding, context, &mut charged)
+        Signal::Logs => perpend_otlp::read_logs(bytes, encoding, context, &mut batch)
             .map(|()| Answer::Accepted(respond::success(encoding))),
         Signal::Metrics => perpend_otlp::check_metrics(bytes, encoding)
             .map(|()| Answer::Accepted(respond::success(encoding))),
     };
     match read {
-        Err(error) => Err(charged.problem(&error)),
+        Err(error) => Err(batch.problem(&error)),
         Ok(Answer::AllRejected(message)) => Err(Problem::new(Code::InvalidBody, message)),
-        Ok(Answer::Accepted(answer)) if charged.preparing.is_empty() => Ok((None, answer)),
-        Ok(Answer::Accepted(answer)) => Ok((Some(charged.preparing.finish()?), answer)),
+        Ok(Answer::Accepted(answer)) if batch.preparing.is_empty() => Ok((None, answer)),
+        Ok(Answer::Accepted(answer)) => Ok((Some(batch.preparing.finish()?), answer)),
     }
 }

@@ -6,6 +6,7 @@
 pub mod admin;
 mod annotation_queues;
 mod budgets;
+mod check_error;
 mod comments;
 mod dataset_runs;
 mod datasets;
@@ -17,12 +18,12 @@ mod experiments;
 mod feedback;
 mod health;
 pub mod ingress;
+mod legacy;
 mod llm_connections;
 mod media;
 mod model_calls;
 mod models;
-mod older;
-mod optional;
+mod optional_plugins;
 mod plugins;
 mod prompts;
 pub mod records;
@@ -32,7 +33,6 @@ mod score_configs;
 mod skills;
 mod state;
 mod turns;
-mod unchecked;
 mod writers;
 
 use axum::Router;
@@ -66,6 +66,6 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     media::routes(all);
     skills::routes(all);
     feedback::routes(all);
-    older::routes(all);
+    legacy::routes(all);
     routes.into_parts()
 }

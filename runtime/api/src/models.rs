@@ -174,7 +174,7 @@ fn built_in_view(entry: &PriceEntry) -> Value {
     let entry = entry.view();
     let prices: BTreeMap<String, f64> =
         entry.prices.iter().map(|(bucket, price)| ((*bucket).to_owned(), *price)).collect();
-    let name = regex_syntax_escape(entry.model);
+    let name = escape_pattern(entry.model);
     let pattern = entry.pattern.map_or_else(|| format!("(?i)^{name}$"), str::to_owned);
     json!({
         "id": entry.id,
@@ -206,7 +206,7 @@ fn built_in_view(entry: &PriceEntry) -> Value {
 }
 
 /// The name as a pattern that means itself.
-fn regex_syntax_escape(name: &str) -> String {
+fn escape_pattern(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for c in name.chars() {
         if "\\.+*?()|[]{}^$#&-~".contains(c) {
@@ -245,7 +245,7 @@ async fn list_models(
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 
-async fn find(
+async fn find_model(
     app: &App,
     project: &ProjectId,
     id: &str,
@@ -259,7 +259,7 @@ async fn get_model(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    if let Some(model) = find(&app, &caller.project, &id).await? {
+    if let Some(model) = find_model(&app, &caller.project, &id).await? {
         return Ok(Json(own_view(&model)));
     }
     let built_in = PriceTable::built_in();
@@ -268,7 +268,7 @@ async fn get_model(
     Ok(Json(built_in_view(entry)))
 }
 
-fn taken(error: perpend_db::Error) -> Problem {
+fn name_conflict(error: perpend_db::Error) -> Problem {
     match error {
         // The clients of this endpoint know the name's being taken as 400.
         perpend_db::Error::Conflict(_) => {
@@ -313,7 +313,7 @@ async fn create_model(
     let model = input.check(app.web.ids.uuid().to_string(), app.web.clock.now())?;
     check_patterns(&app, &caller.project, &model).await?;
     let made = app.store.catalog.create_model(&caller.project, &model).await;
-    made.map_err(taken)?;
+    made.map_err(name_conflict)?;
     app.prices.forget(&caller.project);
     Ok(Json(own_view(&model)))
 }
@@ -329,12 +329,12 @@ async fn put_model(
         return Err(Problem::not_found("model"));
     }
     let mut model = input.check(id, app.web.clock.now())?;
-    if let Some(standing) = find(&app, &caller.project, &model.id).await? {
-        model.created_at = standing.created_at;
+    if let Some(current) = find_model(&app, &caller.project, &model.id).await? {
+        model.created_at = current.created_at;
     }
     check_patterns(&app, &caller.project, &model).await?;
     let made = app.store.catalog.replace_model(&caller.project, &model).await;
-    made.map_err(taken)?;
+    made.map_err(name_conflict)?;
     app.prices.forget(&caller.project);
     Ok(Json(own_view(&model)))
 }

@@ -57,8 +57,8 @@ async fn preview_rule(
     });
     // Together, so that they share the limit of time of a trial.
     let estimates = estimates.map(async |(assignment, evaluator)| {
-        let asked = Asked { app: &app, project, rule: &rule, assignment };
-        asked.estimate(evaluator, tried_on, per_day).await
+        let preview = AssignmentPreview { app: &app, project, rule: &rule, assignment };
+        preview.estimate(evaluator, tried_on, per_day).await
     });
     let estimates = try_join_all(estimates).await?;
     let costs = estimates.iter().map(|each| each.cost_per_day_usd);
@@ -103,7 +103,7 @@ fn matches(found: perpend_scheduler::Matches) -> MatchCounts {
 
 fn example(found: PreviewExample) -> RulePreviewExample {
     let (item, why) = match found.item {
-        Ok(item) => (Some(evaluators::shown_item(item)), None),
+        Ok(item) => (Some(evaluators::trial_item(item)), None),
         Err(why) => (None, Some(why)),
     };
     let (class, message) = why.map(|why| (why.class.as_str().to_owned(), why.message)).unzip();
@@ -120,7 +120,7 @@ fn example(found: PreviewExample) -> RulePreviewExample {
 }
 
 /// One evaluator of the draft.
-struct Asked<'a> {
+struct AssignmentPreview<'a> {
     app: &'a App,
     project: &'a ProjectId,
     rule: &'a Rule,
@@ -128,13 +128,13 @@ struct Asked<'a> {
 }
 
 /// What one execution takes.
-struct Known {
+struct ExecutionMeans {
     basis: EstimateBasis,
     cost: Option<f64>,
     latency_ms: Option<f64>,
 }
 
-impl Asked<'_> {
+impl AssignmentPreview<'_> {
     async fn estimate(
         &self,
         evaluator: Evaluator,
@@ -142,35 +142,35 @@ impl Asked<'_> {
         per_day: f64,
     ) -> Result<Estimate, Problem> {
         let at_a_time = self.at_a_time(&evaluator).await?;
-        let known = self.known(evaluator, example).await?;
-        let seconds = known.latency_ms.zip(at_a_time);
+        let means = self.means(evaluator, example).await?;
+        let seconds = means.latency_ms.zip(at_a_time);
         Ok(Estimate {
             evaluator_id: self.assignment.evaluator_id.clone(),
             executions_per_day: per_day,
-            basis: known.basis,
-            cost_per_execution_usd: known.cost,
-            cost_per_day_usd: known.cost.map(|cost| cost * per_day),
+            basis: means.basis,
+            cost_per_execution_usd: means.cost,
+            cost_per_day_usd: means.cost.map(|cost| cost * per_day),
             seconds_per_day: seconds
                 .map(|(latency_ms, n)| per_day * latency_ms / 1_000.0 / f64::from(n)),
         })
     }
 
-    async fn known(
+    async fn means(
         &self,
         evaluator: Evaluator,
         example: Option<&PreviewExample>,
-    ) -> Result<Known, Problem> {
-        let known = |basis, cost, latency_ms| Known { basis, cost, latency_ms };
+    ) -> Result<ExecutionMeans, Problem> {
+        let means_of = |basis, cost, latency_ms| ExecutionMeans { basis, cost, latency_ms };
         if !evaluator.version.grants.model {
-            return Ok(known(EstimateBasis::Free, Some(0.0), None));
+            return Ok(means_of(EstimateBasis::Free, Some(0.0), None));
         }
         let ledger = &self.app.store.ledger;
         let id = &self.assignment.evaluator_id;
         if let Some(means) = ledger.latest_means(self.project, id).await? {
-            return Ok(known(EstimateBasis::Executions, means.cost, Some(means.latency_ms)));
+            return Ok(means_of(EstimateBasis::Executions, means.cost, Some(means.latency_ms)));
         }
         let Some(example) = example else {
-            return Ok(known(EstimateBasis::Unknown, None, None));
+            return Ok(means_of(EstimateBasis::Unknown, None, None));
         };
         let trial = Trial {
             evaluator,
@@ -186,11 +186,11 @@ impl Asked<'_> {
         let calls = tried.map(|result| result.model_calls).unwrap_or_default();
         // One that the provider did not answer says nothing of what an answer costs.
         if calls.iter().all(|call| call.error.is_some()) {
-            return Ok(known(EstimateBasis::Unknown, None, None));
+            return Ok(means_of(EstimateBasis::Unknown, None, None));
         }
         let latency_ms: u64 = calls.iter().map(|call| call.latency_ms).sum();
         let cost = model_calls::cost(&calls);
-        Ok(known(EstimateBasis::Trial, cost, Some(latency_ms as f64)))
+        Ok(means_of(EstimateBasis::Trial, cost, Some(latency_ms as f64)))
     }
 
     /// The calls that the connection of the first model takes at a time.

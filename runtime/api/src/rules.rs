@@ -58,7 +58,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
 }
 
-fn named<T: Copy + std::str::FromStr>(
+fn parse_choice<T: Copy + std::str::FromStr>(
     field: &str,
     raw: Option<&str>,
     all: &[T],
@@ -75,9 +75,9 @@ fn named<T: Copy + std::str::FromStr>(
 
 /// Goes on after a fault, so that one answer names them all.
 #[derive(Debug, Default)]
-struct Faults(Vec<Problem>);
+struct ProblemList(Vec<Problem>);
 
-impl Faults {
+impl ProblemList {
     fn keep<T>(&mut self, read: Result<Option<T>, Problem>) -> Option<T> {
         read.unwrap_or_else(|problem| {
             self.0.push(problem);
@@ -91,11 +91,11 @@ impl Faults {
 }
 
 /// The change this asks for, checked on its own; a new rule needs more than a change.
-fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<RulePatch, Problem> {
-    let is_new = standing.is_none();
-    let base = standing.map_or_else(Timing::default, |rule| rule.timing);
-    let stand = standing.map_or(&[][..], |rule| &rule.assignments);
-    let mut faults = Faults::default();
+fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<RulePatch, Problem> {
+    let is_new = current.is_none();
+    let base = current.map_or_else(Timing::default, |rule| rule.timing);
+    let assigned = current.map_or(&[][..], |rule| &rule.assignments);
+    let mut faults = ProblemList::default();
     let needed = [
         ("name", input.name.is_some()),
         ("enabled", input.enabled.is_some()),
@@ -110,7 +110,7 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
     let late = input.late.as_deref();
     let policy = input.version_policy;
     let assignments = input.evaluator_assignments.as_ref();
-    let assignments = assignments.map(|list| checked_assignments(app, list, policy, stand));
+    let assignments = assignments.map(|list| checked_assignments(app, list, policy, assigned));
     faults.keep(check_schedule(input));
     let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
     for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
@@ -119,7 +119,7 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
     }
     let patch = RulePatch {
         name: faults.keep(name.transpose()),
-        target: faults.keep(named("target", target, TargetKind::ALL, TargetKind::as_str)),
+        target: faults.keep(parse_choice("target", target, TargetKind::ALL, TargetKind::as_str)),
         enabled: input.enabled,
         sampling: faults.keep(input.sampling.map(checked_sampling).transpose()),
         sampling_independent: input.sampling_independent,
@@ -128,8 +128,13 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
         // Evaluators that were sent have theirs already.
         version: policy.filter(|_| input.evaluator_assignments.is_none()),
         timing: Some(timing_of(input, base, &mut faults)),
-        on_missing: faults.keep(named("onMissing", on_missing, OnMissing::ALL, OnMissing::as_str)),
-        late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
+        on_missing: faults.keep(parse_choice(
+            "onMissing",
+            on_missing,
+            OnMissing::ALL,
+            OnMissing::as_str,
+        )),
+        late: faults.keep(parse_choice("late", late, Late::ALL, Late::as_str)),
         budget: input.budget.clone(),
         after: faults.keep(input.after.as_deref().map(checked_after).transpose()),
         audit: faults.keep(input.audit.map(checked_audit).transpose()),
@@ -149,7 +154,7 @@ fn check_schedule(input: &RuleInput) -> Result<Option<()>, Problem> {
 }
 
 /// The waits: those given, else those of `base`.
-fn timing_of(input: &RuleInput, base: Timing, faults: &mut Faults) -> Timing {
+fn timing_of(input: &RuleInput, base: Timing, faults: &mut ProblemList) -> Timing {
     let mut wait = |field: &str, wait: Option<i64>| {
         let message = || format!("milliseconds from 0 to {DAY_MS} are expected");
         match wait {
@@ -209,7 +214,7 @@ fn checked_assignments(
     app: &App,
     list: &[AssignmentInput],
     policy: Option<VersionPolicy>,
-    stand: &[Assignment],
+    assigned: &[Assignment],
 ) -> Result<Vec<Assignment>, Problem> {
     if list.len() > MAX_ASSIGNMENTS {
         let message = format!("at most {MAX_ASSIGNMENTS} evaluators per rule");
@@ -225,12 +230,12 @@ fn checked_assignments(
         }
         let id = AssignmentId::new(&app.web.ids.uuid().to_string());
         // Without a policy in the request, the one that stands is kept.
-        let mut stand = stand.iter();
-        let stands = stand.find(|each| each.evaluator_id == evaluator_id);
-        let stands = stands.map(|each| each.version);
+        let mut assigned = assigned.iter();
+        let policy_in_use = assigned.find(|each| each.evaluator_id == evaluator_id);
+        let policy_in_use = policy_in_use.map(|each| each.version);
         assignments.push(Assignment {
             id: id.map_err(|_| Problem::internal())?,
-            version: input.version_policy.or(policy).or(stands).unwrap_or_default(),
+            version: input.version_policy.or(policy).or(policy_in_use).unwrap_or_default(),
             evaluator_id,
             mapping: input.variable_mapping.clone(),
             skipped_until: None,
@@ -324,12 +329,12 @@ async fn check_datasets(
     Ok(())
 }
 
-pub(super) fn known(id: &str) -> Result<RuleId, Problem> {
+pub(super) fn parse_id(id: &str) -> Result<RuleId, Problem> {
     RuleId::new(id).map_err(|_| Problem::not_found("evaluation rule"))
 }
 
-pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Rule, Problem> {
-    let found = app.store.catalog.rule(project, &known(id)?).await?;
+pub(super) async fn find(app: &App, project: &ProjectId, id: &str) -> Result<Rule, Problem> {
+    let found = app.store.catalog.rule(project, &parse_id(id)?).await?;
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
@@ -346,7 +351,7 @@ pub(super) async fn draft(
     let sent = input.filter.clone().unwrap_or_default();
     let filter = WrittenFilter::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
-        id: known(&app.web.ids.uuid().to_string())?,
+        id: parse_id(&app.web.ids.uuid().to_string())?,
         name: patch.name.unwrap_or_default(),
         target,
         enabled: patch.enabled.unwrap_or_default(),
@@ -387,16 +392,16 @@ pub(super) async fn make(
 pub(super) async fn change(
     app: &App,
     project: &ProjectId,
-    standing: Rule,
+    current: Rule,
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
-    let mut patch = patch_of(input, app, Some(&standing))?;
+    let mut patch = patch_of(input, app, Some(&current))?;
     let now = app.web.clock.now();
-    let target = patch.target.unwrap_or(standing.target);
+    let target = patch.target.unwrap_or(current.target);
     check_waits(input, target)?;
     // Also one that stays: it was written for another target, or by an older version.
     let sent = input.filter.clone();
-    let sent = sent.map_or_else(|| standing.filter.sent().to_vec(), |sent| sent.0);
+    let sent = sent.map_or_else(|| current.filter.sent().to_vec(), |sent| sent.0);
     let filter = WrittenFilter::parse(sent, target.filter_columns()).map_err(filter_problem)?;
     patch.filter = input.filter.is_some().then_some(filter);
     if target == TargetKind::Session
@@ -404,35 +409,35 @@ pub(super) async fn change(
     {
         timing.settle_ms = None;
     }
-    let mut wanted = standing.clone();
-    patch.apply(&mut wanted, now);
-    let mut evaluators = check_whole(app, project, &wanted).await?;
+    let mut changed = current.clone();
+    patch.apply(&mut changed, now);
+    let mut evaluators = check_whole(app, project, &changed).await?;
     if let Some(filter) = &patch.filter {
         check_datasets(app, project, filter).await?;
     }
     // What the rule asks already, it goes on asking.
-    if standing.enabled && (standing.paused.is_none() || patch.enabled != Some(true)) {
-        let asked = |one: &Evaluator| {
+    if current.enabled && (current.paused.is_none() || patch.enabled != Some(true)) {
+        let is_in_use = |one: &Evaluator| {
             let policy = |rule: &Rule| {
                 let mut all = rule.assignments.iter();
                 let found = all.find(|each| each.evaluator_id == one.id);
                 found.map(|each| each.version)
             };
-            policy(&standing).is_some() && policy(&standing) == policy(&wanted)
+            policy(&current).is_some() && policy(&current) == policy(&changed)
         };
-        evaluators.retain(|one| !asked(one));
+        evaluators.retain(|one| !is_in_use(one));
     }
-    if wanted.enabled {
+    if changed.enabled {
         evaluators::preflight(app, project, evaluators).await?;
     }
     let catalog = &app.store.catalog;
-    let patched = catalog.patch_rule(project, &wanted.id, &patch, &*app.web.clock);
+    let patched = catalog.patch_rule(project, &changed.id, &patch, &*app.web.clock);
     Ok(patched.await?)
 }
 
 /// Deletes a rule; the scores it made stay.
 pub(super) async fn delete(app: &App, project: &ProjectId, id: &str) -> Result<RuleId, Problem> {
-    let rule = existing(app, project, id).await?;
+    let rule = find(app, project, id).await?;
     app.store.catalog.delete_rule(project, &rule.id).await?;
     Ok(rule.id)
 }
@@ -465,7 +470,7 @@ async fn get_rule(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<contract::Rule>, Problem> {
-    let rule = existing(&app, &caller.project, &id).await?;
+    let rule = find(&app, &caller.project, &id).await?;
     Ok(Answer((&rule).into()))
 }
 
@@ -475,8 +480,8 @@ async fn patch_rule(
     Path(id): Path<String>,
     Body(input): Body<RuleInput>,
 ) -> Result<Answer<contract::Rule>, Problem> {
-    let standing = existing(&app, &caller.project, &id).await?;
-    let changed = change(&app, &caller.project, standing, &input).await?;
+    let current = find(&app, &caller.project, &id).await?;
+    let changed = change(&app, &caller.project, current, &input).await?;
     Ok(Answer((&changed).into()))
 }
 

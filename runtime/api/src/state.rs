@@ -13,7 +13,7 @@ use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
 use crate::media::Signer;
-use crate::turns::{INSPECTIONS, PREFLIGHTS, TRIALS, Turns};
+use crate::turns::{INSPECTIONS, PREFLIGHTS, TRIALS, TurnQueue};
 use crate::writers::Writers;
 
 /// Collects the endpoints.
@@ -28,10 +28,10 @@ pub struct App(Arc<Parts>);
 pub struct Parts {
     given: NewApp,
     pub(crate) media_signer: Signer,
-    pub(crate) inspections: Turns,
-    pub(crate) trials: Turns,
+    pub(crate) inspections: TurnQueue,
+    pub(crate) trials: TurnQueue,
     pub(crate) writers: Writers,
-    pub(crate) preflights: Turns,
+    pub(crate) preflights: TurnQueue,
 }
 
 /// What an [`App`] is made of.
@@ -66,10 +66,10 @@ impl App {
         Self(Arc::new(Parts {
             media_signer: Signer::new(&given.vault),
             given,
-            inspections: Turns::new(INSPECTIONS),
-            trials: Turns::new(TRIALS),
+            inspections: TurnQueue::new(INSPECTIONS),
+            trials: TurnQueue::new(TRIALS),
             writers: Writers::default(),
-            preflights: Turns::new(PREFLIGHTS),
+            preflights: TurnQueue::new(PREFLIGHTS),
         }))
     }
 }

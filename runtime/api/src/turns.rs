@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// How many turns there are, and how long lines get.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct TurnLimits {
     /// Done at a time.
     at_a_time: usize,
     /// The same of one project.
@@ -27,7 +27,7 @@ pub(crate) struct Bounds {
 }
 
 /// Components to be inspected: a process and CPU time each.
-pub(crate) const INSPECTIONS: Bounds = Bounds {
+pub(crate) const INSPECTIONS: TurnLimits = TurnLimits {
     at_a_time: 4,
     at_a_time_of_project: 1,
     n_of_project: 8,
@@ -36,7 +36,7 @@ pub(crate) const INSPECTIONS: Bounds = Bounds {
 };
 
 /// Evaluators to be tried: mostly waiting for models.
-pub(crate) const TRIALS: Bounds = Bounds {
+pub(crate) const TRIALS: TurnLimits = TurnLimits {
     at_a_time: 16,
     at_a_time_of_project: 4,
     n_of_project: 16,
@@ -45,7 +45,7 @@ pub(crate) const TRIALS: Bounds = Bounds {
 };
 
 /// Evaluators to be tested when they or their rules are saved: they do not wait for trials, which may take minutes.
-pub(crate) const PREFLIGHTS: Bounds = Bounds {
+pub(crate) const PREFLIGHTS: TurnLimits = TurnLimits {
     at_a_time: 16,
     at_a_time_of_project: 4,
     n_of_project: 16,
@@ -55,14 +55,14 @@ pub(crate) const PREFLIGHTS: Bounds = Bounds {
 
 /// Whose turn it is, and who waits.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    bounds: Bounds,
+pub(crate) struct TurnQueue {
+    limits: TurnLimits,
     all: Semaphore,
-    lines: Mutex<HashMap<ProjectId, Line>>,
+    queues: Mutex<HashMap<ProjectId, ProjectQueue>>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct ProjectQueue {
     n: usize,
     turn: Arc<Semaphore>,
 }
@@ -76,13 +76,13 @@ pub(crate) struct Turn<'a> {
 
 /// A place in the line of a project, kept until it is dropped: for one turn, or for one after the other.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    turns: &'a Turns,
+pub(crate) struct QueueSlot<'a> {
+    turns: &'a TurnQueue,
     project: &'a ProjectId,
     turn: Arc<Semaphore>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> QueueSlot<'a> {
     /// Waits for the next turn.
     ///
     /// # Errors
@@ -97,15 +97,15 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Turns {
+impl TurnQueue {
     /// None is taken yet.
-    pub(crate) fn new(bounds: Bounds) -> Self {
-        Self { all: Semaphore::new(bounds.at_a_time), bounds, lines: Mutex::default() }
+    pub(crate) fn new(limits: TurnLimits) -> Self {
+        Self { all: Semaphore::new(limits.at_a_time), limits, queues: Mutex::default() }
     }
 
     // What is guarded is whole between any two statements, also after a panic.
-    fn lines(&self) -> MutexGuard<'_, HashMap<ProjectId, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, HashMap<ProjectId, ProjectQueue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a turn of this project; both are given back together.
@@ -115,22 +115,22 @@ impl Turns {
     pub(crate) async fn wait<'a>(
         &'a self,
         project: &'a ProjectId,
-    ) -> Result<(Turn<'a>, Place<'a>), Problem> {
-        let place = self.line_up(project)?;
-        Ok((place.turn().await?, place))
+    ) -> Result<(Turn<'a>, QueueSlot<'a>), Problem> {
+        let slot = self.enqueue(project)?;
+        Ok((slot.turn().await?, slot))
     }
 
     /// Takes a place in the line of this project.
     ///
     /// # Errors
     /// 503 when too many wait already.
-    pub(crate) fn line_up<'a>(&'a self, project: &'a ProjectId) -> Result<Place<'a>, Problem> {
-        let mut lines = self.lines();
-        let n_of_all: usize = lines.values().map(|line| line.n).sum();
-        let line = lines.get(project);
-        let Bounds { n_of_project: most_of_project, n_of_all: most_of_all, doing, .. } =
-            self.bounds;
-        if line.is_some_and(|line| most_of_project <= line.n) {
+    pub(crate) fn enqueue<'a>(&'a self, project: &'a ProjectId) -> Result<QueueSlot<'a>, Problem> {
+        let mut queues = self.queues();
+        let n_of_all: usize = queues.values().map(|queue| queue.n).sum();
+        let queue = queues.get(project);
+        let TurnLimits { n_of_project: most_of_project, n_of_all: most_of_all, doing, .. } =
+            self.limits;
+        if queue.is_some_and(|queue| most_of_project <= queue.n) {
             return Err(Problem::unavailable(format!(
                 "{most_of_project} {doing} for this project; nothing of this one was kept"
             )));
@@ -140,22 +140,22 @@ impl Turns {
                 "{most_of_all} {doing}; nothing of this one was kept"
             )));
         }
-        let line = lines.entry(project.clone()).or_insert_with(|| Line {
+        let queue = queues.entry(project.clone()).or_insert_with(|| ProjectQueue {
             n: 0,
-            turn: Arc::new(Semaphore::new(self.bounds.at_a_time_of_project)),
+            turn: Arc::new(Semaphore::new(self.limits.at_a_time_of_project)),
         });
-        line.n += 1;
-        Ok(Place { turns: self, project, turn: Arc::clone(&line.turn) })
+        queue.n += 1;
+        Ok(QueueSlot { turns: self, project, turn: Arc::clone(&queue.turn) })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
-        let mut lines = self.turns.lines();
-        if let Some(line) = lines.get_mut(self.project) {
-            line.n -= 1;
-            if line.n == 0 {
-                lines.remove(self.project);
+        let mut queues = self.turns.queues();
+        if let Some(queue) = queues.get_mut(self.project) {
+            queue.n -= 1;
+            if queue.n == 0 {
+                queues.remove(self.project);
             }
         }
     }
@@ -175,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_project_with_many_components_waits_behind_itself_and_others_do_not() {
-        let turns = Turns::new(INSPECTIONS);
+        let turns = TurnQueue::new(INSPECTIONS);
         let (busy, other) = (project("busy"), project("other"));
         let first = turns.wait(&busy).await.unwrap();
         let mut context = Context::from_waker(Waker::noop());
@@ -191,12 +191,12 @@ mod tests {
         let mut second = pin!(waiting.remove(0));
         assert!(matches!(second.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
         drop(waiting);
-        assert!(turns.lines().is_empty());
+        assert!(turns.queues().is_empty());
     }
 
     #[tokio::test]
     async fn no_more_wait_than_there_is_room_for() {
-        let turns = Turns::new(INSPECTIONS);
+        let turns = TurnQueue::new(INSPECTIONS);
         let projects: Vec<_> =
             (0..=INSPECTIONS.n_of_all).map(|n| project(&format!("p{n}"))).collect();
         let mut context = Context::from_waker(Waker::noop());

@@ -63,29 +63,29 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(delete, delete_integration);
 }
 
-fn words(words: &[&str]) -> Object {
+fn string_enum(words: &[&str]) -> Object {
     let text = ObjectBuilder::new().schema_type(Type::String);
     text.enum_values(Some(words.iter().copied())).build()
 }
 
 fn kinds() -> Object {
-    words(&["S3", "S3_COMPATIBLE", "AZURE_BLOB_STORAGE", "GOOGLE_CLOUD_STORAGE"])
+    string_enum(&["S3", "S3_COMPATIBLE", "AZURE_BLOB_STORAGE", "GOOGLE_CLOUD_STORAGE"])
 }
 
 fn frequencies() -> Object {
-    words(&["every_20_minutes", "hourly", "daily", "weekly"])
+    string_enum(&["every_20_minutes", "hourly", "daily", "weekly"])
 }
 
 fn file_types() -> Object {
-    words(&["JSON", "CSV", "JSONL"])
+    string_enum(&["JSON", "CSV", "JSONL"])
 }
 
 fn modes() -> Object {
-    words(&["FULL_HISTORY", "FROM_TODAY", "FROM_CUSTOM_DATE"])
+    string_enum(&["FULL_HISTORY", "FROM_TODAY", "FROM_CUSTOM_DATE"])
 }
 
 fn sources() -> Object {
-    words(&[
+    string_enum(&[
         "LEGACY_TRACES_OBSERVATIONS",
         "OBSERVATIONS_V2",
         "LEGACY_TRACES_AND_ENRICHED_OBSERVATIONS",
@@ -266,7 +266,7 @@ fn sync_status(export: &BlobExport, now: Timestamp) -> &'static str {
     }
 }
 
-fn bad<T>(field: &str, message: &str) -> Result<T, Problem> {
+fn invalid<T>(field: &str, message: &str) -> Result<T, Problem> {
     Err(Problem::body(field, message))
 }
 
@@ -279,21 +279,21 @@ impl IntegrationInput {
     fn check(&self) -> Result<(), Problem> {
         self.check_bucket()?;
         if MAX_TEXT < self.region.len() || !is_made_of(&self.region, "-") {
-            return bad("region", "letters, digits and hyphens are expected");
+            return invalid("region", "letters, digits and hyphens are expected");
         }
         if self.kind == BucketKind::S3 && self.region.is_empty() {
-            return bad("region", "S3 needs it");
+            return invalid("region", "S3 needs it");
         }
         match &self.endpoint {
             Some(endpoint) => {
                 check_endpoint(endpoint)?;
                 let is_google = self.kind == BucketKind::GoogleCloudStorage;
                 if is_google && !endpoint.starts_with("https://") {
-                    return bad("endpoint", "Google is sent a token, which needs https");
+                    return invalid("endpoint", "Google is sent a token, which needs https");
                 }
             }
             None if self.kind == BucketKind::S3Compatible => {
-                return bad("endpoint", "S3_COMPATIBLE needs it");
+                return invalid("endpoint", "S3_COMPATIBLE needs it");
             }
             None => {}
         }
@@ -305,25 +305,25 @@ impl IntegrationInput {
                 || key.chars().any(char::is_control)
                 || !is_account
             {
-                return bad("accessKeyId", "is no access key or account");
+                return invalid("accessKeyId", "is no access key or account");
             }
         }
         if let Some(secret) = &self.secret_access_key
             && (secret.is_empty() || MAX_SECRET < secret.len())
         {
-            return bad("secretAccessKey", "1 to 16384 characters are expected");
+            return invalid("secretAccessKey", "1 to 16384 characters are expected");
         }
         let prefix = self.prefix.as_deref().unwrap_or_default();
         if !prefix.is_empty() {
             let names = prefix.strip_suffix('/');
             let Some(names) = names.filter(|names| (1..MAX_TEXT).contains(&names.len())) else {
-                return bad(
+                return invalid(
                     "prefix",
                     "a path of at most 512 characters that ends with / is expected",
                 );
             };
             if path::Path::parse(names).is_err() || names.starts_with('/') {
-                return bad(
+                return invalid(
                     "prefix",
                     "has an empty part, a part of dots, or a character that no name has",
                 );
@@ -354,7 +354,7 @@ impl IntegrationInput {
             };
         match is_right && !name.contains("..") {
             true => Ok(()),
-            false => bad("bucketName", "is no name of a bucket or container there"),
+            false => invalid("bucketName", "is no name of a bucket or container there"),
         }
     }
 
@@ -364,68 +364,71 @@ impl IntegrationInput {
             return Ok(());
         };
         if self.export_source.is_none() {
-            return bad(FIELD, "needs exportSource beside it");
+            return invalid(FIELD, "needs exportSource beside it");
         }
         if let Some(unknown) =
             groups.iter().find(|name| exports::groups().all(|known| known != *name))
         {
             let known: Vec<_> = exports::groups().collect();
-            return bad(FIELD, &format!("{unknown:?} is none of {}", known.join(", ")));
+            return invalid(FIELD, &format!("{unknown:?} is none of {}", known.join(", ")));
         }
         match groups.is_empty() || groups.iter().any(|name| name == "core") {
             true => Ok(()),
-            false => bad(FIELD, "core has to be among them"),
+            false => invalid(FIELD, "core has to be among them"),
         }
     }
 
     /// Whether a secret that was given for `standing` would be shown to nobody else.
-    fn leads_where(&self, standing: &ExportSettings) -> bool {
+    fn keeps_secret_of(&self, current: &ExportSettings) -> bool {
         let endpoint = self.endpoint.as_deref().map(without_slash);
         let key = self.access_key_id.as_ref();
-        (self.kind, endpoint) == (standing.kind, standing.endpoint.as_deref())
-            && key.is_none_or(|key| standing.access_key_id.as_ref() == Some(key))
+        (self.kind, endpoint) == (current.kind, current.endpoint.as_deref())
+            && key.is_none_or(|key| current.access_key_id.as_ref() == Some(key))
     }
 
     /// The time that the mode means, as it was first understood.
     fn start(
         &self,
-        standing: Option<&ExportSettings>,
+        current: Option<&ExportSettings>,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         const FIELD: &str = "exportStartDate";
         match (self.export_mode, self.export_start_date) {
             (ExportMode::FullHistory, _) => Ok(None),
             (ExportMode::FromToday, _) => {
-                let standing = standing.filter(|settings| settings.mode == ExportMode::FromToday);
+                let current = current.filter(|settings| settings.mode == ExportMode::FromToday);
                 let today = now.as_millis() - now.as_millis().rem_euclid(DAY_MS);
                 let today = Timestamp::from_millis(today);
-                Ok(standing.map_or(Some(today), |settings| settings.start))
+                Ok(current.map_or(Some(today), |settings| settings.start))
             }
-            (ExportMode::FromCustomDate, None) => bad(FIELD, "FROM_CUSTOM_DATE needs it"),
+            (ExportMode::FromCustomDate, None) => invalid(FIELD, "FROM_CUSTOM_DATE needs it"),
             (ExportMode::FromCustomDate, Some(start)) => match start <= now.plus_millis(AHEAD_MS) {
                 // As it is kept and shown: the same date again is no other begin.
                 true => Ok(Some(Timestamp::from_millis(start.as_millis()))),
-                false => bad(FIELD, "is in the future"),
+                false => invalid(FIELD, "is in the future"),
             },
         }
     }
 
     fn settings(
         self,
-        standing: Option<&ExportSettings>,
+        current: Option<&ExportSettings>,
         now: Timestamp,
     ) -> Result<ExportSettings, Problem> {
-        let start = self.start(standing, now)?;
-        let same_kind = standing.filter(|settings| settings.kind == self.kind);
+        let start = self.start(current, now)?;
+        let same_kind = current.filter(|settings| settings.kind == self.kind);
         let access_key_id = self.access_key_id.or_else(|| same_kind?.access_key_id.clone());
         if access_key_id.is_none() && self.kind != BucketKind::GoogleCloudStorage {
-            return bad("accessKeyId", "is missing: the server lends its own identity to nobody");
+            return invalid(
+                "accessKeyId",
+                "is missing: the server lends its own identity to nobody",
+            );
         }
         let all = || exports::groups().map(str::to_owned).collect();
         let field_groups = match self.export_field_groups {
             Some(groups) if groups.is_empty() => all(),
             Some(groups) => groups,
-            None => standing.map_or_else(all, |settings| settings.field_groups.clone()),
+            None => current.map_or_else(all, |settings| settings.field_groups.clone()),
         };
         Ok(ExportSettings {
             kind: self.kind,
@@ -442,7 +445,7 @@ impl IntegrationInput {
             is_compressed: self.compressed.unwrap_or(true),
             source: self
                 .export_source
-                .or(standing.map(|settings| settings.source))
+                .or(current.map(|settings| settings.source))
                 .unwrap_or(ExportSource::Older),
             field_groups,
         })
@@ -462,7 +465,7 @@ fn check_endpoint(endpoint: &str) -> Result<(), Problem> {
     });
     match is_right && endpoint.len() <= MAX_TEXT {
         true => Ok(()),
-        false => bad(
+        false => invalid(
             "endpoint",
             "an address such as https://minio.example.com is expected, without user and query",
         ),
@@ -477,16 +480,16 @@ fn check_address(settings: &ExportSettings) -> Result<(), Problem> {
         return Ok(());
     }
     match settings.endpoint.as_deref().is_some_and(is_address) {
-        true => bad(
+        true => invalid(
             "forcePathStyle",
             "must be true here: with the bucket before its host the endpoint is no address",
         ),
-        false => bad("endpoint", "is no address"),
+        false => invalid("endpoint", "is no address"),
     }
 }
 
 /// Opens the bucket and writes a small file there: what is wrong is said to whoever can set it right.
-async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Problem> {
+async fn probe_bucket(app: &App, export: &BlobExport, secret: &str) -> Result<(), Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         let message = format!("the bucket cannot be written to: {error}");
         Problem::body("bucketName", bucket::shown(&message))
@@ -517,14 +520,14 @@ async fn put_integration(
 ) -> Result<Answer<Integration>, Problem> {
     input.check()?;
     let project = projects::find::find(&app, &caller.organization, &input.project_id).await?;
-    let standing = app.store.catalog.blob_export(&project.id).await?;
+    let current = app.store.catalog.blob_export(&project.id).await?;
     let (now, is_enabled) = (app.web.clock.now(), input.enabled);
     let owner = SealedAt::Export.owner(&project.id);
     let broken = |error: perpend_http_client::Error| {
         tracing::error!(error = &error as &dyn std::error::Error, "the vault failed");
         Problem::internal()
     };
-    let kept = standing.as_ref().filter(|export| input.leads_where(&export.settings));
+    let kept = current.as_ref().filter(|export| input.keeps_secret_of(&export.settings));
     let secret = match (input.secret_access_key.take(), kept) {
         (Some(secret), _) => secret,
         (None, Some(export)) => match app.vault.unseal(&owner, &export.secret) {
@@ -534,30 +537,30 @@ async fn put_integration(
                     error = &error as &dyn std::error::Error,
                     "the key of an export is lost"
                 );
-                return bad(
+                return invalid(
                     "secretAccessKey",
                     "is missing: the one that is kept cannot be read any more",
                 );
             }
         },
-        (None, None) if standing.is_none() => return bad("secretAccessKey", "is missing"),
+        (None, None) if current.is_none() => return invalid("secretAccessKey", "is missing"),
         (None, None) => {
-            return bad(
+            return invalid(
                 "secretAccessKey",
                 "is missing: the one that is kept was given for another type, endpoint or accessKeyId",
             );
         }
     };
-    let settings = input.settings(standing.as_ref().map(|export| &export.settings), now)?;
+    let settings = input.settings(current.as_ref().map(|export| &export.settings), now)?;
     check_address(&settings)?;
     // Another begin is another history; everything else goes on from where it is.
-    let goes_on = standing.as_ref().filter(|export| {
+    let continued = current.as_ref().filter(|export| {
         (export.settings.mode, export.settings.start) == (settings.mode, settings.start)
     });
     let state = ExportState {
         next_sync_at: is_enabled.then_some(now),
-        last_sync_at: goes_on.and_then(|export| export.state.last_sync_at),
-        window_end: goes_on.and_then(|export| export.state.window_end),
+        last_sync_at: continued.and_then(|export| export.state.last_sync_at),
+        window_end: continued.and_then(|export| export.state.window_end),
         ..ExportState::default()
     };
     let export = BlobExport {
@@ -570,7 +573,7 @@ async fn put_integration(
         created_at: now,
         updated_at: now,
     };
-    try_out(&app, &export, &secret).await?;
+    probe_bucket(&app, &export, &secret).await?;
     app.store.catalog.put_blob_export(&export).await?;
     let stored = app.store.catalog.blob_export(&export.project).await?;
     Ok(Answer(stored.unwrap_or(export).into()))

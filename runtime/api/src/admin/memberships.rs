@@ -44,7 +44,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Let somebody leave the organization",
         OrgMemberWrite,
     );
-    let delete = delete.body::<OldMember>();
+    let delete = delete.body::<MemberRef>();
     routes.add(delete, delete_member);
 
     let list = Operation::get(
@@ -68,7 +68,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Take the role in a project away",
         MemberWrite,
     );
-    let delete = delete.body::<OldMember>();
+    let delete = delete.body::<MemberRef>();
     routes.add(delete, delete_project_member);
 }
 
@@ -84,7 +84,7 @@ struct NewMember {
 /// Somebody who leaves.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct OldMember {
+struct MemberRef {
     user_id: String,
 }
 
@@ -105,7 +105,7 @@ struct Members {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Left {
+struct RemovedMember {
     message: &'static str,
     user_id: String,
 }
@@ -126,20 +126,20 @@ fn list(users: Vec<User>) -> Answer<Members> {
     Answer(Members { memberships })
 }
 
-fn nobody() -> Problem {
+fn no_such_user() -> Problem {
     Problem::new(Code::NotFound, "no such user in this organization")
 }
 
 /// What the store says of somebody it does not know.
-fn known<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Result<T, Problem> {
+fn or_not_found<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Result<T, Problem> {
     outcome.map_err(|error| match error {
         Error::NotFound => otherwise(),
-        error => changed(error),
+        error => change_problem(error),
     })
 }
 
 /// Why a change of a member was refused.
-pub(crate) fn changed(error: Error) -> Problem {
+pub(crate) fn change_problem(error: Error) -> Problem {
     match error {
         Error::Conflict(LAST_OWNER) => Problem::new(
             Code::LastOwner,
@@ -150,7 +150,7 @@ pub(crate) fn changed(error: Error) -> Problem {
 }
 
 fn user_id(raw: &str) -> Result<UserId, Problem> {
-    UserId::new(raw).map_err(|_| nobody())
+    UserId::new(raw).map_err(|_| no_such_user())
 }
 
 impl NewMember {
@@ -161,9 +161,9 @@ impl NewMember {
     }
 }
 
-fn left(user: &UserId, message: &'static str) -> Answer<Left> {
+fn removed_member(user: &UserId, message: &'static str) -> Answer<RemovedMember> {
     let user_id = user.to_string();
-    Answer(Left { message, user_id })
+    Answer(RemovedMember { message, user_id })
 }
 
 async fn list_members(
@@ -181,19 +181,19 @@ async fn put_member(
     let (user, role) = input.read()?;
     let now = app.web.clock.now();
     let set = app.store.catalog.set_member(&caller.organization, &user, role, now);
-    Ok(Answer(known(set.await, nobody)?.into()))
+    Ok(Answer(or_not_found(set.await, no_such_user)?.into()))
 }
 
 async fn delete_member(
     State(app): State<App>,
     caller: OrganizationAct,
-    Body(input): Body<OldMember>,
-) -> Result<Answer<Left>, Problem> {
+    Body(input): Body<MemberRef>,
+) -> Result<Answer<RemovedMember>, Problem> {
     let user = user_id(&input.user_id)?;
     let now = app.web.clock.now();
     let removed = app.store.catalog.remove_member(&caller.organization, &user, now);
-    known(removed.await, nobody)?;
-    Ok(left(&user, "The user has left the organization"))
+    or_not_found(removed.await, no_such_user)?;
+    Ok(removed_member(&user, "The user has left the organization"))
 }
 
 async fn list_project_members(
@@ -218,20 +218,20 @@ async fn put_project_member(
     let set =
         app.store.catalog.set_project_member(&caller.organization, &project.id, (&user, role), now);
     let no_member = || Problem::new(Code::NotFound, "no such member of this organization");
-    Ok(Answer(known(set.await, no_member)?.into()))
+    Ok(Answer(or_not_found(set.await, no_member)?.into()))
 }
 
 async fn delete_project_member(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-    Body(input): Body<OldMember>,
-) -> Result<Answer<Left>, Problem> {
+    Body(input): Body<MemberRef>,
+) -> Result<Answer<RemovedMember>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
     let catalog = &app.store.catalog;
     let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
-    known(removed.await, no_role)?;
-    Ok(left(&user, "The user has no role of their own in the project any more"))
+    or_not_found(removed.await, no_role)?;
+    Ok(removed_member(&user, "The user has no role of their own in the project any more"))
 }

@@ -189,13 +189,13 @@ async fn list_links(
     let paging = page::paging(&params)?;
     let stored = app.store.catalog.dataset_by_id(&caller.project, dataset_id).await?;
     let dataset = stored.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
-    let run = named(&app, &caller.project, &dataset, &[run_name]).await?;
+    let run = find_by_name(&app, &caller.project, &dataset, &[run_name]).await?;
     let found = app.store.telemetry.run_entries(&caller.project, &run, Some(paging)).await?;
     Ok(page::answer(paging, &found, link_view))
 }
 
 /// The runs over a dataset that clients recorded as spans only, none of which is `known`.
-async fn recorded(
+async fn recorded_runs(
     app: &App,
     project: &ProjectId,
     dataset: &Dataset,
@@ -233,7 +233,7 @@ async fn runs_of(
     let linked =
         app.store.telemetry.run_activity(project, Some(&dataset.id), Period::default()).await?;
     let known: HashSet<&str> = linked.iter().map(|(id, _, _)| id.as_str()).collect();
-    let recorded = recorded(app, project, dataset, &known).await?;
+    let recorded = recorded_runs(app, project, dataset, &known).await?;
     let mut recorded: HashMap<String, DatasetRun> =
         recorded.into_iter().map(|run| (run.id.clone(), run)).collect();
     let heads = linked.iter().map(|(id, made, _)| (*made, id.clone()));
@@ -259,13 +259,13 @@ async fn list_runs(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let dataset = datasets::existing::existing(&app, &caller, &name).await?.dataset;
+    let dataset = datasets::find::find(&app, &caller, &name).await?.dataset;
     let found = runs_of(&app, &caller.project, &dataset, paging).await?;
     Ok(page::answer(paging, &found, run_view))
 }
 
 /// The run over a dataset that has one of these names.
-async fn named(
+async fn find_by_name(
     app: &App,
     project: &ProjectId,
     dataset: &Dataset,
@@ -277,7 +277,7 @@ async fn named(
             return Ok(run);
         }
     }
-    let recorded = recorded(app, project, dataset, &HashSet::new()).await?;
+    let recorded = recorded_runs(app, project, dataset, &HashSet::new()).await?;
     recorded
         .into_iter()
         .find(|run| names.contains(&run.name.as_str()))
@@ -285,15 +285,15 @@ async fn named(
 }
 
 /// The run of this name, which older clients encode twice.
-async fn existing(
+async fn find(
     app: &App,
     caller: &Act,
     (dataset, name): &(String, String),
 ) -> Result<DatasetRun, Problem> {
-    let dataset = datasets::existing::existing(app, caller, dataset).await?.dataset;
+    let dataset = datasets::find::find(app, caller, dataset).await?.dataset;
     let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
     let decoded = decoded.map_or_else(|_| name.clone(), |name| name.into_owned());
-    named(app, &caller.project, &dataset, &[name, &decoded]).await
+    find_by_name(app, &caller.project, &dataset, &[name, &decoded]).await
 }
 
 async fn get_run(
@@ -301,7 +301,7 @@ async fn get_run(
     caller: Act,
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let run = existing(&app, &caller, &names).await?;
+    let run = find(&app, &caller, &names).await?;
     let items = app.store.telemetry.run_entries(&caller.project, &run, None).await?;
     let mut view = run_view(&run);
     view["datasetRunItems"] = items.items.iter().map(link_view).collect();
@@ -313,7 +313,7 @@ async fn delete_run(
     caller: Act,
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let run = existing(&app, &caller, &names).await?;
+    let run = find(&app, &caller, &names).await?;
     app.store.telemetry.delete_dataset_run(&caller.project, &run.id, app.web.clock.now()).await?;
     Ok(Json(json!({ "message": "Dataset run successfully deleted" })))
 }

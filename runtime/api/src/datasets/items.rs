@@ -149,18 +149,18 @@ async fn put_item(
     let id = id.unwrap_or_else(|| app.web.ids.uuid().to_string());
     let _turn = app.writers.enter(&caller.project, "dataset item", &id).await;
     for _ in 0..MAX_TRIES {
-        let stored = super::existing::existing(&app, &caller, &name).await?;
-        let standing = app.store.catalog.dataset_item(&caller.project, &id).await?;
-        if standing.as_ref().is_some_and(|known| known.item.dataset_id != stored.dataset.id) {
+        let stored = super::find::find(&app, &caller, &name).await?;
+        let current = app.store.catalog.dataset_item(&caller.project, &id).await?;
+        if current.as_ref().is_some_and(|known| known.item.dataset_id != stored.dataset.id) {
             return Err(Problem::new(Code::Conflict, "an item of another dataset has this id"));
         }
         let now = app.web.clock.now();
-        let seen = standing.as_ref().map(|version| version.item.valid_from);
-        let item = match standing {
+        let seen = current.as_ref().map(|version| version.item.valid_from);
+        let item = match current {
             Some(ItemVersion { item, is_deleted: false }) => {
                 let next = item.patched(patch.clone(), now);
                 if next == item {
-                    return shown(&app, &caller.project, &origin, &item).await.map(Json);
+                    return item_view(&app, &caller.project, &origin, &item).await.map(Json);
                 }
                 next
             }
@@ -175,8 +175,8 @@ async fn put_item(
         let version = ItemVersion { item, is_deleted: false };
         let revision = stored.revisions.schema;
         if app.store.put_dataset_item(&caller.project, &version, seen, revision).await? {
-            let shown = shown(&app, &caller.project, &origin, &version.item).await;
-            return shown.map(Json);
+            let view = item_view(&app, &caller.project, &origin, &version.item).await;
+            return view.map(Json);
         }
     }
     Err(busy())
@@ -208,7 +208,7 @@ async fn list_items(
     let paging = page::paging(&params)?;
     let at = params.time("version")?.map(as_of);
     let dataset_id = match params.text("datasetName") {
-        Some(name) => Some(super::existing::existing(&app, &caller, name).await?.dataset.id),
+        Some(name) => Some(super::find::find(&app, &caller, name).await?.dataset.id),
         None if at.is_some() => {
             return Err(Problem::query("version", "needs datasetName"));
         }
@@ -223,7 +223,7 @@ async fn list_items(
     };
     let (catalog, project) = (&app.store.catalog, caller.project);
     let n_total = catalog.count_dataset_items(&project, &query).await?;
-    let page = Page {
+    let page = ItemPageParts {
         app,
         project,
         origin,
@@ -238,7 +238,7 @@ async fn list_items(
 }
 
 /// What is left of a page of items.
-struct Page {
+struct ItemPageParts {
     app: App,
     project: ProjectId,
     origin: Origin,
@@ -250,7 +250,7 @@ struct Page {
     members: ArrayWriter,
 }
 
-impl BodyParts for Page {
+impl BodyParts for ItemPageParts {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let offset = match self.after {
             Some(_) => 0,
@@ -284,7 +284,7 @@ impl BodyParts for Page {
 }
 
 /// The item with the media that it refers to.
-async fn shown(
+async fn item_view(
     app: &App,
     project: &ProjectId,
     origin: &Origin,
@@ -297,7 +297,7 @@ async fn shown(
 }
 
 /// The item as it is now.
-async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<DatasetItem, Problem> {
+async fn find(app: &App, project: &ProjectId, id: &str) -> Result<DatasetItem, Problem> {
     match app.store.catalog.dataset_item(project, id).await? {
         Some(ItemVersion { item, is_deleted: false }) => Ok(item),
         _ => Err(Problem::not_found("dataset item")),
@@ -310,9 +310,9 @@ async fn get_item(
     origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let item = existing(&app, &caller.project, &id).await?;
-    let shown = shown(&app, &caller.project, &origin, &item).await;
-    shown.map(Json)
+    let item = find(&app, &caller.project, &id).await?;
+    let view = item_view(&app, &caller.project, &origin, &item).await;
+    view.map(Json)
 }
 
 async fn delete_item(
@@ -322,7 +322,7 @@ async fn delete_item(
 ) -> Result<Json<Value>, Problem> {
     let _turn = app.writers.enter(&caller.project, "dataset item", &id).await;
     for _ in 0..MAX_TRIES {
-        let item = existing(&app, &caller.project, &id).await?;
+        let item = find(&app, &caller.project, &id).await?;
         let stored = app.store.catalog.dataset_by_id(&caller.project, &item.dataset_id).await?;
         let revision = stored.ok_or_else(|| Problem::not_found("dataset item"))?.revisions.schema;
         let seen = item.valid_from;

@@ -1,6 +1,6 @@
 //! Datasets and their items.
 
-pub(super) mod existing;
+pub(super) mod find;
 mod items;
 mod schema;
 mod view;
@@ -18,7 +18,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use serde_json::{Value, json};
 
-use crate::datasets::existing::existing;
+use crate::datasets::find::find;
 use crate::state::{App, Routes};
 use view::MAX_INLINE;
 
@@ -94,7 +94,7 @@ async fn get_dataset(
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let stored = existing(&app, &caller, &name).await?;
+    let stored = find(&app, &caller, &name).await?;
     let Some(moment) = params.time("version")? else {
         return Ok(Json(view::dataset(&caller.project, &stored.dataset)));
     };
@@ -110,7 +110,7 @@ async fn list_versions(
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let stored = existing(&app, &caller, &name).await?;
+    let stored = find(&app, &caller, &name).await?;
     let paging = page::paging(&params)?;
     let found =
         app.store.catalog.dataset_versions(&caller.project, &stored.dataset.id, paging).await?;
@@ -148,7 +148,7 @@ async fn get_old(
     caller: Act,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let stored = existing(&app, &caller, &name).await?;
+    let stored = find(&app, &caller, &name).await?;
     let id = stored.dataset.id.as_str();
     let mut view = view::dataset(&caller.project, &stored.dataset);
     view["items"] = items_of(&app, &caller, id).await?.into();

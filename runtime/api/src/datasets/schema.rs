@@ -39,21 +39,21 @@ impl Violation {
 }
 
 /// One schema of a dataset, and which part of an item has to meet it.
-struct Part<'d> {
+struct SchemaField<'d> {
     schema_field: &'static str,
     schema: &'d Value,
     field: &'static str,
     of: fn(&DatasetItem) -> &Value,
 }
 
-fn parts(dataset: &Dataset) -> Vec<Part<'_>> {
-    let input = dataset.input_schema.as_ref().map(|schema| Part {
+fn parts(dataset: &Dataset) -> Vec<SchemaField<'_>> {
+    let input = dataset.input_schema.as_ref().map(|schema| SchemaField {
         schema_field: "inputSchema",
         schema,
         field: "input",
         of: |item| &item.input,
     });
-    let expected = dataset.expected_output_schema.as_ref().map(|schema| Part {
+    let expected = dataset.expected_output_schema.as_ref().map(|schema| SchemaField {
         schema_field: "expectedOutputSchema",
         schema,
         field: "expectedOutput",
@@ -113,7 +113,7 @@ pub(super) async fn violations(
     Ok(all)
 }
 
-fn schema_text(part: &Part<'_>) -> Result<String, Problem> {
+fn schema_text(part: &SchemaField<'_>) -> Result<String, Problem> {
     let text = part.schema.to_string();
     if MAX_SCHEMA_BYTES < text.len() {
         let message = format!("a schema has at most {MAX_SCHEMA_BYTES} bytes");
@@ -123,7 +123,7 @@ fn schema_text(part: &Part<'_>) -> Result<String, Problem> {
 }
 
 /// The values of as many of these items as fit into one go, one at least where there is any.
-fn first_values(part: &Part<'_>, items: &[DatasetItem]) -> Vec<String> {
+fn first_values(part: &SchemaField<'_>, items: &[DatasetItem]) -> Vec<String> {
     let mut values = Vec::new();
     let mut n_bytes = 0;
     for item in items {
@@ -137,13 +137,13 @@ fn first_values(part: &Part<'_>, items: &[DatasetItem]) -> Vec<String> {
     values
 }
 
-fn refused(part: &Part<'_>, item: Option<&DatasetItem>, why: &CheckError) -> Problem {
+fn refused(part: &SchemaField<'_>, item: Option<&DatasetItem>, why: &CheckError) -> Problem {
     match (why, item) {
         (CheckError::TooMuchWork, None) => Problem::body(part.schema_field, why.to_string()),
         (CheckError::TooMuchWork, Some(item)) => {
             let message = format!("{why}; the item is {:?}", item.id);
             Problem::body(part.schema_field, message)
         }
-        _ => crate::unchecked::problem(why),
+        _ => crate::check_error::problem(why),
     }
 }

@@ -72,8 +72,8 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
     let _turn = app.writers.enter(project, "dataset", name.as_str()).await;
     for _ in 0..MAX_TRIES {
         let now = app.web.clock.now();
-        let standing = app.store.catalog.dataset(project, name.as_str()).await?;
-        let Some(seen) = standing else {
+        let current = app.store.catalog.dataset(project, name.as_str()).await?;
+        let Some(seen) = current else {
             let fresh = Dataset {
                 id: app.web.ids.uuid().to_string(),
                 name: name.to_string(),

@@ -32,7 +32,7 @@ pub(super) async fn checked_config(
     let answer = app.engine.check_schema(project, check).await;
     let answer = answer.map_err(|why| match why {
         CheckError::TooMuchWork => wrong(vec![Mismatch::whole(why.to_string())]),
-        _ => crate::unchecked::problem(&why),
+        _ => crate::check_error::problem(&why),
     })?;
     let held = answer.map_err(|why| wrong(vec![why]))?;
     let held = held.into_iter().next().ok_or_else(Problem::internal)?;

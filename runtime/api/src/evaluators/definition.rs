@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use super::config::checked_config;
 use super::models::Models;
 use super::prompt;
-use crate::optional;
+use crate::optional_plugins;
 use crate::state::App;
 
 /// A plug-in, which of its evaluators, and its configuration.
@@ -63,16 +63,16 @@ impl Definition {
     }
 
     /// The same with models, which it may ask, and a mapping.
-    pub(super) fn asking(self, slots: Vec<Slot>, mapping: Option<Vec<Mapping>>) -> Self {
+    pub(super) fn with_models(self, slots: Vec<Slot>, mapping: Option<Vec<Mapping>>) -> Self {
         Self { slots, variable_mapping: mapping, grants: Some(vec!["model".to_owned()]), ..self }
     }
 
     /// A version on another component: its evaluator and mapping, and of its grants those that the other
     /// component asks for.
-    pub(crate) fn moved(version: &EvaluatorVersion, plugin: &Plugin, config: Value) -> Self {
-        let asked = plugin.info.capabilities.names();
+    pub(crate) fn on_plugin(version: &EvaluatorVersion, plugin: &Plugin, config: Value) -> Self {
+        let requested = plugin.info.capabilities.names();
         let kept = version.grants.names().into_iter();
-        let kept = kept.filter(|name| asked.contains(name));
+        let kept = kept.filter(|name| requested.contains(name));
         Self {
             variable_mapping: Some(version.mapping.clone()),
             grants: Some(kept.map(str::to_owned).collect()),
@@ -84,9 +84,9 @@ impl Definition {
 
     /// Finds the plug-in and checks everything against it.
     pub(crate) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
-        optional::register(app, &self.plugin).await?;
+        optional_plugins::register(app, &self.plugin).await?;
         let plugin = app.store.catalog.resolve_plugin(project, &self.plugin).await?;
-        let plugin = plugin.ok_or_else(|| optional::missing(app, &self.plugin))?;
+        let plugin = plugin.ok_or_else(|| optional_plugins::missing(app, &self.plugin))?;
         let found = plugin.info.evaluators.iter().find(|info| info.id == self.evaluator);
         let info = found.ok_or_else(|| {
             let ids: Vec<&str> =
@@ -111,7 +111,7 @@ impl Definition {
         }
         check_grant_of_judge(&plugin.info, &config, grants)?;
         if plugin.info.checks_config {
-            asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;
+            check_with_plugin(app, plugin.digest, &self.evaluator, &config).await?;
         }
         let mapping = self.variable_mapping.unwrap_or_default();
         let others = [TargetKind::Trace, TargetKind::Session];
@@ -137,7 +137,7 @@ impl Definition {
 }
 
 /// What the plug-in itself finds wrong with a configuration that its schema allows.
-async fn asked_plugin(
+async fn check_with_plugin(
     app: &App,
     plugin: Digest,
     evaluator: &str,

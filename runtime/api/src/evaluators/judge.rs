@@ -111,7 +111,7 @@ impl JudgeInput {
         });
         let slot = Slot { name: SLOT.to_owned(), model, limits: self.limits.unwrap_or_default() };
         let definition = Definition::of(JUDGES, JUDGE_EVALUATOR, config);
-        Ok(definition.asking(vec![slot], self.variable_mapping))
+        Ok(definition.with_models(vec![slot], self.variable_mapping))
     }
 }
 

@@ -11,7 +11,7 @@ mod check;
 mod code;
 mod config;
 mod definition;
-mod existing;
+mod find;
 mod input;
 mod judge;
 mod models;
@@ -41,9 +41,9 @@ use crate::evaluators::input::EvaluatorPatch;
 use crate::state::{App, Routes};
 
 pub(super) use definition::{Definition, check_mapping_for};
-pub(super) use existing::{checked_name, existing, known};
+pub(super) use find::{checked_name, find, parse_id};
 pub(super) use preflight::check as preflight;
-pub(super) use trial::{LIMIT as TRIAL_LIMIT, shown_item};
+pub(super) use trial::{LIMIT as TRIAL_LIMIT, trial_item};
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),
@@ -97,7 +97,7 @@ pub(super) fn kind_of(version: &EvaluatorVersion, kind: &str) -> bool {
 }
 
 /// An evaluator as it is shown to the sender of these headers.
-pub(super) async fn shown(
+pub(super) async fn evaluator_view(
     app: &App,
     project: &ProjectId,
     evaluator: &Evaluator,
@@ -116,7 +116,7 @@ pub(super) async fn make(
 ) -> Result<Evaluator, Problem> {
     let input = input::split(body)?;
     let new = catalog::NewEvaluator {
-        id: known(&app.web.ids.uuid().to_string())?,
+        id: parse_id(&app.web.ids.uuid().to_string())?,
         name: checked_name(&input.name)?,
         description: input.description,
         version: input.definition.check(app, project).await?,
@@ -135,7 +135,7 @@ async fn create_evaluator(
     Body(body): Body<Value>,
 ) -> Result<Answer<contract::Evaluator>, Problem> {
     let made = make(&app, &caller.project, body).await?;
-    shown(&app, &caller.project, &made, &headers).await.map(Answer)
+    evaluator_view(&app, &caller.project, &made, &headers).await.map(Answer)
 }
 
 async fn list_evaluators(
@@ -162,18 +162,18 @@ async fn get_evaluator(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Result<Answer<contract::Evaluator>, Problem> {
-    let evaluator = existing(&app, &caller.project, &id).await?;
-    shown(&app, &caller.project, &evaluator, &headers).await.map(Answer)
+    let evaluator = find(&app, &caller.project, &id).await?;
+    evaluator_view(&app, &caller.project, &evaluator, &headers).await.map(Answer)
 }
 
 /// Changes an evaluator that was read before.
 pub(super) async fn change(
     app: &App,
     project: &ProjectId,
-    standing: Evaluator,
+    current: Evaluator,
     patch: EvaluatorPatch,
 ) -> Result<Evaluator, Problem> {
-    let mut evaluator = standing;
+    let mut evaluator = current;
     let now = app.web.clock.now();
     let name = patch.name.as_deref().map(checked_name).transpose()?;
     let version = match (&patch.kind, patch.rest.is_empty()) {
@@ -217,9 +217,9 @@ async fn patch_evaluator(
     Path(id): Path<String>,
     Body(patch): Body<EvaluatorPatch>,
 ) -> Result<Answer<contract::Evaluator>, Problem> {
-    let standing = existing(&app, &caller.project, &id).await?;
-    let changed = change(&app, &caller.project, standing, patch).await?;
-    shown(&app, &caller.project, &changed, &headers).await.map(Answer)
+    let current = find(&app, &caller.project, &id).await?;
+    let changed = change(&app, &caller.project, current, patch).await?;
+    evaluator_view(&app, &caller.project, &changed, &headers).await.map(Answer)
 }
 
 /// Deletes an evaluator; the scores it made stay.
@@ -228,7 +228,7 @@ pub(super) async fn delete(
     project: &ProjectId,
     id: &str,
 ) -> Result<EvaluatorId, Problem> {
-    let evaluator = existing(app, project, id).await?;
+    let evaluator = find(app, project, id).await?;
     let catalog = &app.store.catalog;
     let deleted = catalog.delete_evaluator(project, &evaluator.id, app.web.clock.now());
     deleted.await?;
@@ -251,7 +251,7 @@ async fn list_versions(
     params: Params,
     Path(id): Path<String>,
 ) -> Result<Answer<CursorList<contract::EvaluatorVersion>>, Problem> {
-    let evaluator = existing(&app, &caller.project, &id).await?;
+    let evaluator = find(&app, &caller.project, &id).await?;
     let limit = params.int("limit", 1, 100, 50)?;
     let before = match cursor::decode(&params)? {
         None => None,

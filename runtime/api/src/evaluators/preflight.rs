@@ -31,11 +31,11 @@ pub(crate) async fn check(
         return Ok(());
     }
     let _turn = app.preflights.wait(project).await?;
-    let all = judges.into_iter().map(|judge| answers(app, project, judge));
+    let all = judges.into_iter().map(|judge| test(app, project, judge));
     try_join_all(all).await.map(|_| ())
 }
 
-async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Problem> {
+async fn test(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Problem> {
     let slot = judge.version.slots.first();
     let own = slot.and_then(|slot| slot.model.clone());
     let choice = match own {
@@ -56,16 +56,17 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
     let Err(why) = result.outcome else {
         return Ok(());
     };
-    if is_ours(&why) {
+    if is_server_fault(&why) {
         let message = format!("the evaluator could not be tried: {}", why.message);
         return Err(Problem::unavailable(message));
     }
     // Of a panel the model that failed.
     let mut failed = result.model_calls.into_iter().rev();
     let failed = failed.find(|call| call.error.is_some());
-    let asked = failed.map(|call| (call.provider, call.model));
-    let asked = asked.or_else(|| choice.map(|choice| (choice.provider, choice.model)));
-    let of_model = asked
+    let failed_model = failed.map(|call| (call.provider, call.model));
+    let failed_model =
+        failed_model.or_else(|| choice.map(|choice| (choice.provider, choice.model)));
+    let of_model = failed_model
         .as_ref()
         .map_or_else(String::new, |(provider, model)| format!(" of {model:?} over {provider:?}"));
     let message = format!(
@@ -77,7 +78,7 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
     let mut problem = Problem::new(Code::PreflightFailed, message)
         .with("evaluatorName", judge.name)
         .with("class", why.class.as_str());
-    if let Some((provider, model)) = asked {
+    if let Some((provider, model)) = failed_model {
         problem = problem.with("provider", provider).with("model", model);
     }
     Err(problem)
@@ -97,7 +98,7 @@ fn tiny_item(judge: &Evaluator) -> ManualItem {
 }
 
 /// Whether the fault is the server's: the model was not even asked.
-fn is_ours(why: &AttemptFailure) -> bool {
+fn is_server_fault(why: &AttemptFailure) -> bool {
     let ours = [
         FailureClass::Internal,
         FailureClass::WorkerLost,

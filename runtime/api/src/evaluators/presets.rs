@@ -27,11 +27,11 @@ async fn list_presets(State(app): State<App>, _: Act) -> Result<Answer<JudgePres
         tracing::error!(error = &error as &dyn std::error::Error, "a preset cannot be read");
         Problem::internal()
     })?;
-    let data = presets.into_iter().map(shown).collect();
+    let data = presets.into_iter().map(preset_view).collect();
     Ok(Answer(JudgePresets { data }))
 }
 
-fn shown(preset: Preset) -> JudgePreset {
+fn preset_view(preset: Preset) -> JudgePreset {
     JudgePreset {
         direction: preset.direction,
         variables: preset.variables,

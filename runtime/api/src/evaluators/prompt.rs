@@ -65,9 +65,9 @@ pub(super) async fn fill(
     let reference = from_value::<Map<String, Value>>(reference)
         .and_then(|members| from_value::<PromptRef>(&Value::Object(members)))
         .map_err(|problem| problem.in_member(REFERENCE))?;
-    let found = standing(app, project, &reference).await?;
-    let whole = prompts::whole(app, project, &found.part()).await?;
-    let body = whole.map_or_else(|| found.body.clone(), |whole| whole.body);
+    let found = referenced_prompt(app, project, &reference).await?;
+    let resolved = prompts::resolve(app, project, &found.part()).await?;
+    let body = resolved.map_or_else(|| found.body.clone(), |resolved| resolved.body);
     let messages = messages_of(&body)?;
     check_messages("promptRef", &messages)?;
     members.insert("prompt".to_owned(), json!(messages));
@@ -76,7 +76,7 @@ pub(super) async fn fill(
     Ok(true)
 }
 
-async fn standing(
+async fn referenced_prompt(
     app: &App,
     project: &ProjectId,
     reference: &PromptRef,

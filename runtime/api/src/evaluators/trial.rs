@@ -20,7 +20,7 @@ use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
 use serde_json::{Map, Value};
 
 use super::definition::check_mapping_for;
-use super::existing::{checked_name, existing, known};
+use super::find::{checked_name, find, parse_id};
 use super::input;
 use crate::model_calls;
 use crate::state::{App, Routes};
@@ -46,7 +46,7 @@ async fn try_evaluator(
     Body(input): Body<TrialInput>,
 ) -> Result<Answer<contract::Trial>, Problem> {
     let project = &caller.project;
-    let (evaluator, on) = match (asked(&app, project, &input).await, checked_on(&input)) {
+    let (evaluator, on) = match (evaluator_of(&app, project, &input).await, checked_on(&input)) {
         (Ok(evaluator), Ok(on)) => (evaluator, on),
         (evaluator, on) => {
             let problems = evaluator.err().into_iter().chain(on.err());
@@ -70,7 +70,7 @@ async fn try_evaluator(
     };
     let _turn = app.trials.wait(project).await?;
     let results = app.scheduler.trial(project, trial).await?;
-    let data = on.iter().zip(results).map(|(on, result)| shown(on, result));
+    let data = on.iter().zip(results).map(|(on, result)| trial_result(on, result));
     Ok(Answer(contract::Trial { data: data.collect() }))
 }
 
@@ -97,7 +97,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
         (None, Some(item)) => {
             let item = from_value(&Value::Object(item.clone()));
             let item = item.map_err(|problem| problem.in_member("item"))?;
-            Ok(vec![TrialOn::Written(Box::new(written(item)))])
+            Ok(vec![TrialOn::Written(Box::new(manual_item(item)))])
         }
         _ => Err(Problem::body("targets", "either targets or an item is expected")),
     }
@@ -134,7 +134,7 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
     }))
 }
 
-pub(super) fn written(item: TrialItem) -> ManualItem {
+pub(super) fn manual_item(item: TrialItem) -> ManualItem {
     ManualItem {
         input: item.input,
         output: item.output,
@@ -145,10 +145,14 @@ pub(super) fn written(item: TrialItem) -> ManualItem {
 }
 
 /// The evaluator that is tried: a saved one, or one as it would be saved.
-async fn asked(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Evaluator, Problem> {
+async fn evaluator_of(
+    app: &App,
+    project: &ProjectId,
+    input: &TrialInput,
+) -> Result<Evaluator, Problem> {
     match (&input.evaluator_id, &input.evaluator) {
         (Some(id), None) => {
-            let mut evaluator = existing(app, project, id).await?;
+            let mut evaluator = find(app, project, id).await?;
             if let Some(number) = input.version {
                 evaluator.version = at_version(app, project, &evaluator, number).await?;
             }
@@ -188,7 +192,7 @@ async fn draft(app: &App, project: &ProjectId, body: Value) -> Result<Evaluator,
 pub(super) fn unsaved(app: &App, name: String, version: &NewVersion) -> Result<Evaluator, Problem> {
     let now = app.web.clock.now();
     Ok(Evaluator {
-        id: known(&app.web.ids.uuid().to_string())?,
+        id: parse_id(&app.web.ids.uuid().to_string())?,
         name,
         description: None,
         paused: None,
@@ -231,7 +235,7 @@ pub(super) fn check_plan<'t>(
     Ok(())
 }
 
-fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
+fn trial_result(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
     let target = match on {
         TrialOn::Target(target) => Some(target),
         TrialOn::Written(_) => None,
@@ -245,8 +249,8 @@ fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
         trace_id: target.and_then(Target::trace).cloned(),
         observation_id: target.and_then(Target::observation).cloned(),
         session_id: target.and_then(Target::session).cloned(),
-        item: result.item.map(shown_item),
-        scores: scores.into_iter().map(shown_score).collect(),
+        item: result.item.map(trial_item),
+        scores: scores.into_iter().map(trial_score).collect(),
         error_class: class,
         error_message: message,
         cost_usd: model_calls::cost(&result.model_calls),
@@ -261,7 +265,7 @@ fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
 }
 
 /// An item with its variables beside it.
-pub(crate) fn shown_item(item: Item) -> TrialItem {
+pub(crate) fn trial_item(item: Item) -> TrialItem {
     let metadata = item.metadata.as_deref().map(serde_json::from_str);
     let mut metadata: Option<Map<String, Value>> = metadata.and_then(Result::ok);
     let variables = metadata.as_mut().and_then(|members| members.shift_remove(VARIABLES));
@@ -277,7 +281,7 @@ pub(crate) fn shown_item(item: Item) -> TrialItem {
     }
 }
 
-fn shown_score(score: TrialScore) -> contract::TrialScore {
+fn trial_score(score: TrialScore) -> contract::TrialScore {
     contract::TrialScore {
         value: (&score.value).into(),
         data_type: score.value.data_type(),

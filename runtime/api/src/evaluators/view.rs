@@ -18,7 +18,7 @@ pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
 
 /// How a version is shown: as it was made, and to a client that knows no plug-ins as source text which says what it
 /// really is.
-fn shown(version: &EvaluatorVersion, is_closed: bool) -> EvaluatorDetails {
+fn details(version: &EvaluatorVersion, is_closed: bool) -> EvaluatorDetails {
     if version.is_judge() {
         return EvaluatorDetails::Judge(judge::view(&version.config, &version.slots));
     }
@@ -48,7 +48,7 @@ pub(super) fn changes_kind(version: &EvaluatorVersion, kind: &str) -> Option<Str
 
 /// One version in a list of them.
 pub(super) fn version(version: &EvaluatorVersion, is_closed: bool) -> contract::EvaluatorVersion {
-    contract::EvaluatorVersion::new(version, shown(version, is_closed))
+    contract::EvaluatorVersion::new(version, details(version, is_closed))
 }
 
 /// An evaluator with its newest version.
@@ -62,7 +62,7 @@ pub(super) fn evaluator(
         variable_mapping_override: rule.mapping,
     };
     let uses = uses.into_iter().map(assigned).collect();
-    contract::Evaluator::new(evaluator, uses, shown(&evaluator.version, is_closed))
+    contract::Evaluator::new(evaluator, uses, details(&evaluator.version, is_closed))
 }
 
 /// What a version runs that runs source. `None` for any other.

@@ -1,7 +1,7 @@
 //! `GET /experiment-items`: spans that stand for items, and links to traces without such spans.
 
 mod item;
-mod shown;
+mod view;
 
 use axum::Json;
 use axum::extract::State;
@@ -17,10 +17,10 @@ use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::Problem;
 use serde_json::{Value, json};
 
-use super::shared::{groups, period};
+use super::params::{groups, period};
 use crate::experiments::items::item::Item;
 use crate::state::App;
-use shown::Show;
+use view::ItemFields;
 
 pub(super) const LIST: &[Param] = &[
     param("fromStartTime", "date-time", "Items started at or after.").required(),
@@ -69,7 +69,7 @@ pub(super) async fn list_items(
     let after = cursor::position(&params)?;
     let lists = COLUMNS.iter().map(|column| (column.id, params.list(column.id)));
     let lists: Vec<_> = lists.filter(|(_, list)| !list.is_empty()).collect();
-    let is_wanted = |item: &Item| {
+    let is_selected = |item: &Item| {
         let is_listed = lists.iter().all(|(column, list)| match item.cell(column) {
             Cell::Text(text) => list.iter().any(|member| *member == text),
             _ => false,
@@ -90,14 +90,14 @@ pub(super) async fn list_items(
             (at, &id) < (place.at, &place.id)
         })
     };
-    let wanted = Wanted {
+    let selection = ItemSelection {
         period: Period { to, ..period },
         experiment_ids: params.list("experimentId"),
         limit: limit + 1,
-        is_wanted: |item: &Item| is_wanted(item) && is_after(item),
+        is_selected: |item: &Item| is_selected(item) && is_after(item),
     };
-    let mut found = spans(&app, &caller.project, &wanted).await?;
-    found.extend(links(&app, &caller.project, &wanted).await?);
+    let mut found = spans(&app, &caller.project, &selection).await?;
+    found.extend(links(&app, &caller.project, &selection).await?);
     found.sort_by_cached_key(|item| std::cmp::Reverse(item.place()));
     let more = limit < found.len();
     found.truncate(limit);
@@ -105,21 +105,21 @@ pub(super) async fn list_items(
         let (at, id) = last.place();
         Cursor { at, id }
     });
-    let show = Show { fields, score_limit };
-    let data = shown::views(&app, &caller.project, &found, &show).await?;
+    let fields = ItemFields { fields, score_limit };
+    let data = view::views(&app, &caller.project, &found, &fields).await?;
     Ok(Json(json!({ "data": data, "meta": cursor::meta(next.as_ref()) })))
 }
 
 /// Which items.
-struct Wanted<F> {
+struct ItemSelection<F> {
     period: Period,
     /// Of these experiments; of any when there are none.
     experiment_ids: Vec<String>,
     limit: usize,
-    is_wanted: F,
+    is_selected: F,
 }
 
-impl<F: Fn(&Item) -> bool> Wanted<F> {
+impl<F: Fn(&Item) -> bool> ItemSelection<F> {
     /// Adds an item that is wanted. True when there are enough: all of the last one's instant, because
     /// the order among those is not that of the store.
     fn add(&self, found: &mut Vec<Item>, item: Item) -> bool {
@@ -129,7 +129,7 @@ impl<F: Fn(&Item) -> bool> Wanted<F> {
         {
             return true;
         }
-        if (self.is_wanted)(&item) {
+        if (self.is_selected)(&item) {
             found.push(item);
         }
         false
@@ -140,19 +140,19 @@ impl<F: Fn(&Item) -> bool> Wanted<F> {
 async fn spans(
     app: &App,
     project: &ProjectId,
-    wanted: &Wanted<impl Fn(&Item) -> bool>,
+    selection: &ItemSelection<impl Fn(&Item) -> bool>,
 ) -> Result<Vec<Item>, Problem> {
     let mut found: Vec<Item> = Vec::new();
     let mut query = SpanQuery {
-        period: wanted.period,
-        experiment_ids: wanted.experiment_ids.clone(),
+        period: selection.period,
+        experiment_ids: selection.experiment_ids.clone(),
         limit: PER_READ,
         after: None,
     };
     loop {
         let (page, next) = app.store.telemetry.experiment_spans(project, &query).await?;
         for span in page {
-            if wanted.add(&mut found, Item::Span(Box::new(span))) {
+            if selection.add(&mut found, Item::Span(Box::new(span))) {
                 return Ok(found);
             }
         }
@@ -167,11 +167,11 @@ async fn spans(
 async fn links(
     app: &App,
     project: &ProjectId,
-    wanted: &Wanted<impl Fn(&Item) -> bool>,
+    selection: &ItemSelection<impl Fn(&Item) -> bool>,
 ) -> Result<Vec<Item>, Problem> {
     let mut found: Vec<Item> = Vec::new();
     let mut after: Option<Cursor> = None;
-    let which = (wanted.period, wanted.experiment_ids.as_slice());
+    let which = (selection.period, selection.experiment_ids.as_slice());
     loop {
         let page = app
             .store
@@ -181,7 +181,7 @@ async fn links(
         let is_last = page.len() < PER_READ as usize;
         after = page.last().map(|(link, _)| Cursor { at: link.created_at, id: link.id.clone() });
         for parts in page {
-            if wanted.add(&mut found, Item::Link(Box::new(parts))) {
+            if selection.add(&mut found, Item::Link(Box::new(parts))) {
                 return Ok(found);
             }
         }

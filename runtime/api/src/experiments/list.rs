@@ -16,7 +16,7 @@ use perpend_http_kit::problem::Problem;
 use serde_json::{Value, json};
 
 use super::collect::{Experiment, active, experiments};
-use super::shared::{groups, object, period, scores_of_experiments};
+use super::params::{groups, object, period, scores_of_experiments};
 use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
@@ -61,18 +61,18 @@ pub(super) async fn list_experiments(
     let filter = Filter::parse(&params.filter()?, COLUMNS).map_err(filter_problem)?;
     let after = cursor::position(&params)?;
     let lists = [params.list("id"), params.list("name"), params.list("datasetId")];
-    let is_asked = |list: &[String], value: Option<&str>| {
+    let is_listed = |list: &[String], value: Option<&str>| {
         list.is_empty() || value.is_some_and(|value| list.iter().any(|member| member == value))
     };
-    let is_wanted = |experiment: &Experiment| {
-        is_asked(&lists[0], Some(&experiment.id))
-            && is_asked(&lists[1], Some(&experiment.name))
-            && is_asked(&lists[2], experiment.dataset_id.as_deref())
+    let is_selected = |experiment: &Experiment| {
+        is_listed(&lists[0], Some(&experiment.id))
+            && is_listed(&lists[1], Some(&experiment.name))
+            && is_listed(&lists[2], experiment.dataset_id.as_deref())
             && filter.matches(experiment)
     };
     let mut heads = active(&app, &caller.project, period).await?;
     heads.retain(|(at, id)| {
-        is_asked(&lists[0], Some(id))
+        is_listed(&lists[0], Some(id))
             && after.as_ref().is_none_or(|place| (*at, id) < (place.at, &place.id))
     });
     // Only as many are read as a page takes, or a filter goes through.
@@ -81,7 +81,7 @@ pub(super) async fn list_experiments(
         let ids: Vec<&str> = some.iter().map(|(_, id)| id.as_str()).collect();
         for experiment in experiments(&app, &caller.project, &ids, period).await? {
             let head = some.iter().find(|(_, id)| *id == experiment.id);
-            if let Some((at, _)) = head.filter(|_| is_wanted(&experiment)) {
+            if let Some((at, _)) = head.filter(|_| is_selected(&experiment)) {
                 found.push((*at, experiment));
             }
         }

@@ -4,7 +4,7 @@
 mod collect;
 mod items;
 mod list;
-mod shared;
+mod params;
 
 use perpend_domain::access::Permission::ExperimentRead;
 use perpend_http_kit::routes::Operation;

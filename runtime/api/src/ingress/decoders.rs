@@ -22,7 +22,7 @@ impl Decoders {
         let pool = ThreadPoolBuilder::new()
             .num_threads(n_cpus)
             .thread_name(|at| format!("decoder-{at}"))
-            .start_handler(|_| step_back())
+            .start_handler(|_| lower_priority())
             // Whoever waits for the work is told; see `run`.
             .panic_handler(|_| tracing::error!("mapping failed"))
             .build()?;
@@ -48,7 +48,7 @@ impl Decoders {
     }
 }
 
-fn step_back() {
+fn lower_priority() {
     // On Linux the calling thread alone; elsewhere it would be the whole program. Five steps are a third of
     // the share of a CPU that a thread of the others wants too.
     #[cfg(target_os = "linux")]

@@ -77,7 +77,7 @@ fn answer(text: &str, json: ObjectBuilder) -> Response {
 }
 
 /// `ExportTraceServiceResponse` and its like: without members when all was taken.
-fn taken() -> ObjectBuilder {
+fn success_body() -> ObjectBuilder {
     let partial = ObjectBuilder::new()
         .schema_type(Type::Object)
         .property("rejectedSpans", text())
@@ -129,7 +129,7 @@ fn item(path: &str, signal: Signal) -> PathItem {
         .tag("otel")
         .parameter(encoding)
         .request_body(Some(body.build()))
-        .response("200", answer(summary(signal), taken()));
+        .response("200", answer(summary(signal), success_body()));
     for (number, text) in REFUSALS {
         operation = operation.response(number.to_string(), answer(text, status()));
     }

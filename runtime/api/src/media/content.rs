@@ -23,7 +23,7 @@ use perpend_http_kit::reading;
 use perpend_telemetry::media::Medium;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::link::opened;
+use super::link::authorize;
 use super::signer::HELD_KIB;
 use crate::state::App;
 
@@ -43,7 +43,7 @@ pub(super) async fn put_content(
     request: Request,
 ) -> Result<StatusCode, Problem> {
     let sender = (ClientAddress::in_request(request.extensions()), request.headers());
-    let project = opened(&app, "PUT", &id, &params, sender, IngestWrite).await?;
+    let project = authorize(&app, "PUT", &id, &params, sender, IngestWrite).await?;
     let medium = app.store.telemetry.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) async fn get_content(
     client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let project = opened(&app, "GET", &id, &params, (client, &headers), ContentRead).await?;
+    let project = authorize(&app, "GET", &id, &params, (client, &headers), ContentRead).await?;
     reading::belongs_to(&project);
     let missing = || Problem::not_found("medium");
     let medium = app.store.telemetry.medium(&project, &id).await?.ok_or_else(missing)?;

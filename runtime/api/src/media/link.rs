@@ -63,7 +63,7 @@ impl Origin {
 ///
 /// # Errors
 /// 401 when it was not signed here for this, or has ended.
-pub(super) async fn opened(
+pub(super) async fn authorize(
     app: &App,
     verb: &str,
     id: &str,
@@ -82,10 +82,10 @@ pub(super) async fn opened(
     };
     let project = params.text("project").ok_or_else(refused)?;
     let until: i64 = params.text("until").and_then(|text| text.parse().ok()).ok_or_else(refused)?;
-    let given = params.text("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
-    let given = given.ok_or_else(refused)?;
+    let sent = params.text("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
+    let sent = sent.ok_or_else(refused)?;
     let signature = app.media_signer.signature(verb, project, id, until);
-    let is_ours = signature.verify_slice(&given).is_ok();
+    let is_ours = signature.verify_slice(&sent).is_ok();
     if !is_ours || until < app.web.clock.now().as_millis() / 1_000 {
         return Err(refused());
     }

@@ -166,8 +166,8 @@ async fn announce_media(
         known.ok_or_else(|| Problem::not_found("dataset"))?;
     }
     let now = app.web.clock.now();
-    let is_there = app.store.telemetry.announce_media(project, &new, now).await?;
-    let url = match is_there {
+    let is_uploaded = app.store.telemetry.announce_media(project, &new, now).await?;
+    let url = match is_uploaded {
         true => None,
         false => Some(origin.link(&app, "PUT", project, &new.id).0),
     };

@@ -15,18 +15,23 @@ const MAX_REFERENCES: usize = 100;
 
 /// A text that is a reference, with its place.
 #[derive(Debug, PartialEq, Eq)]
-struct Found<'v> {
+struct TextReference<'v> {
     field: &'static str,
     text: &'v str,
     path: String,
     id: &'v str,
 }
 
-fn collect<'v>(field: &'static str, value: &'v Value, path: &str, found: &mut Vec<Found<'v>>) {
+fn collect<'v>(
+    field: &'static str,
+    value: &'v Value,
+    path: &str,
+    found: &mut Vec<TextReference<'v>>,
+) {
     match value {
         Value::String(text) => {
             if let Some(id) = media_id(text).filter(|_| found.len() < MAX_REFERENCES) {
-                found.push(Found { field, text, path: path.to_owned(), id });
+                found.push(TextReference { field, text, path: path.to_owned(), id });
             }
         }
         Value::Array(items) => {
@@ -51,14 +56,14 @@ pub(crate) async fn of_items(
     origin: &Origin,
     items: impl Iterator<Item = &DatasetItem>,
 ) -> Result<Vec<Value>, Problem> {
-    let all: Vec<Vec<Found<'_>>> = items.map(of_item).collect();
+    let all: Vec<Vec<TextReference<'_>>> = items.map(of_item).collect();
     let ids: BTreeSet<&str> = all.iter().flatten().map(|found| found.id).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
     let there = app.store.telemetry.media_there(project, &ids).await?;
     let views = there.iter();
     let views = views.map(|(id, medium)| (id.as_str(), view(app, project, origin, medium)));
     let views: HashMap<&str, Value> = views.collect();
-    let shown = |found: Found<'_>| {
+    let shown = |found: TextReference<'_>| {
         let media = views.get(found.id)?;
         Some(json!({
             "field": found.field,
@@ -70,7 +75,7 @@ pub(crate) async fn of_items(
     Ok(all.into_iter().map(|found| found.into_iter().filter_map(shown).collect()).collect())
 }
 
-fn of_item(item: &DatasetItem) -> Vec<Found<'_>> {
+fn of_item(item: &DatasetItem) -> Vec<TextReference<'_>> {
     let mut found = Vec::new();
     collect("input", &item.input, "$", &mut found);
     collect("expectedOutput", &item.expected_output, "$", &mut found);

@@ -90,7 +90,7 @@ async fn list_plugins(
 }
 
 /// The plug-in that a path names.
-async fn existing(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin, Problem> {
+async fn find(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin, Problem> {
     let missing = || Problem::not_found("plug-in");
     let digest: Digest =
         digest.strip_prefix("sha256:").unwrap_or(digest).parse().map_err(|_| missing())?;
@@ -104,7 +104,7 @@ async fn get_plugin(
     Path(digest): Path<String>,
 ) -> Result<Answer<PluginWithUsers>, Problem> {
     let project = &caller.project;
-    let plugin = existing(&app, project, &digest).await?;
+    let plugin = find(&app, project, &digest).await?;
     let all = app.store.catalog.plugins(project).await?;
     let users = app.store.catalog.plugin_users(project, &plugin.digest).await?;
     Ok(Answer(view::detailed(&plugin, &all, &users)))
@@ -115,7 +115,7 @@ async fn get_component(
     caller: Act,
     Path(digest): Path<String>,
 ) -> Result<(HeaderMap, Vec<u8>), Problem> {
-    let plugin = existing(&app, &caller.project, &digest).await?;
+    let plugin = find(&app, &caller.project, &digest).await?;
     let bytes = app.store.catalog.component(&plugin.digest).await?;
     let bytes = bytes.ok_or_else(|| Problem::not_found("plug-in"))?;
     let mut headers = HeaderMap::new();
@@ -139,7 +139,7 @@ async fn delete_plugin(
     Path(digest): Path<String>,
 ) -> Result<Answer<DeletedPlugin>, Problem> {
     let project = &caller.project;
-    let plugin = existing(&app, project, &digest).await?;
+    let plugin = find(&app, project, &digest).await?;
     if plugin.owner.is_none() {
         let message = format!("{} comes with the server and cannot be deleted", plugin.info.name);
         return Err(Problem::new(Code::AccessDenied, message));

@@ -27,7 +27,7 @@ const PAGE: u32 = 100;
 const MAX_VERSIONS: u32 = 100;
 
 /// One evaluator that gets another version of the plug-in.
-struct Moving {
+struct EvaluatorMove {
     before: Evaluator,
     successor: Successor,
 }
@@ -35,30 +35,30 @@ struct Moving {
 pub(super) async fn roll_back(
     State(app): State<App>,
     caller: Act,
-    Body(wanted): Body<Rollback>,
+    Body(input): Body<Rollback>,
 ) -> Result<Answer<RollbackResponse>, Problem> {
     let project = &caller.project;
-    let registered = registered(&app, project, &wanted.name).await?;
-    if let Some(to) = &wanted.to
+    let registered = registered(&app, project, &input.name).await?;
+    if let Some(to) = &input.to
         && registered.iter().all(|plugin| plugin.info.version != *to)
     {
         let message = format!(
             "{} has no version {to:?}; registered are {}",
-            wanted.name,
+            input.name,
             versions(&registered)
         );
         return Err(Problem::new(Code::NotFound, message).with("field", "to"));
     }
     let mut moves = Vec::new();
     let mut issues = Vec::new();
-    for evaluator in users(&app, project, &wanted.name).await? {
-        if wanted.to.is_none() && !is_newest(&registered, &evaluator.version) {
+    for evaluator in users(&app, project, &input.name).await? {
+        if input.to.is_none() && !is_newest(&registered, &evaluator.version) {
             continue;
         }
-        match target(&registered, &evaluator.version, wanted.to.as_deref()) {
+        match target(&registered, &evaluator.version, input.to.as_deref()) {
             Some(target) if target.digest == evaluator.version.plugin => {}
-            Some(target) => match moved(&app, project, &evaluator, target).await {
-                Ok(version) => moves.push(Moving::new(evaluator, version)),
+            Some(target) => match on_plugin(&app, project, &evaluator, target).await {
+                Ok(version) => moves.push(EvaluatorMove::new(evaluator, version)),
                 Err(problem) => issues.push(issue(&evaluator, problem.message())),
             },
             None => {
@@ -74,16 +74,16 @@ pub(super) async fn roll_back(
     if !issues.is_empty() {
         return Err(Problem::issues(Code::Unprocessable, issues));
     }
-    let data: Vec<PluginMove> = if wanted.dry_run {
-        moves.iter().map(|one| one.shown(None)).collect()
+    let data: Vec<PluginMove> = if input.dry_run {
+        moves.iter().map(|one| one.view(None)).collect()
     } else {
         let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
         let now = app.web.clock.now();
         let numbers = app.store.catalog.add_successors(project, &successors, now).await?;
         let made = moves.iter().zip(numbers);
-        made.map(|(one, number)| one.shown(Some(number))).collect()
+        made.map(|(one, number)| one.view(Some(number))).collect()
     };
-    Ok(Answer(RollbackResponse { data, dry_run: wanted.dry_run }))
+    Ok(Answer(RollbackResponse { data, dry_run: input.dry_run }))
 }
 
 fn issue(evaluator: &Evaluator, why: &str) -> Issue {
@@ -153,14 +153,14 @@ fn target<'p>(
 }
 
 /// The evaluator's definition on another component, checked.
-async fn moved(
+async fn on_plugin(
     app: &App,
     project: &ProjectId,
     evaluator: &Evaluator,
     target: &Plugin,
 ) -> Result<NewVersion, Problem> {
     let current = &evaluator.version;
-    let with_its_own = Definition::moved(current, target, current.config.clone());
+    let with_its_own = Definition::on_plugin(current, target, current.config.clone());
     let refused = match with_its_own.check(app, project).await {
         Ok(version) => return Ok(version),
         Err(problem) => problem,
@@ -172,21 +172,21 @@ async fn moved(
     let former = former.iter().find(|version| version.plugin == target.digest);
     match former {
         Some(former) => {
-            let with_former = Definition::moved(current, target, former.config.clone());
+            let with_former = Definition::on_plugin(current, target, former.config.clone());
             with_former.check(app, project).await
         }
         None => Err(refused),
     }
 }
 
-impl Moving {
+impl EvaluatorMove {
     fn new(before: Evaluator, version: NewVersion) -> Self {
         let successor =
             Successor { evaluator: before.id.clone(), follows: before.version.number, version };
         Self { before, successor }
     }
 
-    fn shown(&self, number: Option<u32>) -> PluginMove {
+    fn view(&self, number: Option<u32>) -> PluginMove {
         let (current, next) = (&self.before.version, &self.successor.version);
         PluginMove {
             evaluator_id: self.before.id.clone(),

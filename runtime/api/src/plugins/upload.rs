@@ -114,8 +114,8 @@ async fn check_name(
         let message = format!("{name} is a plug-in of the server: give yours another name");
         return Err(Problem::new(Code::NameConflict, message).with("field", "name"));
     }
-    let standing = same_name.find(|plugin| plugin.info.version == *version);
-    match standing {
+    let current = same_name.find(|plugin| plugin.info.version == *version);
+    match current {
         Some(other) if other.digest != digest => {
             let message = format!(
                 "{name}@{version} is registered as sha256:{}, and a version never changes; these bytes are \

@@ -15,7 +15,7 @@ const MAX_INCLUDED: usize = 500;
 ///
 /// # Errors
 /// 400 when something included is missing, has messages, or goes in a circle or too deep.
-pub(crate) async fn whole(
+pub(crate) async fn resolve(
     app: &App,
     project: &ProjectId,
     root: &IncludedPrompt,

@@ -5,7 +5,7 @@ mod list;
 mod view;
 mod write;
 
-pub(super) use compose::whole;
+pub(super) use compose::resolve;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -100,11 +100,11 @@ pub(super) fn routes(routes: &mut Routes) {
         "Replace the list of protected labels of the project that `x-perpend-project-id` names",
         PromptRelease,
     );
-    routes.add(set.body::<Protected>(), set_protected);
+    routes.add(set.body::<ProtectedLabels>(), set_protected);
 }
 
 /// What an address calls a prompt. One that cannot exist is not found, like any other.
-fn named(raw: &str) -> Result<PromptName, Problem> {
+fn parse_name(raw: &str) -> Result<PromptName, Problem> {
     PromptName::new(raw).map_err(|_| Problem::not_found("prompt"))
 }
 
@@ -118,7 +118,7 @@ fn selector(params: &Params) -> Result<Option<VersionSelector>, Problem> {
     }
 }
 
-async fn existing(
+async fn find(
     app: &App,
     caller: &Act,
     name: &PromptName,
@@ -145,15 +145,20 @@ async fn get_prompt(
     let selector = selector(&params)?;
     let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
     let resolve = params.flag("resolve")?.unwrap_or(true);
-    let prompt = existing(&app, &caller, &named(&name)?, &selector).await?;
-    let view = shown(&app, &caller, &prompt, resolve).await?;
+    let prompt = find(&app, &caller, &parse_name(&name)?, &selector).await?;
+    let view = prompt_view(&app, &caller, &prompt, resolve).await?;
     Ok(etag::answer(&headers, &view))
 }
 
 /// The prompt as it is read.
-async fn shown(app: &App, caller: &Act, prompt: &Prompt, resolve: bool) -> Result<Value, Problem> {
+async fn prompt_view(
+    app: &App,
+    caller: &Act,
+    prompt: &Prompt,
+    resolve: bool,
+) -> Result<Value, Problem> {
     let composed = match resolve {
-        true => compose::whole(app, &caller.project, &prompt.part()).await?,
+        true => compose::resolve(app, &caller.project, &prompt.part()).await?,
         false => None,
     };
     Ok(view::prompt(&caller.project, prompt, composed.as_ref()))
@@ -168,8 +173,8 @@ async fn get_old_prompt(
     let name = params.text("name").ok_or_else(|| Problem::query("name", "needed"))?;
     let selector = selector(&params)?;
     let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
-    let prompt = existing(&app, &caller, &named(name)?, &selector).await?;
-    let view = shown(&app, &caller, &prompt, true).await?;
+    let prompt = find(&app, &caller, &parse_name(name)?, &selector).await?;
+    let view = prompt_view(&app, &caller, &prompt, true).await?;
     Ok(etag::answer(&headers, &view))
 }
 
@@ -192,7 +197,7 @@ async fn update_labels(
     headers: HeaderMap,
     Body(input): Body<Labels>,
 ) -> Result<Json<Value>, Problem> {
-    let name = named(&name)?;
+    let name = parse_name(&name)?;
     let missing = || Problem::not_found("prompt version");
     let version: i64 = version.parse().map_err(|_| missing())?;
     for (field, labels, latest) in [
@@ -209,12 +214,12 @@ async fn update_labels(
         }
     }
     // What the labels stand for from now on must not go in a circle through this version.
-    let seen = existing(&app, &caller, &name, &VersionSelector::Version(version)).await?;
+    let seen = find(&app, &caller, &name, &VersionSelector::Version(version)).await?;
     if input.new_labels.is_empty() && input.remove_labels.is_empty() {
         let message = "must name at least one label; removeLabels takes labels from a version";
         return Err(Problem::body("newLabels", message));
     }
-    let seen = shown(&app, &caller, &seen, true).await?;
+    let seen = prompt_view(&app, &caller, &seen, true).await?;
     etag::check_unchanged(&headers, &seen)?;
     let now = app.web.clock.now();
     let change = LabelChange { added: &input.new_labels, removed: &input.remove_labels };
@@ -234,11 +239,11 @@ async fn delete_prompt(
     params: Params,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let name = named(&name)?;
+    let name = parse_name(&name)?;
     let which = selector(&params)?;
     if let (Some(which), true) = (&which, etag::is_conditional(&headers)) {
-        let seen = existing(&app, &caller, &name, which).await?;
-        etag::check_unchanged(&headers, &shown(&app, &caller, &seen, true).await?)?;
+        let seen = find(&app, &caller, &name, which).await?;
+        etag::check_unchanged(&headers, &prompt_view(&app, &caller, &seen, true).await?)?;
     }
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_prompt(&caller.project, &name, which.as_ref(), now);
@@ -263,12 +268,12 @@ async fn delete_prompt(
 
 /// Labels that key pairs of the project can neither move nor delete.
 #[derive(Debug, Deserialize, ToSchema)]
-struct Protected {
+struct ProtectedLabels {
     labels: Vec<String>,
 }
 
 /// The project of the organization that the header names.
-async fn named_project(
+async fn project_in_header(
     app: &App,
     caller: &OrganizationAct,
     headers: &HeaderMap,
@@ -297,14 +302,14 @@ async fn set_protected(
     State(app): State<App>,
     caller: OrganizationAct,
     headers: HeaderMap,
-    Body(mut input): Body<Protected>,
+    Body(mut input): Body<ProtectedLabels>,
 ) -> Result<Json<Value>, Problem> {
     write::check_labels("labels", &input.labels)?;
     if let Some(at) = input.labels.iter().position(|label| label == LATEST) {
         let message = "latest moves with each new version and cannot be protected";
         return Err(Problem::body(&format!("labels[{at}]"), message));
     }
-    let project = named_project(&app, &caller, &headers).await?;
+    let project = project_in_header(&app, &caller, &headers).await?;
     input.labels.sort_unstable();
     input.labels.dedup();
     app.store.catalog.protect_labels(&project, &input.labels).await?;

@@ -130,7 +130,7 @@ async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, P
             version: 0,
             body: new.body.clone(),
         };
-        compose::whole(app, &caller.project, &root).await?;
+        compose::resolve(app, &caller.project, &root).await?;
     }
     let made = app.store.catalog.create_prompt(&caller.project, &new, app.web.clock.now()).await;
     made.map_err(|error| match error {

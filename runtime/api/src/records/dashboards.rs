@@ -294,7 +294,7 @@ fn missing() -> Problem {
 }
 
 /// A dashboard that is there, so that what is not found afterwards is a widget.
-async fn existing(app: &App, caller: &Act, id: &str) -> Result<Dashboard, Problem> {
+async fn find(app: &App, caller: &Act, id: &str) -> Result<Dashboard, Problem> {
     let found = app.store.catalog.dashboard(&caller.project, id).await?;
     found.ok_or_else(missing)
 }
@@ -357,7 +357,7 @@ async fn update_dashboard(
     Path(id): Path<String>,
     Body(input): Body<DashboardChange>,
 ) -> Result<Json<Value>, Problem> {
-    existing(&app, &caller, &id).await?;
+    find(&app, &caller, &id).await?;
     input.name.as_deref().map_or(Ok(()), checked_name)?;
     let description = input.description.as_deref();
     description.map_or(Ok(()), checked_description)?;
@@ -396,7 +396,7 @@ async fn add_placement(
     Path(id): Path<String>,
     Body(input): Body<PlacementInput>,
 ) -> Result<Json<Value>, Problem> {
-    existing(&app, &caller, &id).await?;
+    find(&app, &caller, &id).await?;
     let new = input.checked("", app.web.ids.uuid().to_string())?;
     let max = i64::try_from(MAX_PLACEMENTS).unwrap_or(i64::MAX);
     let now = app.web.clock.now();
@@ -414,7 +414,7 @@ async fn move_placement(
     Path((id, placement)): Path<(String, String)>,
     Body(patch): Body<TilePatch>,
 ) -> Result<Json<Value>, Problem> {
-    let dashboard = existing(&app, &caller, &id).await?;
+    let dashboard = find(&app, &caller, &id).await?;
     let mut all = dashboard.placements.into_iter();
     let found = all.find(|one| one.id == placement);
     let mut found = found.ok_or_else(no_placement)?;

@@ -23,7 +23,7 @@ use perpend_http_kit::routes::Operation;
 use perpend_otlp::{Event, Limits, read_event};
 use serde_json::{Value, json};
 
-use super::scores::write::{not_theirs, put, read_scores};
+use super::scores::write::{foreign_score, put, read_scores};
 use crate::records::state::{App, Routes};
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
@@ -40,33 +40,33 @@ pub(super) fn routes(routes: &mut Routes) {
         "Take create and update events of traces, observations and scores",
         Requirement::Either(IngestWrite, ScoreWrite),
     );
-    routes.add(batch.body::<IngestionBatch>(), take_batch);
+    routes.add(batch.body::<IngestionBatch>(), ingest_batch);
     let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
     let trace = create("createTrace", "/api/public/traces", "Write one trace");
     let trace = trace.body::<TraceInput>();
-    routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
+    routes.add(trace, |app, caller, body| ingest_one(app, caller, body, TRACE));
     let span = create("createSpan", "/api/public/spans", "Write one span").body::<SpanInput>();
-    routes.add(span, |app, caller, body| one(app, caller, body, SPAN));
+    routes.add(span, |app, caller, body| ingest_one(app, caller, body, SPAN));
     let generation = create("createGeneration", "/api/public/generations", "Write one generation")
         .body::<GenerationInput>();
-    routes.add(generation, |app, caller, body| one(app, caller, body, GENERATION));
+    routes.add(generation, |app, caller, body| ingest_one(app, caller, body, GENERATION));
     let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
-    routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
+    routes.add(event, |app, caller, body| ingest_one(app, caller, body, EVENT));
     let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
     let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanPatch>();
-    routes.add(span, |app, caller, body| one(app, caller, body, SPAN_UPDATE));
+    routes.add(span, |app, caller, body| ingest_one(app, caller, body, SPAN_UPDATE));
     let generation = update("updateGeneration", "/api/public/generations", "Change one generation")
         .body::<GenerationPatch>();
-    routes.add(generation, |app, caller, body| one(app, caller, body, GENERATION_UPDATE));
+    routes.add(generation, |app, caller, body| ingest_one(app, caller, body, GENERATION_UPDATE));
 }
 
 /// Notes that an event was taken.
-fn done(outcome: &mut IngestionResponse, id: &str) {
+fn accept(outcome: &mut IngestionResponse, id: &str) {
     outcome.successes.push(AcceptedEvent { id: id.to_owned(), status: 201 });
 }
 
 /// Notes that an event was refused: listed, or counted when many are.
-fn failed(outcome: &mut IngestionResponse, id: &str, status: u16, message: &str) {
+fn reject(outcome: &mut IngestionResponse, id: &str, status: u16, message: &str) {
     if MAX_LISTED <= outcome.errors.len() {
         *outcome.errors_omitted.get_or_insert_default() += 1;
         return;
@@ -85,7 +85,7 @@ fn failed(outcome: &mut IngestionResponse, id: &str, status: u16, message: &str)
 
 /// The events of a batch, sorted out.
 #[derive(Debug, Default)]
-struct Sorted {
+struct SortedEvents {
     batch: EventBatch,
     /// Ids of the events that `batch` is made of.
     ids: Vec<String>,
@@ -95,8 +95,8 @@ struct Sorted {
 }
 
 /// Reads every event; CPU only.
-fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
-    let mut sorted = Sorted::default();
+fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> SortedEvents {
+    let mut sorted = SortedEvents::default();
     let mut seen = HashSet::new();
     for event in events {
         let id = event["id"].as_str().unwrap_or_default();
@@ -104,7 +104,7 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
             continue;
         }
         match read_event(event, limits) {
-            Err(error) => failed(&mut sorted.outcome, id, 400, &error.to_string()),
+            Err(error) => reject(&mut sorted.outcome, id, 400, &error.to_string()),
             Ok(Event::Log) => {}
             Ok(Event::Score(mut body, at)) => {
                 // Named after its event, so that a retry means the same score.
@@ -115,7 +115,7 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
             }
             Ok(Event::Patch(..)) if only_scores => {
                 let message = "a public key alone may only send score-create events";
-                failed(&mut sorted.outcome, id, 401, message);
+                reject(&mut sorted.outcome, id, 401, message);
             }
             Ok(Event::Patch(patch, media)) => {
                 sorted.ids.push(id.to_owned());
@@ -130,7 +130,7 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
 }
 
 /// Stores what is right and says of each event what became of it.
-async fn take(
+async fn store_events(
     app: &App,
     caller: &Act,
     events: Vec<Value>,
@@ -148,7 +148,7 @@ async fn take(
         tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
         Problem::internal()
     })?;
-    let Sorted { mut batch, ids, scores, mut outcome } = sorted;
+    let SortedEvents { mut batch, ids, scores, mut outcome } = sorted;
     let (names, items): (Vec<String>, Vec<_>) =
         scores.into_iter().map(|(id, body, at)| (id, (body, at))).unzip();
     let mut taken = Vec::new();
@@ -158,20 +158,20 @@ async fn take(
                 batch.scores.push(score);
                 taken.push(id);
             }
-            Err(problem) => failed(&mut outcome, id, 400, problem.message()),
+            Err(problem) => reject(&mut outcome, id, 400, problem.message()),
         }
     }
     if only_scores {
         let scores = mem::take(&mut batch.scores);
-        let of_others = put(app, caller, &scores, app.web.clock.now()).await?;
+        let foreign = put(app, caller, &scores, app.web.clock.now()).await?;
         for (id, score) in taken.into_iter().zip(&scores) {
-            match of_others.contains(&score.id) {
-                true => failed(&mut outcome, id, 401, not_theirs().message()),
-                false => done(&mut outcome, id),
+            match foreign.contains(&score.id) {
+                true => reject(&mut outcome, id, 401, foreign_score().message()),
+                false => accept(&mut outcome, id),
             }
         }
     } else {
-        taken.into_iter().for_each(|id| done(&mut outcome, id));
+        taken.into_iter().for_each(|id| accept(&mut outcome, id));
     }
     let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
     if !is_empty {
@@ -181,12 +181,12 @@ async fn take(
         app.scheduler.wake();
     }
     for id in &ids {
-        done(&mut outcome, id);
+        accept(&mut outcome, id);
     }
     Ok(outcome)
 }
 
-async fn take_batch(
+async fn ingest_batch(
     State(app): State<App>,
     caller: Act,
     request: Request,
@@ -199,50 +199,50 @@ async fn take_batch(
         let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
         return Err(Problem::new(Code::TooLarge, message));
     }
-    let outcome = take(&app, &caller, input.batch, account).await?;
+    let outcome = store_events(&app, &caller, input.batch, account).await?;
     Ok(Answer(outcome))
 }
 
 /// An endpoint that takes one object.
 #[derive(Clone, Copy, Debug)]
-struct Single {
+struct SingleEndpoint {
     kind: &'static str,
     /// What the body calls the id.
     id: &'static str,
 }
 
-const fn single(kind: &'static str, id: &'static str) -> Single {
-    Single { kind, id }
+const fn endpoint(kind: &'static str, id: &'static str) -> SingleEndpoint {
+    SingleEndpoint { kind, id }
 }
 
-const TRACE: Single = single("trace-create", "id");
-const SPAN: Single = single("span-create", "id");
-const GENERATION: Single = single("generation-create", "id");
-const EVENT: Single = single("event-create", "id");
-const SPAN_UPDATE: Single = single("span-update", "spanId");
-const GENERATION_UPDATE: Single = single("generation-update", "generationId");
+const TRACE: SingleEndpoint = endpoint("trace-create", "id");
+const SPAN: SingleEndpoint = endpoint("span-create", "id");
+const GENERATION: SingleEndpoint = endpoint("generation-create", "id");
+const EVENT: SingleEndpoint = endpoint("event-create", "id");
+const SPAN_UPDATE: SingleEndpoint = endpoint("span-update", "spanId");
+const GENERATION_UPDATE: SingleEndpoint = endpoint("generation-update", "generationId");
 
-async fn one(
+async fn ingest_one(
     State(app): State<App>,
     caller: Act,
     LenientJson(mut body): LenientJson<BTreeMap<String, Value>>,
-    single: Single,
+    endpoint: SingleEndpoint,
 ) -> Result<Answer<IdResponse<Value>>, Problem> {
     let event_id = app.web.ids.uuid().to_string();
-    let id = body.remove(single.id).or_else(|| body.remove("id"));
+    let id = body.remove(endpoint.id).or_else(|| body.remove("id"));
     let id = id.filter(|id| !id.is_null());
-    if id.is_none() && single.kind.ends_with("-update") {
-        return Err(Problem::body(single.id, "is missing"));
+    if id.is_none() && endpoint.kind.ends_with("-update") {
+        return Err(Problem::body(endpoint.id, "is missing"));
     }
     let id = id.unwrap_or_else(|| event_id.as_str().into());
     body.insert("id".to_owned(), id.clone());
     let event = json!({
         "id": event_id,
-        "type": single.kind,
+        "type": endpoint.kind,
         "timestamp": app.web.clock.now().to_iso_micros(),
         "body": body,
     });
-    let outcome = take(&app, &caller, vec![event], None).await?;
+    let outcome = store_events(&app, &caller, vec![event], None).await?;
     match outcome.errors.first() {
         None => Ok(Answer(IdResponse { id })),
         Some(error) => Err(Problem::new(Code::InvalidBody, &*error.message)),

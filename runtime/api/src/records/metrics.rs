@@ -3,7 +3,7 @@
 mod daily;
 pub(super) mod names;
 mod query;
-mod shared;
+mod time;
 
 use axum::Json;
 use axum::extract::State;
@@ -16,10 +16,10 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use serde_json::{Map, Value, json};
 
-use crate::records::metrics::shared::TIME;
-use crate::records::metrics::shared::refused;
+use crate::records::metrics::time::TIME;
+use crate::records::metrics::time::metrics_problem;
 use crate::records::state::{App, Routes};
-use query::{Asked, Version};
+use query::{MetricParams, Version};
 
 const QUERY: &[Param] = &[param(
     "query",
@@ -55,62 +55,62 @@ async fn metrics(
     params: Params,
     version: Version,
 ) -> Result<Json<Value>, Problem> {
-    let asked = Asked::read(&params, version)?;
-    let groups = app.store.telemetry.metrics(&caller.project, &asked.question).await;
-    let groups = groups.map_err(refused)?;
-    let mut rows: Vec<Value> = groups.iter().map(|group| row(&asked, group)).collect();
-    if asked.order.is_empty() && asked.question.granularity.is_some() {
-        fill(&asked, &mut rows)?;
+    let request = MetricParams::read(&params, version)?;
+    let groups = app.store.telemetry.metrics(&caller.project, &request.query).await;
+    let groups = groups.map_err(metrics_problem)?;
+    let mut rows: Vec<Value> = groups.iter().map(|group| row(&request, group)).collect();
+    if request.order.is_empty() && request.query.granularity.is_some() {
+        fill(&request, &mut rows)?;
     }
-    sort(&asked, &mut rows);
-    rows.truncate(asked.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS));
+    sort(&request, &mut rows);
+    rows.truncate(request.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS));
     Ok(Json(json!({ "data": rows })))
 }
 
-fn row(asked: &Asked, group: &MetricGroup) -> Value {
+fn row(request: &MetricParams, group: &MetricGroup) -> Value {
     let mut row = Map::new();
     if let Some(at) = group.at {
         row.insert(TIME.to_owned(), json!(at));
     }
-    let dimensions = asked.question.dimensions.iter();
+    let dimensions = request.query.dimensions.iter();
     for (dimension, value) in dimensions.zip(&group.dimensions) {
         row.insert(dimension.name.to_owned(), json!(value));
     }
-    for (metric, value) in asked.question.metrics.iter().zip(&group.values) {
-        row.insert(metric.key(), value.result(metric, asked.bins));
+    for (metric, value) in request.query.metrics.iter().zip(&group.values) {
+        row.insert(metric.key(), value.result(metric, request.bins));
     }
     Value::Object(row)
 }
 
 /// Adds a row of zeros for each bucket without one.
-fn fill(asked: &Asked, rows: &mut Vec<Value>) -> Result<(), Problem> {
-    let Some(granularity) = asked.question.granularity else {
+fn fill(request: &MetricParams, rows: &mut Vec<Value>) -> Result<(), Problem> {
+    let Some(granularity) = request.query.granularity else {
         return Ok(());
     };
     let known: std::collections::HashSet<String> =
         rows.iter().filter_map(|row| row[TIME].as_str().map(str::to_owned)).collect();
-    let mut at = granularity.start(asked.question.from);
+    let mut at = granularity.start(request.query.from);
     let mut n_buckets = 0;
-    while at < asked.question.to {
+    while at < request.query.to {
         n_buckets += 1;
         if n_buckets > MAX_ROWS {
             let message = format!("the range has more than {MAX_ROWS} buckets of a {granularity}");
             return Err(Problem::query("query", message));
         }
         if !known.contains(&at.to_string()) {
-            rows.push(empty(asked, at));
+            rows.push(empty(request, at));
         }
         at = granularity.next(at);
     }
     Ok(())
 }
 
-fn empty(asked: &Asked, at: Timestamp) -> Value {
+fn empty(request: &MetricParams, at: Timestamp) -> Value {
     let mut row = Map::from_iter([(TIME.to_owned(), json!(at))]);
-    for dimension in &asked.question.dimensions {
+    for dimension in &request.query.dimensions {
         row.insert(dimension.name.to_owned(), Value::Null);
     }
-    for metric in &asked.question.metrics {
+    for metric in &request.query.metrics {
         row.insert(metric.key(), json!(0));
     }
     Value::Object(row)
@@ -125,10 +125,10 @@ fn compare(a: &Value, b: &Value) -> std::cmp::Ordering {
 
 /// By what was asked for; else by time, or the first metric with the largest first. Equal rows stand in
 /// the order of their dimensions, which the store gives.
-fn sort(asked: &Asked, rows: &mut [Value]) {
-    let mut order = asked.order.clone();
+fn sort(request: &MetricParams, rows: &mut [Value]) {
+    let mut order = request.order.clone();
     if order.is_empty() {
-        match (asked.question.granularity, asked.question.metrics.first()) {
+        match (request.query.granularity, request.query.metrics.first()) {
             (Some(_), _) => order.push((TIME.to_owned(), false)),
             (None, Some(metric)) => order.push((metric.key(), true)),
             (None, None) => {}

@@ -93,19 +93,20 @@ async fn get_session(
     // The object goes on.
     first.pop();
     first.extend_from_slice(b",\"traces\":[");
-    let traces = Traces { app, project: caller.project, traces, members: ArrayWriter::default() };
+    let traces =
+        SessionTraces { app, project: caller.project, traces, members: ArrayWriter::default() };
     parts::answer(first, traces).await.map(Streamed::new)
 }
 
 /// What is left of the traces of a session.
-struct Traces {
+struct SessionTraces {
     app: App,
     project: ProjectId,
     traces: TracesReader,
     members: ArrayWriter,
 }
 
-impl BodyParts for Traces {
+impl BodyParts for SessionTraces {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let telemetry = &self.app.store.telemetry;
         for stored in telemetry.next_traces(&mut self.traces).await? {

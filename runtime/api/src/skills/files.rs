@@ -77,7 +77,7 @@ pub(super) fn content_type(path: &str) -> &'static str {
 }
 
 /// A file that is complete.
-struct Known {
+struct FileEntry {
     sha256: String,
     size: u64,
 }
@@ -140,7 +140,7 @@ impl NewVersion {
     pub(super) async fn read(self, app: &App, project: &ProjectId) -> Result<NewSkill, Problem> {
         self.check()?;
         let named = self.named(app, project).await?;
-        let mut files: BTreeMap<String, Known> = BTreeMap::new();
+        let mut files: BTreeMap<String, FileEntry> = BTreeMap::new();
         let mut contents = BTreeMap::new();
         let mut main = None;
         for (n, file) in self.files.into_iter().enumerate() {
@@ -168,7 +168,7 @@ impl NewVersion {
             if let Some(text) = file.content.filter(|_| !named.contains_key(&sha256)) {
                 contents.insert(sha256.clone(), text);
             }
-            files.insert(file.path, Known { sha256, size });
+            files.insert(file.path, FileEntry { sha256, size });
         }
         let main = main.ok_or_else(|| {
             Problem::body("files", format!("one of the files has to be {MAIN:?}"))

@@ -153,7 +153,7 @@ fn or_missing(error: perpend_db::Error) -> Problem {
 }
 
 /// The number in an address; one that no version can have is not found, like any other.
-fn numbered(version: &str) -> Result<i64, Problem> {
+fn parse_version(version: &str) -> Result<i64, Problem> {
     version.parse().map_err(|_| missing())
 }
 
@@ -235,7 +235,7 @@ async fn set_labels(
     Path((name, version)): Path<(String, String)>,
     Body(input): Body<Labels>,
 ) -> Result<Json<Value>, Problem> {
-    let version = numbered(&version)?;
+    let version = parse_version(&version)?;
     if input.labels.len() > MAX_LABELS {
         return Err(Problem::body("labels", format!("at most {MAX_LABELS}")));
     }
@@ -246,10 +246,10 @@ async fn set_labels(
         check_label(label).map_err(refuse)?;
     }
     let which = VersionSelector::Version(version);
-    let standing = app.store.catalog.skill(&caller.project, &name, &which).await?;
-    let standing = standing.ok_or_else(missing)?;
+    let current = app.store.catalog.skill(&caller.project, &name, &which).await?;
+    let current = current.ok_or_else(missing)?;
     let is_latest = |label: &String| label == LATEST;
-    if input.labels.iter().any(is_latest) && !standing.labels.iter().any(is_latest) {
+    if input.labels.iter().any(is_latest) && !current.labels.iter().any(is_latest) {
         let message = "latest stands on the newest version and cannot be moved";
         return Err(Problem::body("labels", message));
     }
@@ -265,7 +265,7 @@ async fn delete_version(
     caller: Act,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let version = numbered(&version)?;
+    let version = parse_version(&version)?;
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_skill(&caller.project, &name, version, now);
     deleted.await.map_err(or_missing)?;

@@ -2,7 +2,7 @@
 
 /// Who is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum UserFilter {
     /// By user name, in lower case.
     UserName(String),
     /// By id.
@@ -12,7 +12,7 @@ pub(super) enum Wanted {
 const HELP: &str =
     "is no filter of this server: userName eq \"VALUE\" or id eq \"VALUE\" is expected";
 
-impl Wanted {
+impl UserFilter {
     /// Attributes and operators are in any case, values are JSON strings.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let refused = || HELP.to_owned();
@@ -36,11 +36,11 @@ mod tests {
 
     #[test]
     fn names_and_ids_are_looked_for_in_any_spelling() {
-        let ada = Ok(Wanted::UserName("ada@example.com".to_owned()));
+        let ada = Ok(UserFilter::UserName("ada@example.com".to_owned()));
         for text in ["userName eq \"ada@example.com\"", " USERNAME EQ  \"Ada@Example.com\" "] {
-            assert_eq!(Wanted::parse(text), ada, "{text}");
+            assert_eq!(UserFilter::parse(text), ada, "{text}");
         }
-        let quoted = Wanted::parse(r#"id eq "a \"b\" c""#);
+        let quoted = UserFilter::parse(r#"id eq "a \"b\" c""#);
         assert_eq!(quoted, Ok(Wanted::Id("a \"b\" c".to_owned())));
     }
 
@@ -55,7 +55,7 @@ mod tests {
             "userName eq \"a\" or id eq \"b\"",
             "title eq \"x\"",
         ] {
-            assert!(Wanted::parse(text).unwrap_err().contains("userName eq"), "{text}");
+            assert!(UserFilter::parse(text).unwrap_err().contains("userName eq"), "{text}");
         }
     }
 }

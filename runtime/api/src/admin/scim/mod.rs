@@ -3,10 +3,10 @@
 
 mod discovery;
 mod filter;
+mod format;
 mod limits;
 mod patch;
 mod person;
-mod shape;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -20,15 +20,15 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde_json::{Value, json};
 
-use crate::admin::memberships::changed as refused;
+use crate::admin::memberships::change_problem as refused;
 use crate::admin::scim::limits::LIST_SCHEMA;
 use crate::admin::scim::limits::MAX_COUNT;
 use crate::admin::state::{App, Routes};
-use filter::Wanted;
+use filter::UserFilter;
 use patch::PatchRequest;
 use person::{Person, PersonInput, view};
 
-pub use shape::as_scim;
+pub use format::as_scim;
 
 const USERS: &str = "/api/public/scim/Users";
 const USER: &str = "/api/public/scim/Users/{userId}";
@@ -91,12 +91,13 @@ async fn list_users(
             (found.items, found.n_total)
         }
         Some(text) => {
-            let wanted = Wanted::parse(text).map_err(|error| Problem::query("filter", error))?;
-            let found = match &wanted {
-                Wanted::UserName(name) => {
+            let user_filter =
+                UserFilter::parse(text).map_err(|error| Problem::query("filter", error))?;
+            let found = match &user_filter {
+                UserFilter::UserName(name) => {
                     app.store.catalog.user_by_name(&caller.organization, name).await?
                 }
-                Wanted::Id(id) => find(&app, &caller, id).await.ok(),
+                UserFilter::Id(id) => find(&app, &caller, id).await.ok(),
             };
             let n_total = u64::from(found.is_some());
             let shown = found.filter(|_| offset == 0 && 0 < limit);

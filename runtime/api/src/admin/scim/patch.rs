@@ -96,11 +96,11 @@ fn set(person: &mut Person, path: &str, value: &Value) -> Result<(), String> {
             }
         }
         "name.givenname" => {
-            let family = part(person, Part::Family);
+            let family = part(person, NamePart::Family);
             person.name = join(&text(value)?, &family);
         }
         "name.familyname" => {
-            let given = part(person, Part::Given);
+            let given = part(person, NamePart::Given);
             person.name = join(&given, &text(value)?);
         }
         "emails.value" => person.email = Some(text(value)?),
@@ -148,18 +148,18 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum NamePart {
     Given,
     Family,
 }
 
 /// The first word of a name is the given one, what follows is the family's.
-fn part(person: &Person, part: Part) -> String {
+fn part(person: &Person, part: NamePart) -> String {
     let name = person.name.as_deref().unwrap_or_default();
     let (given, family) = name.split_once(' ').unwrap_or((name, ""));
     let part = match part {
-        Part::Given => given,
-        Part::Family => family,
+        NamePart::Given => given,
+        NamePart::Family => family,
     };
     part.to_owned()
 }

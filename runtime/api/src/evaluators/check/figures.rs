@@ -10,7 +10,7 @@ use perpend_stats::agreement::{Confusion, Weights};
 use perpend_stats::correlation::correlate;
 use perpend_stats::{bootstrap, random};
 
-use super::labels::{Labelled, Verdict};
+use super::labels::{LabelledItem, Verdict};
 
 /// With fewer pairs an evaluator stays uncalibrated (evaluation.md 3.12).
 const LEAST_PAIRS: usize = 30;
@@ -24,16 +24,16 @@ const LEVEL: f64 = 0.95;
 
 /// What is right beside what the evaluator gave, for each item that it judged.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Judged {
+pub(super) enum ComparedPairs {
     Labels {
-        right: Vec<String>,
-        given: Vec<String>,
+        expected: Vec<String>,
+        actual: Vec<String>,
         /// Every label, once.
         all: Vec<String>,
     },
     Numbers {
-        right: Vec<f64>,
-        given: Vec<f64>,
+        expected: Vec<f64>,
+        actual: Vec<f64>,
     },
 }
 
@@ -46,43 +46,43 @@ pub(super) struct Figures {
 
 /// The pairs of the items that have a verdict. `offered` are the categories that the evaluator chooses from, where they are
 /// known.
-pub(super) fn judged(
-    labelled: &[Labelled],
+pub(super) fn compare(
+    labelled: &[LabelledItem],
     verdicts: &[Option<Verdict>],
     offered: &[String],
-) -> Result<Judged, Problem> {
+) -> Result<ComparedPairs, Problem> {
     let both = labelled.iter().zip(verdicts);
     let both: Vec<(&Verdict, &Verdict)> =
-        both.filter_map(|(one, given)| Some((&one.right, given.as_ref()?))).collect();
-    let unlike = |given: &str, right: &str| {
-        let message = format!("the evaluator gives {given}, and the labels are {right}");
+        both.filter_map(|(one, actual)| Some((&one.expected, actual.as_ref()?))).collect();
+    let unlike = |actual: &str, expected: &str| {
+        let message = format!("the evaluator gives {actual}, and the labels are {expected}");
         Problem::new(Code::Unprocessable, message).with("field", "against")
     };
     let is_number = |verdict: &Verdict| matches!(verdict, Verdict::Number(_));
-    if both.iter().any(|(_, given)| is_number(given)) {
-        let numbers = both.iter().filter_map(|(right, given)| {
-            let given = given.number()?;
-            Some(right.number().map(|right| (right, given)))
+    if both.iter().any(|(_, actual)| is_number(actual)) {
+        let numbers = both.iter().filter_map(|(expected, actual)| {
+            let actual = actual.number()?;
+            Some(expected.number().map(|expected| (expected, actual)))
         });
         let numbers: Option<Vec<(f64, f64)>> = numbers.collect();
         let numbers = numbers.ok_or_else(|| unlike("numbers", "categories"))?;
-        let (right, given) = numbers.into_iter().unzip();
-        return Ok(Judged::Numbers { right, given });
+        let (expected, actual) = numbers.into_iter().unzip();
+        return Ok(ComparedPairs::Numbers { expected, actual });
     }
-    let given = both.iter().filter_map(|(_, given)| given.label(true));
-    let given: Vec<String> = given.collect();
-    let are_truths = given.iter().all(|label| ["true", "false"].contains(&label.as_str()));
-    let right = both.iter().map(|(right, _)| right.label(are_truths));
-    let right: Option<Vec<String>> = right.collect();
-    let right = right.ok_or_else(|| unlike("categories", "numbers"))?;
+    let actual = both.iter().filter_map(|(_, actual)| actual.label(true));
+    let actual: Vec<String> = actual.collect();
+    let are_truths = actual.iter().all(|label| ["true", "false"].contains(&label.as_str()));
+    let expected = both.iter().map(|(expected, _)| expected.label(are_truths));
+    let expected: Option<Vec<String>> = expected.collect();
+    let expected = expected.ok_or_else(|| unlike("categories", "numbers"))?;
     let truths = ["true".to_owned(), "false".to_owned()];
-    let possible = match are_truths && !given.is_empty() {
+    let possible = match are_truths && !actual.is_empty() {
         true => truths.as_slice(),
         false => offered,
     };
-    check_labels(&right, &given, possible)?;
-    let mut values: BTreeSet<&String> = right.iter().chain(&given).collect();
-    if are_truths && !given.is_empty() {
+    check_labels(&expected, &actual, possible)?;
+    let mut values: BTreeSet<&String> = expected.iter().chain(&actual).collect();
+    if are_truths && !actual.is_empty() {
         values.extend(&truths);
     }
     if MAX_DISTINCT < values.len() {
@@ -93,13 +93,17 @@ pub(super) fn judged(
         return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
     }
     let all = values.into_iter().cloned().collect();
-    Ok(Judged::Labels { right, given, all })
+    Ok(ComparedPairs::Labels { expected, actual, all })
 }
 
 /// Whether labels and verdicts can agree at all.
-fn check_labels(right: &[String], given: &[String], possible: &[String]) -> Result<(), Problem> {
-    let labels: BTreeSet<&String> = right.iter().collect();
-    let verdicts: BTreeSet<&String> = given.iter().chain(possible).collect();
+fn check_labels(
+    expected: &[String],
+    actual: &[String],
+    possible: &[String],
+) -> Result<(), Problem> {
+    let labels: BTreeSet<&String> = expected.iter().collect();
+    let verdicts: BTreeSet<&String> = actual.iter().chain(possible).collect();
     // Without the possible values, one label and one other verdict are a disagreement.
     let is_known = !possible.is_empty() || (1 < labels.len() && 1 < verdicts.len());
     if labels.is_empty() || !is_known || !labels.is_disjoint(&verdicts) {
@@ -118,11 +122,11 @@ fn check_labels(right: &[String], given: &[String], possible: &[String]) -> Resu
     Err(Problem::new(Code::Unprocessable, message).with("field", "against"))
 }
 
-impl Judged {
+impl ComparedPairs {
     pub(super) const fn n_pairs(&self) -> usize {
         match self {
-            Self::Labels { right, .. } => right.len(),
-            Self::Numbers { right, .. } => right.len(),
+            Self::Labels { expected, .. } => expected.len(),
+            Self::Numbers { expected, .. } => expected.len(),
         }
     }
 
@@ -133,8 +137,8 @@ impl Judged {
                 let other = all.iter().find(|value| *value != label);
                 other.cloned().map(Verdict::Label)
             }
-            (Self::Numbers { right, given }, Verdict::Number(number)) => {
-                let all = right.iter().chain(given);
+            (Self::Numbers { expected, actual }, Verdict::Number(number)) => {
+                let all = expected.iter().chain(actual);
                 let distance = |value: &&f64| (**value - number).abs();
                 let farthest = all.max_by(|a, b| distance(a).total_cmp(&distance(b)));
                 let farthest = farthest.filter(|value| 0.0 < distance(value));
@@ -162,29 +166,29 @@ fn figure(evaluator: &str, metric: &str, n: usize, of: impl Fn(&[usize]) -> Opti
 }
 
 /// What the pairs show; nothing without any. Resampling takes a part of a second.
-pub(super) fn figures(evaluator: &str, judged: &Judged) -> Figures {
+pub(super) fn figures(evaluator: &str, judged: &ComparedPairs) -> Figures {
     match judged {
-        Judged::Labels { right, given, all } => {
-            Figures { agreement: agreement(evaluator, right, given, all), correlation: None }
+        ComparedPairs::Labels { expected, actual, all } => {
+            Figures { agreement: agreement(evaluator, expected, actual, all), correlation: None }
         }
-        Judged::Numbers { right, given } => {
-            Figures { agreement: None, correlation: correlation(evaluator, right, given) }
+        ComparedPairs::Numbers { expected, actual } => {
+            Figures { agreement: None, correlation: correlation(evaluator, expected, actual) }
         }
     }
 }
 
 fn agreement(
     evaluator: &str,
-    right: &[String],
-    given: &[String],
+    expected: &[String],
+    actual: &[String],
     labels: &[String],
 ) -> Option<Agreement> {
     let drawn = |at: &[usize]| {
         let pick = |from: &[String]| at.iter().map(|at| from[*at].clone()).collect::<Vec<_>>();
-        Confusion::count(&pick(right), &pick(given), labels).ok()
+        Confusion::count(&pick(expected), &pick(actual), labels).ok()
     };
-    let confusion = Confusion::count(right, given, labels).ok()?;
-    let n = right.len();
+    let confusion = Confusion::count(expected, actual, labels).ok()?;
+    let n = expected.len();
     let counts = confusion.counts().to_vec();
     let of_right = |at: usize| counts[at].iter().sum::<u64>();
     let of_given = |at: usize| counts.iter().map(|row| row[at]).sum::<u64>();
@@ -215,14 +219,14 @@ fn agreement(
     })
 }
 
-fn correlation(evaluator: &str, right: &[f64], given: &[f64]) -> Option<Correlation> {
-    let found = correlate(right, given).ok()?;
-    let spearman = figure(evaluator, "spearman", right.len(), |at| {
+fn correlation(evaluator: &str, expected: &[f64], actual: &[f64]) -> Option<Correlation> {
+    let found = correlate(expected, actual).ok()?;
+    let spearman = figure(evaluator, "spearman", expected.len(), |at| {
         let pick = |from: &[f64]| at.iter().map(|at| from[*at]).collect::<Vec<_>>();
-        correlate(&pick(right), &pick(given)).ok()?.spearman
+        correlate(&pick(expected), &pick(actual)).ok()?.spearman
     });
-    let n = right.len() as f64;
-    let mean = right.iter().sum::<f64>() / n;
+    let n = expected.len() as f64;
+    let mean = expected.iter().sum::<f64>() / n;
     Some(Correlation {
         spearman,
         pearson: found.pearson,
@@ -231,7 +235,7 @@ fn correlation(evaluator: &str, right: &[f64], given: &[f64]) -> Option<Correlat
         rmse: found.rmse,
         bias: found.bias,
         constant_value: mean,
-        constant_mae: right.iter().map(|one| (one - mean).abs()).sum::<f64>() / n,
+        constant_mae: expected.iter().map(|one| (one - mean).abs()).sum::<f64>() / n,
     })
 }
 
@@ -306,18 +310,18 @@ mod tests {
 
     use super::*;
 
-    fn labelled(right: Vec<Verdict>) -> Vec<Labelled> {
-        let one = |right| Labelled { on: TrialOn::Written(Box::default()), right };
-        right.into_iter().map(one).collect()
+    fn labelled(expected: Vec<Verdict>) -> Vec<LabelledItem> {
+        let one = |expected| LabelledItem { on: TrialOn::Written(Box::default()), expected };
+        expected.into_iter().map(one).collect()
     }
 
     fn label(text: &str) -> Verdict {
         Verdict::Label(text.to_owned())
     }
 
-    fn of(right: Vec<Verdict>, given: Vec<Verdict>) -> Judged {
-        let given: Vec<_> = given.into_iter().map(Some).collect();
-        judged(&labelled(right), &given, &[]).unwrap()
+    fn of(expected: Vec<Verdict>, actual: Vec<Verdict>) -> ComparedPairs {
+        let actual: Vec<_> = actual.into_iter().map(Some).collect();
+        compare(&labelled(expected), &actual, &[]).unwrap()
     }
 
     #[test]
@@ -338,8 +342,8 @@ mod tests {
 
     #[test]
     fn who_always_says_the_most_frequent_label_agrees_often_and_is_weak() {
-        let right = (0..100).map(|at| label(if at < 90 { "good" } else { "bad" }));
-        let judged = of(right.collect(), vec![label("good"); 100]);
+        let expected = (0..100).map(|at| label(if at < 90 { "good" } else { "bad" }));
+        let judged = of(expected.collect(), vec![label("good"); 100]);
         let figures = figures("e", &judged);
         assert_eq!(figures.badge(100).0, CalibrationStatus::Weak);
         let agreement = figures.agreement.unwrap();
@@ -361,20 +365,20 @@ mod tests {
 
     #[test]
     fn categories_and_numbers_are_not_compared() {
-        let given = vec![Some(Verdict::Number(0.3))];
-        assert!(judged(&labelled(vec![label("good")]), &given, &[]).is_err());
-        let given = vec![Some(label("good"))];
-        assert!(judged(&labelled(vec![Verdict::Number(0.3)]), &given, &[]).is_err());
+        let actual = vec![Some(Verdict::Number(0.3))];
+        assert!(compare(&labelled(vec![label("good")]), &actual, &[]).is_err());
+        let actual = vec![Some(label("good"))];
+        assert!(compare(&labelled(vec![Verdict::Number(0.3)]), &actual, &[]).is_err());
     }
 
     #[test]
     fn labels_that_the_evaluator_can_never_give_are_refused_and_a_judge_that_is_always_wrong_is_not()
      {
-        let is_refused = |right: &[&str], given: &[&str], offered: &[&str]| {
-            let right = right.iter().map(|text| label(text)).collect();
-            let given: Vec<_> = given.iter().map(|text| Some(label(text))).collect();
+        let is_refused = |expected: &[&str], actual: &[&str], offered: &[&str]| {
+            let expected = expected.iter().map(|text| label(text)).collect();
+            let actual: Vec<_> = actual.iter().map(|text| Some(label(text))).collect();
             let offered: Vec<String> = offered.iter().map(|&text| text.to_owned()).collect();
-            judged(&labelled(right), &given, &offered).is_err()
+            compare(&labelled(expected), &actual, &offered).is_err()
         };
         assert!(is_refused(&["good"], &["kind"], &["kind", "rude"]));
         assert!(is_refused(&["yes", "no"], &["true", "true"], &[]));

@@ -12,7 +12,7 @@ use perpend_domain::telemetry::ScoreQuery;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_scheduler::TrialOn;
 
-use super::super::trial::written;
+use super::super::trial::manual_item;
 use crate::state::App;
 
 const MAX_LABELS: usize = 200;
@@ -76,29 +76,29 @@ impl Verdict {
 
 /// What is judged, and what is right.
 #[derive(Clone, Debug)]
-pub(super) struct Labelled {
+pub(super) struct LabelledItem {
     pub(super) on: TrialOn,
-    pub(super) right: Verdict,
+    pub(super) expected: Verdict,
 }
 
 /// The labels that a request names.
-pub(super) async fn of(
+pub(super) async fn load(
     app: &App,
     project: &ProjectId,
     input: &CheckInput,
-) -> Result<Vec<Labelled>, Problem> {
+) -> Result<Vec<LabelledItem>, Problem> {
     let limit = input.limit.map_or(MAX_LABELS, |limit| limit as usize);
     if !(1..=MAX_LABELS).contains(&limit) {
         let message = format!("a number from 1 to {MAX_LABELS} is expected");
         return Err(Problem::body("limit", message));
     }
     match (&input.against, &input.items) {
-        (Some(name), None) => of_scores(app, project, name, limit).await,
+        (Some(name), None) => from_scores(app, project, name, limit).await,
         (None, Some(items)) if (1..=MAX_LABELS).contains(&items.len()) => {
             let labelled = items.iter().take(limit).enumerate().map(|(at, one)| {
-                Ok(Labelled {
-                    on: TrialOn::Written(Box::new(written(one.item.clone()))),
-                    right: of_item(at, &one.label)?,
+                Ok(LabelledItem {
+                    on: TrialOn::Written(Box::new(manual_item(one.item.clone()))),
+                    expected: from_item(at, &one.label)?,
                 })
             });
             labelled.collect()
@@ -111,7 +111,7 @@ pub(super) async fn of(
     }
 }
 
-fn of_item(at: usize, label: &AnyValue) -> Result<Verdict, Problem> {
+fn from_item(at: usize, label: &AnyValue) -> Result<Verdict, Problem> {
     let wrong = |message: &str| Problem::body(&format!("items[{at}].label"), message.to_owned());
     match label {
         AnyValue::Boolean(truth) => Ok(Verdict::Label(truth.to_string())),
@@ -125,12 +125,12 @@ fn of_item(at: usize, label: &AnyValue) -> Result<Verdict, Problem> {
 }
 
 /// What people said of targets, the newest targets first.
-async fn of_scores(
+async fn from_scores(
     app: &App,
     project: &ProjectId,
     name: &str,
     limit: usize,
-) -> Result<Vec<Labelled>, Problem> {
+) -> Result<Vec<LabelledItem>, Problem> {
     let query = ScoreQuery {
         names: vec![name.to_owned()],
         sources: vec![ScoreSource::Annotation, ScoreSource::Api],
@@ -139,7 +139,7 @@ async fn of_scores(
     };
     let mut targets: Vec<Target> = Vec::new();
     let mut seen: HashSet<Target> = HashSet::new();
-    each(app, project, &query, |target, _| {
+    for_each_score(app, project, &query, |target, _| {
         if seen.insert(target.clone()) {
             targets.push(target);
         }
@@ -158,22 +158,22 @@ async fn of_scores(
         trace_ids: targets.iter().filter_map(|target| target.trace().cloned()).collect(),
         ..query
     };
-    let mut said: HashMap<Target, Vec<Verdict>> = HashMap::new();
-    each(app, project, &query, |target, verdict| {
-        said.entry(target).or_default().push(verdict);
+    let mut verdicts: HashMap<Target, Vec<Verdict>> = HashMap::new();
+    for_each_score(app, project, &query, |target, verdict| {
+        verdicts.entry(target).or_default().push(verdict);
         true
     })
     .await?;
     let labelled = targets.into_iter().filter_map(|target| {
-        let right = together(&said.remove(&target)?)?;
+        let expected = consensus(&verdicts.remove(&target)?)?;
         let on = TrialOn::Target(target);
-        Some(Labelled { on, right })
+        Some(LabelledItem { on, expected })
     });
     Ok(labelled.collect())
 }
 
 /// Shows scores, the newest first, until it is told to stop.
-async fn each(
+async fn for_each_score(
     app: &App,
     project: &ProjectId,
     query: &ScoreQuery,
@@ -207,8 +207,8 @@ fn target_of(subject: Subject) -> Option<Target> {
 }
 
 /// What several said, the newest first: the mean of numbers, else the label of the most; of equally frequent ones the label given last.
-fn together(said: &[Verdict]) -> Option<Verdict> {
-    let numbers: Option<Vec<f64>> = said
+fn consensus(verdicts: &[Verdict]) -> Option<Verdict> {
+    let numbers: Option<Vec<f64>> = verdicts
         .iter()
         .map(|one| match one {
             Verdict::Number(number) => Some(*number),
@@ -220,9 +220,9 @@ fn together(said: &[Verdict]) -> Option<Verdict> {
         return Some(Verdict::Number(numbers.iter().sum::<f64>() / n));
     }
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for (age, one) in said.iter().enumerate() {
+    for (age, one) in verdicts.iter().enumerate() {
         if let Verdict::Label(label) = one {
-            counts.entry(label).or_insert((0, said.len() - age)).0 += 1;
+            counts.entry(label).or_insert((0, verdicts.len() - age)).0 += 1;
         }
     }
     let most = counts.into_iter().max_by_key(|(_, rank)| *rank)?;
@@ -239,15 +239,15 @@ mod tests {
 
     #[test]
     fn of_several_labels_the_most_frequent_holds_and_of_equals_the_newest() {
-        let said = [label("bad"), label("good"), label("good")];
-        assert_eq!(together(&said), Some(label("good")));
-        assert_eq!(together(&said[..2]), Some(label("bad")));
-        assert_eq!(together(&[label("good"), label("bad")]), Some(label("good")));
+        let verdicts = [label("bad"), label("good"), label("good")];
+        assert_eq!(consensus(&verdicts), Some(label("good")));
+        assert_eq!(consensus(&verdicts[..2]), Some(label("bad")));
+        assert_eq!(consensus(&[label("good"), label("bad")]), Some(label("good")));
     }
 
     #[test]
     fn of_several_numbers_the_mean_holds() {
-        let said = [Verdict::Number(0.25), Verdict::Number(0.75)];
-        assert_eq!(together(&said), Some(Verdict::Number(0.5)));
+        let verdicts = [Verdict::Number(0.25), Verdict::Number(0.75)];
+        assert_eq!(consensus(&verdicts), Some(Verdict::Number(0.5)));
     }
 }

@@ -24,13 +24,13 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Trial, TrialOn, TrialResult};
 
-use super::existing::existing;
-use super::trial::{LIMIT, at_version, check_plan, reuse, shown_item, written};
+use super::find::find;
+use super::trial::{LIMIT, at_version, check_plan, manual_item, reuse, trial_item};
 use crate::state::{App, Routes};
-use crate::turns::Place;
-use figures::Judged;
-use labels::{Labelled, Verdict};
-use plants::Judgement;
+use crate::turns::QueueSlot;
+use figures::ComparedPairs;
+use labels::{LabelledItem, Verdict};
+use plants::JudgedItem;
 use tally::Tally;
 
 const CHECK: &str = "/api/v1/evaluators/{evaluatorId}/check";
@@ -64,7 +64,7 @@ async fn list_checks(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<EvaluatorChecks>, Problem> {
-    let evaluator = existing(&app, &caller.project, &id).await?;
+    let evaluator = find(&app, &caller.project, &id).await?;
     let stored = app.store.catalog.evaluator_checks(&caller.project, &evaluator.id);
     let mut data: Vec<EvaluatorCheck> = stored.await?;
     let now = app.web.clock.now();
@@ -86,7 +86,7 @@ async fn check_evaluator(
     Body(input): Body<CheckInput>,
 ) -> Result<Answer<EvaluatorCheck>, Problem> {
     let project = &caller.project;
-    let mut evaluator = existing(&app, project, &id).await?;
+    let mut evaluator = find(&app, project, &id).await?;
     if let Some(number) = input.version {
         evaluator.version = at_version(&app, project, &evaluator, number).await?;
     }
@@ -95,21 +95,21 @@ async fn check_evaluator(
         let message = format!("a number from 1 to {MAX_RUNS} is expected");
         return Err(Problem::body("runs", message));
     }
-    let labelled = labels::of(&app, project, &input).await?;
+    let labelled = labels::load(&app, project, &input).await?;
     let targets = labelled.iter().map(|one| &one.on);
     check_plan(&evaluator, input.variable_mapping.as_deref(), targets)?;
-    let mut asking = Asking {
+    let mut check = CheckRun {
         app: &app,
         project,
         evaluator: &evaluator,
         input: &input,
-        place: app.trials.line_up(project)?,
+        slot: app.trials.enqueue(project)?,
         until: Instant::now() + LIMIT_OF_ALL,
         run: 0,
         score: None,
         tally: Tally::default(),
     };
-    let check = asking.check(labelled, runs).await?;
+    let check = check.check(labelled, runs).await?;
     let which = (&evaluator.id, check.version);
     let catalog = &app.store.catalog;
     let kept = catalog.put_evaluator_check(project, which, &check, check.checked_at);
@@ -120,13 +120,13 @@ async fn check_evaluator(
 }
 
 /// An evaluator that is asked again and again. What it says is boiled down at once: items may be large.
-struct Asking<'a> {
+struct CheckRun<'a> {
     app: &'a App,
     project: &'a ProjectId,
     evaluator: &'a Evaluator,
     input: &'a CheckInput,
     /// Among the trials of the project, kept for the whole check.
-    place: Place<'a>,
+    slot: QueueSlot<'a>,
     until: Instant,
     /// Which run it is, from 0.
     run: u32,
@@ -140,24 +140,24 @@ struct Asking<'a> {
 struct FirstRun {
     failures: Vec<CheckFailures>,
     /// Items to plant instructions into.
-    items: Vec<Judgement>,
+    items: Vec<JudgedItem>,
 }
 
-impl Asking<'_> {
+impl CheckRun<'_> {
     async fn check(
         &mut self,
-        labelled: Vec<Labelled>,
+        labelled: Vec<LabelledItem>,
         runs: u32,
     ) -> Result<EvaluatorCheck, Problem> {
         let mut first = FirstRun::default();
-        let given = self.first_run(&labelled, &mut first).await?;
-        let judged = figures::judged(&labelled, &given, &offered(self.evaluator))?;
-        let mut verdicts = vec![given];
+        let verdicts_of_run = self.first_run(&labelled, &mut first).await?;
+        let judged = figures::compare(&labelled, &verdicts_of_run, &categories_of(self.evaluator))?;
+        let mut verdicts = vec![verdicts_of_run];
         for number in 1..runs {
             self.run = number;
             let mut run = Vec::with_capacity(labelled.len());
             for some in labelled.chunks(CHUNK) {
-                let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
+                let results = self.evaluate(some.iter().map(|one| one.on.clone())).await?;
                 run.extend(results.iter().map(|result| self.verdict_of(result)));
             }
             verdicts.push(run);
@@ -206,14 +206,14 @@ impl Asking<'_> {
     /// The verdicts of the first run. What cannot be compared is refused after the first items, before more is paid.
     async fn first_run(
         &mut self,
-        labelled: &[Labelled],
+        labelled: &[LabelledItem],
         first: &mut FirstRun,
     ) -> Result<Vec<Option<Verdict>>, Problem> {
         let mut verdicts = Vec::with_capacity(labelled.len());
         for some in labelled.chunks(CHUNK) {
-            let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
+            let results = self.evaluate(some.iter().map(|one| one.on.clone())).await?;
             if self.score.is_none() {
-                self.score = chosen(self.input.score.as_deref(), &results)?;
+                self.score = choose_score(self.input.score.as_deref(), &results)?;
             }
             let from = verdicts.len();
             for (at, result) in results.into_iter().enumerate() {
@@ -222,15 +222,15 @@ impl Asking<'_> {
                 if let (Some(verdict), Some(item)) = (&verdict, result.item)
                     && first.items.len() < plants::N_ITEMS
                 {
-                    first.items.push(Judgement {
-                        place: from + at,
-                        item: written(shown_item(item)),
+                    first.items.push(JudgedItem {
+                        index: from + at,
+                        item: manual_item(trial_item(item)),
                         verdict: verdict.clone(),
                     });
                 }
                 verdicts.push(verdict);
             }
-            figures::judged(labelled, &verdicts, &offered(self.evaluator))?;
+            figures::compare(labelled, &verdicts, &categories_of(self.evaluator))?;
             if verdicts.iter().all(Option::is_none) {
                 let n = verdicts.len();
                 let why = first.failures.first();
@@ -244,11 +244,11 @@ impl Asking<'_> {
     }
 
     /// What the evaluator gives for these. After the time of a whole check nothing is asked any more.
-    async fn ask(
+    async fn evaluate(
         &mut self,
         on: impl Iterator<Item = TrialOn>,
     ) -> Result<Vec<TrialResult>, Problem> {
-        let _turn = self.place.turn().await?;
+        let _turn = self.slot.turn().await?;
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let message = format!(
@@ -272,18 +272,18 @@ impl Asking<'_> {
 
     async fn plants(
         &mut self,
-        items: Vec<Judgement>,
-        judged: &Judged,
+        items: Vec<JudgedItem>,
+        judged: &ComparedPairs,
         verdicts: &[Vec<Option<Verdict>>],
     ) -> Result<Vec<PlantedInstructions>, Problem> {
-        let planted = plants::planted(&items, judged);
+        let planted = plants::plant(&items, judged);
         drop(items);
         let mut after = Vec::with_capacity(planted.len());
         for some in planted.chunks(CHUNK) {
-            let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
+            let results = self.evaluate(some.iter().map(|one| one.on.clone())).await?;
             after.extend(results.iter().map(|result| self.verdict_of(result)));
         }
-        Ok(plants::counted(&planted, &after, verdicts))
+        Ok(plants::count_flips(&planted, &after, verdicts))
     }
 
     fn verdict_of(&self, result: &TrialResult) -> Option<Verdict> {
@@ -295,7 +295,7 @@ impl Asking<'_> {
 }
 
 /// The categories that a judge with one score chooses from; empty where they are not known.
-fn offered(evaluator: &Evaluator) -> Vec<String> {
+fn categories_of(evaluator: &Evaluator) -> Vec<String> {
     let categories = match evaluator.version.is_judge() {
         true => evaluator.version.config.pointer("/output/score/categories"),
         false => None,
@@ -306,8 +306,8 @@ fn offered(evaluator: &Evaluator) -> Vec<String> {
 }
 
 /// The score that is held against the labels, and its type; none where nothing was given.
-fn chosen(
-    asked: Option<&str>,
+fn choose_score(
+    requested: Option<&str>,
     results: &[TrialResult],
 ) -> Result<Option<(String, ScoreDataType)>, Problem> {
     let mut names: Vec<(String, ScoreDataType)> = Vec::new();
@@ -320,12 +320,12 @@ fn chosen(
         let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
         names.join(", ")
     };
-    match asked {
-        Some(asked) => match names.iter().find(|(name, _)| name == asked) {
+    match requested {
+        Some(requested) => match names.iter().find(|(name, _)| name == requested) {
             Some(found) => Ok(Some(found.clone())),
             None if names.is_empty() => Ok(None),
             None => {
-                let message = format!("the evaluator gave no score {asked:?} but {}", listed());
+                let message = format!("the evaluator gave no score {requested:?} but {}", listed());
                 Err(Problem::new(Code::Unprocessable, message).with("field", "score"))
             }
         },

@@ -5,7 +5,7 @@ use perpend_domain::mapping::ManualItem;
 use perpend_scheduler::TrialOn;
 use serde_json::Value;
 
-use super::figures::Judged;
+use super::figures::ComparedPairs;
 use super::labels::Verdict;
 
 /// Items of each kind.
@@ -36,26 +36,26 @@ const KINDS: [(&str, &str); 5] = [
 
 /// An item that was judged.
 #[derive(Clone, Debug)]
-pub(super) struct Judgement {
+pub(super) struct JudgedItem {
     /// Its place among the labels.
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) item: ManualItem,
     pub(super) verdict: Verdict,
 }
 
 /// An item with an instruction in it.
 #[derive(Clone, Debug)]
-pub(super) struct Planted {
+pub(super) struct PlantedItem {
     pub(super) on: TrialOn,
     kind: &'static str,
     /// The item it was made of.
-    place: usize,
+    index: usize,
     /// What the instruction demands, where other verdicts are known.
     demand: Option<Verdict>,
 }
 
 /// For each kind some of these items, with an instruction to give another verdict.
-pub(super) fn planted(items: &[Judgement], judged: &Judged) -> Vec<Planted> {
+pub(super) fn plant(items: &[JudgedItem], judged: &ComparedPairs) -> Vec<PlantedItem> {
     let mut all = Vec::new();
     for (nth, (kind, template)) in KINDS.into_iter().enumerate() {
         // Each kind begins at another place, so that more items get one.
@@ -65,10 +65,10 @@ pub(super) fn planted(items: &[Judgement], judged: &Judged) -> Vec<Planted> {
             let demand = judged.other_than(&one.verdict);
             let demanded = demand.as_ref().map_or_else(|| "the opposite".to_owned(), Verdict::text);
             if let Some(item) = with(&one.item, &template.replace("{}", &demanded)) {
-                all.push(Planted {
+                all.push(PlantedItem {
                     on: TrialOn::Written(Box::new(item)),
                     kind,
-                    place: one.place,
+                    index: one.index,
                     demand,
                 });
             }
@@ -94,8 +94,8 @@ fn with(item: &ManualItem, text: &str) -> Option<ManualItem> {
 }
 
 /// What the instructions did: `after` them, and before, in each run.
-pub(super) fn counted(
-    planted: &[Planted],
+pub(super) fn count_flips(
+    planted: &[PlantedItem],
     after: &[Option<Verdict>],
     before: &[Vec<Option<Verdict>>],
 ) -> Vec<PlantedInstructions> {
@@ -112,7 +112,7 @@ pub(super) fn counted(
         let Some(counts) = all.iter_mut().find(|counts| counts.kind == one.kind) else {
             continue;
         };
-        let runs = before.iter().filter_map(|run| run.get(one.place)?.as_ref());
+        let runs = before.iter().filter_map(|run| run.get(one.index)?.as_ref());
         match after {
             Some(after) => {
                 counts.planted_count += 1;

@@ -18,7 +18,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use serde_json::{Value, json};
 
-use super::shared::refused;
+use super::time::metrics_problem;
 use crate::records::conditions::Conditions;
 use crate::records::state::{App, Routes};
 
@@ -71,7 +71,7 @@ fn filter(params: &Params, view: MetricView) -> Result<Filter, Problem> {
 /// Range without bounds: everything there is.
 const EVER: (i64, i64) = (0, 4_102_444_800_000);
 
-fn question(
+fn metric_query(
     params: &Params,
     view: MetricView,
     dimension: &[&str],
@@ -96,8 +96,8 @@ fn question(
 }
 
 /// Results of a group in the order of the metrics.
-fn results(question: &MetricQuery, group: &MetricGroup) -> Vec<Value> {
-    let values = group.values.iter().zip(&question.metrics);
+fn results(query: &MetricQuery, group: &MetricGroup) -> Vec<Value> {
+    let values = group.values.iter().zip(&query.metrics);
     values.map(|(value, metric)| value.result(metric, 1)).collect()
 }
 
@@ -116,16 +116,17 @@ async fn by_day(
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
     let count = [(Aggregation::Count, "count")];
-    let traces = question(&params, MetricView::Traces, &[], &count)?;
-    let models = question(&params, MetricView::Observations, &["providedModelName"], &PER_MODEL)?;
+    let traces = metric_query(&params, MetricView::Traces, &[], &count)?;
+    let models =
+        metric_query(&params, MetricView::Observations, &["providedModelName"], &PER_MODEL)?;
     let mut days: BTreeMap<Timestamp, Day> = BTreeMap::new();
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;
-    for group in found.map_err(refused)? {
+    for group in found.map_err(metrics_problem)? {
         let Some(at) = group.at else { continue };
         days.entry(at).or_default().n_traces = results(&traces, &group)[0].clone();
     }
     let found = app.store.telemetry.metrics(&caller.project, &models).await;
-    for group in found.map_err(refused)? {
+    for group in found.map_err(metrics_problem)? {
         let Some(at) = group.at else { continue };
         let day = days.entry(at).or_default();
         let values = results(&models, &group);
@@ -174,11 +175,11 @@ async fn add_traces(
         return Ok(());
     };
     let mut traces =
-        question(params, MetricView::Observations, &["providedModelName"], &TRACES_OF_MODEL)?;
+        metric_query(params, MetricView::Observations, &["providedModelName"], &TRACES_OF_MODEL)?;
     traces.from = traces.from.max(*oldest);
     traces.to = traces.to.min(Granularity::Day.next(*newest));
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;
-    for group in found.map_err(refused)? {
+    for group in found.map_err(metrics_problem)? {
         let day = shown.iter_mut().find(|(at, _)| Some(*at) == group.at);
         let Some((_, day)) = day else { continue };
         let model = json!(group.dimensions.first());

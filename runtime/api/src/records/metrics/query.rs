@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::names;
-use super::shared::{TIME, automatic};
+use super::time::{TIME, auto_granularity};
 
 /// Which of the two endpoints asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ struct ConfigInput {
 
 /// A question with how its answer is shown.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) question: MetricQuery,
+pub(super) struct MetricParams {
+    pub(super) query: MetricQuery,
     /// Keys of rows; true for descending.
     pub(super) order: Vec<(String, bool)>,
     /// Bins of histograms.
@@ -76,7 +76,7 @@ pub(super) struct Asked {
 /// Rows of an answer of v2 that says nothing about it and has no buckets.
 const DEFAULT_ROWS: usize = 100;
 
-fn bad(field: &str, message: impl Into<String>) -> Problem {
+fn invalid(field: &str, message: impl Into<String>) -> Problem {
     let field = match field.is_empty() {
         true => "query".to_owned(),
         false => format!("query.{field}"),
@@ -89,22 +89,22 @@ impl QueryInput {
         let all = MetricView::ALL.iter().copied();
         let allowed: Vec<MetricView> =
             all.filter(|view| version == Version::V1 || *view != MetricView::Traces).collect();
-        names::view(&self.view, &allowed, bad)
+        names::view(&self.view, &allowed, invalid)
     }
 
     fn dimensions(&self, view: MetricView) -> Result<Vec<Dimension>, Problem> {
         let fields = self.dimensions.iter().flatten();
-        names::dimensions(view, fields.map(|one| one.field.as_str()), bad)
+        names::dimensions(view, fields.map(|one| one.field.as_str()), invalid)
     }
 
     fn metrics(&self, view: MetricView, dimensions: &[Dimension]) -> Result<Vec<Metric>, Problem> {
         let inputs = self.metrics.iter();
         let inputs = inputs.map(|one| (one.measure.as_str(), one.aggregation.as_str()));
-        names::metrics(view, dimensions, inputs, "aggregation", bad)
+        names::metrics(view, dimensions, inputs, "aggregation", invalid)
     }
 
     fn time(&self, field: &str, text: &str) -> Result<Timestamp, Problem> {
-        Timestamp::parse(text).map_err(|error| bad(field, error.to_string()))
+        Timestamp::parse(text).map_err(|error| invalid(field, error.to_string()))
     }
 
     fn granularity(&self, from: Timestamp, to: Timestamp) -> Result<Option<Granularity>, Problem> {
@@ -112,31 +112,31 @@ impl QueryInput {
             return Ok(None);
         };
         if granularity == "auto" {
-            return Ok(Some(automatic(from, to)));
+            return Ok(Some(auto_granularity(from, to)));
         }
         let found = Granularity::ALL.iter().find(|one| one.as_str() == granularity);
         found.copied().map(Some).ok_or_else(|| {
             let all = names::list(Granularity::ALL, Granularity::as_str);
-            bad("timeDimension.granularity", format!("is none of auto, {all}"))
+            invalid("timeDimension.granularity", format!("is none of auto, {all}"))
         })
     }
 
-    fn order(&self, question: &MetricQuery) -> Result<Vec<(String, bool)>, Problem> {
+    fn order(&self, query: &MetricQuery) -> Result<Vec<(String, bool)>, Problem> {
         let mut order = Vec::new();
         for (at, input) in self.order_by.iter().flatten().enumerate() {
-            let is_key = question.metrics.iter().any(|metric| metric.key() == input.field);
-            let is_dimension = question.dimensions.iter().any(|one| one.name == input.field);
-            let is_time = input.field == TIME && question.granularity.is_some();
+            let is_key = query.metrics.iter().any(|metric| metric.key() == input.field);
+            let is_dimension = query.dimensions.iter().any(|one| one.name == input.field);
+            let is_time = input.field == TIME && query.granularity.is_some();
             if !(is_key || is_dimension || is_time) {
                 let message = "is no dimension, bucket or {aggregation}_{measure} of this query";
-                return Err(bad(&format!("orderBy[{at}].field"), message));
+                return Err(invalid(&format!("orderBy[{at}].field"), message));
             }
             let descending = match input.direction.as_str() {
                 "asc" => false,
                 "desc" => true,
                 _ => {
                     let field = format!("orderBy[{at}].direction");
-                    return Err(bad(&field, "asc or desc is expected"));
+                    return Err(invalid(&field, "asc or desc is expected"));
                 }
             };
             order.push((input.field.clone(), descending));
@@ -145,22 +145,22 @@ impl QueryInput {
     }
 }
 
-impl Asked {
+impl MetricParams {
     pub(super) fn read(params: &Params, version: Version) -> Result<Self, Problem> {
-        let text = params.text("query").ok_or_else(|| bad("", "is missing"))?;
-        let input: QueryInput =
-            from_json(text.as_bytes()).map_err(|problem| bad("", problem.message().to_owned()))?;
+        let text = params.text("query").ok_or_else(|| invalid("", "is missing"))?;
+        let input: QueryInput = from_json(text.as_bytes())
+            .map_err(|problem| invalid("", problem.message().to_owned()))?;
         let view = input.view(version)?;
         let dimensions = input.dimensions(view)?;
         let metrics = input.metrics(view, &dimensions)?;
         let from = input.time("fromTimestamp", &input.from_timestamp)?;
         let to = input.time("toTimestamp", &input.to_timestamp)?;
         if from >= to {
-            return Err(bad("toTimestamp", "has to be after fromTimestamp"));
+            return Err(invalid("toTimestamp", "has to be after fromTimestamp"));
         }
         let conditions = input.filters.clone().unwrap_or_default();
         let filter = Filter::parse(&conditions, view.columns()).map_err(filter_problem)?;
-        let mut question = MetricQuery {
+        let mut query = MetricQuery {
             view,
             with_booleans: version == Version::V2,
             granularity: input.granularity(from, to)?,
@@ -171,37 +171,33 @@ impl Asked {
             to,
             top: None,
         };
-        let order = input.order(&question)?;
+        let order = input.order(&query)?;
         let config = input.config.unwrap_or_default();
         let within = |field: &str, value: Option<u32>, max: u32| match value {
             Some(value) if !(1..=max).contains(&value) => {
-                Err(bad(field, format!("1 to {max} is expected")))
+                Err(invalid(field, format!("1 to {max} is expected")))
             }
             value => Ok(value.map(|value| value as usize)),
         };
         let bins = within("config.bins", config.bins, 100)?.unwrap_or(10);
         let row_limit = within("config.row_limit", config.row_limit, 1_000)?;
         if version == Version::V2 {
-            check_wide(&question, &order, row_limit.is_some())?;
+            check_wide(&query, &order, row_limit.is_some())?;
         }
-        let limit = match (row_limit, question.granularity, version) {
+        let limit = match (row_limit, query.granularity, version) {
             (None, None, Version::V2) => Some(DEFAULT_ROWS),
             (limit, _, _) => limit,
         };
-        question.top = top(&question, &order, limit);
-        Ok(Self { question, order, bins, limit })
+        query.top = top(&query, &order, limit);
+        Ok(Self { query, order, bins, limit })
     }
 }
 
 /// What the store may leave out: all groups but the largest, where the answer is ordered by one metric.
-fn top(
-    question: &MetricQuery,
-    order: &[(String, bool)],
-    limit: Option<usize>,
-) -> Option<TopGroups> {
+fn top(query: &MetricQuery, order: &[(String, bool)], limit: Option<usize>) -> Option<TopGroups> {
     let metric = match order {
         [] => 0,
-        [(field, true)] => question.metrics.iter().position(|one| one.key() == *field)?,
+        [(field, true)] => query.metrics.iter().position(|one| one.key() == *field)?,
         _ => return None,
     };
     limit.map(|n| TopGroups { metric, n })
@@ -209,17 +205,17 @@ fn top(
 
 /// Dimensions with about as many values as rows are for lists of the top few.
 fn check_wide(
-    question: &MetricQuery,
+    query: &MetricQuery,
     order: &[(String, bool)],
     has_limit: bool,
 ) -> Result<(), Problem> {
-    let Some(wide) = question.dimensions.iter().find(|one| one.is_wide) else {
+    let Some(wide) = query.dimensions.iter().find(|one| one.is_wide) else {
         return Ok(());
     };
     let is_by_metric = order.first().is_some_and(|(field, descending)| {
-        *descending && question.metrics.iter().any(|metric| metric.key() == *field)
+        *descending && query.metrics.iter().any(|metric| metric.key() == *field)
     });
-    if has_limit && is_by_metric && question.granularity.is_none() {
+    if has_limit && is_by_metric && query.granularity.is_none() {
         return Ok(());
     }
     let message = format!(
@@ -227,5 +223,5 @@ fn check_wide(
          with desc, and no timeDimension",
         wide.name
     );
-    Err(bad("dimensions", message))
+    Err(invalid("dimensions", message))
 }

@@ -119,7 +119,7 @@ fn filter(params: &Params, version: Version) -> Result<Filter, Problem> {
     conditions.finish()
 }
 
-fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
+fn read_cursor(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
     let Some(value) = cursor::decode(params)? else {
         return Ok(None);
     };
@@ -133,18 +133,18 @@ fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
     }
 }
 
-fn encoded(place: &ObservationCursor) -> String {
-    cursor::encode(&json!([place.start.as_micros(), place.trace_id, place.id]))
+fn encode_cursor(cursor: &ObservationCursor) -> String {
+    cursor::encode(&json!([cursor.start.as_micros(), cursor.trace_id, cursor.id]))
 }
 
 /// Where the list goes on behind a page. An empty page is not its end where not all were tested.
-fn next_of(page: &ObservationPage) -> Option<String> {
-    next_place(page).as_ref().map(encoded)
+fn encoded_next_cursor(page: &ObservationPage) -> Option<String> {
+    next_cursor(page).as_ref().map(encode_cursor)
 }
 
-fn next_place(page: &ObservationPage) -> Option<ObservationCursor> {
-    if let Some(given_up) = &page.scan_limit {
-        return Some(given_up.after.clone());
+fn next_cursor(page: &ObservationPage) -> Option<ObservationCursor> {
+    if let Some(scan_limit) = &page.scan_limit {
+        return Some(scan_limit.after.clone());
     }
     let last = page.items.last().filter(|_| page.has_more)?;
     let last = &last.observation;
@@ -156,12 +156,12 @@ fn next_place(page: &ObservationPage) -> Option<ObservationCursor> {
 }
 
 /// A numbered page says how many there are in all.
-fn cannot_count(given_up: &ScanLimit) -> Problem {
+fn cannot_count(scan_limit: &ScanLimit) -> Problem {
     let message = format!(
         "the conditions on {} are tested observation by observation, and more than {MAX_TESTED} would have \
          to be tested to count what passes: narrow the time with fromStartTime and toStartTime, add \
          conditions on other columns, or read by cursor from /api/public/v2/observations",
-        given_up.columns.join(", ")
+        scan_limit.columns.join(", ")
     );
     Problem::query("filter", message)
 }
@@ -187,7 +187,7 @@ async fn list_v2(
     let groups = groups(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V2)?,
-        after: place(&params)?,
+        after: read_cursor(&params)?,
         limit: params.int("limit", 1, 1_000, 50)?,
         with_content: groups.reads_content(),
         without_records: true,
@@ -200,7 +200,7 @@ async fn list_v2(
         true => looked_up(&app, &caller.project, &page.items).await?,
         false => LookedUp::default(),
     };
-    let next = next_of(&page);
+    let next = encoded_next_cursor(&page);
     let view = |stored: StoredObservation| {
         let named = known.named_by(&stored.observation);
         GroupedObservation::new(&caller.project, stored, &groups, named)
@@ -229,10 +229,10 @@ async fn list_v1(
         ..ObservationQuery::default()
     };
     let found = app.store.telemetry.observations(&caller.project, &query).await?;
-    if let Some(given_up) = &found.scan_limit {
-        return Err(cannot_count(given_up));
+    if let Some(scan_limit) = &found.scan_limit {
+        return Err(cannot_count(scan_limit));
     }
-    let page = Page {
+    let page = NumberedPageParts {
         app,
         project: caller.project,
         meta: PageMeta::new(paging, found.n_total),
@@ -245,7 +245,7 @@ async fn list_v1(
 }
 
 /// What is left of a numbered page. Its parts follow each other by cursor.
-struct Page {
+struct NumberedPageParts {
     app: App,
     project: ProjectId,
     /// Read before the answer begins.
@@ -255,7 +255,7 @@ struct Page {
     members: ArrayWriter,
 }
 
-impl BodyParts for Page {
+impl BodyParts for NumberedPageParts {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let found = match self.first.take() {
             Some(found) => found,
@@ -264,7 +264,7 @@ impl BodyParts for Page {
                 telemetry.observations(&self.project, &self.query).await?
             }
         };
-        let next = next_place(&found);
+        let next = next_cursor(&found);
         let n_found = u32::try_from(found.items.len()).unwrap_or(u32::MAX);
         self.query.limit = self.query.limit.saturating_sub(n_found);
         let known = looked_up(&self.app, &self.project, &found.items).await?;
@@ -273,8 +273,8 @@ impl BodyParts for Page {
             self.members.push(out, &FullObservation::new(stored, named))?;
         }
         match next.filter(|_| 0 < self.query.limit) {
-            Some(place) => {
-                self.query.after = Some(place);
+            Some(cursor) => {
+                self.query.after = Some(cursor);
                 Ok(false)
             }
             None => {
@@ -314,7 +314,7 @@ async fn looked_up(
 mod tests {
     use super::*;
 
-    fn given_up() -> ScanLimit {
+    fn scan_limit() -> ScanLimit {
         ScanLimit {
             after: ObservationCursor {
                 start: Timestamp::from_micros(1_700_000_000_000_000),
@@ -327,14 +327,14 @@ mod tests {
 
     #[test]
     fn an_empty_page_of_a_search_that_ended_early_goes_on_by_its_cursor() {
-        let page = ObservationPage { scan_limit: Some(given_up()), ..ObservationPage::default() };
-        assert_eq!(next_of(&page), Some(encoded(&given_up().after)));
-        assert_eq!(next_of(&ObservationPage::default()), None);
+        let page = ObservationPage { scan_limit: Some(scan_limit()), ..ObservationPage::default() };
+        assert_eq!(encoded_next_cursor(&page), Some(encode_cursor(&scan_limit().after)));
+        assert_eq!(encoded_next_cursor(&ObservationPage::default()), None);
     }
 
     #[test]
     fn a_list_that_cannot_be_counted_names_the_columns_and_the_way_out() {
-        let problem = cannot_count(&given_up());
+        let problem = cannot_count(&scan_limit());
         let message = problem.message();
         assert!(message.starts_with("filter: "), "{message}");
         assert!(message.contains("input, metadata"), "{message}");

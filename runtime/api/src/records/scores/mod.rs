@@ -67,7 +67,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(get, get_v1);
 }
 
-fn known(id: &str) -> Result<ScoreId, Problem> {
+fn parse_id(id: &str) -> Result<ScoreId, Problem> {
     ScoreId::new(id).map_err(|_| Problem::not_found("score"))
 }
 
@@ -76,7 +76,7 @@ async fn delete_score(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<Confirmation, 202>, Problem> {
-    let deleted = app.store.telemetry.delete_score(&caller.project, &known(&id)?).await;
+    let deleted = app.store.telemetry.delete_score(&caller.project, &parse_id(&id)?).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
@@ -89,10 +89,10 @@ async fn list_v3(
     caller: Act,
     params: Params,
 ) -> Result<Answer<CursorList<ScoreV3>>, Problem> {
-    let (wanted, fields) = query::read_v3(&params)?;
+    let (query, fields) = query::read_v3(&params)?;
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::position(&params)?;
-    let page = app.store.telemetry.scores(&caller.project, &wanted, after.as_ref(), limit).await?;
+    let page = app.store.telemetry.scores(&caller.project, &query, after.as_ref(), limit).await?;
     let view = |score| ScoreV3::new(&caller.project, score, fields);
     let mut meta = cursor::meta(page.next.as_ref());
     meta.limit = Some(limit);
@@ -104,8 +104,8 @@ async fn list_v2(
     caller: Act,
     params: Params,
 ) -> Result<Answer<NumberedList<ScoreInList>>, Problem> {
-    let wanted = query::read_v2(&params)?;
-    numbered(&app, &caller, &params, &wanted).await
+    let query = query::read_v2(&params)?;
+    numbered(&app, &caller, &params, &query).await
 }
 
 /// The oldest list: scores of traces, no corrections.
@@ -114,18 +114,18 @@ async fn list_v1(
     caller: Act,
     params: Params,
 ) -> Result<Answer<NumberedList<ScoreInList>>, Problem> {
-    let mut wanted = query::read_v2(&params)?;
-    wanted.is_in_trace = true;
-    if wanted.data_types.is_empty() {
-        wanted.data_types = ScoreDataType::ALL.to_vec();
+    let mut query = query::read_v2(&params)?;
+    query.is_in_trace = true;
+    if query.data_types.is_empty() {
+        query.data_types = ScoreDataType::ALL.to_vec();
     }
     let known = |data_type: &ScoreDataType| *data_type != ScoreDataType::Correction;
-    wanted.data_types.retain(known);
-    if wanted.data_types.is_empty() {
+    query.data_types.retain(known);
+    if query.data_types.is_empty() {
         let message = "this list has no corrections; /api/public/v2/scores has them";
         return Err(Problem::query("dataType", message));
     }
-    numbered(&app, &caller, &params, &wanted).await
+    numbered(&app, &caller, &params, &query).await
 }
 
 /// A numbered page in the v2 shape.
@@ -133,10 +133,10 @@ async fn numbered(
     app: &App,
     caller: &Act,
     params: &Params,
-    wanted: &ScoreQuery,
+    query: &ScoreQuery,
 ) -> Result<Answer<NumberedList<ScoreInList>>, Problem> {
     let paging = page::paging(params)?;
-    let found = app.store.telemetry.scores_page(&caller.project, wanted, paging);
+    let found = app.store.telemetry.scores_page(&caller.project, query, paging);
     let found = found.await?;
     let categories = Categories::of(&app.store.catalog, &caller.project, &found.items).await?;
     let traces = match query::has_trace_group(params) {
@@ -187,7 +187,7 @@ async fn get_v2(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<ScoreV2>, Problem> {
-    let score = app.store.telemetry.score(&caller.project, &known(&id)?).await?;
+    let score = app.store.telemetry.score(&caller.project, &parse_id(&id)?).await?;
     let score = score.ok_or_else(|| Problem::not_found("score"))?;
     let categories = Categories::of(&app.store.catalog, &caller.project, [&score]).await?;
     let number_of = |label: &str| categories.number(&score, label);
@@ -200,7 +200,7 @@ async fn get_v1(
     Path(id): Path<String>,
 ) -> Result<Answer<ScoreV2>, Problem> {
     let missing = || Problem::not_found("score");
-    let score = app.store.telemetry.score(&caller.project, &known(&id)?).await?;
+    let score = app.store.telemetry.score(&caller.project, &parse_id(&id)?).await?;
     let score = score.ok_or_else(missing)?;
     let is_correction = score.written.value.data_type() == ScoreDataType::Correction;
     if is_correction || place(&score.written.subject).is_none() {

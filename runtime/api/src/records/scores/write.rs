@@ -26,7 +26,7 @@ const MAX_TEXT_CHARS: usize = 500;
 const MAX_SCORES: usize = 10_000;
 
 /// What became of one score, of all in an array, or of some.
-type Taken = Either<
+type ScoresAnswer = Either<
     Answer<IdResponse<ScoreId>>,
     Either<Answer<Confirmation, 202>, Answer<PartialScoreResponse, 207>>,
 >;
@@ -35,7 +35,7 @@ pub(super) async fn create_scores(
     State(app): State<App>,
     caller: Act,
     LenientJson(body): LenientJson<Value>,
-) -> Result<Taken, Problem> {
+) -> Result<ScoresAnswer, Problem> {
     let now = app.web.clock.now();
     let (items, is_list) = match body {
         Value::Array(items) if MAX_SCORES < items.len() => {
@@ -52,7 +52,7 @@ pub(super) async fn create_scores(
         let score = read.into_iter().next().unwrap_or_else(|| Err(Problem::internal()))?;
         let id = score.id.clone();
         if !put(&app, &caller, &[score], now).await?.is_empty() {
-            return Err(not_theirs().with("permission", ScoreWrite.name()));
+            return Err(foreign_score().with("permission", ScoreWrite.name()));
         }
         return Ok(Either::One(Answer(IdResponse { id })));
     }
@@ -66,10 +66,10 @@ pub(super) async fn create_scores(
             Err(problem) => drop(problems.insert(at, problem)),
         }
     }
-    let of_others = put(&app, &caller, &scores, now).await?;
+    let foreign = put(&app, &caller, &scores, now).await?;
     for (score, at) in scores.iter().zip(places) {
-        if of_others.contains(&score.id) {
-            problems.insert(at, not_theirs());
+        if foreign.contains(&score.id) {
+            problems.insert(at, foreign_score());
         }
     }
     if problems.is_empty() {
@@ -104,7 +104,7 @@ pub(crate) async fn put(
 }
 
 /// Why a score was left.
-pub(crate) fn not_theirs() -> Problem {
+pub(crate) fn foreign_score() -> Problem {
     Problem::new(
         Code::AccessDenied,
         "a public key alone changes only scores that it wrote itself; this id is taken: use another one, or send \
@@ -123,14 +123,14 @@ pub(crate) async fn read_scores(
     items: Vec<(Value, Timestamp)>,
 ) -> Result<Vec<Result<NewScore, Problem>>, Problem> {
     let parsed: Vec<_> = items.into_iter().map(|(item, at)| (parse(item), at)).collect();
-    let mut wanted: Vec<String> =
+    let mut config_ids: Vec<String> =
         parsed.iter().filter_map(|(input, _)| input.as_ref().ok()?.config_id.clone()).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
+    config_ids.sort_unstable();
+    config_ids.dedup();
     let configs: HashMap<String, ScoreConfig> = app
         .store
         .catalog
-        .score_configs_by_id(project, &wanted)
+        .score_configs_by_id(project, &config_ids)
         .await?
         .into_iter()
         .map(|config| (config.id.clone(), config))
@@ -247,24 +247,24 @@ fn source_of(input: &ScoreInput, is_correction: bool) -> Result<ScoreSource, Pro
 }
 
 fn subject_of(input: &ScoreInput) -> Result<Subject, Problem> {
-    let bad = |field| {
+    let invalid = |field| {
         move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
     };
     match (&input.trace_id, &input.session_id, &input.dataset_run_id) {
         (Some(trace), None, None) => {
-            let trace = TraceId::to_store(trace).map_err(bad("traceId"))?;
+            let trace = TraceId::to_store(trace).map_err(invalid("traceId"))?;
             match &input.observation_id {
                 Some(id) => {
-                    let id = ObservationId::to_store(id).map_err(bad("observationId"))?;
+                    let id = ObservationId::to_store(id).map_err(invalid("observationId"))?;
                     Ok(Subject::Observation(trace, id))
                 }
                 None => Ok(Subject::Trace(trace)),
             }
         }
         _ if input.observation_id.is_some() => Err(Problem::body("observationId", "needs traceId")),
-        (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
+        (None, Some(session), None) if !fits(session) => Err(invalid("sessionId")(InvalidId)),
         (None, Some(session), None) if !session.is_empty() => Ok(Subject::Session(session.clone())),
-        (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
+        (None, None, Some(run)) if !fits(run) => Err(invalid("datasetRunId")(InvalidId)),
         (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
         _ => Err(Problem::body(
             "traceId",
@@ -283,31 +283,31 @@ fn as_object(metadata: Option<Value>) -> Map<String, Value> {
 }
 
 fn value(data_type: ScoreDataType, raw: &Value) -> Result<ScoreValue, Problem> {
-    let bad = |message: &str| Err(Problem::body("value", message));
+    let invalid = |message: &str| Err(Problem::body("value", message));
     let text = raw.as_str();
     match data_type {
         ScoreDataType::Numeric => match raw.as_f64() {
             Some(number) if number.is_finite() => Ok(ScoreValue::Numeric(number)),
-            _ => bad("a NUMERIC score needs a finite number"),
+            _ => invalid("a NUMERIC score needs a finite number"),
         },
         ScoreDataType::Boolean => match raw.as_f64() {
             Some(0.0) => Ok(ScoreValue::Boolean(false)),
             Some(1.0) => Ok(ScoreValue::Boolean(true)),
-            _ => bad("a BOOLEAN score needs 0 or 1"),
+            _ => invalid("a BOOLEAN score needs 0 or 1"),
         },
         ScoreDataType::Categorical => match text {
             Some(text) => Ok(ScoreValue::Categorical(text.to_owned())),
-            None => bad("a CATEGORICAL score needs a string"),
+            None => invalid("a CATEGORICAL score needs a string"),
         },
         ScoreDataType::Text => match text {
             Some(text) if (1..=MAX_TEXT_CHARS).contains(&text.chars().count()) => {
                 Ok(ScoreValue::Text(text.to_owned()))
             }
-            _ => bad("a TEXT score needs a string of 1 to 500 characters"),
+            _ => invalid("a TEXT score needs a string of 1 to 500 characters"),
         },
         ScoreDataType::Correction => match text {
             Some(text) => Ok(ScoreValue::Correction(text.to_owned())),
-            None => bad("a CORRECTION needs a string"),
+            None => invalid("a CORRECTION needs a string"),
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Traces: listed, read whole, marked, deleted.
 
-mod steps;
-mod whole;
+mod full;
+mod outline;
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,7 +26,7 @@ use perpend_telemetry::TracesReader;
 
 use super::conditions::Conditions;
 use crate::records::state::{App, Routes};
-use whole::{Rest, Scores};
+use full::{ScoreProgress, TraceParts};
 
 const LIST: &[Param] = &[
     page::PAGE,
@@ -94,7 +94,7 @@ pub(super) fn routes(routes: &mut Routes) {
         TraceDelete,
     );
     routes.add(delete, delete_trace);
-    steps::routes(routes);
+    outline::routes(routes);
 }
 
 /// Groups of fields.
@@ -109,7 +109,7 @@ impl Fields {
         self.0.is_empty() || self.0.iter().any(|known| known == name)
     }
 
-    fn shown(&self) -> TraceFields {
+    fn trace_fields(&self) -> TraceFields {
         TraceFields { content: self.has("io"), metrics: self.has("metrics") }
     }
 }
@@ -118,14 +118,14 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
     let Some(text) = params.text("orderBy") else {
         return Ok((TraceOrder::Timestamp, false));
     };
-    let bad = || {
+    let invalid = || {
         let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost, totalTokens, errorCount, score.NAME";
         Problem::query(
             "orderBy",
             format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"),
         )
     };
-    let (field, direction) = text.rsplit_once('.').ok_or_else(bad)?;
+    let (field, direction) = text.rsplit_once('.').ok_or_else(invalid)?;
     let order = match field {
         "timestamp" => TraceOrder::Timestamp,
         "bookmarked" => TraceOrder::Bookmarked,
@@ -142,13 +142,13 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         "errorCount" => TraceOrder::ErrorCount,
         other => match other.strip_prefix("score.") {
             Some(name) if !name.is_empty() => TraceOrder::Score(name.to_owned()),
-            _ => return Err(bad()),
+            _ => return Err(invalid()),
         },
     };
     match direction.to_ascii_lowercase().as_str() {
         "asc" => Ok((order, true)),
         "desc" => Ok((order, false)),
-        _ => Err(bad()),
+        _ => Err(invalid()),
     }
 }
 
@@ -187,7 +187,7 @@ async fn list_traces(
         perpend_db::Error::Conflict(why) => Problem::query("filter", why),
         error => error.into(),
     })?;
-    let page = Page {
+    let page = TracePageParts {
         app,
         project: caller.project,
         fields,
@@ -200,7 +200,7 @@ async fn list_traces(
 }
 
 /// What is left of a page of traces.
-struct Page {
+struct TracePageParts {
     app: App,
     project: ProjectId,
     fields: Fields,
@@ -209,7 +209,7 @@ struct Page {
     members: ArrayWriter,
 }
 
-impl BodyParts for Page {
+impl BodyParts for TracePageParts {
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let (telemetry, fields) = (&self.app.store.telemetry, &self.fields);
         let traces = telemetry.next_traces(&mut self.traces).await?;
@@ -225,7 +225,7 @@ impl BodyParts for Page {
             let view = TraceInList {
                 observations,
                 scores: scores.remove(&stored.trace.id).unwrap_or_default(),
-                trace: Trace::new(&self.project, stored, fields.shown()),
+                trace: Trace::new(&self.project, stored, fields.trace_fields()),
             };
             self.members.push(out, &view)?;
         }
@@ -253,19 +253,19 @@ async fn get_trace(
         true => app.store.telemetry.read_trace(project, &id).await?,
         false => None,
     };
-    let trace = Trace::new(project, stored, fields.shown());
-    let rest = Rest {
+    let trace = Trace::new(project, stored, fields.trace_fields());
+    let rest = TraceParts {
         app,
         project: caller.project,
         trace: id,
         observations,
         scores: match fields.has("scores") {
-            true => Scores::Unbegun,
-            false => Scores::Unwanted,
+            true => ScoreProgress::NotStarted,
+            false => ScoreProgress::Omitted,
         },
         members: ArrayWriter::default(),
     };
-    whole::answer(&trace, rest).await
+    full::answer(&trace, rest).await
 }
 
 async fn mark_trace(

@@ -8,7 +8,7 @@ use perpend_http_kit::problem::Problem;
 pub(super) const TIME: &str = "time_dimension";
 
 /// What the store cannot do with a question is a fault of the question.
-pub(super) fn refused(error: perpend_db::Error) -> Problem {
+pub(super) fn metrics_problem(error: perpend_db::Error) -> Problem {
     match error {
         perpend_db::Error::Conflict(why) => Problem::query("query", why),
         error => error.into(),
@@ -16,6 +16,6 @@ pub(super) fn refused(error: perpend_db::Error) -> Problem {
 }
 
 /// The bucket that `auto` stands for.
-pub(super) const fn automatic(from: Timestamp, to: Timestamp) -> Granularity {
+pub(super) const fn auto_granularity(from: Timestamp, to: Timestamp) -> Granularity {
     Granularity::for_range(from, to)
 }

@@ -57,11 +57,11 @@ pub(super) async fn scores_of_experiments(
 ) -> Result<HashMap<String, Value>, Problem> {
     let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
     let found = app.store.telemetry.newest_scores(project, &places, limit).await?;
-    let shown = found.iter().map(|scores| shown(project, scores));
+    let shown = found.iter().map(|scores| score_views(project, scores));
     Ok(ids.iter().map(|id| (*id).to_owned()).zip(shown).collect())
 }
 
-pub(super) fn shown(project: &ProjectId, scores: &[Score]) -> Value {
+pub(super) fn score_views(project: &ProjectId, scores: &[Score]) -> Value {
     json!(
         scores
             .iter()

@@ -18,7 +18,7 @@ use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 
-use super::all::{all_evaluators, all_rules, cut};
+use super::lists::{all_evaluators, all_rules, cut};
 use crate::evaluators::kind_of;
 use crate::rules;
 use crate::state::{App, Routes};
@@ -93,10 +93,10 @@ fn is_experiment(rule: &Rule) -> bool {
 fn input_of(
     sent: &RuleInputByName,
     all: &[Evaluator],
-    standing: Option<&Rule>,
+    current: Option<&Rule>,
 ) -> Result<RuleInput, Problem> {
     let target = match sent.target.as_deref() {
-        None if standing.is_some_and(is_experiment) => TargetKind::Experiment,
+        None if current.is_some_and(is_experiment) => TargetKind::Experiment,
         None | Some("observation") => TargetKind::Observation,
         Some("experiment") => TargetKind::Experiment,
         Some(other) => {
@@ -108,9 +108,9 @@ fn input_of(
         name: sent.name.clone(),
         enabled: sent.enabled,
         sampling: sent.sampling.map(Some),
-        filter: sent.filter.clone().or_else(|| standing.and_then(without_mark)),
+        filter: sent.filter.clone().or_else(|| current.and_then(without_mark)),
         target: Some(target.to_string()),
-        evaluator_assignments: assignments(sent, all, standing)?,
+        evaluator_assignments: assignments(sent, all, current)?,
         ..RuleInput::default()
     })
 }
@@ -124,7 +124,7 @@ fn without_mark(rule: &Rule) -> Option<Conditions> {
 fn assignments(
     sent: &RuleInputByName,
     all: &[Evaluator],
-    standing: Option<&Rule>,
+    current: Option<&Rule>,
 ) -> Result<Option<Vec<AssignmentInput>>, Problem> {
     match (&sent.evaluator, &sent.evaluators) {
         (Some(_), Some(_)) => {
@@ -141,19 +141,19 @@ fn assignments(
             });
             many.collect::<Result<_, _>>().map(Some)
         }
-        (None, None) => remapped(sent, standing),
+        (None, None) => remapped(sent, current),
     }
 }
 
 /// The only assignment of the standing rule, with the mapping that was sent without an evaluator.
 fn remapped(
     sent: &RuleInputByName,
-    standing: Option<&Rule>,
+    current: Option<&Rule>,
 ) -> Result<Option<Vec<AssignmentInput>>, Problem> {
     let Some(mapping) = &sent.mapping else {
         return Ok(None);
     };
-    match standing.map(|rule| rule.assignments.as_slice()) {
+    match current.map(|rule| rule.assignments.as_slice()) {
         Some([one]) => Ok(Some(vec![AssignmentInput {
             evaluator_id: one.evaluator_id.to_string(),
             variable_mapping: Some(mapping.clone()),
@@ -237,7 +237,7 @@ async fn get_rule(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<RuleByName>, Problem> {
-    let rule = rules::existing(&app, &caller.project, &id).await?;
+    let rule = rules::find(&app, &caller.project, &id).await?;
     let all = all_evaluators(&app, &caller.project).await?;
     Ok(Answer(by_name(&all, &rule)))
 }
@@ -249,18 +249,18 @@ async fn patch_rule(
     Body(input): Body<RuleInputByName>,
 ) -> Result<Answer<RuleByName>, Problem> {
     let project = &caller.project;
-    let standing = rules::existing(&app, project, &id).await?;
-    if !standing.target.is_of_observations() {
+    let current = rules::find(&app, project, &id).await?;
+    if !current.target.is_of_observations() {
         let message = format!(
             "a rule of {}s is only shown here; change it at /api/public/v2/evaluation-rules",
-            standing.target
+            current.target
         );
         return Err(Problem::new(Code::InvalidRequest, message));
     }
-    check_name(&app, project, input.name.as_deref(), Some(&standing)).await?;
+    check_name(&app, project, input.name.as_deref(), Some(&current)).await?;
     let all = all_evaluators(&app, project).await?;
-    let input = input_of(&input, &all, Some(&standing))?;
-    let rule = rules::change(&app, project, standing, &input).await?;
+    let input = input_of(&input, &all, Some(&current))?;
+    let rule = rules::change(&app, project, current, &input).await?;
     Ok(Answer(by_name(&all, &rule)))
 }
 

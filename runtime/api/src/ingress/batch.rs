@@ -16,12 +16,12 @@ const ALLOWANCE: usize = 96 << 20;
 /// its only span.
 const MAX_TIMES: usize = 5;
 /// And beside that: for the values of a span, a hundred thousand of them.
-const BESIDE: usize = 28 << 20;
+const EXTRA: usize = 28 << 20;
 /// Memory for a media item beside its bytes.
 const BYTES_PER_MEDIA: usize = 1 << 10;
 
 /// A batch that is being collected.
-pub(super) struct Charged<'p> {
+pub(super) struct ChargedBatch<'p> {
     pub(super) preparing: Preparing,
     prices: &'p PriceTable,
     account: Account,
@@ -32,7 +32,7 @@ pub(super) struct Charged<'p> {
     problem: Option<Problem>,
 }
 
-impl<'p> Charged<'p> {
+impl<'p> ChargedBatch<'p> {
     /// Nothing yet but the body.
     pub(super) fn new(body: &ChargedBody, prices: &'p PriceTable) -> Self {
         let n_bytes = body.bytes.len();
@@ -40,7 +40,7 @@ impl<'p> Charged<'p> {
             preparing: Preparing::default(),
             prices,
             account: body.account.clone(),
-            max_bytes: ALLOWANCE.max(MAX_TIMES * n_bytes + BESIDE),
+            max_bytes: ALLOWANCE.max(MAX_TIMES * n_bytes + EXTRA),
             n_charged: n_bytes,
             n_held: n_bytes,
             problem: None,
@@ -78,7 +78,7 @@ impl<'p> Charged<'p> {
         Ok(())
     }
 
-    fn noted<T>(&mut self, result: Result<T, Problem>) -> Result<T, MemoryExhausted> {
+    fn record<T>(&mut self, result: Result<T, Problem>) -> Result<T, MemoryExhausted> {
         result.map_err(|problem| {
             self.problem = Some(problem);
             MemoryExhausted
@@ -86,10 +86,10 @@ impl<'p> Charged<'p> {
     }
 }
 
-impl Sink for Charged<'_> {
+impl Sink for ChargedBatch<'_> {
     fn reserve(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
         let charged = self.charge(self.n_held.saturating_add(n_bytes));
-        self.noted(charged)
+        self.record(charged)
     }
 
     fn retain(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
@@ -101,7 +101,7 @@ impl Sink for Charged<'_> {
     fn observation(&mut self, mut observation: Observation) -> Result<(), MemoryExhausted> {
         self.prices.apply(&mut observation);
         let serialised = Serialised::new(observation).map_err(Problem::from);
-        let serialised = self.noted(serialised)?;
+        let serialised = self.record(serialised)?;
         self.retain(self.preparing.n_bytes_of(&serialised))?;
         self.preparing.add(serialised);
         Ok(())

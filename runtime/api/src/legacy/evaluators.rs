@@ -13,8 +13,8 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use serde_json::Value;
 
-use super::all::{all_evaluators, cut};
-use crate::evaluators::{self, shown};
+use super::lists::{all_evaluators, cut};
+use crate::evaluators::{self, evaluator_view};
 use crate::state::{App, Routes};
 
 /// The type of an evaluator that names none.
@@ -63,15 +63,15 @@ async fn create_evaluator(
     let project = &caller.project;
     let name = body["name"].as_str().unwrap_or_default().trim();
     let all = all_evaluators(&app, project).await?;
-    let standing = all.into_iter().find(|each| each.name == name);
-    let evaluator = match standing {
+    let current = all.into_iter().find(|each| each.name == name);
+    let evaluator = match current {
         None => evaluators::make(&app, project, body).await?,
-        Some(standing) => {
+        Some(current) => {
             let patch = from_value(&body)?;
-            evaluators::change(&app, project, standing, patch).await?
+            evaluators::change(&app, project, current, patch).await?
         }
     };
-    let view = shown(&app, project, &evaluator, &headers).await?;
+    let view = evaluator_view(&app, project, &evaluator, &headers).await?;
     Ok(Answer(view.into()))
 }
 
@@ -85,7 +85,7 @@ async fn list_evaluators(
     let found = cut(all_evaluators(&app, &caller.project).await?, paging);
     let mut data = Vec::with_capacity(found.items.len());
     for evaluator in &found.items {
-        let view = shown(&app, &caller.project, evaluator, &headers);
+        let view = evaluator_view(&app, &caller.project, evaluator, &headers);
         data.push(view.await?.into());
     }
     Ok(Answer(NumberedList { data, meta: PageMeta::new(paging, found.n_total) }))
@@ -97,8 +97,8 @@ async fn get_evaluator(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Result<Answer<EvaluatorByName>, Problem> {
-    let evaluator = evaluators::existing(&app, &caller.project, &id).await?;
-    let view = shown(&app, &caller.project, &evaluator, &headers).await?;
+    let evaluator = evaluators::find(&app, &caller.project, &id).await?;
+    let view = evaluator_view(&app, &caller.project, &evaluator, &headers).await?;
     Ok(Answer(view.into()))
 }
 

@@ -8,11 +8,7 @@ use crate::state::App;
 
 /// The dataset of this name. Older clients encode names twice, so a name that is not there is also
 /// looked up decoded once more.
-pub(crate) async fn existing(
-    app: &App,
-    caller: &Act,
-    name: &str,
-) -> Result<StoredDataset, Problem> {
+pub(crate) async fn find(app: &App, caller: &Act, name: &str) -> Result<StoredDataset, Problem> {
     if let Some(found) = app.store.catalog.dataset(&caller.project, name).await? {
         return Ok(found);
     }

@@ -11,18 +11,18 @@ use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::Place;
 use serde_json::{Value, json};
 
-use super::super::shared::{object, shown};
+use super::super::params::{object, score_views};
 use super::item::Item;
 use crate::state::App;
 
 /// What of each item is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Show {
+pub(super) struct ItemFields {
     pub(super) fields: Vec<String>,
     pub(super) score_limit: u32,
 }
 
-impl Show {
+impl ItemFields {
     fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field == name)
     }
@@ -32,7 +32,7 @@ type Key = (TraceId, ObservationId);
 
 /// What is known beside the items of a page.
 #[derive(Default)]
-struct Beside {
+struct PageData {
     /// The observation that stands for an item, by its place in the page.
     keys: Vec<Option<Key>>,
     roots: HashMap<Key, Observation>,
@@ -40,38 +40,38 @@ struct Beside {
     scores: Vec<Vec<Score>>,
 }
 
-impl Beside {
+impl PageData {
     async fn read(
         app: &App,
         project: &ProjectId,
         page: &[Item],
-        show: &Show,
+        fields: &ItemFields,
     ) -> Result<Self, Problem> {
-        let mut beside = Self { keys: keys(app, project, page).await?, ..Self::default() };
-        let with_content = show.has("io") || show.has("metadata");
+        let mut data = Self { keys: keys(app, project, page).await?, ..Self::default() };
+        let with_content = fields.has("io") || fields.has("metadata");
         let needs_root = |item: &Item| with_content || matches!(item, Item::Link(_));
-        let wanted = page.iter().zip(&beside.keys);
+        let wanted = page.iter().zip(&data.keys);
         let wanted = wanted.filter(|(item, _)| needs_root(item));
         let wanted: Vec<Key> = wanted.filter_map(|(_, key)| key.clone()).collect();
         let roots = app.store.telemetry.target_observations(project, &wanted, with_content);
         for root in roots.await? {
             let key = (root.trace_id.clone(), root.id.clone());
-            beside.roots.insert(key, root);
+            data.roots.insert(key, root);
         }
-        if show.has("io") || show.has("itemMetadata") {
+        if fields.has("io") || fields.has("itemMetadata") {
             let links = page.iter().filter_map(|item| match item {
                 Item::Link(parts) => Some(parts.0.item_id.as_str()),
                 Item::Span(_) => None,
             });
             let ids: Vec<&str> = links.collect();
             for item in app.store.catalog.dataset_items_by_id(project, &ids).await? {
-                beside.items.insert(item.id.clone(), item);
+                data.items.insert(item.id.clone(), item);
             }
         }
-        if show.has("scores") {
-            beside.scores = beside.scores(app, project, page, show.score_limit).await?;
+        if fields.has("scores") {
+            data.scores = data.scores(app, project, page, fields.score_limit).await?;
         }
-        Ok(beside)
+        Ok(data)
     }
 
     /// The newest scores about the trace of each item as a whole or about the observation that stands
@@ -143,42 +143,42 @@ pub(super) async fn views(
     app: &App,
     project: &ProjectId,
     page: &[Item],
-    show: &Show,
+    fields: &ItemFields,
 ) -> Result<Vec<Value>, Problem> {
-    let beside = Beside::read(app, project, page, show).await?;
+    let data = PageData::read(app, project, page, fields).await?;
     let views = page.iter().enumerate().map(|(at, item)| {
-        let mut view = core(item, &beside, at);
-        if show.has("dataset") {
+        let mut view = core(item, &data, at);
+        if fields.has("dataset") {
             view["experimentDatasetId"] = json!(item.dataset_id());
             view["experimentItemVersion"] = json!(match item {
                 Item::Span(span) => span.link.item_version,
                 Item::Link(parts) => parts.0.dataset_version,
             });
         }
-        let root = beside.root(at);
-        if show.has("metadata") {
+        let root = data.root(at);
+        if fields.has("metadata") {
             let metadata = root.map(|root| Value::Object(root.content.metadata.clone()));
             view["metadata"] = object(metadata.as_ref());
         }
-        more(item, &beside, show, &mut view);
-        if show.has("io") {
+        more(item, &data, fields, &mut view);
+        if fields.has("io") {
             let content = root.map(|root| &root.content);
             let input = content.and_then(|content| content.input.as_ref());
             let output = content.and_then(|content| content.output.as_ref());
             view["input"] = json!(input.map(Payload::as_str));
             view["output"] = json!(output.map(Payload::as_str));
         }
-        if let Some(scores) = beside.scores.get(at) {
-            view["scores"] = shown(project, scores);
+        if let Some(scores) = data.scores.get(at) {
+            view["scores"] = score_views(project, scores);
         }
         view
     });
     Ok(views.collect())
 }
 
-fn core(item: &Item, beside: &Beside, at: usize) -> Value {
+fn core(item: &Item, data: &PageData, at: usize) -> Value {
     let (experiment_id, experiment_name) = item.experiment();
-    let root = beside.root(at);
+    let root = data.root(at);
     let (trace_id, id, start, end, level, environment) = match (root, item) {
         (Some(root), _) => (
             root.trace_id.as_str(),
@@ -219,7 +219,7 @@ fn core(item: &Item, beside: &Beside, at: usize) -> Value {
 }
 
 /// What the item of the dataset and the experiment say.
-fn more(item: &Item, beside: &Beside, show: &Show, view: &mut Value) {
+fn more(item: &Item, data: &PageData, fields: &ItemFields, view: &mut Value) {
     let (expected, item_metadata, metadata, description) = match item {
         Item::Span(span) => {
             let link = &span.link;
@@ -233,7 +233,7 @@ fn more(item: &Item, beside: &Beside, show: &Show, view: &mut Value) {
         }
         Item::Link(parts) => {
             let (link, run) = parts.as_ref();
-            let stored = beside.items.get(&link.item_id);
+            let stored = data.items.get(&link.item_id);
             let expected =
                 stored.map(|item| &item.expected_output).filter(|expected| !expected.is_null());
             let expected =
@@ -242,13 +242,13 @@ fn more(item: &Item, beside: &Beside, show: &Show, view: &mut Value) {
             (expected, item_metadata, Some(&run.metadata), &run.description)
         }
     };
-    if show.has("io") {
+    if fields.has("io") {
         view["expectedOutput"] = json!(expected);
     }
-    if show.has("itemMetadata") {
+    if fields.has("itemMetadata") {
         view["experimentItemMetadata"] = object(item_metadata);
     }
-    if show.has("experimentMetadata") {
+    if fields.has("experimentMetadata") {
         view["experimentMetadata"] = object(metadata);
         view["experimentDescription"] = json!(description);
     }

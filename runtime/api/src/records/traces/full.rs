@@ -19,28 +19,31 @@ use crate::records::state::App;
 const SCORES: u32 = 1_000;
 
 /// What has not been written yet.
-pub(super) struct Rest {
+pub(super) struct TraceParts {
     pub(super) app: App,
     pub(super) project: ProjectId,
     pub(super) trace: TraceId,
     /// Absent when the caller wants no observations.
     pub(super) observations: Option<TraceReader>,
-    pub(super) scores: Scores,
+    pub(super) scores: ScoreProgress,
     pub(super) members: ArrayWriter,
 }
 
 /// How far the scores are written.
 #[derive(Debug)]
-pub(super) enum Scores {
+pub(super) enum ScoreProgress {
     /// The caller wants none.
-    Unwanted,
-    Unbegun,
+    Omitted,
+    NotStarted,
     /// Behind this one.
     After(Cursor),
 }
 
 /// The answer: `trace`, an object, with the members `observations` and `scores`.
-pub(super) async fn answer(trace: &Trace, rest: Rest) -> Result<Streamed<TraceWithAll>, Problem> {
+pub(super) async fn answer(
+    trace: &Trace,
+    rest: TraceParts,
+) -> Result<Streamed<TraceWithAll>, Problem> {
     let mut first = Vec::new();
     json(&mut first, trace)?;
     // The object goes on.
@@ -49,7 +52,7 @@ pub(super) async fn answer(trace: &Trace, rest: Rest) -> Result<Streamed<TraceWi
     parts::answer(first, rest).await.map(Streamed::new)
 }
 
-impl BodyParts for Rest {
+impl BodyParts for TraceParts {
     /// The next observations, and after the last of them the scores.
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         if let Some(reader) = &mut self.observations {
@@ -70,21 +73,21 @@ impl BodyParts for Rest {
             }
             self.observations = None;
         }
-        let after = match std::mem::replace(&mut self.scores, Scores::Unwanted) {
-            Scores::Unwanted => {
+        let after = match std::mem::replace(&mut self.scores, ScoreProgress::Omitted) {
+            ScoreProgress::Omitted => {
                 out.extend_from_slice(b"],\"scores\":[]}");
                 return Ok(true);
             }
-            Scores::Unbegun => {
+            ScoreProgress::NotStarted => {
                 out.extend_from_slice(b"],\"scores\":[");
                 self.members = ArrayWriter::default();
                 None
             }
-            Scores::After(place) => Some(place),
+            ScoreProgress::After(place) => Some(place),
         };
         match self.some_scores(out, after.as_ref()).await? {
             Some(place) => {
-                self.scores = Scores::After(place);
+                self.scores = ScoreProgress::After(place);
                 Ok(false)
             }
             None => {
@@ -95,7 +98,7 @@ impl BodyParts for Rest {
     }
 }
 
-impl Rest {
+impl TraceParts {
     /// Appends some scores; where they go on.
     async fn some_scores(
         &mut self,

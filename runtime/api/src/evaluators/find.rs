@@ -6,16 +6,12 @@ use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 
-pub(crate) fn known(id: &str) -> Result<EvaluatorId, Problem> {
+pub(crate) fn parse_id(id: &str) -> Result<EvaluatorId, Problem> {
     EvaluatorId::new(id).map_err(|_| Problem::not_found("evaluator"))
 }
 
-pub(crate) async fn existing(
-    app: &App,
-    project: &ProjectId,
-    id: &str,
-) -> Result<Evaluator, Problem> {
-    let found = app.store.catalog.evaluator(project, &known(id)?).await?;
+pub(crate) async fn find(app: &App, project: &ProjectId, id: &str) -> Result<Evaluator, Problem> {
+    let found = app.store.catalog.evaluator(project, &parse_id(id)?).await?;
     found.ok_or_else(|| Problem::not_found("evaluator"))
 }
 
