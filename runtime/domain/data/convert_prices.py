@@ -281,7 +281,7 @@ def of_genai_prices(wheels):
 
 
 def holds_today(constraint):
-    """Of prices by date or by hour, those without an hour which have begun; the last one counts."""
+    """Of prices by date or by hour, those without an hour that have started; the last one counts."""
     if constraint is None:
         return True
     return constraint["kind"] == "StartDateConstraint" and constraint["start_date"] <= AS_OF

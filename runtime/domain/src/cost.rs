@@ -1,4 +1,4 @@
-//! What steps cost together, and how much of that is not known.
+//! Sums of costs, including the number of unknown ones.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -8,20 +8,20 @@ use rust_decimal::prelude::ToPrimitive;
 
 use crate::observation::{Cost, Observation};
 
-/// US dollars of steps. A missing price is not a price of zero, so the steps with and without a cost are counted;
-/// those that cost nothing by their nature are in neither count.
+/// The cost of observations in US dollars. A missing price is not zero, so observations with and without a cost are counted;
+/// observations that cannot have a cost are in neither count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CostSum {
-    /// US dollars of the steps that have a cost.
+    /// US dollars of the observations with a cost.
     pub dollars: f64,
-    /// Steps that have a cost; it may be zero.
+    /// Observations with a cost, which may be zero.
     pub n_priced: u64,
-    /// Steps that called a model or used tokens and have no cost.
+    /// Observations that called a model or used tokens and have no cost.
     pub n_unpriced: u64,
 }
 
 impl CostSum {
-    /// Of one step, by its cost; without one, `is_call` says whether it should have one.
+    /// The sum of one observation; `is_call` says whether a missing cost counts as unknown.
     #[must_use]
     pub fn of_observation(cost: Option<f64>, is_call: bool) -> Self {
         Self {
@@ -31,19 +31,19 @@ impl CostSum {
         }
     }
 
-    /// US dollars, where every step that should have a cost has one.
+    /// US dollars, if no cost is unknown.
     #[must_use]
     pub fn exact(self) -> Option<f64> {
         (0 < self.n_priced && self.n_unpriced == 0).then_some(self.dollars)
     }
 
-    /// US dollars; `None` where steps should have a cost and none has one.
+    /// US dollars; `None` if all costs are unknown.
     #[must_use]
     pub fn known(self) -> Option<f64> {
         (0 < self.n_priced || self.n_unpriced == 0).then_some(self.dollars)
     }
 
-    /// Whether no step has a cost or should have one.
+    /// Whether no observation has or should have a cost.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.n_priced == 0 && self.n_unpriced == 0
@@ -79,13 +79,13 @@ pub fn cost_total(cost: &Cost) -> Decimal {
 }
 
 impl Observation {
-    /// Whether it is a model call or used tokens of its own, so that it should have a cost.
+    /// Whether it is a model call or has own usage, so that a cost is expected.
     #[must_use]
     pub fn is_call(&self) -> bool {
         self.kind.is_generation_like() || !self.usage.is_empty()
     }
 
-    /// Its own cost, as given or else computed, without that of the steps below.
+    /// Its own cost, as sent, else computed, without its descendants.
     #[must_use]
     pub fn own_cost(&self) -> CostSum {
         let cost = self.effective_cost();

@@ -67,9 +67,9 @@ pub struct Dataset {
     pub description: Option<String>,
     /// Anything; null when nothing was given.
     pub metadata: Value,
-    /// JSON Schema that inputs meet.
+    /// JSON Schema of the inputs.
     pub input_schema: Option<Value>,
-    /// JSON Schema that expected outputs meet.
+    /// JSON Schema of the expected outputs.
     pub expected_output_schema: Option<Value>,
     /// Made at.
     pub created_at: Timestamp,
@@ -77,16 +77,16 @@ pub struct Dataset {
     pub updated_at: Timestamp,
 }
 
-/// What a write says about a dataset; what it leaves out stays.
+/// A change of a dataset; absent members are unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DatasetPatch {
     /// For people.
     pub description: Option<String>,
     /// Anything.
     pub metadata: Option<Value>,
-    /// JSON Schema that inputs meet.
+    /// JSON Schema of the inputs.
     pub input_schema: Option<Value>,
-    /// JSON Schema that expected outputs meet.
+    /// JSON Schema of the expected outputs.
     pub expected_output_schema: Option<Value>,
 }
 
@@ -124,9 +124,9 @@ pub struct DatasetItem {
     pub dataset_name: String,
     /// Whether it is part of the dataset.
     pub status: ItemStatus,
-    /// What goes in.
+    /// Input.
     pub input: Value,
-    /// What should come out.
+    /// Expected output.
     pub expected_output: Value,
     /// Anything.
     pub metadata: Value,
@@ -140,14 +140,14 @@ pub struct DatasetItem {
     pub valid_from: Timestamp,
 }
 
-/// What a write says about an item; what it leaves out stays.
+/// A change of an item; absent members are unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemPatch {
     /// Whether it is part of the dataset.
     pub status: Option<ItemStatus>,
-    /// What goes in.
+    /// Input.
     pub input: Option<Value>,
-    /// What should come out.
+    /// Expected output.
     pub expected_output: Option<Value>,
     /// Anything.
     pub metadata: Option<Value>,
@@ -231,7 +231,7 @@ pub struct DatasetRun {
     pub updated_at: Timestamp,
 }
 
-/// One item in a run: what was recorded for it.
+/// One item of a run with its trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatasetRunItem {
     /// Its id.

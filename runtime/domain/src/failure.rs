@@ -4,7 +4,7 @@ use crate::named::named_enum;
 
 named_enum!(
     /// Kinds of failure of a call, named as they are stored (evaluation.md 1.8; the names in
-    /// plugins.md 4 that differ stand behind).
+    /// plugins.md 4 that differ are in parentheses).
     FailureClass {
         /// The configuration passed its schema and still cannot be used.
         InvalidConfig = "invalid_config",

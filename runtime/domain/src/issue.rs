@@ -1,16 +1,16 @@
-//! What is wrong with input: the one shape in which every check of it answers.
+//! Validation errors of input, in one form for all checks.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// One thing that is wrong with input. Checks of filters and variable mappings say more
+/// A validation error. Checks of filters and variable mappings have more detailed errors
 /// ([`FilterError`](crate::filter::FilterError), [`MappingError`](crate::mapping::MappingError)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Issue {
     /// Keys and indices down to the field; empty for the whole.
     pub path: Vec<Value>,
-    /// What is wrong and what would be right.
+    /// The problem and the expectation.
     pub message: String,
 }
 

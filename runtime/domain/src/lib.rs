@@ -1,6 +1,6 @@
-//! The words and rules of Perpend, without I/O, async runtime, SQL or HTTP.
+//! Domain types and rules of Perpend, without I/O, async runtime, SQL or HTTP.
 //!
-//! Other rooms exchange these types; what only one room needs lives there.
+//! Contains the types that several crates exchange; a type used by one crate is defined there.
 //!
 //! Invariants:
 //! - **Pure.** Nothing here reads a clock, a random source, a file or a socket; time and ids come in

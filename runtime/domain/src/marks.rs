@@ -1,9 +1,9 @@
-//! What people change of a trace.
+//! Changes of a trace by users.
 
-/// Longest tag that a person adds.
+/// Longest tag that a user can add.
 pub const MAX_TAG_CHARS: usize = 200;
 
-/// What a person changes of a trace; what is not named stays as it is.
+/// A user's change of a trace; absent members are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceMarks {
     /// Sets or clears the bookmark.
@@ -40,8 +40,8 @@ impl TraceMarks {
         let is_odd = tag.chars().any(char::is_control);
         match (is_blank, is_long, is_odd) {
             (true, ..) => Some("a tag must not be blank".to_owned()),
-            (_, true, _) => Some(format!("a tag has at most {MAX_TAG_CHARS} characters")),
-            (_, _, true) => Some("a tag has no control characters".to_owned()),
+            (_, true, _) => Some(format!("a tag must have at most {MAX_TAG_CHARS} characters")),
+            (_, _, true) => Some("a tag must not contain control characters".to_owned()),
             _ => None,
         }
     }

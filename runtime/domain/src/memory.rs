@@ -1,4 +1,4 @@
-//! How much memory values take, roughly: for limits on what is held.
+//! Estimates of memory, for limits.
 
 use serde_json::{Map, Value};
 

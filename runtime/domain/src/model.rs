@@ -125,9 +125,9 @@ pub struct ModelDefinition {
 
 fn compiles(pattern: &str) -> Result<(), String> {
     let built = regex::RegexBuilder::new(pattern).size_limit(MAX_PATTERN_SIZE).build();
-    built.map(drop).map_err(|error| {
-        format!("is no regular expression that this server runs (look-around is not): {error}")
-    })
+    built
+        .map(drop)
+        .map_err(|error| format!("must be a regular expression without look-around: {error}"))
 }
 
 impl ModelDefinition {
@@ -144,11 +144,11 @@ impl ModelDefinition {
             faults.push(Issue::new("matchPattern", message));
         }
         if self.unit.as_ref().is_some_and(|u| !UNITS.contains(&u.as_str())) {
-            faults.push(Issue::new("unit", format!("is none of {}", UNITS.join(", "))));
+            faults.push(Issue::new("unit", format!("must be one of {}", UNITS.join(", "))));
         }
         if self.tokenizer_id.as_ref().is_some_and(|id| !["openai", "claude"].contains(&id.as_str()))
         {
-            faults.push(Issue::new("tokenizerId", "is none of openai, claude"));
+            faults.push(Issue::new("tokenizerId", "must be one of `openai`, `claude`"));
         }
         self.tier_faults(&mut faults);
         faults

@@ -1,4 +1,4 @@
-//! What one question to a model came to: who answered, how long it took, what it cost.
+//! The record of one model call: model, latency, tokens, cost.
 
 use crate::time::Timestamp;
 

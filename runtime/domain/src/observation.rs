@@ -1,4 +1,4 @@
-//! One timed step inside a trace, as stored.
+//! An observation: one timed operation in a trace.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::quantity::Quantity;
 use crate::time::Timestamp;
 
 named_enum!(
-    /// What kind of step an observation is.
+    /// The kind of an observation.
     ObservationKind {
         Span = "SPAN",
         Generation = "GENERATION",
@@ -29,7 +29,7 @@ named_enum!(
 );
 
 impl Observation {
-    /// One that has ended and says nothing else.
+    /// An ended observation without further attributes.
     #[must_use]
     pub fn ended(
         trace_id: TraceId,
@@ -139,8 +139,7 @@ impl ToolCall {
     }
 }
 
-/// What a span says about its trace as a whole: only explicit, native attributes (otlp.md 3.3),
-/// or what the record of the trace says.
+/// Trace attributes on a span: only explicit, native attributes (otlp.md 3.3), or those of the record of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceFacts {
@@ -154,10 +153,10 @@ pub struct TraceFacts {
     pub metadata: Map<String, Value>,
     /// `trace.public`.
     pub public: Option<bool>,
-    /// Time of the trace, where its record says one.
+    /// Time of the trace, if its record has one.
     #[serde(with = "crate::time::micros::option", skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-    /// Environment, where the record of the trace says one.
+    /// Environment, if the record of the trace has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
     /// Whether a user bookmarked the trace; only in the record of the trace.
@@ -194,7 +193,7 @@ pub struct ExperimentLink {
     pub item_root_observation_id: Option<String>,
 }
 
-/// One step of a trace.
+/// One timed operation in a trace.
 ///
 /// The narrow fields are columns that queries scan; `content` is stored apart, compressed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,7 +238,7 @@ pub struct Observation {
     pub model_parameters: Map<String, Value>,
     /// Prompt used.
     pub prompt: Option<PromptLink>,
-    /// Usage of this step itself.
+    /// Own usage.
     pub usage: Usage,
     /// Cost given by the sender.
     pub cost: Cost,
@@ -247,9 +246,9 @@ pub struct Observation {
     pub computed_cost: Cost,
     /// The price entry that `computed_cost` comes from.
     pub price_id: Option<String>,
-    /// Usage that repeats that of steps below (otlp.md 4.4).
+    /// Usage that repeats the usage of descendants (otlp.md 4.4).
     pub aggregate_usage: Usage,
-    /// Cost that repeats that of steps below, as the sender gave it.
+    /// Sent cost that repeats the cost of descendants.
     pub aggregate_cost: Cost,
     /// The model that `aggregate_usage` is about.
     #[serde(default)]
@@ -267,19 +266,19 @@ pub struct Observation {
     pub as_root: bool,
     /// Names of the tools called in the output, in order.
     pub called_tools: Vec<String>,
-    /// What the span says about its trace, when it says anything.
+    /// Trace attributes on the span, if it has any.
     pub trace: Option<Box<TraceFacts>>,
-    /// `perpend.trace.complete` was set: the sender knows that nothing more comes.
+    /// `perpend.trace.complete` is set: the client sends nothing more.
     pub is_complete_marker: bool,
-    /// It came in parts, as create and update events: more of it may follow although it has ended.
+    /// It was received as create and update events: more may follow although it has ended.
     #[serde(default)]
     pub is_in_parts: bool,
     /// Experiment attributes.
     pub experiment: Option<Box<ExperimentLink>>,
     /// Number of attributes received: of two versions of one span the richer one stays.
     pub attribute_count: u32,
-    /// It has an input or an output, wherever `content` is kept: of two spans for one call the one
-    /// with content stays (otlp.md 4.5).
+    /// It has an input or an output, even if `content` is not loaded: of two spans for one call the one with content stays
+    /// (otlp.md 4.5).
     #[serde(default)]
     pub has_content: bool,
     /// The bulky part.
@@ -323,7 +322,7 @@ impl Observation {
         if self.cost.is_empty() { &self.computed_cost } else { &self.cost }
     }
 
-    /// The same for what repeats the steps below.
+    /// The same for costs that repeat descendants.
     #[must_use]
     pub fn effective_aggregate_cost(&self) -> &Cost {
         if self.aggregate_cost.is_empty() {

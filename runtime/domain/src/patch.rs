@@ -1,17 +1,15 @@
-//! What create and update events say about a trace or an observation, and how many of them become one.
+//! Create and update events of traces and observations, and how several are merged into one.
 //!
-//! A sender that cannot wait for the end of a step sends it in parts: a create event, then updates. Each
-//! part is a [`Patch`]; [`merge`] turns all that are known about one thing into the observation that
-//! stands for it. A trace is an observation too, [`Observation::is_trace_record`]: what it says about
-//! the trace, kept in its [`TraceFacts`], goes before what its steps say; of what it does not say it has
-//! a stand-in at most.
+//! A client that cannot wait for the end of an observation sends it in parts: a create event, then updates. Each part is a
+//! [`Patch`]; [`merge`] combines the patches of one subject into an observation. A trace is represented by an observation
+//! too, [`Observation::is_trace_record`]: its [`TraceFacts`] take precedence over the attributes of other observations.
 //!
 //! Invariants:
 //! - **The set decides.** [`merge`] orders creates before updates, then by time, so that the result does not
 //!   depend on the order in which parts arrive, nor on how they are grouped. Where a sender's clock gave two of
 //!   them one time, the one that arrived later is the later one.
-//! - **Absent says nothing.** A field that a patch does not have keeps what earlier ones said, or what the
-//!   observation said that came whole before them, see [`merge_onto`].
+//! - **Absent changes nothing.** An absent field of a patch keeps the value of earlier patches, or of the observation that
+//!   was received as a whole before them, see [`merge_onto`].
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
@@ -29,10 +27,10 @@ use crate::observation::{
 use crate::payload::Payload;
 use crate::time::{Timestamp, micros};
 
-/// Scope of the observation that stands for a trace.
+/// Scope of the observation that represents a trace.
 pub const TRACE_RECORD: &str = "perpend.trace";
 
-/// What a patch is about.
+/// The subject of a patch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PatchSubject {
     /// A trace.
@@ -41,12 +39,12 @@ pub enum PatchSubject {
     Observation(ObservationId),
 }
 
-/// One part of what is known about a trace or an observation.
+/// A partial trace or observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patch {
     /// The event it came in; the same event again is the same patch.
     pub event_id: String,
-    /// When the sender made the event.
+    /// Time of the event, set by the client.
     #[serde(with = "micros")]
     pub at: Timestamp,
     /// An update; creates go first.
@@ -55,7 +53,7 @@ pub struct Patch {
     /// events of one time.
     #[serde(default)]
     pub arrival: (i64, u32),
-    /// What it is about.
+    /// The subject.
     pub about: PatchSubject,
     /// The trace of an observation. The first one stays.
     pub trace_id: Option<TraceId>,
@@ -122,7 +120,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// A patch that says nothing yet.
+    /// An empty patch.
     #[must_use]
     pub fn new(event_id: String, at: Timestamp, is_update: bool, about: PatchSubject) -> Self {
         Self {
@@ -162,8 +160,8 @@ impl Patch {
         }
     }
 
-    /// One patch that says what these say together; none when there are none. It stands where the first
-    /// of them stood, so that parts which come later still find their place around it.
+    /// One patch equivalent to these; `None` if there are none. It has the position of the first of them, so that patches
+    /// received later are still ordered correctly around it.
     fn of_all(parts: &Parts<'_>) -> Option<Self> {
         let first = *parts.0.first()?;
         let mut content = parts.content();
@@ -210,7 +208,7 @@ impl Patch {
         })
     }
 
-    /// All that a patch can say of an observation, before anything else that is said of it.
+    /// An observation as a patch that precedes all others.
     fn of(base: &Observation) -> Self {
         let mut patch = Self::new(
             String::new(),
@@ -246,7 +244,7 @@ impl Patch {
         patch
     }
 
-    /// What a person changes of a trace, as an update; none when the id of the trace leaves no room for its record.
+    /// A user's change of a trace as an update; `None` if the trace id is too long for the id of its record.
     #[must_use]
     pub fn marking(
         trace: &TraceId,
@@ -269,20 +267,20 @@ impl Patch {
 }
 
 impl Observation {
-    /// It stands for its trace and is no step of it.
+    /// Whether it represents its trace and is not one of its observations.
     #[must_use]
     pub fn is_trace_record(&self) -> bool {
         self.scope_name == TRACE_RECORD
     }
 }
 
-/// The id of the observation that stands for a trace; none when the id of the trace leaves no room.
+/// The id of the observation that represents a trace; `None` if the trace id is too long.
 #[must_use]
 pub fn record_id(trace: &TraceId) -> Option<ObservationId> {
     ObservationId::new(&format!("t-{trace}")).ok()
 }
 
-/// All patches about one thing, in their order.
+/// All patches of one subject, in order.
 struct Parts<'p>(Vec<&'p Patch>);
 
 impl<'p> Parts<'p> {
@@ -298,15 +296,15 @@ impl<'p> Parts<'p> {
         self.last(field).cloned()
     }
 
-    /// Creates say what it is; updates only where there is no create.
+    /// The kind of the last create, or of the last update if there is no create.
     fn kind(&self) -> ObservationKind {
         let creates = self.0.iter().rev().find(|patch| !patch.is_update);
         let decides = creates.or_else(|| self.0.last());
         decides.map_or(ObservationKind::Span, |patch| patch.kind)
     }
 
-    /// The tags there are, at most [`MAX_TAGS`], and those that were removed, likewise: of each tag the last word holds. And
-    /// how many tags there were.
+    /// The tags and the removed tags, at most [`MAX_TAGS`] each, by the last patch of each tag; and the number of tags before
+    /// the limit.
     fn tags(&self) -> (Vec<String>, Vec<String>, usize) {
         let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
         for patch in &self.0 {
@@ -334,17 +332,16 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// The observation that these patches, all about one thing, make together; none when there are none, or
-/// when an id cannot be.
+/// Merges the patches of one subject into an observation; `None` if there are none or an id is invalid.
 #[must_use]
 pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observation> {
     let mut parts: Vec<&Patch> = patches.into_iter().collect();
     parts.sort_by(|a, b| a.order(b));
-    // Those without an event are what others were made into: there may be two, and both speak.
+    // Patches without an event id are condensed ones: there may be two, and both count.
     let mut seen = HashSet::new();
     parts.retain(|patch| patch.event_id.is_empty() || seen.insert(&patch.event_id));
     let parts = Parts(parts);
-    let Place { trace_id, id, is_record } = parts.place()?;
+    let MergedIds { trace_id, id, is_record } = parts.place()?;
     let (start, end) = parts.start_and_end(is_record)?;
     let name = parts.text(|patch| patch.name.as_ref());
     let mut content = parts.content();
@@ -415,15 +412,15 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
     })
 }
 
-/// Makes the oldest of more than `max` patches, all about one thing, into one that says the same: at most
-/// half of `max` are left, the first of them with an empty event id. Gives the events of those that are gone: one
-/// of these that is sent again counts as a new one, in its place by time, and as the last among those of one time.
+/// Condenses the oldest of more than `max` patches of one subject into one: at most half of `max` remain, the first of them
+/// with an empty event id. Returns the event ids of the condensed ones: such an event sent again counts as a new one,
+/// ordered by time and last among equal times.
 pub fn condense(patches: &mut Vec<Patch>, max: usize) -> Vec<String> {
     if patches.len() <= max {
         return Vec::new();
     }
     patches.sort_by(Patch::order);
-    // What was made into one before is among the oldest, whatever has come before it since.
+    // A previously condensed patch is among the oldest, even if earlier ones arrived since.
     let made = patches.iter().position(|patch| patch.event_id.is_empty());
     let n_old = (patches.len() - max / 2 + 1).max(made.map_or(0, |at| at + 1));
     let old: Vec<Patch> = patches.drain(..n_old.min(patches.len())).collect();
@@ -433,8 +430,7 @@ pub fn condense(patches: &mut Vec<Patch>, max: usize) -> Vec<String> {
     old.into_iter().map(|patch| patch.event_id).collect()
 }
 
-/// What patches make of an observation that came whole, by another way than in parts: what none of them
-/// says stays as it was.
+/// Applies patches to an observation that was received as a whole: fields absent in all patches are unchanged.
 #[must_use]
 pub fn merge_onto<'p>(
     base: Option<&Observation>,
@@ -475,30 +471,30 @@ pub fn merge_onto<'p>(
         trace: base.trace.clone(),
         is_complete_marker: base.is_complete_marker,
         experiment: base.experiment.clone(),
-        // Richer than what it is made of, should that be sent once more.
+        // Richer than its parts, in case one of them is sent again.
         attribute_count: base.attribute_count.saturating_add(n_patches),
         content,
         ..merged
     })
 }
 
-/// Where the observation stands.
-struct Place {
+/// The identity of the merged observation.
+struct MergedIds {
     trace_id: TraceId,
     id: ObservationId,
     is_record: bool,
 }
 
 impl Parts<'_> {
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<MergedIds> {
         Some(match &self.0.first()?.about {
             PatchSubject::Trace(trace) => {
-                Place { trace_id: trace.clone(), id: record_id(trace)?, is_record: true }
+                MergedIds { trace_id: trace.clone(), id: record_id(trace)?, is_record: true }
             }
             PatchSubject::Observation(id) => {
                 let trace = self.first(|patch| patch.trace_id.as_ref()).cloned();
-                Place {
-                    // Without a trace it makes one of its own.
+                MergedIds {
+                    // Without a trace it gets its own.
                     trace_id: trace.or_else(|| TraceId::new(id.as_str()).ok())?,
                     id: id.clone(),
                     is_record: false,

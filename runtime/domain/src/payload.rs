@@ -1,4 +1,4 @@
-//! Values of any JSON kind, kept as text: most of them are stored and shown, never looked into.
+//! JSON values kept as text: most of them are stored and shown without being parsed.
 
 mod decoded;
 
@@ -24,7 +24,7 @@ impl Payload {
         }
     }
 
-    /// The value, parsed. JSON that does not parse, which only a broken store could hold, is text.
+    /// The parsed value. Invalid JSON, which only a corrupt store can contain, is text.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match self {
@@ -43,7 +43,7 @@ impl Payload {
         }
     }
 
-    /// What stands inside: the text itself, or the JSON document. The raw form of `/v2/observations`.
+    /// The content: the text itself, or the JSON document. The raw form of `/v2/observations`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -51,7 +51,7 @@ impl Payload {
         }
     }
 
-    /// Cuts it to its beginning of at most `max_bytes`, with `…` behind it, where it is longer. JSON becomes text then.
+    /// Truncates it to `max_bytes` and appends `…` if it is longer. JSON becomes text then.
     pub fn cut(&mut self, max_bytes: usize) {
         if self.as_str().len() <= max_bytes {
             return;

@@ -1,4 +1,4 @@
-//! What the host and its callers exchange about plug-ins. Mirrors the WIT package `perpend:evaluator`.
+//! Types exchanged between the plug-in host and its callers. Mirrors the WIT package `perpend:evaluator`.
 
 use std::any::Any;
 use std::fmt;
@@ -100,18 +100,18 @@ pub fn is_first_party_name(name: &str) -> bool {
     name.starts_with("perpend/")
 }
 
-/// What `describe` says about a plug-in, checked.
+/// The validated result of `describe`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginInfo {
     /// `vendor/name`.
     pub name: String,
     /// Semantic version.
     pub version: String,
-    /// For people.
+    /// Free text.
     pub description: String,
     /// At least one; ids are unique.
     pub evaluators: Vec<EvaluatorInfo>,
-    /// Capabilities its component imports: seen in the file, not said by `describe`.
+    /// Capabilities that its component imports, read from the file rather than from `describe`.
     #[serde(default)]
     pub capabilities: Grants,
     /// Its component exports `config-check`.
@@ -120,8 +120,8 @@ pub struct PluginInfo {
 }
 
 impl PluginInfo {
-    /// What an evaluator has to be granted before it can work: `model` where a slot has to be filled,
-    /// `trace` where the item's trace is needed, each as far as the component can ask for it at all.
+    /// The grants that an evaluator requires: `model` if a slot is required, `trace` if the item's trace is needed, each only
+    /// if the component imports the capability.
     #[must_use]
     pub fn required(&self, evaluator: &EvaluatorInfo) -> Grants {
         Grants {
@@ -131,7 +131,7 @@ impl PluginInfo {
     }
 }
 
-/// Capabilities that somebody has to grant.
+/// Capabilities that must be granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Grants {
@@ -143,16 +143,16 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Nothing.
+    /// No capability.
     pub const NONE: Self = Self { model: false, trace_reader: false };
 
-    /// Everything there is.
+    /// Every capability.
     pub const ALL: Self = Self { model: true, trace_reader: true };
 
-    /// The capability names: what people write and read.
+    /// The capability names in the API.
     pub const NAMES: [&str; 2] = ["model", "trace"];
 
-    /// The names of those that are set.
+    /// The names of the set capabilities.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         let set = [self.model, self.trace_reader];
@@ -160,7 +160,7 @@ impl Grants {
         named.filter_map(|(name, is_set)| is_set.then_some(name)).collect()
     }
 
-    /// The same with `name` set; `None` when there is no such capability.
+    /// The same with `name` set; `None` for an unknown capability.
     #[must_use]
     pub fn with(mut self, name: &str) -> Option<Self> {
         match name {
@@ -171,7 +171,7 @@ impl Grants {
         Some(self)
     }
 
-    /// What is set here and not in `other`.
+    /// The capabilities that are set here and not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self {
@@ -188,7 +188,7 @@ pub struct EvaluatorInfo {
     pub id: String,
     /// For lists and menus.
     pub title: String,
-    /// For people.
+    /// Free text.
     pub description: String,
     /// JSON Schema (draft 2020-12) of the configuration, as JSON text.
     pub config_schema: String,
@@ -219,13 +219,13 @@ pub struct ItemParts {
     pub trace: bool,
 }
 
-/// A place where a model is put.
+/// A model used by an evaluator, chosen by the user.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSlot {
-    /// What the plug-in passes as `slot`.
+    /// The value that the plug-in passes as `slot`.
     pub name: String,
-    /// For people.
+    /// Free text.
     pub description: String,
     /// `chat` or `embedding`.
     pub kind: SlotKind,
@@ -233,7 +233,7 @@ pub struct ModelSlot {
     pub required: bool,
 }
 
-/// What a model slot is used for.
+/// The use of a model slot.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -250,7 +250,7 @@ pub enum SlotKind {
 pub struct ScoreSpec {
     /// Its name.
     pub name: String,
-    /// For people.
+    /// Free text.
     pub description: String,
     /// Values it may take.
     pub domain: ScoreDomain,
@@ -276,7 +276,7 @@ pub enum ScoreDomain {
     Categorical(Vec<String>),
 }
 
-/// What is being scored.
+/// The item to score.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     /// Unique within one run; for log lines only.
@@ -289,11 +289,11 @@ pub struct Item {
     pub expected_output: Option<Payload>,
     /// A JSON object as text.
     pub metadata: Option<String>,
-    /// Where the recorded execution can be read.
+    /// The trace that the plug-in may read.
     pub trace: Option<TraceRef>,
-    /// The session that is scored, all of whose traces can be read.
+    /// The scored session; all its traces can be read.
     pub session: Option<String>,
-    /// The run of an experiment that is scored, the traces of whose items can be read.
+    /// The scored experiment run; the traces of its items can be read.
     pub run: Option<String>,
 }
 
@@ -334,15 +334,15 @@ pub struct EvaluationCall {
     pub run_time_ms: u64,
     /// Limits in force.
     pub limits: Limits,
-    /// What is asked.
+    /// The purpose of the call.
     pub purpose: Purpose,
-    /// On whose behalf; `None` has no capability. Never crosses to a worker: the server knows who asks by
-    /// the number of the call, which it gave itself.
+    /// The caller; `None` has no capability. Never sent to a worker: the server identifies the caller by the call number that
+    /// it assigned.
     #[serde(skip)]
     pub origin: Option<Arc<CallOrigin>>,
 }
 
-/// What a call asks of the plug-in.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// Scores for the item.
@@ -353,7 +353,7 @@ pub enum Purpose {
     CheckConfig,
 }
 
-/// The evaluator version that makes calls, with what was granted to it.
+/// The evaluator version that makes calls, with its grants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvaluatorContext {
     /// The tenant.
@@ -364,7 +364,7 @@ pub struct EvaluatorContext {
     pub version: EvaluatorVersionId,
     /// Capabilities of that version.
     pub grants: Grants,
-    /// Its models. A slot without one had no default model to fall back on when this was resolved.
+    /// Its models. A slot without one had no default model when this was resolved.
     pub slots: Vec<Slot>,
 }
 
@@ -377,47 +377,47 @@ pub struct AttemptRef {
     pub rule: RuleId,
     /// Counted from 0.
     pub attempt: u32,
-    /// The fence of its lease: whoever no longer has that asks no model.
+    /// The fencing token of its lease: an attempt that lost the lease makes no model calls.
     pub fence: i64,
-    /// A person asked for it and waits: its model calls come before those of rules.
+    /// A user requested it and waits: its model calls have priority over those of rules.
     pub is_manual: bool,
 }
 
-/// Which replies that the project was given before may answer model calls, where the guest leaves it to the run.
+/// Which cached replies of the project may answer model calls, unless the guest decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyPolicy {
-    /// Those of requests whose temperature is 0.
+    /// Replies to requests with temperature 0.
     #[default]
     Deterministic,
-    /// All of them.
+    /// All replies.
     Any,
-    /// None: models are asked again, and what they say takes the place of what is stored.
+    /// No replies: models are called again, and their replies replace the cached ones.
     Refresh,
-    /// None, and none is stored.
+    /// No replies, and none is cached.
     Isolated,
 }
 
-/// How the model calls of a run meet replies that are stored.
+/// The use of cached replies in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyReuse {
-    /// Which of them are read.
+    /// Which cached replies are read.
     pub replies: ReplyPolicy,
-    /// Counted from 0 where the same is judged again on purpose: runs share no replies.
+    /// Repetition of the same evaluation, from 0: runs do not share replies.
     pub run: u32,
 }
 
-/// On whose behalf one call is made, and what the host notes of its model calls.
+/// The caller of one call, and the record of its model calls.
 #[derive(Debug)]
 pub struct CallOrigin {
     /// The evaluator version.
     pub maker: Arc<EvaluatorContext>,
     /// `None` in a trial, which stores nothing.
     pub attempt: Option<AttemptRef>,
-    /// Which stored replies may answer.
+    /// The use of cached replies.
     pub reuse: ReplyReuse,
     /// Filled while the call runs.
     pub notes: ModelNotes,
-    /// Set when the call must not begin any more.
+    /// Set when the call must not start any more.
     pub withdrawal: Withdrawal,
 }
 
@@ -434,14 +434,14 @@ impl CallOrigin {
         }
     }
 
-    /// The same, answered by these stored replies.
+    /// The same with another use of cached replies.
     #[must_use]
     pub fn reusing(self, reuse: ReplyReuse) -> Self {
         Self { reuse, ..self }
     }
 }
 
-/// Two calls have the same origin when they are the same attempt; what was noted meanwhile does not count.
+/// Two calls have the same origin if they belong to the same attempt; recorded model calls do not count.
 impl PartialEq for CallOrigin {
     fn eq(&self, other: &Self) -> bool {
         self.maker == other.maker && self.attempt == other.attempt
@@ -475,10 +475,10 @@ impl Default for Limits {
     }
 }
 
-/// What one call gave.
+/// The result of one call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
-    /// Scores, checked against the declaration, or why there are none.
+    /// Scores, validated against the declaration, or the failure.
     pub outcome: Result<Vec<PluginScore>, Failure>,
     /// CPU time in the guest, microseconds.
     pub cpu_us: u64,
@@ -515,7 +515,7 @@ impl fmt::Debug for ResultPermit {
 }
 
 impl CallResult {
-    /// Neither scores nor failure.
+    /// A result without scores and failure.
     #[must_use]
     pub const fn empty() -> Self {
         Self { outcome: Ok(Vec::new()), cpu_us: 0, log: Vec::new(), permit: ResultPermit(None) }
@@ -541,8 +541,8 @@ impl CallResult {
         of_outcome + self.log.iter().map(of_line).sum::<usize>()
     }
 
-    /// What has to be the same, byte for byte, whenever and wherever the same call is made again with the
-    /// same answers of the host: outcome and log. The time it took is not part of it.
+    /// The bytes that must be equal whenever and wherever the same call is repeated with the same answers of the host: outcome
+    /// and log. The CPU time is not included.
     #[must_use]
     pub fn replayable(&self) -> Vec<u8> {
         // Neither map nor float formatting is involved: postcard writes fields in their order, and
@@ -551,7 +551,7 @@ impl CallResult {
     }
 }
 
-/// One measurement as the plug-in gave it.
+/// One score as returned by the plug-in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginScore {
     /// Name.
@@ -577,16 +577,16 @@ pub enum PluginScoreValue {
     Categorical(String),
 }
 
-/// Why a call gave no scores.
+/// The reason why a call returned no scores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of failure; decides what happens next.
+    /// Failure class; determines retries and pauses.
     pub class: FailureClass,
-    /// For people.
+    /// Human-readable.
     pub message: String,
 }
 
-/// A line a plug-in logged.
+/// A log line of a plug-in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
     /// `debug`, `info`, `warn` or `error`.

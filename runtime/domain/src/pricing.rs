@@ -86,7 +86,7 @@ pub struct PriceTable {
     remembered: RwLock<Remembered>,
 }
 
-/// The table shipped with the server, parsed when first asked for.
+/// The table shipped with the server, parsed on first use.
 static BUILT_IN: LazyLock<Arc<PriceTable>> = LazyLock::new(|| {
     // A table that does not load would be a broken build, which a test below notices.
     Arc::new(PriceTable::parse(include_str!("../data/prices.tsv")).unwrap_or_default())

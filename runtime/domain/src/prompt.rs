@@ -1,6 +1,6 @@
 //! Prompts: named text or messages in numbered versions, with labels that move between them.
 //!
-//! What a prompt includes of others, and how that is put together, is in [`compose`].
+//! Inclusion of other prompts is in [`compose`].
 
 mod checked;
 pub mod compose;
@@ -16,9 +16,9 @@ use reference::Reference;
 
 pub use checked::{InvalidPrompt, MAX_LABEL_CHARS, check_label};
 
-/// The label that always stands on the newest version.
+/// The label of the newest version; it cannot be moved.
 pub const LATEST: &str = "latest";
-/// The label that is meant when none is named.
+/// The default label.
 pub const PRODUCTION: &str = "production";
 /// The longest name in characters.
 pub const MAX_NAME_CHARS: usize = 255;
@@ -225,7 +225,9 @@ fn message(at: usize, raw: Value) -> Result<Map<String, Value>, InvalidPrompt> {
             members.insert("type".to_owned(), "chatmessage".into());
         }
         _ => {
-            return invalid(format!("message {at}: type is none of chatmessage, placeholder"));
+            return invalid(format!(
+                "message {at}: `type` must be one of `chatmessage`, `placeholder`"
+            ));
         }
     }
     Ok(members)

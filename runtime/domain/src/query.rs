@@ -76,7 +76,7 @@ pub const MAX_TERMS: usize = 50;
 /// One part of the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// Where it stands, in bytes of the text.
+    /// Its byte range in the text.
     pub at: Range<usize>,
     /// The text there; empty where the whole text is too long to be read.
     pub text: String,

@@ -91,7 +91,7 @@ pub struct ScoreOrigin {
     pub evaluator_id: EvaluatorId,
     /// The exact version.
     pub evaluator_version_id: EvaluatorVersionId,
-    /// The rule that asked for it.
+    /// The rule of the execution.
     pub rule_id: RuleId,
     /// Digest of everything that produced the value.
     pub fingerprint: Fingerprint,

@@ -157,7 +157,7 @@ impl ScoreConfig {
             ScoreValue::Categorical(label) if self.number_of(label).is_none() => {
                 let categories = self.categories.as_deref().unwrap_or_default();
                 let labels: Vec<&str> = categories.iter().map(|c| c.label.as_str()).collect();
-                let message = format!("{label:?} is none of {}", labels.join(", "));
+                let message = format!("must be one of {}; got {label:?}", labels.join(", "));
                 Err(Issue::new("value", message))
             }
             _ => Ok(()),

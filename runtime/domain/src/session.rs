@@ -1,4 +1,4 @@
-//! A session: what its traces say together.
+//! A session, aggregated from its traces.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use crate::observation::Level;
 use crate::time::Timestamp;
 use crate::trace::Trace;
 
-/// Users, tags and members of the metadata that are kept, the first ones by the order of the traces.
+/// Most users, tags and metadata members, in the order of the traces.
 const MAX_NAMES: usize = 1_000;
 
-/// The sum of the traces of one conversation. It exists while one of them does.
+/// The aggregate of the traces of one session. It exists while one of them does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
     /// Environment of its first trace.
     pub environment: String,
-    /// When its first trace began.
+    /// Start of its first trace.
     pub start: Timestamp,
     /// The latest end of a trace.
     pub end: Timestamp,
@@ -29,7 +29,7 @@ pub struct Session {
     pub n_observations: u32,
     /// Of these, errors.
     pub n_errors: u32,
-    /// US dollars; 0 when nothing has a cost.
+    /// US dollars; 0 without costs.
     pub total_cost: f64,
     /// Tokens of all traces.
     pub total_tokens: u64,
@@ -37,12 +37,12 @@ pub struct Session {
     pub user_ids: BTreeSet<String>,
     /// Tags of its traces.
     pub tags: BTreeSet<String>,
-    /// Metadata of its traces; of equal members that of the latest trace.
+    /// Merged metadata of its traces; the latest trace wins.
     pub metadata: Map<String, Value>,
 }
 
 impl Session {
-    /// A session of which no trace is known yet.
+    /// A session without traces.
     #[must_use]
     pub fn new(id: SessionId) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Session {
         }
     }
 
-    /// Takes in the next trace in the order of their starts.
+    /// Adds the next trace in the order of starts.
     pub fn add(&mut self, trace: &Trace) {
         if self.n_traces == 0 {
             self.environment.clone_from(&trace.environment);

@@ -1,4 +1,4 @@
-//! Models of evaluators: which one answers for a slot, and what the host notes of their calls.
+//! Models of evaluators: the model of a slot, and the record of its calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::budget::ExhaustedBudget;
 use crate::failure::FailureClass;
 use crate::model_call::ModelCall;
 
-/// A model of a provider, and the parameters that its user set. No other parameter is ever sent.
+/// A model of a provider with the parameters set by the user. No other parameter is sent.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -31,7 +31,7 @@ pub struct ModelChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ModelLimits {
-    /// A longer prompt is refused, in tokens as estimated before the call; `None`: whatever the model takes.
+    /// Longest prompt in tokens, as estimated before the call; `None` for the limit of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_input_tokens: Option<u32>,
     /// Sent to the provider where the plug-in sets no limit itself.
@@ -39,10 +39,10 @@ pub struct ModelLimits {
     pub max_output_tokens: Option<u32>,
     /// From the request to the end of the answer, milliseconds: 1,000 to 600,000.
     pub timeout_ms: u32,
-    /// How often a reply that breaks its schema is asked for again: 0 to 5.
+    /// How often a reply that violates its schema is requested again: 0 to 5.
     pub reasks: u32,
-    /// What the calls of one attempt at an evaluation may cost together, in US dollars above 0: one that could pass it, as
-    /// estimated before it is made, is not made, and the evaluation fails. `None`: what budgets allow.
+    /// Highest cost of the calls of one attempt, in US dollars, greater than 0: a call whose estimate could exceed it is not
+    /// made, and the evaluation fails. `None` for the limits of budgets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
 }
@@ -59,7 +59,7 @@ impl Default for ModelLimits {
     }
 }
 
-/// A slot of an evaluator version and what answers for it.
+/// A slot of an evaluator version with its model.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -74,7 +74,7 @@ pub struct Slot {
     pub limits: ModelLimits,
 }
 
-/// A slot as the fingerprint names it: a connection's id, key and address are not part of what produces a score.
+/// A slot in the fingerprint: the id, key and address of a connection do not determine a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FingerprintSlot<'s> {
     /// As the plug-in declares it.
@@ -103,25 +103,25 @@ impl FingerprintSlot<'_> {
     }
 }
 
-/// Why a model gave no answer, as the server found it.
+/// The reason why a model call failed, as determined by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFailure {
-    /// Decides what happens next.
+    /// Determines retries and pauses.
     pub class: FailureClass,
     /// For people.
     pub message: String,
-    /// How long the provider asked to wait.
+    /// Wait time requested by the provider.
     pub retry_after_ms: Option<u64>,
-    /// The request was not sent. One that waits for a closed connection uses up no attempt.
+    /// The request was not sent. Waiting for a closed connection does not use up an attempt.
     pub is_unsent: bool,
-    /// The budget that leaves no room for the call, with [`FailureClass::BudgetExhausted`].
+    /// The exhausted budget, with [`FailureClass::BudgetExhausted`].
     pub spent: Option<ExhaustedBudget>,
     /// Another attempt would fail in the same way, whatever the class.
     pub is_final: bool,
 }
 
 impl ModelFailure {
-    /// A failure that asks nobody to wait.
+    /// A failure without a wait time.
     #[must_use]
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self {
@@ -135,23 +135,23 @@ impl ModelFailure {
     }
 }
 
-/// What the host noted of the model calls of one attempt. A worker is not believed: the class of a failed
-/// model call is the one noted here.
+/// The record of the model calls of one attempt. Reports of workers are not trusted: the class of a failed model call is
+/// the one recorded here.
 #[derive(Debug, Default)]
 pub struct ModelNotes {
     failure: Mutex<Option<ModelFailure>>,
-    /// Exchanges that were noted of the attempt before a killed server made it again.
+    /// Exchanges recorded before the attempt was repeated after a server crash.
     n_before: OnceLock<u32>,
     n_exchanges: AtomicU32,
-    /// Of a trial: those of an execution go to the ledger.
+    /// Exchanges of a trial; those of an execution are stored.
     calls: Mutex<Vec<ModelCall>>,
-    /// US dollars that calls cost, or may cost while they are under way, by slot.
+    /// US dollars by slot: cost of finished calls and estimates of running ones.
     spent: Mutex<HashMap<String, f64>>,
     /// How often each request was made, by its digest.
     repeats: Mutex<HashMap<[u8; 32], u32>>,
-    /// Requests that wait to be sent.
+    /// Number of queued requests.
     n_waiting: AtomicU32,
-    /// How long requests waited to be sent, milliseconds.
+    /// Time in the queue, milliseconds.
     waited_ms: AtomicU64,
     /// A model call was withdrawn.
     is_cancelled: AtomicBool,
@@ -160,13 +160,13 @@ pub struct ModelNotes {
 }
 
 impl ModelNotes {
-    /// Whether it is known how many exchanges the attempt had before.
+    /// Whether the number of previous exchanges is known.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.n_before.get().is_some()
     }
 
-    /// Notes how many exchanges the attempt had before; the first count holds.
+    /// Sets the number of previous exchanges; the first call wins.
     pub fn count_from(&self, n_before: u32) {
         self.n_before.get_or_init(|| n_before);
     }
@@ -177,8 +177,8 @@ impl ModelNotes {
         n_before + self.n_exchanges.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes a failure. The most severe one is kept: a failure that a person has to fix, then a transient one, then a
-    /// permanent one. Among equals it is the last.
+    /// Records a failure. The most severe one is kept: one that requires user action, then a transient one, then a permanent
+    /// one; among equal ones the last.
     pub fn failed(&self, failure: ModelFailure) {
         if failure.class == FailureClass::Cancelled {
             self.is_cancelled.store(true, Ordering::Release);
@@ -189,19 +189,19 @@ impl ModelNotes {
         }
     }
 
-    /// The failure that counts.
+    /// The most severe failure.
     #[must_use]
     pub fn failure(&self) -> Option<ModelFailure> {
         self.lock().clone()
     }
 
-    /// Whether a model call ended as cancelled, whatever other calls ended as. What a guest makes of that is no result.
+    /// Whether any model call was cancelled. The result of the guest is discarded then.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Counts a request; how many equal ones were counted before.
+    /// Counts a request and returns the number of equal earlier ones.
     pub fn count_repeat(&self, request: [u8; 32]) -> u32 {
         let mut all = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
         let n = all.entry(request).or_default();
@@ -209,10 +209,10 @@ impl ModelNotes {
         *n - 1
     }
 
-    /// Counts what a call through a slot may cost.
+    /// Reserves the estimated cost of a call.
     ///
     /// # Errors
-    /// When it could pass the limit: what was counted before. It is not counted then.
+    /// If it could exceed the limit: the amount reserved before. Nothing is reserved then.
     pub fn spend(&self, slot: &str, usd: f64, limit: f64) -> Result<(), f64> {
         let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let spent = all.entry(slot.to_owned()).or_default();
@@ -225,47 +225,47 @@ impl ModelNotes {
         }
     }
 
-    /// Puts what a call cost in the place of what it could have cost.
+    /// Replaces the estimate of a call by its cost.
     pub fn settle(&self, slot: &str, most: f64, cost: f64) {
         let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         *all.entry(slot.to_owned()).or_default() += cost - most;
     }
 
-    /// A request begins to wait for a place on its connection.
+    /// A request starts to wait for a slot of its connection.
     pub fn begin_wait(&self) {
         self.n_waiting.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A request has waited for so long.
+    /// A request has waited for this time.
     pub fn end_wait(&self, waited_ms: u64) {
         self.waited_ms.fetch_add(waited_ms, Ordering::AcqRel);
         self.n_waiting.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether a request waits to be sent.
+    /// Whether a request is queued.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         0 < self.n_waiting.load(Ordering::Acquire)
     }
 
-    /// How long requests have waited to be sent, milliseconds, those that still wait excluded.
+    /// Total time of finished waits, milliseconds.
     #[must_use]
     pub fn waited_ms(&self) -> u64 {
         self.waited_ms.load(Ordering::Acquire)
     }
 
-    /// Nobody wants the answers any more: what was not sent yet is not sent.
+    /// Marks the results as no longer needed: queued requests are not sent.
     pub fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Release);
     }
 
-    /// Whether nobody wants the answers any more.
+    /// Whether the results are no longer needed.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.is_abandoned.load(Ordering::Acquire)
     }
 
-    /// Notes an exchange of a trial.
+    /// Records an exchange of a trial.
     pub fn called(&self, call: ModelCall) {
         self.lock_calls().push(call);
     }
@@ -299,7 +299,7 @@ const fn weight(class: FailureClass) -> u8 {
     }
 }
 
-/// The reason for which a failure pauses its evaluator at once (evaluation.md 1.8, 1.9); `None` where it does not.
+/// The reason with which a failure pauses its evaluator at once (evaluation.md 1.8, 1.9); `None` if it does not.
 #[must_use]
 pub const fn pause_reason(class: FailureClass) -> Option<&'static str> {
     Some(match class {
@@ -316,7 +316,7 @@ pub const fn pause_reason(class: FailureClass) -> Option<&'static str> {
     })
 }
 
-/// Reasons that saving a connection or the default model may have removed.
+/// Pause reasons that saving a connection or the default model may remove.
 pub const CONNECTION_REASONS: [&str; 8] = [
     "LLM_CONNECTION_AUTH_INVALID",
     "LLM_CONNECTION_BILLING_EXHAUSTED",

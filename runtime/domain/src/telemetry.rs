@@ -1,4 +1,4 @@
-//! What the rooms ask of stored telemetry, and what they get.
+//! Queries of stored telemetry and their results.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ use crate::trace::Trace;
 /// A stored observation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredObservation {
-    /// As received, with `content` only when it was asked for.
+    /// As received; `content` only if requested.
     pub observation: Observation,
     /// First received.
     pub created_at: Timestamp,
     /// Last changed.
     pub updated_at: Timestamp,
-    /// What its trace says: readers fall back on it for user, session and tags.
+    /// Attributes of its trace: the fallback for user, session and tags.
     pub of_trace: Arc<TraceAttributes>,
 }
 
-/// What an observation names that stands elsewhere.
+/// Referenced data that an observation contains only by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResolvedRefs<'a> {
-    /// The id of the version of its prompt.
+    /// The id of its prompt version.
     pub prompt_id: Option<&'a str>,
     /// The prices that its cost was computed with.
     pub prices: Option<AppliedPrices<'a>>,
 }
 
-/// What an observation shows of its trace.
+/// Attributes of a trace that its observations inherit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceAttributes {
     /// Name of the trace.
@@ -59,21 +59,21 @@ pub struct TraceAttributes {
 /// A stored trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredTrace {
-    /// As computed, completed with the content of the root only when it was asked for.
+    /// As computed; with the content of the root only if requested.
     pub trace: Trace,
     /// First received.
     pub created_at: Timestamp,
     /// Last changed.
     pub updated_at: Timestamp,
-    /// Its observations by start, when they were asked for.
+    /// Its observations by start, if requested.
     pub observation_ids: Vec<ObservationId>,
-    /// Cost of its input and of its output, where a filter looks at them.
+    /// Cost of its input and of its output, if a filter needs them.
     pub part_costs: [Option<f64>; 2],
-    /// What completeness is judged by.
+    /// The state that determines completeness.
     pub activity: Activity,
 }
 
-/// How far a trace has come, in receive times (evaluation.md 1.4).
+/// The activity of a trace in receive times (evaluation.md 1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// First observation received.
@@ -84,30 +84,30 @@ pub struct Activity {
     pub root_ended_at: Option<Timestamp>,
     /// Observations without an end.
     pub n_open: u32,
-    /// A span said that nothing more comes.
+    /// A span marked the trace as complete.
     pub has_marker: bool,
 }
 
-/// Which observations: newest start first, equal ones by trace and id.
+/// A query of observations, ordered by start descending, then by trace and id.
 #[derive(Clone, Debug)]
 pub struct ObservationQuery {
     /// Conditions on the columns of `crate::filter::OBSERVATIONS`.
     pub filter: Filter,
     /// After this one in the order.
     pub after: Option<ObservationCursor>,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: u32,
-    /// Leave out so many first.
+    /// Number of results to skip.
     pub offset: u64,
     /// Load the content.
     pub with_content: bool,
-    /// Leave out the records of traces, which are no steps.
+    /// Exclude the records of traces.
     pub without_records: bool,
     /// Count all that match.
     pub with_total: bool,
-    /// Of the rows that only memory can test against the filter, look at so many at most.
+    /// Most rows that are tested in memory, for conditions that no database can test.
     pub max_tested: u64,
-    /// Contents of a page together, as JSON. The page ends before the observation that exceeds it, and has at least one.
+    /// Most bytes of content of a page, as JSON. The page ends before the observation that exceeds it, and has at least one.
     pub max_bytes: usize,
 }
 
@@ -138,29 +138,29 @@ pub struct ObservationCursor {
     pub id: ObservationId,
 }
 
-/// Some of the matching observations.
+/// A page of matching observations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservationPage {
-    /// In the order asked for.
+    /// In the order of the query.
     pub items: Vec<StoredObservation>,
-    /// All that match; 0 when it was not asked for.
+    /// Number of all matches; 0 if not requested.
     pub n_total: u64,
-    /// There are more after these, or there may be.
+    /// There are, or may be, more results.
     pub has_more: bool,
-    /// As many rows were tested as may be: up to here, which is where to go on.
+    /// Set if the search ended at `max_tested`: where to continue.
     pub scan_limit: Option<ScanLimit>,
 }
 
-/// Where a search ended that tests rows in memory.
+/// The end of a search that reached its limit of rows tested in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
     /// The last row that was tested.
     pub after: ObservationCursor,
-    /// The columns that no database tests.
+    /// The columns that no database can test.
     pub columns: Vec<&'static str>,
 }
 
-/// How far a trace has come, for its completeness.
+/// The progress of a trace, which determines its completeness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// First observation received.
@@ -173,28 +173,28 @@ pub struct Progress {
     pub root_ended_at: Option<Timestamp>,
     /// Observations without an end.
     pub n_open: u32,
-    /// A span said that nothing more comes.
+    /// A span marked the trace as complete.
     pub has_marker: bool,
     /// Observations, without the record of the trace.
     pub n_observations: u32,
 }
 
-/// A step through the observations of a trace.
+/// A query of a plug-in for the observations of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceWalkQuery {
     /// Direct children of this observation only.
     pub parent: Option<String>,
-    /// Of these kinds; none means all.
+    /// Of these kinds; empty for all.
     pub kinds: Vec<ObservationKind>,
     /// Of this name.
     pub name: Option<String>,
-    /// Behind this one: start and id.
+    /// After this position: start and id.
     pub after: Option<(Timestamp, ObservationId)>,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
-/// An observation without anything large, for the outline of its trace.
+/// An observation without its content, for the outline of its trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservationSummary {
     /// Its id.
@@ -211,39 +211,39 @@ pub struct ObservationSummary {
     pub start: Timestamp,
     /// Its end.
     pub end: Option<Timestamp>,
-    /// When the first token of its answer arrived.
+    /// Time of the first token of its output.
     pub first_token: Option<Timestamp>,
-    /// The model it names.
+    /// Its model.
     pub model: Option<String>,
-    /// All its tokens: the given total, else input and output. Unknown when nothing was counted.
+    /// Total tokens: the sent total, else input plus output. `None` without usage.
     pub tokens: Option<u64>,
-    /// US dollars, as sent or else computed. Unknown when neither is there.
+    /// US dollars, as sent, else computed. `None` if unknown.
     pub cost: Option<f64>,
 }
 
-/// Which state of the stored observations of a trace was read: another one whenever any of them changed.
+/// The version of the stored observations of a trace; every change gives another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceVersion {
-    /// The number of the trace in its database; a trace that is deleted and sent again has another one.
+    /// The number of the trace in its database; a trace that is deleted and sent again gets another one.
     pub number: i64,
-    /// How often it has changed.
+    /// Number of changes.
     pub revision: i64,
 }
 
-/// When a session was, and whose.
+/// Time range and users of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSpan {
-    /// How many traces it has.
+    /// Number of traces.
     pub n_traces: u64,
     /// Start of the first.
     pub start: Timestamp,
     /// Start of the last.
     pub end: Timestamp,
-    /// Users of its traces, sorted, the first of them where there are many.
+    /// Users of its traces, sorted and limited.
     pub user_ids: Vec<String>,
 }
 
-/// Where something stands.
+/// The scope of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub enum TraceScope<'a> {
     /// In this trace.
@@ -254,29 +254,29 @@ pub enum TraceScope<'a> {
     Run(&'a str),
 }
 
-/// What one ingest request touched.
+/// The changes of one ingest request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IngestChange {
-    /// Its place in the order of arrival.
+    /// Sequence number in the order of arrival.
     pub seq: i64,
     /// The tenant.
     pub project: ProjectId,
-    /// When it was received.
+    /// Receive time.
     pub received_at: Timestamp,
     /// The observations written, in the order of the request.
     pub observations: Vec<(TraceId, ObservationId)>,
-    /// What a person or a client scored: traces, and observations of them.
+    /// Traces and observations scored by a user or a client.
     pub scored: Vec<(TraceId, Option<ObservationId>)>,
     /// The same for sessions.
     pub scored_sessions: Vec<SessionId>,
 }
 
-/// What one request of create and update events says.
+/// The content of one request of create and update events.
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
     /// Parts of traces and observations.
     pub patches: Vec<Patch>,
-    /// Media taken out of them.
+    /// Media extracted from the patches.
     pub media: Vec<Media>,
     /// Scores.
     pub scores: Vec<NewScore>,
@@ -285,52 +285,52 @@ pub struct EventBatch {
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// Its id, as its traces name it.
+    /// Its id, as in its traces.
     pub id: String,
     /// Time of its first trace.
     pub created_at: Timestamp,
-    /// Environment of its traces, the first in the alphabet where they differ.
+    /// Environment of its traces; the alphabetically first if they differ.
     pub environment: String,
 }
 
-/// Which sessions; absent parts ask nothing.
+/// A query of sessions; absent conditions match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// This one.
+    /// Session id.
     pub id: Option<String>,
-    /// Begun at or after.
+    /// Started at or after.
     pub from: Option<Timestamp>,
-    /// Begun before.
+    /// Started before.
     pub to: Option<Timestamp>,
-    /// With a trace that began at or after.
+    /// With a trace that started at or after.
     pub active_from: Option<Timestamp>,
-    /// With traces in one of these; others are not looked at.
+    /// With traces in one of these environments; other traces are ignored.
     pub environments: Vec<String>,
 }
 
-/// What traces are put together by.
+/// The key by which traces are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKey {
-    /// The session that they name.
+    /// The session of the traces.
     Session,
-    /// The end user that they name.
+    /// The end user of the traces.
     User,
 }
 
-/// Calls of tools in a trace.
+/// The tool calls of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolObservations {
-    /// The first ones by start and id. The content of those that say more than is read at once is absent, though
+    /// The first ones by start and id. Content above the size limit is absent, although
     /// [`has_content`](Observation::has_content) is set.
     pub steps: Vec<Observation>,
-    /// How many there are.
+    /// Total number.
     pub n: u64,
 }
 
-/// What the traces of one session, or of one user, say together.
+/// The aggregated traces of one session or one user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceGroup {
-    /// Of the session or user.
+    /// Id of the session or user.
     pub id: String,
     /// Start of the first trace.
     pub first: Timestamp,
@@ -338,13 +338,13 @@ pub struct TraceGroup {
     pub last: Timestamp,
     /// The latest end of a trace.
     pub end: Timestamp,
-    /// The first in the alphabet where they differ.
+    /// The alphabetically first if they differ.
     pub environment: String,
     /// How many traces.
     pub n_traces: u64,
-    /// How many users a session has, and how many sessions a user.
+    /// Number of users of a session, or of sessions of a user.
     pub n_others: u64,
-    /// The first of these in the alphabet.
+    /// The alphabetically first of these.
     pub other: Option<String>,
     /// Observations of all traces.
     pub n_observations: u64,
@@ -352,31 +352,31 @@ pub struct TraceGroup {
     pub n_errors: u64,
     /// Tokens of all traces.
     pub total_tokens: u64,
-    /// What they cost.
+    /// Their cost.
     pub cost: CostSum,
 }
 
-/// Which sessions or users: those with the newest traces first, equal ones by id.
+/// A query of sessions or users, ordered by their newest trace, then by id.
 #[derive(Clone, Debug)]
 pub struct GroupQuery {
     /// Sessions or users.
     pub by: GroupKey,
     /// Sessions of this user, or users of this session; sums are over the traces that have both.
     pub of: Option<String>,
-    /// Traces that began in this time alone, its end left out.
+    /// Only traces that started in this half-open range.
     pub started: (Option<Timestamp>, Option<Timestamp>),
-    /// Traces of these environments alone; of all when empty.
+    /// Only traces of these environments; of all if empty.
     pub environments: Vec<String>,
-    /// Behind this one, or before it.
+    /// After this position, or before it if `is_backwards`.
     pub after: Option<Cursor>,
-    /// Before `after`, the nearest ones; the page is in the same order.
+    /// The page before `after`, in the same order.
     pub is_backwards: bool,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
 impl GroupQuery {
-    /// The first ones.
+    /// The first page.
     #[must_use]
     pub const fn new(by: GroupKey, limit: u32) -> Self {
         Self {
@@ -391,20 +391,20 @@ impl GroupQuery {
     }
 }
 
-/// Some sessions or users.
+/// A page of sessions or users.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupPage {
     /// In order.
     pub items: Vec<TraceGroup>,
-    /// The place of the first.
+    /// Position of the first item.
     pub first: Option<Cursor>,
-    /// The place of the last.
+    /// Position of the last item.
     pub last: Option<Cursor>,
-    /// There are more in the direction that was asked for.
+    /// There are more items in the direction of the query.
     pub has_more: bool,
 }
 
-/// Which scores: every condition must hold, an empty list asks nothing.
+/// A query of scores: every condition must hold, an empty list matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoreQuery {
     /// One of these ids.
@@ -423,11 +423,11 @@ pub struct ScoreQuery {
     pub config_ids: Vec<String>,
     /// One of these annotation queues.
     pub queue_ids: Vec<String>,
-    /// One of these people.
+    /// By one of these users.
     pub author_user_ids: Vec<String>,
     /// About one of these traces or something in it.
     pub trace_ids: Vec<TraceId>,
-    /// About a trace or something in it, whichever.
+    /// About any trace or observation.
     pub is_in_trace: bool,
     /// About one of these observations; ids of observations are unique within a trace only.
     pub observation_ids: Vec<ObservationId>,
@@ -437,7 +437,7 @@ pub struct ScoreQuery {
     pub experiment_ids: Vec<String>,
     /// Made by one of these executions.
     pub execution_ids: Vec<ExecutionId>,
-    /// Made by exactly what this is the digest of.
+    /// Produced by an evaluator version with this fingerprint.
     pub fingerprint: Option<Fingerprint>,
     /// One of these values.
     pub values: ScoreValues,
@@ -449,7 +449,7 @@ pub struct ScoreQuery {
     pub trace_user_ids: Vec<String>,
     /// About a trace, or something in it, that has all these tags.
     pub trace_tags: Vec<String>,
-    /// What else must hold, over the columns of `SCORES`.
+    /// Further conditions on the columns of `SCORES`.
     pub filter: Filter,
     /// At or after.
     pub from: Option<Timestamp>,
@@ -465,21 +465,21 @@ pub enum ScoreValues {
     Any,
     /// One of these numbers.
     Numeric(Vec<f64>),
-    /// One of these truths.
+    /// One of these booleans.
     Boolean(Vec<bool>),
     /// One of these categories.
     Categorical(Vec<String>),
 }
 
-/// What a member of the metadata must be. Text as is, anything else in its compact JSON form; a missing
-/// member passes [`MemberTest::IsNotSet`] only.
+/// A test of a metadata member. Text is compared as is, other values as compact JSON; a missing member passes only
+/// [`MemberTest::IsNotSet`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberTest {
-    /// Its text stands so to this one; "any case" is that of ASCII letters.
+    /// The operator holds for its text and this one; case-insensitivity covers ASCII letters.
     Text(TextOp, String),
-    /// It is there.
+    /// The member exists.
     IsSet,
-    /// It is not.
+    /// The member does not exist.
     IsNotSet,
 }
 
@@ -496,7 +496,7 @@ pub struct StoredMedia {
     pub created_at: Timestamp,
 }
 
-/// A time, from its beginning to before its end.
+/// A half-open time range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     /// At or after.
@@ -505,7 +505,7 @@ pub struct Period {
     pub to: Option<Timestamp>,
 }
 
-/// A span that stands for an item of an experiment.
+/// A span that represents an item of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentSpan {
     /// Its trace.
@@ -520,35 +520,35 @@ pub struct ExperimentSpan {
     pub level: Level,
     /// Its environment.
     pub environment: String,
-    /// What it says about the experiment.
+    /// Its experiment attributes.
     pub link: ExperimentLink,
 }
 
-/// What the spans of an experiment say together.
+/// An experiment, aggregated from its spans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentSummary {
     /// Its id.
     pub id: String,
-    /// What the newest span says about it.
+    /// The experiment attributes of the newest span.
     pub link: ExperimentLink,
     /// The first start.
     pub start: Timestamp,
     /// The last end.
     pub end: Timestamp,
-    /// How many items.
+    /// Number of items.
     pub n_items: u64,
 }
 
-/// Which spans.
+/// A query of experiment spans.
 #[derive(Clone, Debug, Default)]
 pub struct SpanQuery {
-    /// Started in this time.
+    /// Started in this period.
     pub period: Period,
-    /// Of one of these experiments; of any when there are none.
+    /// Of one of these experiments; of any if empty.
     pub experiment_ids: Vec<String>,
-    /// After this place in the list.
+    /// After this position.
     pub after: Option<SpanCursor>,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
@@ -563,7 +563,7 @@ pub struct SpanCursor {
     pub id: String,
 }
 
-/// What the links of a run say together, as far as no span says it.
+/// A run, aggregated from the links that no span represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLinks {
     /// The run.
@@ -572,27 +572,27 @@ pub struct RunLinks {
     pub start: Timestamp,
     /// The last one.
     pub end: Timestamp,
-    /// Traces that no span stands for.
+    /// Number of traces without such a span.
     pub n_items: u64,
 }
 
-/// What was recorded for an item of a run; the run is made with its first one.
+/// A new link from an item to a trace; the first one of a run creates the run.
 #[derive(Clone, Debug)]
 pub struct NewLink {
     /// Name of the run.
     pub run_name: String,
-    /// For people; `None` leaves it.
+    /// Free text; `None` leaves it unchanged.
     pub run_description: Option<String>,
-    /// Anything; `None` leaves it.
+    /// Any JSON value; `None` leaves it unchanged.
     pub metadata: Option<Value>,
     /// The item.
     pub item_id: String,
-    /// The moment the dataset was read at.
+    /// The version of the dataset that was used.
     pub dataset_version: Option<Timestamp>,
     /// The trace that was recorded.
     pub trace_id: String,
-    /// The observation in it that stands for the item.
+    /// The observation of the trace that represents the item.
     pub observation_id: Option<String>,
-    /// Recorded at.
+    /// Creation time.
     pub created_at: Timestamp,
 }

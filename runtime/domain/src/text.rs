@@ -1,14 +1,14 @@
-//! Text that arrived broken, made whole: bytes that are no UTF-8, U+0000, halves of characters.
+//! Repairs received text: invalid UTF-8, U+0000, lone surrogates.
 //!
-//! What a client cut at the wrong place must not cost the rest of what it sent, and PostgreSQL keeps no U+0000 in
-//! text. Received payloads lose it, since it says nothing there; where it stands in a name or an id, U+FFFD takes its
-//! place, so that two that differ by it stay two. Every reader of text from outside uses these and no cure of its own.
+//! A wrongly cut text must not lose the rest of a request, and PostgreSQL does not store U+0000 in text. It is removed from
+//! payloads and replaced by U+FFFD in names and ids, so that distinct ids stay distinct. All readers of external text use
+//! these functions.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// Text of a payload from bytes: U+FFFD for what is no UTF-8, and without U+0000.
+/// Text of a payload from bytes: U+FFFD for invalid UTF-8, without U+0000.
 #[must_use]
 pub fn of_bytes(bytes: &[u8]) -> Cow<'_, str> {
     without_nul(String::from_utf8_lossy(bytes))
@@ -45,15 +45,14 @@ pub fn storable_members(members: &Map<String, Value>) -> Map<String, Value> {
     members.iter().map(member).collect()
 }
 
-/// The character of one UTF-16 unit, or of one and what may be its second half. None for half a character.
+/// The character of one UTF-16 unit or of a surrogate pair. `None` for a lone surrogate.
 #[must_use]
 pub fn of_units(first: u16, second: Option<u16>) -> Option<char> {
     let units = std::iter::once(first).chain(second);
     char::decode_utf16(units).next()?.ok()
 }
 
-/// The JSON with U+FFFD in place of each half of a character: what clients send that cut texts by units of
-/// UTF-16, and what JSON allows and no text can hold.
+/// The JSON with U+FFFD in place of each lone surrogate, which clients send that cut texts by UTF-16 units.
 #[must_use]
 pub fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
     let mut mended = Cow::Borrowed(json);
@@ -79,7 +78,7 @@ pub fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
 /// Bytes of an escape such as `\ud83d`.
 const ESCAPE: usize = 6;
 
-/// Half of a character as UTF-16 has it.
+/// A lone surrogate.
 enum Half {
     First,
     Second,

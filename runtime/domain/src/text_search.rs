@@ -1,8 +1,8 @@
-//! What is found in what was recorded: a text in the parts of steps, and the values of columns with how often they occur.
+//! Search in recorded data: texts in the fields of observations, and frequencies of column values.
 //!
 //! Invariants:
-//! - **Pure.** What is searched is handed in; nothing here reads a store.
-//! - **Linear time.** The time of a search grows linearly with the length of what is searched, even for repetitive texts.
+//! - **Pure.** The searched data are arguments; nothing here reads a store.
+//! - **Linear time.** The time of a search is linear in the length of the searched text, even for repetitive texts.
 
 mod facets;
 #[cfg(feature = "schema")]

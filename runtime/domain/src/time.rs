@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
-/// The text is no ISO 8601 date-time with an offset.
+/// The text is not an ISO 8601 date-time with an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an ISO 8601 date-time with an offset, such as 2026-03-01T10:00:00Z")]
 pub struct InvalidTimestamp;
@@ -116,13 +116,13 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Where the time comes from: the system in the server, a value of the test's own in tests.
+/// A source of time: the system clock in the server, a test clock in tests.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The current instant.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still.
+/// A clock with a fixed time.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self

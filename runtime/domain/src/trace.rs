@@ -8,7 +8,7 @@ use crate::observation::Usage;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// What a set of observations says about their trace.
+/// A trace, computed from its observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// Its id.
@@ -33,27 +33,27 @@ pub struct Trace {
     pub environment: String,
     /// Visible without a key.
     pub public: bool,
-    /// A person bookmarked it.
+    /// A user bookmarked it.
     pub bookmarked: bool,
     /// Union over all observations: sorted, unique.
     pub tags: Vec<String>,
     /// Merged metadata.
     pub metadata: Map<String, Value>,
-    /// What its steps are and use.
+    /// Kinds, models and prompts of its observations.
     pub steps: ObservationNames,
     /// The root observation.
     pub root: Option<ObservationId>,
-    /// The root is only the best of those seen: its parent may still come (otlp.md 3.2).
+    /// The root is the best candidate so far: its parent may still arrive (otlp.md 3.2).
     pub root_is_provisional: bool,
-    /// Observations whose usage repeats another's, and whose (otlp.md 4.5).
+    /// Observations that repeat the usage of another one, with that one (otlp.md 4.5).
     pub duplicates: Vec<(ObservationId, ObservationId)>,
     /// Summed usage after aggregates and duplicates.
     pub usage: Usage,
-    /// Summed cost in US dollars of the steps that have one; 0 when none has.
+    /// Summed cost in US dollars; 0 without costs.
     pub total_cost: f64,
-    /// Steps that have a cost.
+    /// Observations with a cost.
     pub n_priced: u32,
-    /// Steps that should have a cost and have none.
+    /// Observations whose cost is expected and missing.
     pub n_unpriced: u32,
     /// Latest end minus earliest start, microseconds.
     pub latency_us: i64,
@@ -67,7 +67,7 @@ pub struct Trace {
     pub last_end: Timestamp,
 }
 
-/// What the steps of a trace are and use: each list sorted, without repetition, and cut at
+/// Kinds, models and prompts of the observations of a trace: each list sorted, without duplicates, limited to
 /// [`MAX_OBSERVATION_NAMES`](crate::fold::MAX_OBSERVATION_NAMES).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservationNames {
@@ -80,7 +80,7 @@ pub struct ObservationNames {
 }
 
 impl Trace {
-    /// What it cost, and how many prices are missing in that.
+    /// Its cost with the number of missing prices.
     #[must_use]
     pub fn cost(&self) -> CostSum {
         CostSum {

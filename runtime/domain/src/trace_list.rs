@@ -1,14 +1,14 @@
-//! Lists of traces: which traces, and in which order.
+//! Queries of trace lists.
 
 use crate::filter::Filter;
 use crate::list::Paging;
 
-/// Which traces, in which order. Simple parameters are conditions like all others.
+/// A query of traces. Simple parameters become filter conditions.
 #[derive(Clone, Debug)]
 pub struct TraceQuery {
     /// Conditions on the columns of `crate::filter::TRACES`.
     pub filter: Filter,
-    /// Order; equal ones by id, and those of a figure by time: the newest first where the largest are.
+    /// Sort key. Ties are ordered by id, or by time for numeric keys.
     pub order: TraceOrder,
     /// Ascending.
     pub ascending: bool,
@@ -18,14 +18,14 @@ pub struct TraceQuery {
     pub limit: u32,
     /// Load input, output and the metadata of the root.
     pub with_content: bool,
-    /// Cut input and output to so many bytes each.
+    /// Most bytes of input and of output.
     pub max_content: usize,
     /// Load the ids of the observations.
     pub with_observation_ids: bool,
 }
 
 impl TraceQuery {
-    /// Which part of the list.
+    /// Page number and size.
     #[must_use]
     pub const fn paging(&self) -> Paging {
         Paging { page: self.page, limit: self.limit }
@@ -47,7 +47,7 @@ impl Default for TraceQuery {
     }
 }
 
-/// What traces are ordered by.
+/// Sort keys of traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TraceOrder {
     /// `timestamp`
@@ -73,17 +73,17 @@ pub enum TraceOrder {
     Latency,
     /// `totalCost`
     TotalCost,
-    /// `totalTokens`; a trace without tokens counts as one with none.
+    /// `totalTokens`; absent tokens count as 0.
     TotalTokens,
     /// `errorCount`
     ErrorCount,
-    /// `score.NAME`: the number of the score of this name that is about the trace itself. A trace with several stands
-    /// where the first of them does, and those without one come last, the newest first.
+    /// `score.NAME`: the value of the score with this name that is about the trace itself. A trace with several scores is
+    /// ordered by the first of them; traces without one come last, the newest first.
     Score(String),
 }
 
 impl TraceOrder {
-    /// Whether many traces may have the same value: those are ordered by time.
+    /// Whether the key is a number that many traces may share; ties are ordered by time then.
     #[must_use]
     pub const fn is_figure(&self) -> bool {
         matches!(self, Self::Latency | Self::TotalCost | Self::TotalTokens | Self::ErrorCount)

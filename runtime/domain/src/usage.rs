@@ -1,4 +1,4 @@
-//! Names of usage counts: what each spelling means, and whether its side's count includes it.
+//! Names of usage counts: the meaning of each spelling, and whether the count of its side includes it.
 //!
 //! [`SPELLINGS`] lists the names that providers and instrumentation libraries use, with the package in which each was
 //! found. [`DETAILS`] lists the names of parts, which occur inside a `*_details` object (`prompt_tokens_details`,
@@ -32,10 +32,10 @@ fn word(name: &str) -> String {
     word
 }
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketMeaning {
-    /// What it counts.
+    /// The counted tokens.
     pub meaning: Meaning,
     /// Whether its side includes it.
     pub relation: Relation,
@@ -80,7 +80,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     }
 });
 
-/// What a name means; a dot separates the name of an object from that of its member. `None` for an unknown name.
+/// The meaning of a name; a dot separates the name of an object from that of its member. `None` for an unknown name.
 #[must_use]
 pub fn meaning(name: &str) -> Option<BucketMeaning> {
     let table = &*TABLE;
@@ -133,7 +133,7 @@ fn cached_modality(part: &str, is_in_details: bool) -> Option<BucketMeaning> {
     Some(BucketMeaning { meaning, relation: Inside, rank: *rank, is_in_details })
 }
 
-/// The canonical name of a bucket that goes by several.
+/// The canonical name of a bucket.
 #[must_use]
 pub fn canonical_bucket(bucket: &str) -> &str {
     meaning(bucket).map_or(bucket, |named| named.meaning.bucket())

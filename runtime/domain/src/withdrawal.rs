@@ -1,11 +1,11 @@
-//! The withdrawal of a call that has not begun: its rule, its evaluator or its connection is gone.
+//! Cancellation of a call that has not started, after its rule, evaluator or connection was deleted.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Whether a call is withdrawn. It is set once, and wakes those that wait on behalf of the call.
+/// The cancellation flag of a call. It is set once and wakes all waiters of the call.
 #[derive(Debug, Default)]
 pub struct Withdrawal {
     is_withdrawn: AtomicBool,
@@ -27,7 +27,7 @@ impl Withdrawal {
         self.is_withdrawn.load(Ordering::Acquire)
     }
 
-    /// Ends when the call is withdrawn.
+    /// Waits until the call is withdrawn.
     pub async fn withdrawn(&self) {
         poll_fn(|context| {
             // The flag is set before the wakers are taken: under their lock it is up to date.

@@ -66,10 +66,10 @@ fn names_of_today_cost_what_the_public_price_lists_say() {
             (Some(prices), Some(entry)) => {
                 let buckets = ["input", "output", "input_cached_tokens"];
                 for (bucket, price) in buckets.into_iter().zip(prices) {
-                    let told = per_million(entry, bucket).filter(|price| price != "0");
-                    if told.as_deref().unwrap_or("-") != *price {
+                    let actual = per_million(entry, bucket).filter(|price| price != "0");
+                    if actual.as_deref().unwrap_or("-") != *price {
                         faults.push(format!(
-                            "{name} of {provider}: {bucket} {told:?}, not {price} ({shown})"
+                            "{name} of {provider}: {bucket} {actual:?}, not {price} ({shown})"
                         ));
                     }
                 }

@@ -10,7 +10,7 @@ use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::time::Timestamp;
 use proptest::prelude::*;
 
-/// One step: where its parent stands among those before it, and what it counts.
+/// One observation: the index of its parent among the earlier ones, and its usage.
 #[derive(Clone, Debug)]
 struct Step {
     parent: Option<prop::sample::Index>,

@@ -1,8 +1,8 @@
 //! One field of a cron expression: the numbers that it allows.
 
-/// What a field may hold.
+/// The allowed values of a field.
 pub(super) struct Kind {
-    /// How people call it.
+    /// The name in messages.
     pub(super) name: &'static str,
     min: u8,
     max: u8,

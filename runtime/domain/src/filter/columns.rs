@@ -1,4 +1,4 @@
-//! Which columns each kind of row has, and which condition types fit them.
+//! The columns of each kind of row, and the condition types they allow.
 
 use super::ColumnKind::{
     Bool, BoolMembers, CategoryMembers, FullText, List, Members, NullOnly, Number, NumberMembers,
@@ -8,17 +8,17 @@ use super::ColumnKind::{
 /// A column of a kind of row.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What filters and errors call it.
+    /// The name in filters and errors.
     pub id: &'static str,
-    /// Decides which condition types fit.
+    /// Determines the condition types.
     pub kind: ColumnKind,
-    /// Further names it answers to.
+    /// Aliases.
     pub aliases: &'static [&'static str],
-    /// The only values there are; empty: any.
+    /// The closed list of values; empty for any value.
     pub values: &'static [&'static str],
 }
 
-/// What a column holds.
+/// The kind of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Free text.
@@ -94,7 +94,7 @@ impl Column {
     }
 }
 
-/// The column that answers to `name`: its id or an alias.
+/// The column with this id or alias.
 #[must_use]
 pub fn find(columns: &'static [Column], name: &str) -> Option<&'static Column> {
     let mut all = columns.iter();
@@ -159,7 +159,7 @@ const NAMES: Column = Column::new(SCORE_NAMES, List).aka(&["Score names"]);
 /// Searched in: every text that a reader would look for a row by.
 const TEXT: Column = Column::new("text", FullText).aka(&["Text"]);
 
-/// What rules see of an observation.
+/// Columns of observations for rules.
 pub static RULE_OBSERVATION: &[Column] = &[
     KIND,
     NAME,
@@ -187,11 +187,11 @@ pub static RULE_OBSERVATION: &[Column] = &[
 /// The names of all scores of a row, whatever their values are.
 pub const SCORE_NAMES: &str = "score_names";
 
-/// What scores say, in every kind of row that has them.
+/// The score columns of every kind of row that has scores.
 pub const SCORE_COLUMNS: [&str; 4] =
     [SCORES_AVG.id, SCORE_CATEGORIES.id, SCORE_BOOLEANS.id, SCORE_NAMES];
 
-/// What rules see of a trace.
+/// Columns of traces for rules.
 pub static RULE_TRACE: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
     Column::new("name", Options).aka(&["traceName", "Name", "Trace Name"]),
@@ -217,7 +217,7 @@ pub static RULE_TRACE: &[Column] = &[
     NAMES,
 ];
 
-/// What rules see of a session.
+/// Columns of sessions for rules.
 pub static RULE_SESSION: &[Column] = &[
     Column::new("id", Text).aka(&["ID", "sessionId"]),
     ENVIRONMENT,
@@ -237,7 +237,7 @@ pub static RULE_SESSION: &[Column] = &[
     NAMES,
 ];
 
-/// What list calls see of a trace. `text` is its id, name, input and output, and those of each of its observations.
+/// Columns of traces for lists. `text` is its id, name, input and output, and those of each of its observations.
 pub static TRACES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
     TEXT,
@@ -273,7 +273,7 @@ pub static TRACES: &[Column] = &[
     NAMES,
 ];
 
-/// What list calls see of an observation. `text` is its id, name, input and output.
+/// Columns of observations for lists. `text` is its id, name, input and output.
 pub static OBSERVATIONS: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
     TEXT,
@@ -322,7 +322,7 @@ pub static OBSERVATIONS: &[Column] = &[
     NAMES,
 ];
 
-/// What lists of sessions and of users see of one: the texts of all its traces, and sums over them.
+/// Columns of sessions and users for lists: texts of all their traces, and sums over them.
 pub static GROUPS: &[Column] = &[
     Column::new("id", FullText).aka(&["ID", "text"]),
     USER,
@@ -338,7 +338,7 @@ pub static GROUPS: &[Column] = &[
     TOTAL_COST,
 ];
 
-/// What list calls see of a score. `text` is its name.
+/// Columns of scores for lists. `text` is the name.
 pub static SCORES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
     TEXT,

@@ -1,9 +1,9 @@
-//! A condition in words, for sentences about it.
+//! Describes a condition in words, for messages.
 
 use serde_json::Value;
 
-/// The condition as one would say it: `name is "look up order"`, `metadata tier is one of "gold", "silver"`,
-/// `latency > 2`. It is read as it was saved, so that a condition whose column is gone can be said too.
+/// The condition in words: `name is "look up order"`, `metadata tier is one of "gold", "silver"`, `latency > 2`. It takes the
+/// stored JSON, so that a condition on a removed column can be described too.
 #[must_use]
 pub fn describe_condition(condition: &Value) -> String {
     let part = |name: &str| condition.get(name).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Conditions against a row in memory.
+//! Tests conditions on a row in memory.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,9 @@ use super::{Condition, Filter, Test, TextOp};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// Something with columns.
+/// A row with columns.
 pub trait Row {
-    /// The cell of the column with this id; columns it lacks are [`Cell::Null`].
+    /// The cell of the column with this id; [`Cell::Null`] if the row has no such column.
     fn cell(&self, column: &'static str) -> Cell<'_>;
 }
 
@@ -94,7 +94,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// For people and for `explain`.
+    /// The value for messages and for `explain`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         match self {
@@ -113,9 +113,9 @@ impl<'a> Cell<'a> {
 /// The first condition that does not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
-    /// Its place in the filter, from 0.
+    /// Its index in the filter.
     pub index: usize,
-    /// What the row has there.
+    /// The value of the row.
     pub actual: Value,
 }
 

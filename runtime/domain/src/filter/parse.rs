@@ -1,4 +1,4 @@
-//! From JSON to typed conditions, naming every fault.
+//! Parses JSON into typed conditions and reports every error.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use serde_json::Value;
 use super::{Column, ColumnKind, Condition, Filter, Order, SetOp, Test, TextOp, find};
 use crate::time::Timestamp;
 
-/// What is wrong with one condition.
+/// The error of one condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", self.path())]
 pub struct FilterError {
-    /// Which condition, from 0.
+    /// Index of the condition, from 0.
     pub index: usize,
-    /// Which member of it.
+    /// The invalid member.
     pub field: ConditionField,
-    /// The column it names, when it names one.
+    /// The column of the condition, if it has one.
     pub column: Option<String>,
     /// For people.
     pub message: String,
-    /// The values at fault.
+    /// The invalid values.
     pub invalid_values: Vec<String>,
-    /// What may stand there; empty when there is no closed list.
+    /// The allowed values; empty without a closed list.
     pub allowed_values: Vec<&'static str>,
 }
 
 impl FilterError {
-    /// Where it is, like `filter[0].column`.
+    /// The path, such as `filter[0].column`.
     #[must_use]
     pub fn path(&self) -> String {
         match self.field {

@@ -151,7 +151,7 @@ mod tests {
     use crate::payload::Payload;
     use crate::time::Timestamp;
 
-    fn said(messages: &[(&str, &str)], reply: &str) -> Observation {
+    fn generation(messages: &[(&str, &str)], reply: &str) -> Observation {
         let trace = TraceId::new("t").unwrap();
         let id = ObservationId::new("o").unwrap();
         let at = Timestamp::from_micros(0);
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn what_a_turn_repeats_of_those_before_is_in_the_conversation_once() {
         let system = ("system", "Be kind.");
-        let first = said(&[system, ("user", "Hi")], "Hello");
+        let first = generation(&[system, ("user", "Hi")], "Hello");
         let whole = [system, ("user", "Hi"), ("assistant", "Hello"), ("user", "Bye")];
         let short = [system, ("assistant", "Hello"), ("user", "Bye")];
         for second in [&whole[..], &short, &[system, ("user", "Bye")], &[("user", "Bye")]] {
-            let turns = [first.clone(), said(second, "Ciao")];
+            let turns = [first.clone(), generation(second, "Ciao")];
             let want = ["Be kind.", "Hi", "Hello", "Bye", "Ciao"];
             assert_eq!(contents(&turns), want, "{second:?}");
         }
@@ -189,16 +189,16 @@ mod tests {
     fn calls_of_tools_that_are_not_sent_along_are_kept_and_parts_are_the_same_as_their_text() {
         let call = ("assistant", "[search]");
         let tools = [("user", "Where?"), call, ("tool", "here")];
-        let first = said(&tools, "It is here.");
+        let first = generation(&tools, "It is here.");
         let history = [("user", "Where?"), ("assistant", "It is here."), ("user", "Thanks")];
-        let mut second = said(&history, "Bye");
+        let mut second = generation(&history, "Bye");
         let want = ["Where?", "[search]", "here", "It is here.", "Thanks", "Bye"];
         assert_eq!(contents(&[first.clone(), second.clone()]), want);
         let parts = |(role, text): &(&str, &str)| json!({ "role": role, "content": [{ "type": "text", "text": text }] });
         second.content.input = Some(Payload::from_value(history.iter().map(parts).collect()));
-        let said = contents(&[first, second]);
-        assert_eq!(said[..4], want[..4]);
-        assert_eq!(said.len(), 6);
+        let found = contents(&[first, second]);
+        assert_eq!(found[..4], want[..4]);
+        assert_eq!(found.len(), 6);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
             json!({ "systemInstruction": { "parts": [{ "text": "S" }] }, "contents": [{ "role": "user", "parts": [{ "text": "Hi" }] }] }),
             json!({ "instructions": "S", "input": "Hi" }),
         ] {
-            let mut own = said(&[], "Hello");
+            let mut own = generation(&[], "Hello");
             own.content.input = Some(Payload::from_value(input.clone()));
             let messages = messages(&own, &mut MappingBudget::default()).unwrap();
             let roles = |messages: &Value| {
@@ -239,14 +239,17 @@ mod tests {
 
     #[test]
     fn a_question_that_is_asked_again_is_in_it_again() {
-        let turns = [said(&[("user", "Where?")], "There."), said(&[("user", "Where?")], "Here.")];
+        let turns = [
+            generation(&[("user", "Where?")], "There."),
+            generation(&[("user", "Where?")], "Here."),
+        ];
         assert_eq!(contents(&turns), ["Where?", "There.", "Where?", "Here."]);
     }
 
     #[test]
     fn another_message_of_the_system_is_kept_where_it_stands() {
-        let first = said(&[("system", "Be kind."), ("user", "Hi")], "Hello");
-        let second = said(&[("system", "Be brief."), ("user", "Bye")], "Ciao");
+        let first = generation(&[("system", "Be kind."), ("user", "Hi")], "Hello");
+        let second = generation(&[("system", "Be brief."), ("user", "Bye")], "Ciao");
         let want = ["Be kind.", "Hi", "Hello", "Be brief.", "Bye", "Ciao"];
         assert_eq!(contents(&[first, second]), want);
     }
@@ -255,11 +258,14 @@ mod tests {
     fn a_conversation_without_end_is_refused_and_not_held() {
         let large = "x".repeat(MAX_BYTES / 2 + 1);
         let mut conversation = Conversation::default();
-        assert_eq!(conversation.add(&said(&[("user", &large)], "1")), Ok(()));
+        assert_eq!(conversation.add(&generation(&[("user", &large)], "1")), Ok(()));
         let more = large.replace('x', "y");
-        assert_eq!(conversation.add(&said(&[("user", &more)], "2")), Err(ConversationTooLong));
+        assert_eq!(
+            conversation.add(&generation(&[("user", &more)], "2")),
+            Err(ConversationTooLong)
+        );
         assert_eq!(conversation.messages.len(), 2);
         let many = vec![("user", "x"); MAX_MESSAGES];
-        assert_eq!(conversation.add(&said(&many, "2")), Err(ConversationTooLong));
+        assert_eq!(conversation.add(&generation(&many, "2")), Err(ConversationTooLong));
     }
 }

@@ -171,12 +171,12 @@ mod tests {
 
     #[test]
     fn json_in_strings_is_decoded_level_by_level_and_no_deeper_than_it_is_opened() {
-        let inner = json!({ "said": "say \"quokka\"" }).to_string();
+        let inner = json!({ "quote": "say \"quokka\"" }).to_string();
         let outer = json!({ "arguments": inner });
         let expected = [
             outer.to_string(),
             format!("{{\"arguments\":\"{inner}\"}}"),
-            "{\"arguments\":\"{\"said\":\"say \"quokka\"\"}\"}".to_owned(),
+            "{\"arguments\":\"{\"quote\":\"say \"quokka\"\"}\"}".to_owned(),
         ];
         assert_eq!(readings(&Payload::from_value(outer)), expected);
         let mut deep = "[\"\\n\"]".to_owned();

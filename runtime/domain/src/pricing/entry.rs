@@ -162,12 +162,12 @@ impl Condition {
             Self::Service(service) => {
                 let metadata = &observation.content.metadata;
                 let parameters = &observation.model_parameters;
-                let said = parameters.get(SERVICE).or_else(|| metadata.get(SERVICE));
-                let said = said.and_then(serde_json::Value::as_str);
-                let said = said.map(str::to_ascii_lowercase);
+                let tier = parameters.get(SERVICE).or_else(|| metadata.get(SERVICE));
+                let tier = tier.and_then(serde_json::Value::as_str);
+                let tier = tier.map(str::to_ascii_lowercase);
                 // Some senders say `batches`.
-                said.is_some_and(|said| {
-                    said == *service || said.strip_suffix("es") == Some(service)
+                tier.is_some_and(|tier| {
+                    tier == *service || tier.strip_suffix("es") == Some(service)
                 })
             }
         }

@@ -1,4 +1,4 @@
-//! The ways to write the name of a model.
+//! Variants of model names.
 
 /// The names to try in order: as sent, without provider prefix, and both without date.
 pub(super) fn candidate_names(model: &str) -> Vec<&str> {
@@ -38,7 +38,7 @@ pub fn strip_date(name: &str) -> &str {
     }
 }
 
-/// Strips an ending of the given shape, where `0` stands for any digit.
+/// Strips a suffix of the given shape, where `0` matches any digit.
 pub(super) fn strip_shape<'a>(name: &'a str, shape: &str) -> Option<&'a str> {
     let at = name.len().checked_sub(shape.len())?;
     let (head, tail) = name.split_at_checked(at)?;

@@ -20,8 +20,8 @@ const MAX_COMPILED: usize = 128;
 const MAX_ANY: usize = 64;
 const MAX_SMALL: usize = 1_000;
 
-/// Whether a pattern fits into a table beside so many others, whatever those are, if each was admitted so. A table for
-/// which this says no may be complete nevertheless.
+/// Whether a pattern fits into every table with `n_others` other patterns that were admitted by the same rule. A table may
+/// be complete even if this returns `false`.
 #[must_use]
 pub fn fits_any_table(pattern: &str, n_others: usize) -> bool {
     n_others < MAX_ANY || n_others < MAX_SMALL && compile(pattern, SMALL_SIZE).is_some()

@@ -104,7 +104,7 @@ struct Found {
     is_own: bool,
 }
 
-/// Which of several entries that share a form of their names stands for it: the lowest.
+/// Priority of entries that share a form of their names: the lowest rank is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     is_plain: bool,

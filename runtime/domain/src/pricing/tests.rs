@@ -271,8 +271,8 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
     content.insert("service_tier".to_owned(), tier);
     own.apply(&mut observation);
     observation.content = crate::observation::Content::default();
-    let told = applied(&own, &observation);
-    assert_eq!(told, known("batch", 1e-6), "metadata are not read with every list");
+    let by_cost = applied(&own, &observation);
+    assert_eq!(by_cost, known("batch", 1e-6), "metadata are not read with every list");
 }
 
 #[test]

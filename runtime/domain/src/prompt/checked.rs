@@ -1,9 +1,9 @@
-//! What labels may be, and what is said of a prompt that is none.
+//! Validation of labels, and the error of an invalid prompt.
 
 /// The longest label in characters.
 pub const MAX_LABEL_CHARS: usize = 36;
 
-/// What is wrong with a part of a prompt, in a sentence.
+/// A human-readable problem of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidPrompt(pub String);
@@ -15,12 +15,14 @@ pub(super) fn invalid<T>(message: impl Into<String>) -> Result<T, InvalidPrompt>
 /// Checks a label.
 ///
 /// # Errors
-/// [`InvalidPrompt`] when it is no label.
+/// [`InvalidPrompt`] if it is not a valid label.
 pub fn check_label(raw: &str) -> Result<(), InvalidPrompt> {
     let fits =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
     if (1..=MAX_LABEL_CHARS).contains(&raw.len()) && raw.bytes().all(fits) {
         return Ok(());
     }
-    invalid(format!("{raw:?} is no label: 1 to {MAX_LABEL_CHARS} of a to z, 0 to 9, _, - and ."))
+    invalid(format!(
+        "a label must have 1 to {MAX_LABEL_CHARS} of the characters a-z, 0-9, _, - and ., got {raw:?}"
+    ))
 }

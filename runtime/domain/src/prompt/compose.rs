@@ -1,9 +1,9 @@
-//! Prompts that include others: the references in a text, and the text with all of them put in.
+//! Composition of prompts: replaces the references in a text by the included prompts.
 //!
 //! Invariants:
 //! - **Bounded.** Inclusions go [`MAX_DEPTH`] levels deep, a composed prompt has at most [`MAX_BYTES`]
-//!   bytes, and each included version is put together once, however often it is included.
-//! - **No loading here.** [`compose`] says which prompts it lacks; the caller brings them and asks again.
+//!   bytes, and each included version is composed once, even if it is included several times.
+//! - **No loading here.** [`compose`] returns the missing prompts; the caller loads them and calls it again.
 
 use std::collections::HashMap;
 
@@ -18,10 +18,10 @@ pub use super::reference::{Reference, VersionSelector, references};
 
 /// Levels of inclusion below a prompt.
 pub const MAX_DEPTH: usize = 5;
-/// Size of a prompt with all that it includes.
+/// Largest composed prompt in bytes.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// A version as far as composition looks at it.
+/// A prompt version for composition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IncludedPrompt {
     /// Id of the version.
@@ -34,39 +34,39 @@ pub struct IncludedPrompt {
     pub body: PromptBody,
 }
 
-/// A prompt with everything it includes put in.
+/// A composed prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComposedPrompt {
     /// Its text or messages.
     pub body: PromptBody,
-    /// For each version that includes others, by its id: those, in order.
+    /// The included versions of each version, by its id, in order.
     pub included: Vec<(String, Vec<IncludedPrompt>)>,
 }
 
-/// Why a prompt cannot be put together.
+/// The reason why a prompt cannot be composed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
-    /// These are needed and were not given.
+    /// Prompts that have to be loaded.
     #[error("{} included prompts are not known", .0.len())]
     Needs(Vec<Reference>),
-    /// A prompt includes itself, by way of the others.
+    /// A prompt includes itself, directly or through others.
     #[error("prompts include each other in a circle: {}", .0.join(" includes "))]
     Circle(Vec<String>),
     /// Too many levels.
     #[error("prompts include each other more than {MAX_DEPTH} levels deep: {}", .0.join(" includes "))]
     TooDeep(Vec<String>),
     /// Too large.
-    #[error("with all that it includes the prompt has more than {MAX_BYTES} bytes")]
+    #[error("the composed prompt must have at most {MAX_BYTES} bytes")]
     TooLarge,
     /// An included prompt has messages.
     #[error("{0} is a chat prompt; only text prompts can be included")]
     NotText(String),
 }
 
-/// Puts everything into `root` that it includes. `known` is what the caller has loaded so far.
+/// Composes `root`. `known` are the prompts loaded so far.
 ///
 /// # Errors
-/// [`ComposeError::Needs`] asks for more; every other error is final.
+/// [`ComposeError::Needs`] lists prompts to load; every other error is final.
 pub fn compose(
     root: &IncludedPrompt,
     known: &HashMap<Reference, IncludedPrompt>,
@@ -108,13 +108,13 @@ struct Work<'k> {
     missing: Vec<Reference>,
     /// Composed text of a version by its id, with the levels below it.
     done: HashMap<String, (String, usize)>,
-    /// Names from the root to the prompt at work.
+    /// Names from the root to the current prompt.
     path: Vec<String>,
     included: Vec<(String, Vec<IncludedPrompt>)>,
 }
 
 impl Work<'_> {
-    /// The texts of one version with all that they include.
+    /// The composed texts of one version.
     fn text(&mut self, id: &str, texts: &[&str]) -> Result<Vec<String>, ComposeError> {
         let mut parts: Vec<IncludedPrompt> = Vec::new();
         let mut composed = Vec::with_capacity(texts.len());
@@ -155,7 +155,7 @@ impl Work<'_> {
         Ok(composed)
     }
 
-    /// Appends an included prompt; answers with it and the levels below it.
+    /// Appends an included prompt and returns it with the number of levels below it.
     fn include(
         &mut self,
         reference: &Reference,
@@ -198,7 +198,7 @@ impl Work<'_> {
     }
 }
 
-/// How it was put together, as the API shows it; none when nothing is included.
+/// The dependency graph for the API; `None` if nothing is included.
 #[must_use]
 pub fn graph(root: &IncludedPrompt, composed: &ComposedPrompt) -> Option<Value> {
     if composed.included.is_empty() {

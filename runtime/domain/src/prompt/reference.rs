@@ -15,7 +15,7 @@ pub enum VersionSelector {
     Label(String),
 }
 
-/// One prompt as it is named in the text of another.
+/// A reference to a prompt in the text of another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
     /// Name of the included prompt.
@@ -46,7 +46,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
                 rest = Some(after);
                 Some((before, Some(inner)))
             }
-            // A reference that never ends is text.
+            // An unterminated reference is text.
             None => Some((text, None)),
         }
     })
@@ -55,7 +55,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
 pub(super) fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
     let wrong = || {
         InvalidPrompt(format!(
-            "{OPEN}{inner}{CLOSE} is no reference: write name=NAME|version=NUMBER or name=NAME|label=LABEL"
+            "a reference must contain name=NAME|version=NUMBER or name=NAME|label=LABEL, got {OPEN}{inner}{CLOSE}"
         ))
     };
     let (name, selector) = inner.split_once('|').ok_or_else(wrong)?;
@@ -64,7 +64,9 @@ pub(super) fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
         Some(("version", number)) => match number.parse() {
             Ok(number) if 0 < number => VersionSelector::Version(number),
             _ => {
-                return invalid(format!("{number:?} in {OPEN}{inner}{CLOSE} is no version number"));
+                return invalid(format!(
+                    "the version in {OPEN}{inner}{CLOSE} must be a positive number, got {number:?}"
+                ));
             }
         },
         Some(("label", label)) => {

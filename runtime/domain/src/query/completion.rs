@@ -1,4 +1,4 @@
-//! What is being written at the end of a text, for a field that suggests how it may go on.
+//! The incomplete part at the end of a query, for completions of an input field.
 
 use std::ops::Range;
 
@@ -8,38 +8,38 @@ use super::resolve;
 use super::syntax::OPS;
 use super::values::SCORE;
 
-/// What a choice replaces, and what it must fit.
+/// The range that a completion replaces, and its context.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryCompletion {
-    /// In bytes of the text.
+    /// Byte range in the text.
     pub at: Range<usize>,
-    /// Where the term begins that it is a part of.
+    /// Start of its term.
     pub term: usize,
-    /// The text of that range without its quotes, as far as it is typed.
+    /// The text typed so far, without quotes.
     pub start: String,
-    /// What it is a part of.
+    /// The part of the term.
     pub part: CompletionPart,
 }
 
 /// A part of a term.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CompletionPart {
-    /// The name of a column, or a word to look for.
+    /// The name of a column, or a word to search for.
     Column,
-    /// The key of a member: `score.` or `metadata.` stands before it.
+    /// The key of a member, after `score.` or `metadata.`.
     Key(String),
-    /// A value of a column, of the member with this key where it has members. `is_first`: an operator may stand here.
+    /// A value of a column, or of the member with this key. `is_first`: an operator is allowed here.
     Value {
         /// The name as it is written.
         column: String,
         /// Of columns with members.
         key: Option<String>,
-        /// Nothing but the colon stands before it.
+        /// It directly follows the colon.
         is_first: bool,
     },
 }
 
-/// Where the last term begins: the white space within quotes and parentheses is part of a term.
+/// Start of the last term: white space within quotes and parentheses is part of a term.
 fn last_term(text: &str) -> usize {
     let (mut start, mut is_quoted, mut is_escaped, mut depth) = (0, false, false, 0_u32);
     for (at, c) in text.char_indices() {
@@ -57,7 +57,7 @@ fn last_term(text: &str) -> usize {
     start
 }
 
-/// Where a sign stands for the first time outside of quotes.
+/// The first position of a sign outside of quotes.
 fn outside_quotes(text: &str, sign: char) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, c) in text.char_indices() {
@@ -72,7 +72,7 @@ fn outside_quotes(text: &str, sign: char) -> Option<usize> {
     None
 }
 
-/// The text of a value that may not be whole yet.
+/// The text of a value that may be incomplete.
 fn unquoted(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"') else {
         return text.to_owned();
@@ -84,7 +84,7 @@ fn unquoted(text: &str) -> String {
     serde_json::from_str(&whole).unwrap_or_else(|_| inner.to_owned())
 }
 
-/// What is being written where a text ends.
+/// The incomplete part at the end of a text.
 #[must_use]
 pub fn completion_at_end(text: &str, columns: &'static [Column]) -> QueryCompletion {
     let of_term = last_term(text);
@@ -130,7 +130,7 @@ pub fn completion_at_end(text: &str, columns: &'static [Column]) -> QueryComplet
         from += before;
         is_first = false;
     }
-    // Values of a list stand behind commas.
+    // Values of a list follow commas.
     while let Some(comma) = outside_quotes(&text[from..], ',') {
         from += comma + 1;
         let spaces = text[from..].len() - text[from..].trim_start().len();

@@ -1,18 +1,18 @@
-//! What is wrong with a term.
+//! The error of a term.
 
 use std::ops::Range;
 
-/// What is wrong with a term, and what could replace it.
+/// The error of a term with suggestions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct QueryFault {
-    /// The part at fault, in bytes of the text. Empty where something is missing.
+    /// The invalid byte range of the text; empty if something is missing.
     pub at: Range<usize>,
-    /// One sentence for the reader, without its full stop.
+    /// A human-readable sentence without full stop.
     pub message: String,
-    /// What may stand at that place, the nearest in spelling first; empty where nothing can be listed.
+    /// Valid replacements, the nearest in spelling first; empty if they cannot be listed.
     pub allowed: Vec<String>,
-    /// What was meant there, as far as its spelling tells.
+    /// The likely intended text, by its spelling.
     pub guess: Option<String>,
 }
 

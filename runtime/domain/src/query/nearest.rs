@@ -57,7 +57,7 @@ pub(super) fn columns(written: &str, columns: &'static [Column]) -> Vec<&'static
     best(written, names.chain(has_scores.then_some(("score", "score"))))
 }
 
-/// Of pairs of a name and what it stands for.
+/// From pairs of a name and its value.
 fn best(
     written: &str,
     names: impl Iterator<Item = (&'static str, &'static str)>,

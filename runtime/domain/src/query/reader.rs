@@ -72,7 +72,7 @@ impl Reader {
         }
     }
 
-    /// Whether something is asked to be there, where the test is `null` or `set`.
+    /// Whether a value is required, if the test is `null` or `set`.
     fn presence(&self) -> Option<bool> {
         match &self.named.test {
             RawTest::Values(words) => match words.as_slice() {
@@ -97,7 +97,7 @@ impl Reader {
         })
     }
 
-    /// Whether `score` stands for the column, whose keys are names.
+    /// Whether the column is written as `score`, with score names as keys.
     fn is_score(&self) -> bool {
         self.named.column.text == SCORE && SCORE_COLUMNS.contains(&self.column.id)
     }
@@ -308,7 +308,7 @@ impl Reader {
         self.ordered(&Self::number, Order::AtMost, &test)
     }
 
-    /// The truth value, and whether another one is asked for.
+    /// The boolean, and whether the test is negated.
     fn truth_test(&self) -> Result<(bool, bool), QueryFault> {
         let word = match &self.named.test {
             RawTest::Op(Op::Exactly, word) => word,

@@ -320,7 +320,7 @@ impl<'t> Cursor<'t> {
         Ok(RawTest::Values(values))
     }
 
-    /// What stands between parentheses, the closing one included.
+    /// The rest of a parenthesised list, including the closing parenthesis.
     fn set(&mut self) -> Result<Vec<Word>, QueryFault> {
         let mut values = Vec::new();
         self.take(char::is_whitespace);

@@ -6,7 +6,7 @@ use crate::filter::ColumnKind::{
 };
 use crate::time::Timestamp;
 
-/// Stands for whichever column of scores the value fits.
+/// Alias of the score columns; the value selects the column.
 pub const SCORE: &str = "score";
 
 /// What may follow the colon for a column of this kind: operators as they are written, words, and `any(`

@@ -1,6 +1,6 @@
-//! Which values there are in some columns of traces and how often, and counts that end at a bound.
+//! Frequencies of column values of traces, and bounded counts.
 
-/// A column whose values are counted.
+/// A column with counted values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FacetColumn {
     /// Environment.
@@ -26,7 +26,7 @@ pub enum FacetColumn {
 }
 
 impl FacetColumn {
-    /// Each, in the order in which they are shown.
+    /// All columns, in display order.
     pub const ALL: [Self; 10] = [
         Self::Environment,
         Self::Level,
@@ -41,32 +41,32 @@ impl FacetColumn {
     ];
 }
 
-/// One column, with the values that most traces have.
+/// A column with its most frequent values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facet {
     /// The column.
     pub column: FacetColumn,
-    /// A value and how many traces have it, the most frequent first; none where there is nothing.
+    /// Values with their number of traces, the most frequent first; `None` for traces without a value.
     pub values: Vec<(Option<String>, u64)>,
     /// There are more values.
     pub has_more: bool,
 }
 
-/// What the newest traces of a range say.
+/// The facets of the newest traces of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facets {
-    /// So many were looked at.
+    /// Number of examined traces.
     pub n_traces: u64,
-    /// These are as many as are looked at: there may be older ones.
+    /// The limit was reached: there may be older traces.
     pub is_cut: bool,
-    /// One for each column.
+    /// One per column.
     pub facets: Vec<Facet>,
 }
 
-/// A number that was counted as far as a bound.
+/// A count up to a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BoundedCount {
-    /// So many were counted.
+    /// The count.
     pub n: u64,
     /// There are, or may be, more.
     pub is_more: bool,

@@ -1,4 +1,4 @@
-//! A text that is searched for in a trace: in which parts of a step it occurs, how often, and in which context.
+//! Full-text search in a trace: the fields of an observation that contain a text, the number of occurrences and their context.
 
 use std::ops::ControlFlow;
 
@@ -9,12 +9,12 @@ use crate::time::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Characters kept before and behind an occurrence.
+/// Characters of context before and after an occurrence.
 const AROUND: usize = 80;
-/// The member of the metadata that holds the events of a span.
+/// The member of the metadata with the events of a span.
 const EVENTS: &str = "events";
 
-/// Where in a step, or in its trace, a text was found.
+/// A searched field of an observation or its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchField {
@@ -28,7 +28,7 @@ pub enum SearchField {
     Input,
     /// Its output.
     Output,
-    /// Its metadata, besides the events.
+    /// Its metadata without the events.
     Metadata,
     /// Its events.
     Events,
@@ -65,19 +65,19 @@ impl SearchField {
     }
 }
 
-/// An occurrence of a text with what is around it.
+/// An occurrence of a text with its context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
     /// At most 80 characters.
     pub before: String,
-    /// The text as it is written there.
+    /// The text as it occurs.
     pub found: String,
     /// At most 80 characters.
     pub behind: String,
 }
 
 impl Excerpt {
-    /// What is between these bytes of a text, and around them.
+    /// The excerpt around a byte range of a text.
     #[must_use]
     pub fn of(whole: &str, (from, to): (usize, usize)) -> Self {
         let before = whole.get(..from).unwrap_or_default();
@@ -95,18 +95,18 @@ impl Excerpt {
     }
 }
 
-/// One part of a step that contains the text.
+/// A field that contains the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldMatch {
-    /// Which part.
+    /// The field.
     pub part: SearchField,
-    /// Its first occurrence there.
+    /// The first occurrence.
     pub excerpt: Excerpt,
-    /// Occurrences in this part that do not overlap.
+    /// Number of non-overlapping occurrences.
     pub n: u64,
 }
 
-/// The step of a hit.
+/// The observation of a hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HitObservation {
     /// Its id.
@@ -119,40 +119,40 @@ pub struct HitObservation {
     pub start: Timestamp,
 }
 
-/// A step, or the trace itself, that contains the text.
+/// An observation, or the trace itself, that contains the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchHit {
-    /// None for the trace itself.
+    /// `None` for the trace itself.
     pub step: Option<HitObservation>,
-    /// At least one; each part once.
+    /// At least one; each field once.
     pub places: Vec<FieldMatch>,
 }
 
-/// The place in a search behind a step: its start and its id.
+/// The position after an observation: its start and id.
 pub type SearchCursor = (Timestamp, ObservationId);
 
-/// One part of a search.
+/// A page of search results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceSearchPage {
-    /// The trace itself, then steps by start and id.
+    /// The trace itself, then observations by start and id.
     pub hits: Vec<SearchHit>,
-    /// Steps searched, those of earlier parts included.
+    /// Observations searched, including earlier pages.
     pub n_searched: u64,
-    /// Steps of the trace.
+    /// Observations of the trace.
     pub n_steps: u64,
-    /// Where the search goes on; none when all steps were searched.
+    /// The position of the next page; `None` if all observations were searched.
     pub next: Option<SearchCursor>,
 }
 
-/// A pattern for the search of Knuth, Morris and Pratt: time in step with the text, whatever it repeats.
+/// A pattern for the Knuth-Morris-Pratt search: linear time for every text.
 #[derive(Clone, Debug)]
 struct Pattern {
     wanted: Vec<char>,
-    /// For each beginning of the pattern how much of its start its end repeats.
+    /// For each prefix the length of its longest proper border.
     borders: Vec<usize>,
 }
 
-/// A character in a form that is the same in every case. The final sigma of Greek is the same letter as the other one.
+/// A character with its case folded, including the final sigma of Greek.
 fn folded(c: char) -> impl Iterator<Item = char> {
     c.to_lowercase().map(|lower| match lower {
         'ς' => 'σ',
@@ -161,7 +161,7 @@ fn folded(c: char) -> impl Iterator<Item = char> {
 }
 
 impl Pattern {
-    /// None for an empty text.
+    /// `None` for an empty text.
     fn new(text: &str) -> Option<Self> {
         let wanted: Vec<char> = text.chars().flat_map(folded).collect();
         if wanted.is_empty() {
@@ -179,15 +179,15 @@ impl Pattern {
         Some(Self { wanted, borders })
     }
 
-    /// Hands on the first and last byte position of each occurrence, none of which overlap, until told to stop.
+    /// Passes the byte range of each non-overlapping occurrence to `take`, until it breaks.
     fn each(&self, whole: &str, mut take: impl FnMut((usize, usize)) -> ControlFlow<()>) {
         let n_wanted = self.wanted.len();
-        // Where the latest folded characters began, as many as are wanted.
+        // Start positions of the latest folded characters.
         let mut begins = vec![0; n_wanted];
         let (mut n_read, mut n_same) = (0_usize, 0);
         for (at, c) in whole.char_indices() {
             for (nth, lower) in folded(c).enumerate() {
-                // An occurrence that begins in the middle of a character is none.
+                // An occurrence that starts in the middle of a character does not count.
                 begins[n_read % n_wanted] = if nth == 0 { at } else { usize::MAX };
                 n_read += 1;
                 while 0 < n_same && (n_same == n_wanted || self.wanted[n_same] != lower) {
@@ -210,17 +210,17 @@ impl Pattern {
     }
 }
 
-/// Where `text` first occurs in `whole`, in any case: a character may have another length in the other case.
+/// The byte range of the first occurrence of `text` in `whole`, ignoring case. Its length may differ from that of `text`.
 #[must_use]
 pub fn first(whole: &str, text: &str) -> Option<(usize, usize)> {
     TextPattern::new(text)?.first(whole)
 }
 
-/// A text to search for: literally, in any case and script.
+/// A text to search for, ignoring case.
 #[derive(Clone, Debug)]
 pub struct TextPattern(Pattern);
 
-/// The metadata of a step without its events.
+/// The metadata of an observation without its events.
 struct WithoutEvents<'a>(&'a Map<String, Value>);
 
 impl Serialize for WithoutEvents<'_> {
@@ -230,13 +230,13 @@ impl Serialize for WithoutEvents<'_> {
 }
 
 impl TextPattern {
-    /// None for an empty text.
+    /// `None` for an empty text.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         Pattern::new(text).map(Self)
     }
 
-    /// Where the text first occurs in another.
+    /// The byte range of the first occurrence.
     #[must_use]
     pub fn first(&self, whole: &str) -> Option<(usize, usize)> {
         let mut found = None;
@@ -247,7 +247,7 @@ impl TextPattern {
         found
     }
 
-    /// Where the text occurs in a part of a step.
+    /// The match in a field.
     #[must_use]
     pub fn place(&self, part: SearchField, whole: &str) -> Option<FieldMatch> {
         let (mut first, mut n) = (None, 0);
@@ -260,7 +260,7 @@ impl TextPattern {
         Some(FieldMatch { part, excerpt, n })
     }
 
-    /// The parts of a step that contain the text.
+    /// The fields of an observation that contain the text.
     #[must_use]
     pub fn places(&self, step: &Observation) -> Vec<FieldMatch> {
         let content = &step.content;
@@ -275,7 +275,7 @@ impl TextPattern {
             self.in_events(&content.metadata),
         ];
         let mut places: Vec<FieldMatch> = own.into_iter().flatten().collect();
-        // What a span says about its trace stands with what it says about itself.
+        // Trace attributes of a span count as its own fields.
         let of_trace = step.trace.iter().flat_map(|facts| self.trace_matches(facts));
         for place in of_trace {
             if places.iter().all(|own| own.part != place.part) {
@@ -285,7 +285,7 @@ impl TextPattern {
         places
     }
 
-    /// The parts of what is said about a trace that contain the text.
+    /// The fields of trace attributes that contain the text.
     #[must_use]
     pub fn trace_matches(&self, facts: &TraceFacts) -> Vec<FieldMatch> {
         let name = facts.name.as_deref();
@@ -299,10 +299,10 @@ impl TextPattern {
         places.into_iter().flatten().collect()
     }
 
-    /// Where the text occurs in a value, as it is written or as it is read.
+    /// The match in a payload, as sent or with its escapes decoded.
     #[must_use]
     pub fn in_payload(&self, part: SearchField, value: Option<&Payload>) -> Option<FieldMatch> {
-        // As deep inside strings as it occurs, which is how it is read.
+        // The deepest decoded text that contains it.
         let readings = value?.readings(usize::MAX);
         readings.filter_map(|whole| self.place(part, &whole)).last()
     }
@@ -375,9 +375,9 @@ mod tests {
 
     #[test]
     fn quotation_marks_and_line_breaks_are_found_in_json() {
-        let json = json!({"said": "he said \"no\",\nthen left"}).to_string();
+        let json = json!({"quote": "he wrote \"no\",\nthen left"}).to_string();
         let json = Payload::Json(json);
-        for text in ["said \"no\"", ",\nthen", "{\"said\":"] {
+        for text in ["wrote \"no\"", ",\nthen", "{\"quote\":"] {
             let sought = TextPattern::new(text).unwrap();
             let place = sought.in_payload(SearchField::Output, Some(&json));
             assert!(place.is_some(), "{text}");

@@ -1,9 +1,9 @@
-//! Names of parts of a side, and of the objects that hold them.
+//! Names of the parts of a side and of the objects that contain them.
 
 use super::meaning::Meaning::{self, *};
 use super::meaning::Side;
 
-/// Objects that hold the parts of a side, and what stands before the name of a part in a flat bucket.
+/// Objects with the parts of a side, and the prefix of a part in a flat bucket.
 pub const CONTAINERS: &[(Side, &str, &str)] = &[
     (
         Side::Input,
@@ -31,7 +31,7 @@ pub const CONTAINERS: &[(Side, &str, &str)] = &[
     (Side::Output, "output_tokens_by_modality", "google-genai 3.6.1 interactions"),
 ];
 
-/// Objects that hold the modalities of the cached input.
+/// Objects with the modalities of the cached input.
 pub const CACHED_CONTAINERS: &[&str] =
     &["cache_tokens_details", "cached_tokens_details", "cached_tokens_by_modality"];
 

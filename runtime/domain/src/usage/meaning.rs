@@ -1,15 +1,15 @@
-//! What counts of usage count.
+//! The meaning of usage counts.
 
 /// One of the two sides of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// What the model reads.
+    /// Tokens read by the model.
     Input,
-    /// What the model writes.
+    /// Tokens written by the model.
     Output,
 }
 
-/// What a count counts.
+/// The meaning of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meaning {
     /// The input, with or without its parts.
