@@ -198,21 +198,22 @@ pub(crate) fn new_messages(
         let input = call.input.into_iter().enumerate();
         let input = input.filter(|(nth, _)| known.is_none_or(|known| !known.contains(*nth)));
         all.extend(input.map(|(nth, message)| Message {
-            place: 2 * at,
-            run: known.map_or(0, |known| known.n_ranges_before(nth)),
+            position: 2 * at,
+            range_index: known.map_or(0, |known| known.n_ranges_before(nth)),
             ..message
         }));
         let output = call.output.into_iter();
-        all.extend(output.map(|message| Message { place: 2 * at + 1, ..message }));
+        all.extend(output.map(|message| Message { position: 2 * at + 1, ..message }));
     }
-    let attached = tool_calls::join(&mut all, earlier, tools, (n_before, &continues));
+    let attached = tool_calls::attach(&mut all, earlier, tools, (n_before, &continues));
     pairs::pair(&mut all);
     let parts = all.iter_mut().flat_map(|message| &mut message.parts);
     parts.for_each(RenderedPart::add_own_result);
     let mut remaining = all.into_iter().peekable();
-    let mut block = |place: usize, run: usize| {
+    let mut block = |position: usize, range_index: usize| {
         let mut own = Vec::new();
-        let is_own = |message: &Message| (message.place, message.run) == (place, run);
+        let is_own =
+            |message: &Message| (message.position, message.range_index) == (position, range_index);
         while let Some(message) = remaining.next_if(is_own) {
             own.push(message);
         }
@@ -229,7 +230,7 @@ pub(crate) fn new_messages(
             let ranges = [None].into_iter().chain(ranges.into_iter().map(Some));
             let input = ranges.enumerate();
             NewMessages {
-                input: input.map(|(run, range)| (range, block(2 * at, run))).collect(),
+                input: input.map(|(nth, range)| (range, block(2 * at, nth))).collect(),
                 output: block(2 * at + 1, 0),
                 is_attached: attached.contains(&at),
                 repeated,

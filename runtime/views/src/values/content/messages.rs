@@ -40,9 +40,9 @@ pub(crate) struct Message {
     /// The message was merged into the tool call it belongs to.
     pub(super) is_moved: bool,
     /// Position among the inputs and outputs of several calls: `2 * call` for inputs, `2 * call + 1` for outputs.
-    pub(super) place: usize,
+    pub(super) position: usize,
     /// Number of ranges of repeated messages before this message in the same input.
-    pub(super) run: usize,
+    pub(super) range_index: usize,
     pub(crate) further: Option<OtherFields>,
     /// Number of omitted parts of a long message, and the URL that shows them.
     pub(crate) n_more: Option<(usize, String)>,

@@ -358,12 +358,12 @@ impl Chat {
             (false, false) => SHOWN_BYTES,
         };
         let source = &source.texts(n);
-        let is_included = |place| {
-            let is_selected = params.n.as_ref().is_none_or(|n| n.contains(place));
-            is_selected && !params.excluded.contains(place)
+        let is_included = |position| {
+            let is_selected = params.n.as_ref().is_none_or(|n| n.contains(position));
+            is_selected && !params.excluded.contains(position)
         };
         let items = located.items.iter().enumerate();
-        let items = items.filter(|(place, _)| is_included(*place));
+        let items = items.filter(|(position, _)| is_included(*position));
         let messages = items.map(|(_, item)| match item {
             Item::Message(message) => Message::of(source, message),
             Item::FromRole(role, content) => Message::from_content(source, role, content),

@@ -19,12 +19,12 @@ struct PendingCalls {
 }
 
 impl PendingCalls {
-    fn call(&mut self, place: PartIndex) {
+    fn call(&mut self, index: PartIndex) {
         if self.is_answered {
             self.calls.clear();
             self.is_answered = false;
         }
-        self.calls.push_back(place);
+        self.calls.push_back(index);
     }
 
     /// The call that receives the next result; results are assigned in order.
@@ -48,8 +48,8 @@ pub(super) fn pair(messages: &mut Vec<Message>) {
         for part in parts {
             match &part.role {
                 PartRole::Call(Some(key)) => {
-                    let place = (number, kept.len());
-                    calls.entry(key.clone()).or_default().call(place);
+                    let index = (number, kept.len());
+                    calls.entry(key.clone()).or_default().call(index);
                     kept.push(part);
                 }
                 PartRole::Result(Some(key)) => {
@@ -72,8 +72,8 @@ pub(super) fn pair(messages: &mut Vec<Message>) {
         }
         let is_empty = kept.is_empty() && moved_to.is_some();
         messages[number].parts = kept;
-        if let Some(place) = moved_to.filter(|_| is_empty) {
-            merge_message(messages, number, place);
+        if let Some(index) = moved_to.filter(|_| is_empty) {
+            merge_message(messages, number, index);
         }
     }
     messages.retain(|message| !message.is_moved);

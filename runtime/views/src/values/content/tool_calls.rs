@@ -85,7 +85,7 @@ impl ToolObservation {
                 && self.matches(part.key(), part.name.as_ref())
         };
         let messages = all.iter().enumerate();
-        let mut messages = messages.filter(|(_, message)| is_searched(message.place));
+        let mut messages = messages.filter(|(_, message)| is_searched(message.position));
         messages.find_map(|(number, message)| {
             let part = message.parts.iter().position(is_own)?;
             Some((number, part))
@@ -101,7 +101,7 @@ impl ToolObservation {
         Some(Message {
             role: Text::from("tool"),
             role_class: "tool",
-            place: 2 * at,
+            position: 2 * at,
             parts: vec![RenderedPart {
                 role: PartRole::Call(Some(self.id.unwrap_or(self.name))),
                 execution: Some(Box::new(execution)),
@@ -117,31 +117,31 @@ impl ToolObservation {
 ///
 /// Outputs of earlier generations are searched first, in order, then the input of the next generation that continues an
 /// earlier one, according to `continues`.
-pub(super) fn join(
+pub(super) fn attach(
     all: &mut Vec<Message>,
     mut earlier: Vec<EarlierCall>,
     tools: Vec<(usize, ToolObservation)>,
     (n_before, continues): (usize, &[bool]),
 ) -> HashSet<usize> {
-    let mut joined = HashSet::new();
+    let mut attached = HashSet::new();
     for (at, mut tool) in tools {
         let is_own = |call: &EarlierCall| {
             call.at < at && tool.matches(call.key.as_deref(), call.name.as_ref())
         };
-        if let Some(place) = earlier.iter().position(is_own) {
+        if let Some(position) = earlier.iter().position(is_own) {
             // Messages on the page refer to the call by this key.
-            let call = earlier.remove(place);
+            let call = earlier.remove(position);
             tool.id = tool.id.or(call.key);
         } else {
-            let is_output = |place: usize| place % 2 == 1 && place < 2 * at;
+            let is_output = |position: usize| position % 2 == 1 && position < 2 * at;
             let next = continues.iter().skip(at + 1).position(|continues| *continues);
             let next = next.map(|n| 2 * (at + 1 + n));
             let call = tool.call_in(all, is_output);
-            let call = call.or_else(|| tool.call_in(all, |place| Some(place) == next));
+            let call = call.or_else(|| tool.call_in(all, |position| Some(position) == next));
             if let Some((message, part)) = call {
                 all[message].parts[part].execution =
                     Some(Box::new(CallExecution { link: Some(tool.link), result: tool.result }));
-                joined.insert(at);
+                attached.insert(at);
                 continue;
             }
         }
@@ -149,6 +149,6 @@ pub(super) fn join(
             all.extend(tool.into_message(at));
         }
     }
-    all.sort_by_key(|message| message.place);
-    joined
+    all.sort_by_key(|message| message.position);
+    attached
 }
