@@ -80,7 +80,7 @@ fn messages_in_several_members_are_one_conversation() {
         (json!({ "messages": first, "input": "Q2" }), "Q1 Q2"),
         (json!({ "messages": first, "input": "Q1" }), "Q1"),
         (
-            json!({ "request": { "system": "S", "messages": first }, "response": { "choices": [{ "message": answered }] } }),
+            json!({ "request": { "system": "S", "messages": first }, "response": { "choices": [{ "message": answer }] } }),
             "S Q1 A1",
         ),
         (json!({ "input_messages": first, "output_messages": second }), "Q1 A1"),

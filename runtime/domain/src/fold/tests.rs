@@ -109,8 +109,8 @@ fn the_record_of_a_trace_holds_for_what_it_says_and_the_root_for_the_rest() {
     patch.start = Some(Timestamp::from_micros(1));
     patch.environment = Some("default".to_owned());
     patch.version = Some("8".to_owned());
-    let record = merge([&patch]).unwrap();
-    let trace = fold(&[root, record]).unwrap();
+    let named = merge([&patch]).unwrap();
+    let trace = fold(&[root, named]).unwrap();
     assert_eq!(trace.name.as_deref(), Some("explicit"));
     assert_eq!(trace.timestamp, Timestamp::from_micros(1));
     assert_eq!(trace.environment, "default");
