@@ -1,4 +1,4 @@
-//! What decides the reply to a request besides who is cache_key: equal values may have equal replies.
+//! The properties of a request that determine its reply, except for the connection.
 
 use perpend_worker_protocol::host_call::CompletionRequest;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use crate::endpoint::{CallLimits, ModelSettings};
 use crate::failure::{ErrorClass, Failure};
 use crate::params::Params;
 
-/// How the request reaches the model, or what its parameters below say in one form.
-const LEFT_OUT: [&str; 8] = [
+/// Members that do not affect the reply, or that are included in normalized form.
+const EXCLUDED: [&str; 8] = [
     "slot",
     "cache",
     "response_schema",
@@ -19,23 +19,23 @@ const LEFT_OUT: [&str; 8] = [
     "stop",
 ];
 
-/// The model, the conversation, the schema and the parameters as they are sent, whoever set them. How long the call may take
-/// and how often it is repeated are no part of it, nor is any secret.
+/// The model, the conversation, the schema and the effective parameters. Requests with equal values have interchangeable
+/// replies. Excludes time limits, re-asks and secrets.
 ///
 /// # Errors
-/// When a parameter cannot be used.
+/// When a parameter is invalid.
 pub fn cache_key(
     choice: &ModelSettings,
     limits: &CallLimits,
     request: &CompletionRequest,
 ) -> Result<Value, Failure> {
     let params = Params::new(choice, limits, request)?;
-    // Whatever else requests have decides too.
+    // Includes all further members of the request.
     let mut whole = match serde_json::to_value(request) {
         Ok(Value::Object(whole)) => whole,
-        _ => return Err(Failure::new(ErrorClass::Internal, "a request is no JSON object")),
+        _ => return Err(Failure::new(ErrorClass::Internal, "a request is not a JSON object")),
     };
-    for name in LEFT_OUT {
+    for name in EXCLUDED {
         whole.shift_remove(name);
     }
     let known = [
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    fn of(params: Value, change: impl FnOnce(&mut CompletionRequest)) -> Value {
+    fn key(params: Value, change: impl FnOnce(&mut CompletionRequest)) -> Value {
         let choice = ModelSettings {
             model: "m".to_owned(),
             params: params.as_object().cloned().unwrap_or_default(),
@@ -70,21 +70,21 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_decides_whoever_set_it_and_the_slot_and_the_cache_mode_do_not() {
-        let of_model = of(json!({ "temperature": 0, "top_k": 3 }), |_| {});
-        let of_request = of(json!({}), |request| {
+    fn the_key_has_effective_parameters_but_neither_slot_nor_cache_mode() {
+        let from_model = key(json!({ "temperature": 0, "top_k": 3 }), |_| {});
+        let from_request = key(json!({}), |request| {
             request.temperature = Some(0.0);
             request.extra = Some(r#"{"top_k": 3}"#.to_owned());
             request.slot = Some("judge-2".to_owned());
             request.cache = CacheMode::Refresh;
         });
         let canonical = perpend_domain::identity::canonical;
-        assert_eq!(canonical(&of_model), canonical(&of_request));
+        assert_eq!(canonical(&from_model), canonical(&from_request));
     }
 
     #[test]
-    fn whatever_else_is_asked_is_another_request() {
-        let plain = of(json!({}), |_| {});
+    fn each_change_of_a_request_changes_its_key() {
+        let plain = key(json!({}), |_| {});
         let changes: [fn(&mut CompletionRequest); 10] = [
             |request| request.messages[0] = Message::text(Role::User, "q?"),
             |request| request.messages[0].role = Role::System,
@@ -98,7 +98,7 @@ mod tests {
             |request| request.tool_choice = ToolChoice::Required,
         ];
         for (n, change) in changes.into_iter().enumerate() {
-            assert_ne!(of(json!({}), change), plain, "change {n}");
+            assert_ne!(key(json!({}), change), plain, "change {n}");
         }
     }
 }

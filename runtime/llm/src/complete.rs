@@ -1,4 +1,4 @@
-//! A completion: the structure method that works, the check of the reply, and re-asks.
+//! Completions: selection of the structure method, validation of the reply, and re-asks.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
@@ -9,29 +9,30 @@ use perpend_worker_protocol::host_call::{
 };
 use serde_json::{Value, json};
 
+use crate::capabilities::{Capabilities, Quirk};
 use crate::conversation;
 use crate::endpoint::{CallLimits, Endpoint, ModelSettings};
 use crate::extract;
 use crate::failure::{ErrorClass, Failure, short};
-use crate::learnt::{Known, Quirk};
-use crate::llm::{Exchange, Facts, Llm, Shared, clean, tokens};
-use crate::observe::{CallObserver, Estimate, StructureMethod, Usage};
+use crate::llm::{Exchange, Llm, ReplyMetadata, Shared, redacted_failure, tokens};
+use crate::observer::{CallObserver, Estimate, StructureMethod, Usage};
 use crate::params::Params;
-use crate::protocol::{self, Ask, Reply, Wire};
+use crate::protocol::{self, CompletionSpec, EncodedRequest, Reply};
 use crate::redact::Secrets;
-use crate::reject::{Hint, Rejected};
-use crate::wanted::Wanted;
+use crate::rejection::{Hint, Rejection};
+use crate::response_schema::ResponseSchema;
 
-/// Maximum length of a malformed reply in a re-ask, in bytes.
-const MAX_SHOWN: usize = 16 << 10;
+/// Maximum length of the malformed reply in a re-ask.
+const MAX_QUOTED_BYTES: usize = 16 << 10;
 
 impl Llm {
-    /// Asks a model. With a response schema, the completion's `structured` matches it.
+    /// Requests a completion. With a response schema, `structured` of the completion matches it.
     ///
-    /// Steps down structure methods and re-asks after malformed replies, without delay. All other retries are the caller's.
+    /// Falls back to weaker structure methods, and re-asks after malformed replies, without delay. All other retries are left
+    /// to the caller.
     ///
     /// # Errors
-    /// With the class that tells whether another attempt makes sense.
+    /// The class of the failure tells whether another attempt may succeed.
     pub async fn complete(
         &self,
         endpoint: &Endpoint,
@@ -47,7 +48,7 @@ impl Llm {
         })?
         .run()
         .await
-        .map_err(|failure| clean(endpoint, failure))
+        .map_err(|failure| redacted_failure(endpoint, failure))
     }
 }
 
@@ -58,21 +59,21 @@ pub(crate) struct Call<'a> {
     limits: &'a CallLimits,
     pub(crate) observer: Arc<dyn CallObserver>,
     params: Params,
-    pub(crate) wanted: Option<Wanted>,
-    /// The methods left, the one in use first.
+    pub(crate) schema: Option<ResponseSchema>,
+    /// The remaining methods; the first is in use.
     methods: Vec<StructureMethod>,
     quirks: BTreeSet<Quirk>,
     pub(crate) request: &'a CompletionRequest,
     messages: Vec<Message>,
     /// Exchanges so far.
     number: u32,
-    /// Usable answers so far, those of an earlier attempt included.
+    /// Usable answers so far, including those of an earlier attempt.
     n_answered: u32,
     reask: u32,
-    /// The output limit is twice what was configured, because a reply was cut off.
+    /// The output limit was doubled because a reply was truncated.
     is_doubled: bool,
-    /// Output tokens of that reply.
-    cut_off_after: u64,
+    /// Output tokens of the truncated reply.
+    cut_off_tokens: u64,
     pub(crate) usage: Usage,
     pub(crate) is_from_cache: bool,
 }
@@ -86,10 +87,10 @@ impl<'a> Call<'a> {
         observer: Arc<dyn CallObserver>,
     ) -> Result<Self, Failure> {
         conversation::check(request)?;
-        let wanted = request.response_schema.as_deref();
-        let wanted = wanted.map(|schema| Wanted::new(schema, &shared.check));
-        let wanted = wanted.transpose()?;
-        let known = shared.learnt.get(endpoint, &choice.model, shared.clock.now());
+        let schema = request.response_schema.as_deref();
+        let schema = schema.map(|text| ResponseSchema::new(text, &shared.check));
+        let schema = schema.transpose()?;
+        let known = shared.capabilities.get(endpoint, &choice.model, shared.clock.now());
         Ok(Self {
             shared,
             endpoint: Arc::new(endpoint.clone()),
@@ -97,8 +98,8 @@ impl<'a> Call<'a> {
             limits,
             observer,
             params: Params::new(choice, limits, request)?,
-            methods: methods(endpoint, wanted.as_ref(), known.structure, !request.tools.is_empty()),
-            wanted,
+            methods: methods(endpoint, schema.as_ref(), known.structure, !request.tools.is_empty()),
+            schema,
             quirks: known.quirks,
             request,
             messages: request.messages.clone(),
@@ -106,33 +107,33 @@ impl<'a> Call<'a> {
             n_answered: 0,
             reask: 0,
             is_doubled: false,
-            cut_off_after: 0,
+            cut_off_tokens: 0,
             usage: Usage::default(),
             is_from_cache: false,
         })
     }
 
     async fn run(mut self) -> Result<Completion, Failure> {
-        if let Some(completion) = self.stored().await? {
+        if let Some(completion) = self.cached_completion().await? {
             return Ok(completion);
         }
         loop {
-            match self.ask().await {
+            match self.exchange_once().await {
                 Ok(reply) => {
-                    if let Some(completion) = self.take(reply).await? {
-                        self.remember();
+                    if let Some(completion) = self.accept(reply).await? {
+                        self.store_capabilities();
                         return Ok(completion);
                     }
                 }
-                Err(rejected) => self.give_way(rejected)?,
+                Err(rejected) => self.adapt(rejected)?,
             }
         }
     }
 
     /// One exchange.
-    async fn ask(&mut self) -> Result<Reply, Rejected> {
+    async fn exchange_once(&mut self) -> Result<Reply, Rejection> {
         let (messages, n_bytes) = self.conversation();
-        if let Some(reply) = self.kept(&messages, n_bytes) {
+        if let Some(reply) = self.recorded_reply(&messages, n_bytes) {
             return Ok(reply);
         }
         let wire = self.wire(&messages, n_bytes).map_err(|mut failure| {
@@ -141,19 +142,20 @@ impl<'a> Call<'a> {
         })?;
         self.number += 1;
         let exchange = self.exchange(&messages, n_bytes);
-        let answered = self.shared.exchange(exchange, wire, read).await;
-        let (reply, usage) = answered?;
+        let result = self.shared.exchange(exchange, wire, read).await;
+        let (reply, usage) = result?;
         self.n_answered += 1;
         self.usage += usage;
         self.is_from_cache = false;
         Ok(reply)
     }
 
-    /// The answer that an earlier attempt got here. Its method is the one that goes on being used.
-    fn kept(&mut self, messages: &Arc<[Message]>, n_bytes: usize) -> Option<Reply> {
+    /// The reply that an earlier attempt recorded at this position. Its method remains in use.
+    fn recorded_reply(&mut self, messages: &Arc<[Message]>, n_bytes: usize) -> Option<Reply> {
         let answer = self.observer.recorded_answer(self.n_answered)?;
         let known = self.methods.iter().position(|method| *method == answer.method);
-        let (reply, usage) = Shared::kept(&self.exchange(messages, n_bytes), &answer, read)?;
+        let (reply, usage) =
+            Shared::parse_recorded(&self.exchange(messages, n_bytes), &answer, read)?;
         self.methods.drain(..known.unwrap_or_default());
         self.n_answered += 1;
         self.usage += usage;
@@ -161,7 +163,7 @@ impl<'a> Call<'a> {
         Some(reply)
     }
 
-    /// What is sent, and its bytes.
+    /// The messages to send, and their size in bytes.
     pub(crate) fn conversation(&self) -> (Arc<[Message]>, usize) {
         let messages = self.sent_messages();
         let n_bytes = conversation::size(self.request, &messages);
@@ -173,7 +175,7 @@ impl<'a> Call<'a> {
         match self.limits.max_input_tokens {
             Some(limit) if u64::from(limit) < n_tokens => {
                 let message =
-                    format!("the prompt has about {n_tokens} tokens, and {limit} are allowed");
+                    format!("the prompt must have at most {limit} tokens, got about {n_tokens}");
                 Err(Failure::new(ErrorClass::ContextTooLong, message))
             }
             _ => Ok(()),
@@ -196,24 +198,24 @@ impl<'a> Call<'a> {
             number: self.number,
             reask: self.reask,
             messages: Arc::clone(messages),
-            params: self.params.shown(),
+            params: self.params.to_map(),
         }
     }
 
-    fn wire(&self, messages: &[Message], n_bytes: usize) -> Result<Wire, Failure> {
+    fn wire(&self, messages: &[Message], n_bytes: usize) -> Result<EncodedRequest, Failure> {
         self.check_length(n_bytes)?;
-        let ask = Ask {
+        let spec = CompletionSpec {
             model: self.model,
             messages,
             structure: self.method(),
-            wanted: self.wanted.as_ref(),
+            schema: self.schema.as_ref(),
             params: &self.params,
             quirks: &self.quirks,
             tools: &self.request.tools,
             tool_choice: &self.request.tool_choice,
             media: &self.request.media,
         };
-        protocol::complete(&self.endpoint, &ask)
+        protocol::complete(&self.endpoint, &spec)
     }
 
     fn method(&self) -> StructureMethod {
@@ -225,15 +227,15 @@ impl<'a> Call<'a> {
         self.params.max_tokens.or(required)
     }
 
-    /// The conversation, with the schema in its last message where nothing else carries it.
+    /// The conversation, with the schema in the last message when the method requires it.
     fn sent_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
         let is_in_prompt =
             matches!(self.method(), StructureMethod::JsonMode | StructureMethod::Prompt);
-        let Some(wanted) = self.wanted.as_ref().filter(|_| is_in_prompt) else {
+        let Some(schema) = self.schema.as_ref().filter(|_| is_in_prompt) else {
             return messages;
         };
-        let instruction = wanted.instruction();
+        let instruction = schema.instruction();
         match messages.last_mut() {
             Some(last) if last.role == Role::User => match last.parts.last_mut() {
                 Some(MessagePart::Text(text)) => *text = format!("{text}\n\n{instruction}"),
@@ -244,62 +246,62 @@ impl<'a> Call<'a> {
         messages
     }
 
-    /// The reply as a completion, or nothing when it has to be asked for again.
-    async fn take(&mut self, reply: Reply) -> Result<Option<Completion>, Failure> {
+    /// Converts a valid reply to a completion. `None` when another exchange is necessary.
+    async fn accept(&mut self, reply: Reply) -> Result<Option<Completion>, Failure> {
         if reply.refusal.is_some() || reply.finish == FinishReason::ContentFilter {
-            let why = reply.refusal.as_deref().map(short);
-            let message = match why.filter(|why| !why.is_empty()) {
-                Some(why) => format!("the model {:?} refused: {why}", self.model),
+            let reason = reply.refusal.as_deref().map(short);
+            let message = match reason.filter(|reason| !reason.is_empty()) {
+                Some(reason) => format!("the model {:?} refused: {reason}", self.model),
                 None => format!("the reply of the model {:?} was filtered", self.model),
             };
             return Err(Failure::new(ErrorClass::Refused, message));
         }
-        if self.is_calling(&reply) {
-            return Ok(Some(self.calling(reply)));
+        if self.calls_tools(&reply) {
+            return Ok(Some(self.tool_call_completion(reply)));
         }
-        let Some(wanted) = &self.wanted else {
+        let Some(schema) = &self.schema else {
             return Ok(Some(self.completion(reply, None)));
         };
         let calls: Vec<&str> = reply.structured().collect();
-        let said = (calls.as_slice(), reply.text.as_str());
-        let found = wanted.find(said, &self.request.messages).await?;
-        // The limit may have been reached with the last brace.
+        let contents = (calls.as_slice(), reply.text.as_str());
+        let found = schema.find(contents, &self.request.messages).await?;
+        // A complete JSON value may end exactly at the limit.
         let is_cut_off =
-            reply.finish == FinishReason::Length && !(found.is_ok() && is_whole(&reply));
+            reply.finish == FinishReason::Length && !(found.is_ok() && is_json_only(&reply));
         match found {
-            _ if is_cut_off => self.ask_longer(&reply).map(|()| None),
+            _ if is_cut_off => self.double_limit(&reply).map(|()| None),
             Ok(structured) => Ok(Some(self.completion(reply, Some(structured)))),
-            Err(violations) => self.ask_again(&reply, &violations).map(|()| None),
+            Err(violations) => self.prepare_reask(&reply, &violations).map(|()| None),
         }
     }
 
-    /// Prepares the same request with twice the output limit, once.
-    fn ask_longer(&mut self, reply: &Reply) -> Result<(), Failure> {
+    /// Doubles the output limit for the next request, once.
+    fn double_limit(&mut self, reply: &Reply) -> Result<(), Failure> {
         let used = reply.usage.map_or(0, |usage| usage.output);
         let used = used.max(tokens(reply.text.len()));
-        self.cut_off_after = used;
+        self.cut_off_tokens = used;
         if self.is_doubled || self.limits.reasks <= self.reask {
-            return Err(self.cut_off());
+            return Err(self.cut_off_failure());
         }
         self.reask += 1;
         self.is_doubled = true;
-        // Without a limit of ours, what the reply has is that of the provider.
+        // Without a configured limit, the length of the reply is the limit of the provider.
         let used = u32::try_from(used).unwrap_or(u32::MAX);
         let limit = self.output_limit().unwrap_or(used).max(1);
         self.params.max_tokens = Some(limit.saturating_mul(2));
         Ok(())
     }
 
-    /// The failure of a reply that was cut off. Another attempt would end in the same way.
-    fn cut_off(&self) -> Failure {
-        let asked = match self.is_doubled {
-            true => ", also with twice the limit",
+    /// The failure for a truncated reply. Another attempt would fail in the same way.
+    fn cut_off_failure(&self) -> Failure {
+        let note = match self.is_doubled {
+            true => ", even with twice the limit",
             false => "",
         };
         let message = format!(
-            "the reply of the model {:?} was cut off at its output limit after {} tokens{asked}; \
-             raise max_output_tokens or ask for a shorter reply",
-            self.model, self.cut_off_after
+            "the reply of the model {:?} was cut off at its output limit after {} tokens{note}; \
+             raise max_output_tokens or request a shorter reply",
+            self.model, self.cut_off_tokens
         );
         let mut failure = Failure::new(ErrorClass::MalformedOutput, message);
         failure.is_final = true;
@@ -307,7 +309,7 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn completion(&self, reply: Reply, structured: Option<String>) -> Completion {
-        // The text of a tool call is in its arguments.
+        // With the method `tool`, the reply is in the arguments of the call.
         let text = match (&structured, reply.text.is_empty()) {
             (Some(structured), true) => structured.clone(),
             _ => reply.text,
@@ -325,22 +327,22 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether a reply calls tools of the request, and not the one that a provider's schema is sent as.
-    pub(crate) fn is_calling(&self, reply: &Reply) -> bool {
+    /// Whether a reply calls tools of the request, rather than the tool of the structure method.
+    pub(crate) fn calls_tools(&self, reply: &Reply) -> bool {
         !self.request.tools.is_empty() && !reply.calls.is_empty()
     }
 
-    /// A reply that calls tools of the request. A reply that was cut at the output limit stays one: the arguments of its last
-    /// call may be cut, or calls after it be lost.
-    pub(crate) fn calling(&self, mut reply: Reply) -> Completion {
+    /// Converts a reply with tool calls. A truncated reply keeps its finish reason: its last arguments may be incomplete and
+    /// further calls may be missing.
+    pub(crate) fn tool_call_completion(&self, mut reply: Reply) -> Completion {
         let mut calls = std::mem::take(&mut reply.calls);
         for call in &mut calls {
-            // It can be answered as any call of a tool that is not there.
+            // The plug-in can reply to it as to a call of an unknown tool.
             if call.name.is_empty() {
                 "unknown_tool".clone_into(&mut call.name);
             }
         }
-        self.identify(&mut calls);
+        self.assign_ids(&mut calls);
         let finish = match reply.finish {
             FinishReason::Length => FinishReason::Length,
             _ => FinishReason::ToolCalls,
@@ -348,10 +350,10 @@ impl<'a> Call<'a> {
         Completion { finish, tool_calls: calls, ..self.completion(reply, None) }
     }
 
-    /// Gives each call an id that no other call of the reply has: results name it. The first call with an id of the
-    /// provider keeps it; one without, or with that of a call before it, gets the next free number of the conversation.
-    /// Equal replies in equal conversations get equal ids.
-    fn identify(&self, calls: &mut [ToolCall]) {
+    /// Makes the ids of calls unique, because results refer to them. The first call with an id of the provider keeps it; a
+    /// call without an id, or with a repeated one, gets the next free number of the conversation. Equal replies in equal
+    /// conversations get equal ids.
+    fn assign_ids(&self, calls: &mut [ToolCall]) {
         let parts = self.messages.iter().flat_map(|message| &message.parts);
         let earlier = parts.filter_map(|part| match part {
             MessagePart::ToolCall(call) => Some(call.id.clone()),
@@ -359,7 +361,7 @@ impl<'a> Call<'a> {
         });
         let earlier: Vec<String> = earlier.collect();
         let n_before = earlier.len();
-        // An id that begins with the mark of a signature lacks its number.
+        // An id that starts with the mark of a signature has no number yet.
         let is_number_absent = |id: &str| id.is_empty() || id.starts_with(protocol::SIGNATURE);
         let mut taken = HashSet::new();
         let keeps: Vec<bool> = calls
@@ -374,7 +376,7 @@ impl<'a> Call<'a> {
                 true => std::mem::take(&mut call.id),
                 false => String::new(),
             };
-            // Numbers only grow: ids that are given here differ from each other.
+            // Numbers only grow, so that assigned ids are unique.
             number = number.max(n_before + at) + 1;
             while taken.contains(&format!("call_{number}{signature}")) {
                 number += 1;
@@ -384,11 +386,11 @@ impl<'a> Call<'a> {
     }
 
     /// Prepares the next request after a malformed reply.
-    fn ask_again(&mut self, reply: &Reply, violations: &[String]) -> Result<(), Failure> {
+    fn prepare_reask(&mut self, reply: &Reply, violations: &[String]) -> Result<(), Failure> {
         if self.limits.reasks <= self.reask {
             let violations = short(&violations.join("; "));
             let message = format!(
-                "the replies of the model {:?} did not match the schema in {} tries: {violations}",
+                "the replies of the model {:?} did not match the schema in {} attempts: {violations}",
                 self.model,
                 self.reask + 1
             );
@@ -401,7 +403,7 @@ impl<'a> Call<'a> {
         let bad = reply.structured().next().unwrap_or(&reply.text);
         let bad = match bad.trim() {
             "" => "(empty)",
-            bad => &bad[..bad.floor_char_boundary(MAX_SHOWN)],
+            bad => &bad[..bad.floor_char_boundary(MAX_QUOTED_BYTES)],
         };
         self.messages.push(Message::text(Role::Assistant, bad));
         let list = violations.iter().map(|violation| format!("- {violation}\n"));
@@ -413,93 +415,93 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Changes the request as the provider hints, or fails.
-    fn give_way(&mut self, rejected: Rejected) -> Result<(), Failure> {
-        let may_pass = match rejected.hint {
+    /// Adapts the request to the error of the provider, or fails.
+    fn adapt(&mut self, rejected: Rejection) -> Result<(), Failure> {
+        let is_adapted = match rejected.hint {
             Some(Hint::StepDown) if 1 < self.methods.len() => {
                 self.methods.remove(0);
                 true
             }
             Some(Hint::Quirk(quirk)) => {
-                let is_ours = match quirk {
+                let is_removable = match quirk {
                     Quirk::OtherLimitName => self.params.max_tokens.is_some(),
                     Quirk::NoSeed => self.params.seed.is_some() && !self.params.is_seed_of_user,
                     Quirk::NoLogprobs => self.params.top_logprobs.is_some(),
                 };
-                is_ours && self.quirks.insert(quirk)
+                is_removable && self.quirks.insert(quirk)
             }
             _ => false,
         };
-        let is_of_request = matches!(
+        let is_request_error = matches!(
             rejected.failure.class,
             ErrorClass::ModelConfigInvalid | ErrorClass::InvalidInput | ErrorClass::ContextTooLong
         );
-        match may_pass {
+        match is_adapted {
             true => Ok(()),
-            // The provider may not allow twice the limit: the settings of the user are not at fault.
-            false if self.is_doubled && is_of_request => Err(self.cut_off()),
+            // The provider rejects the doubled limit, not the settings of the user.
+            false if self.is_doubled && is_request_error => Err(self.cut_off_failure()),
             false => Err(rejected.failure),
         }
     }
 
-    fn remember(&self) {
+    fn store_capabilities(&self) {
         let now = self.shared.clock.now();
-        let learnt = &self.shared.learnt;
+        let capabilities = &self.shared.capabilities;
         let structure = match self.method() {
-            // Nothing was learnt about methods: with tools there are fewer of them.
-            StructureMethod::None => learnt.get(&self.endpoint, self.model, now).structure,
+            // Without a schema no method was used, and with tools fewer methods are available.
+            StructureMethod::None => capabilities.get(&self.endpoint, self.model, now).structure,
             _ if !self.request.tools.is_empty() => {
-                learnt.get(&self.endpoint, self.model, now).structure
+                capabilities.get(&self.endpoint, self.model, now).structure
             }
             method => Some(method),
         };
         let quirks = self.quirks.clone();
-        learnt.put(&self.endpoint, self.model, Known { structure, quirks }, now);
+        capabilities.put(&self.endpoint, self.model, Capabilities { structure, quirks }, now);
     }
 }
 
-/// The methods to try, in order: from the one that worked before.
+/// The methods to try, best first, starting with the one that worked before.
 fn methods(
     endpoint: &Endpoint,
-    wanted: Option<&Wanted>,
+    schema: Option<&ResponseSchema>,
     known: Option<StructureMethod>,
     has_tools: bool,
 ) -> Vec<StructureMethod> {
-    let Some(wanted) = wanted else {
+    let Some(schema) = schema else {
         return vec![StructureMethod::None];
     };
-    if !wanted.is_object() {
+    if !schema.is_object() {
         return vec![StructureMethod::Prompt];
     }
     let all = protocol::methods(endpoint, has_tools).iter().copied();
     all.filter(|method| known.is_none_or(|known| known <= *method)).collect()
 }
 
-/// Whether a reply has nothing besides one JSON value.
-pub(crate) fn is_whole(reply: &Reply) -> bool {
+/// Whether a reply consists of one JSON value.
+pub(crate) fn is_json_only(reply: &Reply) -> bool {
     reply.structured().next().is_some() || extract::whole(&reply.text).is_some()
 }
 
-pub(crate) fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
+pub(crate) fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, ReplyMetadata), String> {
     let mut reply = protocol::reply(endpoint, body)?;
-    // Parts of a text were cleaned alone.
+    // Redacted again, because a secret may span several parts of the text.
     if let Cow::Owned(clean) = Secrets::in_replies(endpoint).removed(&reply.text) {
         reply.text = clean;
         reply.logprobs.clear();
     }
     let of_calls: usize = reply.calls.iter().map(ToolCall::size).sum();
-    let facts = Facts {
+    let metadata = ReplyMetadata {
         model: reply.model.clone(),
         finish: reply.finish,
         usage: reply.usage,
         n_bytes: reply.text.len() + of_calls,
-        text: Some(shown(&reply)),
+        text: Some(display_text(&reply)),
     };
-    Ok((reply, facts))
+    Ok((reply, metadata))
 }
 
-/// A reply for people: the text, the structured reply, or the calls of tools.
-fn shown(reply: &Reply) -> String {
+/// The reply for records: the text, the structured reply, or the tool calls.
+fn display_text(reply: &Reply) -> String {
     match reply.calls.as_slice() {
         [] => reply.text.clone(),
         [call] if call.name == protocol::REPLY => call.arguments.clone(),

@@ -1,4 +1,4 @@
-//! The gates of all connections, and the requests that wait at them.
+//! The gates of all connections and their queues of waiting requests.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,62 +10,63 @@ use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
 use crate::failure::{ErrorClass, Failure};
-use crate::gate::{Ended, Gate, Remaining, Seconds, Verdict};
-use crate::observe::QueueKey;
+use crate::gate::{Decision, Gate, Remaining, RequestEnd, Seconds};
+use crate::observer::QueueKey;
 use crate::queue::{Queue, Ticket};
 
-/// Connections that are remembered.
+/// Maximum number of connections with state.
 const MAX_CONNECTIONS: usize = 4096;
 
 /// A gate for each connection.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    begun: Instant,
+    /// Origin of [`Seconds`].
+    origin: Instant,
     gates: Mutex<LruCache<String, Arc<Connection>>>,
 }
 
 #[derive(Debug)]
 struct Connection {
-    begun: Instant,
+    origin: Instant,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     gate: Gate,
-    /// When the connection was saved as it was last seen.
+    /// When the connection was saved, as of the last request.
     saved_at: i64,
-    /// When the provider asked last to wait.
+    /// When the provider last sent `Retry-After`.
     closed_at: Option<Seconds>,
     waiting: Queue<Waiter>,
     /// When the next timer fires.
     timer: Option<Seconds>,
 }
 
-/// How a connection is used now.
+/// Current usage of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionUsage {
-    /// Requests that were sent and have no answer yet.
+    /// Requests without a response.
     pub n_in_flight: usize,
     /// Requests that wait for a place.
     pub n_waiting: usize,
-    /// How long the provider wants no further request.
+    /// Remaining pause of the connection, when it is paused.
     pub closed_for: Option<Duration>,
 }
 
-/// A connection that accepts no requests, because its provider asked for that.
+/// A pause of a connection because of `Retry-After`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionPause {
-    /// Since the provider asked for it.
+    /// Time since the start of the pause.
     pub elapsed: Duration,
-    /// Until the next request may start.
+    /// Time until the next request may start.
     pub remaining: Duration,
 }
 
 /// A request that waits for a place.
 struct Waiter {
     provider: String,
-    /// How long it waits for a gate that is closed. It waits for a place as long as that takes.
+    /// Maximum time to wait for a closed gate. Waiting for a place is not limited.
     patience: Duration,
     granted: oneshot::Sender<Result<Permit, Failure>>,
 }
@@ -78,7 +79,7 @@ impl fmt::Debug for Waiter {
 
 /// The right to send one request.
 ///
-/// Dropped before [`Self::sends`], it gives the place back as if it had not been taken.
+/// Dropped before [`Self::mark_sent`], it returns the place as if the request had never started.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connection: Arc<Connection>,
@@ -93,33 +94,33 @@ enum Stage {
     Ended,
 }
 
-/// Leaves the queue when the call that waits is dropped.
-struct Place<'c> {
+/// Removes the request from the queue when the waiting call is dropped.
+struct QueueGuard<'c> {
     connection: &'c Connection,
     ticket: Ticket,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         locked(&self.connection.state).waiting.remove(&self.ticket);
     }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each critical section leaves the value usable.
+    // No critical section leaves an invalid value.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connections {
     pub(crate) fn new() -> Self {
-        Self { begun: Instant::now(), gates: Mutex::new(LruCache::new(MAX_CONNECTIONS)) }
+        Self { origin: Instant::now(), gates: Mutex::new(LruCache::new(MAX_CONNECTIONS)) }
     }
 
     fn of(&self, endpoint: &Endpoint) -> Arc<Connection> {
         let mut gates = locked(&self.gates);
         let new = || {
             Arc::new(Connection {
-                begun: self.begun,
+                origin: self.origin,
                 state: Mutex::new(State {
                     gate: Gate::new(endpoint.max_in_flight),
                     saved_at: endpoint.saved_at,
@@ -141,7 +142,7 @@ impl Connections {
         connection
     }
 
-    /// Whether the connection accepts no requests, because its provider asked to wait.
+    /// The pause of a connection; `None` when it accepts requests.
     pub(crate) fn pause(&self, connection_id: &str) -> Option<ConnectionPause> {
         let connection = locked(&self.gates).peek(connection_id).cloned()?;
         let now = connection.now();
@@ -154,7 +155,7 @@ impl Connections {
         })
     }
 
-    /// How a connection is used now.
+    /// Current usage of a connection.
     pub(crate) fn usage(&self, connection_id: &str) -> ConnectionUsage {
         let connection = locked(&self.gates).peek(connection_id).cloned();
         let Some(connection) = connection else {
@@ -170,10 +171,10 @@ impl Connections {
         }
     }
 
-    /// Waits for a place on the connection, as long as that takes.
+    /// Waits for a place on the connection, without a time limit.
     ///
     /// # Errors
-    /// When the gate stays closed for longer than `patience`.
+    /// When the gate will be closed for longer than `patience`.
     pub(crate) async fn enter(
         &self,
         endpoint: &Endpoint,
@@ -184,10 +185,10 @@ impl Connections {
         let (granted, grant) = oneshot::channel();
         let waiter = Waiter { provider: endpoint.provider.clone(), patience, granted };
         let ticket = locked(&connection.state).waiting.push(key, waiter);
-        let _place = Place { connection: &connection, ticket };
+        let _guard = QueueGuard { connection: &connection, ticket };
         connection.dispatch();
         grant.await.unwrap_or_else(|_| {
-            let message = "the queue of the connection is gone";
+            let message = "the queue of the connection was dropped";
             Err(Failure::new(ErrorClass::Internal, message))
         })
     }
@@ -195,20 +196,20 @@ impl Connections {
 
 impl Connection {
     fn now(&self) -> Seconds {
-        self.begun.elapsed().as_secs_f64()
+        self.origin.elapsed().as_secs_f64()
     }
 
-    /// Grants free places to those whose turn it is, and refuses those who would wait too long for a closed gate.
+    /// Grants free places in queue order, and rejects requests that would wait too long for a closed gate.
     fn dispatch(self: &Arc<Self>) {
         loop {
             let now = self.now();
             let mut state = locked(&self.state);
             if let Some(until) = state.gate.closed_until(now) {
                 let wait = Duration::from_secs_f64(until - now);
-                let refused = state.waiting.extract_if(|waiter: &Waiter| waiter.patience < wait);
-                for waiter in refused {
+                let rejected = state.waiting.extract_if(|waiter: &Waiter| waiter.patience < wait);
+                for waiter in rejected {
                     let failure = limited(&waiter.provider, wait);
-                    // The call may be gone.
+                    // The call may have been dropped.
                     drop(waiter.granted.send(Err(failure)));
                 }
             }
@@ -216,9 +217,9 @@ impl Connection {
                 return;
             }
             match state.gate.start(now) {
-                Verdict::Go => {}
-                Verdict::At(at) => return self.dispatch_at(&mut state, at),
-                Verdict::WhenFree => return,
+                Decision::Start => {}
+                Decision::At(at) => return self.dispatch_at(&mut state, at),
+                Decision::WhenFree => return,
             }
             let Some(waiter) = state.waiting.pop() else {
                 state.gate.undo();
@@ -228,7 +229,7 @@ impl Connection {
             let permit =
                 Permit { connection: Arc::clone(self), started: now, stage: Stage::Granted };
             if let Err(Ok(mut permit)) = waiter.granted.send(Ok(permit)) {
-                // The call is gone: the next one gets the place.
+                // The call was dropped: the next one gets the place.
                 permit.stage = Stage::Ended;
                 locked(&self.state).gate.undo();
             }
@@ -239,12 +240,12 @@ impl Connection {
         if state.timer.is_some_and(|timer| timer <= at) {
             return;
         }
-        // Without a runtime the process ends.
+        // There is no runtime while the process shuts down.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
         state.timer = Some(at);
-        let opens = self.begun + Duration::from_secs_f64(at);
+        let opens = self.origin + Duration::from_secs_f64(at);
         let connection = Arc::downgrade(self);
         runtime.spawn(async move {
             tokio::time::sleep_until(opens).await;
@@ -258,17 +259,17 @@ impl Connection {
 }
 
 impl Permit {
-    /// The request leaves: from now on it counts, whatever becomes of the call.
-    pub(crate) fn sends(&mut self) {
+    /// Marks the request as sent: it counts even when the call is dropped.
+    pub(crate) fn mark_sent(&mut self) {
         self.stage = Stage::Sent;
     }
 
-    /// Reports how the request ended, and what the provider says is left.
-    pub(crate) fn end(mut self, ended: Ended, remaining: Remaining) {
+    /// Reports the end of the request and the remaining quota of the provider.
+    pub(crate) fn end(mut self, ended: RequestEnd, remaining: Remaining) {
         self.report(ended, remaining);
     }
 
-    fn report(&mut self, ended: Ended, remaining: Remaining) {
+    fn report(&mut self, ended: RequestEnd, remaining: Remaining) {
         self.stage = Stage::Ended;
         let now = self.connection.now();
         let mut state = locked(&self.connection.state);
@@ -290,7 +291,7 @@ impl Drop for Permit {
                 locked(&self.connection.state).gate.undo();
                 self.connection.dispatch();
             }
-            Stage::Sent => self.report(Ended::Otherwise { tokens: 0 }, Remaining::default()),
+            Stage::Sent => self.report(RequestEnd::Otherwise { tokens: 0 }, Remaining::default()),
             Stage::Ended => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Embeddings: one vector for each text.
+//! Embeddings.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::endpoint::{CallLimits, Endpoint, ModelSettings};
 use crate::failure::{ErrorClass, Failure};
-use crate::llm::{Exchange, Facts, Llm, Shared, tokens};
-use crate::observe::{CallObserver, Estimate, StructureMethod, Usage};
+use crate::llm::{Exchange, Llm, ReplyMetadata, Shared, tokens};
+use crate::observer::{CallObserver, Estimate, StructureMethod, Usage};
 use crate::params::Params;
 use crate::protocol::{self, Embeddings};
 
 impl Llm {
-    /// One vector for each text, in order, all of one length.
+    /// Returns one vector for each text, in order. All vectors have the same length.
     ///
     /// # Errors
-    /// With the class that tells whether another attempt makes sense.
+    /// The class of the failure tells whether another attempt may succeed.
     pub async fn embed(
         &self,
         endpoint: &Endpoint,
@@ -52,38 +52,39 @@ impl Llm {
             failure.is_unsent = true;
             failure
         })?;
-        let kept = observer.recorded_answer(0);
-        let kept = kept.and_then(|answer| Shared::kept(&exchange, &answer, read));
-        let (vectors, usage) = match kept {
-            Some(kept) => kept,
+        let recorded = observer.recorded_answer(0);
+        let recorded = recorded.and_then(|answer| Shared::parse_recorded(&exchange, &answer, read));
+        let (vectors, usage) = match recorded {
+            Some(recorded) => recorded,
             None => {
-                let answered = self.0.exchange(exchange, wire, read).await;
-                answered.map_err(|rejected| rejected.failure)?
+                let result = self.0.exchange(exchange, wire, read).await;
+                result.map_err(|rejection| rejection.failure)?
             }
         };
-        if let Some(why) = unusable(&vectors, texts.len()) {
-            let message = format!("the provider's embeddings cannot be used: {why}");
+        if let Some(defect) = unusable(&vectors, texts.len()) {
+            let message = format!("the provider's embeddings cannot be used: {defect}");
             return Err(Failure::new(ErrorClass::MalformedOutput, message));
         }
         Ok((vectors, usage))
     }
 }
 
-/// Why the vectors do not fit the texts, if they do not.
+/// The defect of the vectors, if any.
 fn unusable(vectors: &[Vec<f32>], n_texts: usize) -> Option<String> {
     if vectors.len() != n_texts {
         return Some(format!("{} vectors for {n_texts} texts", vectors.len()));
     }
     let length = vectors.first().map_or(0, Vec::len);
     if length == 0 || vectors.iter().any(|vector| vector.len() != length) {
-        return Some("their lengths differ, or are zero".to_owned());
+        return Some("the vectors are empty or have different lengths".to_owned());
     }
     let is_finite = vectors.iter().flatten().all(|number| number.is_finite());
     (!is_finite).then(|| "a number is not finite".to_owned())
 }
 
-fn read(endpoint: &Endpoint, body: Value) -> Result<(Vec<Vec<f32>>, Facts), String> {
+fn read(endpoint: &Endpoint, body: Value) -> Result<(Vec<Vec<f32>>, ReplyMetadata), String> {
     let Embeddings { vectors, usage, model } = protocol::embeddings(endpoint, body)?;
-    let facts = Facts { model, finish: FinishReason::Stop, usage, n_bytes: 0, text: None };
-    Ok((vectors, facts))
+    let metadata =
+        ReplyMetadata { model, finish: FinishReason::Stop, usage, n_bytes: 0, text: None };
+    Ok((vectors, metadata))
 }

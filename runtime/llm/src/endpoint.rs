@@ -28,19 +28,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How a provider is spoken to.
+/// The API of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Chat completions, or responses where the connection says so; also every compatible server.
+    /// Chat completions, or responses when the connection selects them; also compatible servers.
     OpenAi,
     Anthropic,
     Azure,
     GoogleAiStudio,
-    /// Not supported yet: calls fail with a clear message.
+    /// Not supported yet: calls fail.
     Bedrock,
-    /// Not supported yet: calls fail with a clear message.
+    /// Not supported yet: calls fail.
     GoogleVertexAi,
-    /// Scripted replies, no network.
+    /// Scripted replies without network.
     Mock,
 }
 
@@ -55,7 +55,7 @@ impl Protocol {
         Self::Mock,
     ];
 
-    /// The `adapter` of a connection.
+    /// The name in the `adapter` of a connection.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,58 +69,57 @@ impl Protocol {
         }
     }
 
-    /// The protocol of an `adapter`.
+    /// The protocol with this `adapter` name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 }
 
-/// One connection, its secrets unsealed.
+/// A connection with decrypted secrets.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub connection_id: String,
-    /// When the connection was saved, in microseconds since 1970: what was learnt of a refused key or of a wait that the
-    /// provider asked for holds for what was saved then.
+    /// When the connection was saved, in microseconds since 1970. Saving resets a rejected key and a pause.
     pub saved_at: i64,
-    /// The name that the project gave the connection.
+    /// The name of the connection in its project.
     pub provider: String,
     pub protocol: Protocol,
-    /// The vendor's own address when absent.
+    /// The vendor's own URL when absent.
     pub base_url: Option<String>,
     pub key: Secret,
-    /// Extra headers. One named like a header of ours replaces it.
+    /// Additional headers. They replace default headers with the same name.
     pub headers: Vec<(String, Secret)>,
     pub use_responses_api: bool,
     /// Azure only.
     pub api_version: Option<String>,
-    /// Calls at the same time, at least 1.
+    /// Maximum number of concurrent requests, at least 1.
     pub max_in_flight: usize,
     /// The script of the `mock` protocol: `{"replies": [..]}`.
     pub config: Option<Value>,
 }
 
-/// The model to ask, with the parameters that the user set for it.
+/// A model with the parameters that the user set for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelSettings {
     pub model: String,
-    /// `temperature`, `top_p`, `max_tokens`, `seed` and `stop` have one meaning for all protocols. Other members
-    /// are sent as they are, those of `providerOptions` too; a call fails by the name of one that would change the
-    /// model, the conversation, its tools or how the reply comes. What a request sets itself has precedence.
+    /// `temperature`, `top_p`, `max_tokens`, `seed` and `stop` have the same meaning for all protocols. Other members,
+    /// including those of `providerOptions`, are sent unchanged. A call fails when a member would change the model, the
+    /// conversation, its tools or the form of the reply. Parameters of a request take precedence.
     pub params: Map<String, Value>,
 }
 
 /// Limits of one call of [`crate::Llm::complete`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// For each request of the call, from its sending to the end of its answer. Waiting for the connection does not count.
+    /// For each request of the call, from sending it to the end of the response. Excludes waiting for the connection.
     pub timeout: Duration,
-    /// How often a malformed reply is asked for again.
+    /// Maximum number of re-asks after malformed replies.
     pub reasks: u32,
-    /// Upper bound of the output limit of each request. A reply cut at the limit is asked for once more with twice
+    /// Upper bound of the output limit of each request. After a truncated reply the request is repeated once with twice
     /// the limit.
     pub max_output_tokens: Option<u32>,
-    /// A prompt of more tokens (estimated: bytes / 4) is not sent.
+    /// Maximum length of the prompt in tokens, estimated as bytes / 4. Longer prompts are not sent.
     pub max_input_tokens: Option<u32>,
 }
 
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adapters_are_read_back_from_their_names() {
+    fn protocols_are_parsed_from_their_names() {
         for protocol in Protocol::ALL {
             assert_eq!(Protocol::parse(protocol.name()), Some(protocol));
         }

@@ -1,4 +1,4 @@
-//! Finds the JSON values in a reply that can be the answer. Values stay as the model wrote them.
+//! Finds candidates for the answer among the JSON values of a reply. Values are kept as the model wrote them.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// JSON values of a reply that are compared, at most.
+/// Maximum number of candidates.
 const MAX_VALUES: usize = 64;
-/// Longest text after the answer that can be a mere courtesy, in bytes.
+/// Maximum length of a courtesy after the answer, in bytes.
 const MAX_COURTESY: usize = 200;
-/// Parts of words, and phrases, in texts that speak of the answer or take it back.
+/// Word stems and phrases of texts that refer to the answer or retract it.
 const DOUBTFUL: [&str; 25] = [
     "true",
     "false",
@@ -41,7 +41,7 @@ const DOUBTFUL: [&str; 25] = [
     "hmm",
 ];
 
-/// The visible part of a reply, when it is a JSON value and nothing else, perhaps in a code fence.
+/// The visible part of a reply, if it consists of one JSON value, optionally in a code fence.
 pub(crate) fn whole(text: &str) -> Option<String> {
     let is_json = |text: &&str| serde_json::from_str::<Value>(text).is_ok();
     if let Some(raw) = Some(text.trim()).filter(is_json) {
@@ -54,17 +54,17 @@ pub(crate) fn whole(text: &str) -> Option<String> {
     let tries = [Some(visible), unfenced(visible)];
     let found = tries.into_iter().flatten().find(is_json)?;
     let end = masked.find(found)? + found.len();
-    // What was thought after the answer may take it back.
+    // Thinking after the answer may retract it.
     let is_last = outline.hidden.last().is_none_or(|hidden| hidden.start < end);
     is_last.then(|| found.to_owned())
 }
 
-/// The content of the only code fence, when the text has nothing else.
+/// The content of a code fence that is the whole text.
 fn unfenced(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("```")?.strip_suffix("```")?;
     let body = match inner.split_once('\n') {
         Some((language, body)) if !language.contains(['{', '[']) => body,
-        // The language and the content on one line.
+        // Language and content are on one line.
         _ => inner.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
     };
     (!body.contains("```")).then(|| body.trim())
@@ -81,17 +81,17 @@ pub(crate) struct Candidate<'t> {
 pub(crate) struct Embedded<'t> {
     text: &'t str,
     masked: String,
-    /// Where the last part begins that is hidden.
+    /// Byte offset of the last hidden part.
     last_hidden: Option<usize>,
-    /// Those that look like an answer, in order.
+    /// Values that may be the answer, in order.
     pub(crate) candidates: Vec<Candidate<'t>>,
     pub(crate) is_cut: bool,
     pub(crate) has_more: bool,
 }
 
 impl<'t> Embedded<'t> {
-    /// The values of a reply, outside of thinking and quotations, that have one of the members `names`, at any depth;
-    /// without names, all of them.
+    /// Finds the values outside thinking and quotations that have one of the members `names` at any depth; all values when
+    /// `names` is empty.
     pub(crate) fn of(text: &'t str, names: &[&str]) -> Self {
         let outline = ReplyOutline::of(text);
         let found = outline.values.iter().map(|at| Candidate {
@@ -116,17 +116,17 @@ impl<'t> Embedded<'t> {
         }
     }
 
-    /// Whether the text around a value leaves no doubt that it is the answer: it begins the reply, ends it or stands on lines
-    /// of its own, and what follows is a courtesy at most.
+    /// Whether a value is certainly the answer: it starts or ends the reply or is on its own lines, and is followed by at most
+    /// a courtesy.
     pub(crate) fn is_final(&self, candidate: &Candidate<'_>, doubtful: &[String]) -> bool {
-        // Thinking after the answer may take it back.
+        // Thinking after the answer may retract it.
         if self.last_hidden.is_some_and(|start| candidate.at.end <= start) {
             return false;
         }
         let before = self.masked[..candidate.at.start].trim_start();
         let after = self.text[candidate.at.end..].trim_end();
         let (before, after) = untagged(before, after);
-        // The end of a sentence, of inline code, of bold text or of a code fence says nothing.
+        // Ignore the end of a sentence, of inline code, of bold text or of a code fence.
         let after = match after.chars().all(|c| c.is_whitespace() || "`*_.!".contains(c)) {
             true => "",
             false => after,
@@ -138,7 +138,7 @@ impl<'t> Embedded<'t> {
         is_apart && is_courtesy(after, doubtful)
     }
 
-    /// Whether a reply does no more than announce a value: such a reply has no room for a quotation.
+    /// Whether the text around a value only announces it, so that the value is not a quotation.
     pub(crate) fn is_announced(&self, candidate: &Candidate<'_>) -> bool {
         const ANNOUNCING: [&str; 23] = [
             "a",
@@ -174,7 +174,7 @@ impl<'t> Embedded<'t> {
     }
 }
 
-/// The texts around a value without the tags that enclose it, such as `<answer>` and `</answer>`.
+/// Removes tags around a value, such as `<answer>` and `</answer>`.
 fn untagged<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
     let name_of = |text: &'t str| {
         let (name, rest) = text.trim_start().strip_prefix("</")?.split_once('>')?;
@@ -184,14 +184,14 @@ fn untagged<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
     name_of(after).unwrap_or((before, after))
 }
 
-/// Whether a text says nothing about a verdict: it is short, and has no digit, no doubtful word and none of these texts.
+/// Whether a text does not refer to a verdict: it is short and has no digit, no doubtful word and none of `doubtful`.
 fn is_courtesy(text: &str, doubtful: &[String]) -> bool {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '`');
     let lower = text.to_lowercase();
     let has_word = |word: &str| {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         match word.len() {
-            // `A` may be a choice, and `a` is in every text.
+            // Case-sensitive: `A` may be a choice, and `a` is an article.
             1 => words.any(|own| own == word),
             _ => words.any(|own| own.eq_ignore_ascii_case(word)),
         }
@@ -200,7 +200,7 @@ fn is_courtesy(text: &str, doubtful: &[String]) -> bool {
         let is_word = doubtful.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match is_word {
             true => has_word(doubtful.as_str()),
-            // Several words, or words of a script that does not separate them.
+            // Several words, or a script without word separators.
             false => lower.contains(&doubtful.to_lowercase()),
         }
     };
@@ -221,21 +221,21 @@ fn has_member(value: &Value, names: &[&str]) -> bool {
     }
 }
 
-/// The texts that a model was given, to find out what it quotes of them.
-pub(crate) struct Quotable {
+/// The data in a prompt, to detect quotations of it in the reply.
+pub(crate) struct PromptData {
     text: String,
-    /// Whether data and instructions are told apart.
+    /// Whether fences separate data from instructions.
     pub(crate) is_fenced: bool,
 }
 
-impl Quotable {
-    /// Where the system message explains the fences of the judge, texts outside of them are instructions, and the examples in
-    /// those are no quotations. A text of another message without fences is data as a whole.
+impl PromptData {
+    /// When the system message explains the fences of the judge, text outside fences is instructions, whose examples are not
+    /// data. A text without fences in another message is entirely data.
     pub(crate) fn of(messages: &[Message]) -> Self {
         let is_system = |message: &&Message| message.role == Role::System;
         let mut rules = messages.iter().filter(is_system).flat_map(texts);
         let has_rule = rules.any(|text| text.contains("`[begin data MARK]`"));
-        let mut given = Vec::new();
+        let mut data_texts = Vec::new();
         let mut is_fenced = false;
         for message in messages {
             if message.role == Role::Assistant {
@@ -248,16 +248,16 @@ impl Quotable {
                 };
                 is_fenced |= !data.is_empty();
                 if data.is_empty() && !(has_rule && message.role == Role::System) {
-                    given.push(bare(text));
+                    data_texts.push(bare(text));
                 }
-                given.extend(data.into_iter().map(bare));
+                data_texts.extend(data.into_iter().map(bare));
             }
         }
-        Self { text: given.join("\n"), is_fenced }
+        Self { text: data_texts.join("\n"), is_fenced }
     }
 
-    /// Whether a JSON text was in one of them, whatever its white space was and however often it was escaped.
-    pub(crate) fn has(&self, json: &str) -> bool {
+    /// Whether the data contains a JSON text, ignoring white space and levels of escaping.
+    pub(crate) fn contains(&self, json: &str) -> bool {
         self.text.contains(&bare(json))
     }
 }
@@ -270,8 +270,7 @@ fn texts(message: &Message) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What is between the lines `[begin data MARK]` and `[end data MARK]` of a text. A fence without an end reaches to the end
-/// of the text.
+/// The texts between the lines `[begin data MARK]` and `[end data MARK]`. An unclosed fence extends to the end of the text.
 fn fenced(text: &str) -> Vec<&str> {
     const N_MARK: usize = 16;
     let mut found = Vec::new();
@@ -293,7 +292,7 @@ fn fenced(text: &str) -> Vec<&str> {
     found
 }
 
-/// A text without white space and without backslashes and the line breaks that they stand for.
+/// Removes white space, backslashes and escaped white space.
 fn bare(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut is_escaped = false;
@@ -311,26 +310,26 @@ fn bare(text: &str) -> String {
     bare
 }
 
-/// The value of a JSON text in which no object has two members of one name: readers differ in which one they take.
+/// Parses JSON and rejects objects with duplicate members, which parsers resolve differently.
 ///
 /// # Errors
-/// What is wrong, for the model.
+/// With a sentence for the model.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
-    let parsed = serde_json::from_str::<Unique>(text);
+    let parsed = serde_json::from_str::<WithoutDuplicates>(text);
     parsed.map(|unique| unique.0).map_err(|error| error.to_string())
 }
 
-struct Unique(Value);
+struct WithoutDuplicates(Value);
 
-impl<'de> Deserialize<'de> for Unique {
+impl<'de> Deserialize<'de> for WithoutDuplicates {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(UniqueVisitor).map(Self)
+        deserializer.deserialize_any(DuplicateVisitor).map(Self)
     }
 }
 
-struct UniqueVisitor;
+struct DuplicateVisitor;
 
-impl<'de> Visitor<'de> for UniqueVisitor {
+impl<'de> Visitor<'de> for DuplicateVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -367,7 +366,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Unique(value)) = entries.next_element()? {
+        while let Some(WithoutDuplicates(value)) = entries.next_element()? {
             values.push(value);
         }
         Ok(values.into())
@@ -380,7 +379,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
                 let message = format!("the member {name:?} occurs twice in one object");
                 return Err(serde::de::Error::custom(message));
             }
-            members.insert(name, entries.next_value::<Unique>()?.0);
+            members.insert(name, entries.next_value::<WithoutDuplicates>()?.0);
         }
         Ok(members.into())
     }
@@ -393,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_that_is_one_value_is_whole_whatever_encloses_it() {
+    fn a_reply_with_one_value_is_whole_in_every_wrapping() {
         let object = r#"{"a": "}{", "b": {"c": "<think>"}}"#;
         for text in [
             object.to_owned(),
@@ -419,28 +418,31 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_occurs_twice_is_an_error() {
+    fn a_duplicate_member_is_an_error() {
         for text in [r#"{"a": 1, "a": 1}"#, r#"{"b": [{"a": 1, "\u0061": 2}]}"#] {
             assert!(parse(text).unwrap_err().contains("\"a\" occurs twice"), "{text}");
         }
     }
 
     #[test]
-    fn json_of_the_prompt_is_known_however_it_was_escaped() {
+    fn json_of_the_prompt_is_detected_at_every_level_of_escaping() {
         let object = "{\n  \"reasoning\": \"perfect\\n\",\n  \"score\": 1\n}";
         let escaped = Value::from(object).to_string();
         let twice = Value::from(escaped.as_str()).to_string();
-        for given in [object, &escaped, &twice] {
-            let prompt = [Message::text(Role::User, format!("Rate this: {given}."))];
-            assert!(Quotable::of(&prompt).has(r#"{"reasoning":"perfect\n","score":1}"#), "{given}");
+        for quoted in [object, &escaped, &twice] {
+            let prompt = [Message::text(Role::User, format!("Rate this: {quoted}."))];
+            assert!(
+                PromptData::of(&prompt).contains(r#"{"reasoning":"perfect\n","score":1}"#),
+                "{quoted}"
+            );
         }
         let own = [Message::text(Role::Assistant, object)];
-        assert!(!Quotable::of(&own).has(object));
+        assert!(!PromptData::of(&own).contains(object));
     }
 
     proptest! {
         #[test]
-        fn json_without_repeated_members_is_parsed_as_serde_json_does(text in "[\\[\\]{},:0-9.\"a-c ]{0,24}") {
+        fn json_without_duplicate_members_is_parsed_as_serde_json_does(text in "[\\[\\]{},:0-9.\"a-c ]{0,24}") {
             if let Ok(value) = parse(&text) {
                 prop_assert_eq!(Ok(value), serde_json::from_str(&text).map_err(|error| error.to_string()));
             }

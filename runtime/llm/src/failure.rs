@@ -1,13 +1,13 @@
-//! Failures of calls, in the classes that the scheduler acts on.
+//! Failures of calls. Their class determines the reaction of the scheduler.
 
 use std::time::Duration;
 
-/// Longest text of a provider in a message, in characters.
+/// Maximum length of a text of the provider in a message, in characters.
 const MAX_TEXT: usize = 500;
-/// Longest wait that a provider can ask for.
+/// Maximum `Retry-After`; longer ones are reduced.
 pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(15 * 60);
 
-/// Why a call failed. Names are stored and shown.
+/// The cause of a failed call. The names are stored and displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     RateLimited,
@@ -24,7 +24,7 @@ pub enum ErrorClass {
     ModelConfigInvalid,
     EndpointUnreachable,
     AccountNotReady,
-    /// The request itself is wrong: no messages, a schema that is not one, content that the provider rejects.
+    /// The request itself is invalid: no messages, an invalid schema, or content that the provider rejects.
     InvalidInput,
     BudgetExhausted,
     Cancelled,
@@ -63,13 +63,13 @@ impl ErrorClass {
 #[error("{message}")]
 pub struct Failure {
     pub class: ErrorClass,
-    /// For people: no key, no header value, at most 500 characters of what the provider said.
+    /// Contains no key and no header value, and at most 500 characters of the provider's message.
     pub message: String,
-    /// What the provider asked for, or how long the connection stays closed; at most 15 minutes.
+    /// The `Retry-After` of the provider, or the remaining pause of the connection; at most 15 minutes.
     pub retry_after: Option<Duration>,
-    /// Whether the request that failed was not sent: its connection stays closed for too long, or it was refused before.
+    /// Whether the failed request was not sent: the pause of its connection is too long, or it failed before.
     pub is_unsent: bool,
-    /// Another attempt would fail in the same way, whatever the class.
+    /// Whether another attempt would fail in the same way, regardless of the class.
     pub is_final: bool,
 }
 
@@ -85,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// The same, with the wait that was asked for, cut at 15 minutes.
+    /// Sets `retry_after`, reduced to 15 minutes.
     #[must_use]
     pub fn after(mut self, wait: Option<Duration>) -> Self {
         self.retry_after = wait.map(|wait| wait.min(MAX_RETRY_AFTER));
@@ -93,7 +93,7 @@ impl Failure {
     }
 }
 
-/// A text of a provider for a message: one line, at most 500 characters.
+/// Shortens a text of a provider to one line of at most 500 characters.
 pub(crate) fn short(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(MAX_TEXT) {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_providers_are_cut_after_500_characters() {
+    fn texts_of_providers_are_shortened_to_500_characters() {
         assert_eq!(short("a\n  b"), "a b");
         assert_eq!(short(&"é".repeat(501)).chars().count(), 501);
         assert_eq!(short(&"é".repeat(500)).chars().count(), 500);

@@ -1,63 +1,63 @@
-//! How many requests a connection may have in flight, and when the next one may start. Time is a parameter.
+//! Limits the number of requests in flight and the request rate of a connection. Time is a parameter.
 //!
-//! Until the provider limits us, the number in flight is the only limit. The first 429 starts a token bucket whose
-//! rate is halved by further ones and grows slowly without them. `Retry-After` closes the gate for everyone.
+//! Before the first 429, only the number in flight is limited. The first 429 starts a token bucket. Further ones halve its
+//! rate, which grows slowly without them. `Retry-After` closes the gate for all requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Rates of the last 10 seconds count.
+/// The rate is measured over this time, in seconds.
 const WINDOW: f64 = 10.0;
-/// A bucket starts at least here, in requests per second.
+/// Minimum initial rate of a bucket, in requests per second.
 const MIN_START: f64 = 5.0;
 const MIN_RATE: f64 = 0.1;
-/// Growth per second: a factor of e to the power of this.
+/// Exponential growth rate of a bucket per second.
 const GROWTH: f64 = 0.01;
-/// Highest rate, as a multiple of the one the bucket started with.
+/// Maximum rate of a bucket, as a multiple of its initial rate.
 const MAX_GROWTH: f64 = 8.0;
-/// Requests that started before the last cut do not cut again within these seconds.
+/// Within this time after a cut, in seconds, requests that started before it do not cut the rate again.
 const CUT_PAUSE: f64 = 5.0;
-/// A bucket without requests goes away.
+/// A bucket is removed after this time without requests, in seconds.
 const IDLE: f64 = 60.0;
-/// Starts that are remembered, at most.
+/// Maximum number of recorded start times.
 const MAX_STARTS: usize = 10_000;
 
-/// Seconds since an instant that all callers share.
+/// Seconds since a common origin.
 pub(crate) type Seconds = f64;
 
 /// Whether a request may start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
-    /// It has started.
+pub(crate) enum Decision {
+    /// The request has started.
     Go,
-    /// Not before then.
+    /// It may start at this time.
     At(Seconds),
-    /// When another one has finished.
+    /// It may start when another request ends.
     WhenFree,
 }
 
-/// The remaining allowance, as the provider reports it.
+/// The remaining quotas that the provider reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Remaining {
-    pub(crate) requests: Option<Left>,
-    pub(crate) tokens: Option<Left>,
+    pub(crate) requests: Option<Quota>,
+    pub(crate) tokens: Option<Quota>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Left {
+pub(crate) struct Quota {
     pub(crate) n: u64,
-    /// When the provider fills it up again.
+    /// Time until the provider resets the quota.
     pub(crate) reset: Option<Duration>,
 }
 
-/// How a request ended.
+/// The end of a request, as far as the gate is concerned.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Ended {
-    /// The provider limited it.
+pub(crate) enum RequestEnd {
+    /// Rejected by the rate limit.
     Limited { retry_after: Option<Duration> },
-    /// The provider is down, and says for how long.
+    /// The provider is unavailable and sent `Retry-After`.
     Unavailable { retry_after: Duration },
-    /// It ended in any other way; with the tokens it took, where they are known.
+    /// Any other end, with the used tokens; 0 when unknown.
     Otherwise { tokens: u64 },
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Gate {
     closed_until: Seconds,
     starts: VecDeque<Seconds>,
     bucket: Option<Bucket>,
-    /// Mean tokens of a request, recent ones weighing more; 0 while unknown.
+    /// Exponential moving average of the tokens of a request; 0 while unknown.
     tokens_per_request: f64,
 }
 
@@ -77,11 +77,11 @@ struct Bucket {
     start_rate: f64,
     rate: f64,
     tokens: f64,
-    /// When `rate` and `tokens` were as they are.
+    /// When `rate` and `tokens` were updated.
     at: Seconds,
     last_cut: Seconds,
     last_request: Seconds,
-    /// Requests that the provider lets us start until then.
+    /// Remaining quota of the provider, and when it resets.
     cap: Option<(f64, Seconds)>,
 }
 
@@ -97,7 +97,7 @@ impl Gate {
         }
     }
 
-    /// The setting may change while calls are in flight.
+    /// May be called while requests are in flight.
     pub(crate) fn set_max_in_flight(&mut self, max: usize) {
         self.max_in_flight = max.max(1);
     }
@@ -106,18 +106,18 @@ impl Gate {
         self.in_flight
     }
 
-    /// Until when the gate is closed for everyone.
+    /// When the closed gate opens; `None` when it is open.
     pub(crate) fn closed_until(&self, now: Seconds) -> Option<Seconds> {
         (now < self.closed_until).then_some(self.closed_until)
     }
 
-    /// Starts a request, or says when to ask again.
-    pub(crate) fn start(&mut self, now: Seconds) -> Verdict {
+    /// Starts a request, or returns when to try again.
+    pub(crate) fn start(&mut self, now: Seconds) -> Decision {
         if now < self.closed_until {
-            return Verdict::At(self.closed_until);
+            return Decision::At(self.closed_until);
         }
         if self.max_in_flight <= self.in_flight {
-            return Verdict::WhenFree;
+            return Decision::WhenFree;
         }
         let is_idle = |bucket: &Bucket| IDLE <= now - bucket.last_request;
         if self.bucket.as_ref().is_some_and(is_idle) {
@@ -126,15 +126,15 @@ impl Gate {
         if let Some(bucket) = &mut self.bucket
             && let Err(at) = bucket.take(now)
         {
-            return Verdict::At(at);
+            return Decision::At(at);
         }
         self.in_flight += 1;
         self.starts.push_back(now);
         self.forget_starts(now);
-        Verdict::Go
+        Decision::Start
     }
 
-    /// A request that [`Self::start`] admitted was not sent: its place and its token are free again.
+    /// Returns the place and the token of a request that [`Self::start`] admitted but that was not sent.
     pub(crate) fn undo(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.starts.pop_back();
@@ -146,14 +146,14 @@ impl Gate {
         }
     }
 
-    /// A request that [`Self::start`] let go has ended.
-    pub(crate) fn end(&mut self, started: Seconds, now: Seconds, ended: Ended) {
+    /// Reports the end of a request that [`Self::start`] admitted.
+    pub(crate) fn end(&mut self, started: Seconds, now: Seconds, end: RequestEnd) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        match ended {
-            Ended::Limited { retry_after } => self.limited(started, now, retry_after),
-            Ended::Unavailable { retry_after } => self.close(now, retry_after),
-            Ended::Otherwise { tokens: 0 } => {}
-            Ended::Otherwise { tokens } => {
+        match end {
+            RequestEnd::Limited { retry_after } => self.limited(started, now, retry_after),
+            RequestEnd::Unavailable { retry_after } => self.close(now, retry_after),
+            RequestEnd::Otherwise { tokens: 0 } => {}
+            RequestEnd::Otherwise { tokens } => {
                 let tokens = tokens as f64;
                 self.tokens_per_request = match self.tokens_per_request {
                     0.0 => tokens,
@@ -163,7 +163,7 @@ impl Gate {
         }
     }
 
-    /// Caps the bucket at the remaining allowance.
+    /// Caps the bucket at the remaining quota.
     pub(crate) fn remaining(&mut self, now: Seconds, remaining: Remaining) {
         let per_request = self.tokens_per_request.max(1.0);
         let Some(bucket) = &mut self.bucket else {
@@ -185,7 +185,7 @@ impl Gate {
         self.closed_until = self.closed_until.max(now + wait.as_secs_f64());
     }
 
-    /// Lets requests start again at once, whatever the provider asked for.
+    /// Opens a closed gate.
     pub(crate) fn reopen(&mut self) {
         self.closed_until = 0.0;
     }
@@ -223,7 +223,7 @@ impl Bucket {
         }
     }
 
-    /// Takes one token, or says from when on there is one.
+    /// Takes one token, or returns when one is available.
     fn take(&mut self, now: Seconds) -> Result<(), Seconds> {
         self.grow(now);
         if let Some((left, until)) = self.cap {
@@ -234,7 +234,7 @@ impl Bucket {
             }
         }
         if self.tokens < 1.0 {
-            // The rate only grows, so that there is a token by then; a little more for rounding.
+            // The rate only grows, so that a token is available by then; the constant compensates rounding.
             return Err(now + (1.0 - self.tokens) / self.rate + 1e-6);
         }
         self.tokens -= 1.0;
@@ -245,7 +245,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Lets the time since the last look pass: the integral of a rate that grows to its highest.
+    /// Adds the tokens since the last update: the integral of a rate that grows up to its maximum.
     fn grow(&mut self, now: Seconds) {
         let passed = (now - self.at).max(0.0);
         let highest = self.start_rate * MAX_GROWTH;
@@ -253,7 +253,7 @@ impl Bucket {
         let factor = (growing * GROWTH).exp();
         let gained = self.rate * (factor - 1.0) / GROWTH + highest * (passed - growing);
         self.rate = (self.rate * factor).clamp(MIN_RATE, highest);
-        // No more at once than a second's worth.
+        // The burst is limited to the tokens of one second.
         self.tokens = (self.tokens + gained).min(self.rate.max(1.0));
         self.at = now.max(self.at);
     }

@@ -1,13 +1,13 @@
-//! Response headers about rate limits: how long to wait, and the remaining requests and tokens.
+//! Parses response headers about rate limits: the time to wait, and the remaining requests and tokens.
 
 use std::time::Duration;
 
 use perpend_domain::time::Timestamp;
 
 use crate::failure::MAX_RETRY_AFTER;
-use crate::gate::{Left, Remaining};
+use crate::gate::{Quota, Remaining};
 
-/// How long to wait: `retry-after-ms`, or `retry-after` in seconds or as a date. At most 15 minutes.
+/// The time to wait: `retry-after-ms`, or `retry-after` in seconds or as a date. At most 15 minutes.
 pub(crate) fn retry_after<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     now: Timestamp,
@@ -21,7 +21,7 @@ pub(crate) fn retry_after<'h>(
     Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// A number of parts of a second.
+/// Parses a number of units of 1 / `parts` seconds.
 fn seconds(text: &str, parts: f64) -> Option<Duration> {
     let number: f64 = text.trim().parse().ok()?;
     Duration::try_from_secs_f64(number / parts).ok()
@@ -32,25 +32,25 @@ fn http_date(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_millis(at.timestamp().as_millisecond()))
 }
 
-/// The time from now until then; none when it has passed.
+/// The time from `now` until `then`; zero when `then` has passed.
 fn until(then: Timestamp, now: Timestamp) -> Option<Duration> {
     let micros = then.micros_since(now).max(0);
     Some(Duration::from_micros(micros.unsigned_abs()))
 }
 
-/// Requests and tokens that are left, as OpenAI and its likes say it, or as Anthropic does.
+/// The remaining requests and tokens, from the headers of OpenAI and compatible servers or of Anthropic.
 pub(crate) fn remaining<'h>(header: impl Fn(&str) -> Option<&'h str>, now: Timestamp) -> Remaining {
-    let left = |n: &str, reset: &str| {
+    let quota = |n: &str, reset: &str| {
         let n = header(n)?.trim().parse().ok()?;
         let reset = header(reset).and_then(|text| reset_in(text, now));
         let reset = reset.map(|reset| reset.min(MAX_RETRY_AFTER));
-        Some(Left { n, reset })
+        Some(Quota { n, reset })
     };
     let of = |what: &str| {
         let openai =
-            left(&format!("x-ratelimit-remaining-{what}"), &format!("x-ratelimit-reset-{what}"));
+            quota(&format!("x-ratelimit-remaining-{what}"), &format!("x-ratelimit-reset-{what}"));
         openai.or_else(|| {
-            left(
+            quota(
                 &format!("anthropic-ratelimit-{what}-remaining"),
                 &format!("anthropic-ratelimit-{what}-reset"),
             )
@@ -59,12 +59,12 @@ pub(crate) fn remaining<'h>(header: impl Fn(&str) -> Option<&'h str>, now: Times
     Remaining { requests: of("requests"), tokens: of("tokens") }
 }
 
-/// `1s`, `6m0s`, `20ms`, a date, or a number of seconds.
+/// Parses `1s`, `6m0s`, `20ms`, a date, or a number of seconds.
 fn reset_in(text: &str, now: Timestamp) -> Option<Duration> {
     span(text).or_else(|| seconds(text, 1.0)).or_else(|| until(Timestamp::parse(text).ok()?, now))
 }
 
-/// `1h2m3.5s`, in Go's notation, which Google's `34s` is too.
+/// Parses a duration in Go's notation, such as `1h2m3.5s`; Google's `34s` has this form too.
 pub(crate) fn span(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = 0.0;
@@ -92,11 +92,11 @@ mod tests {
 
     fn wait(name: &'static str, value: &'static str) -> Option<Duration> {
         let now = Timestamp::parse("1994-11-06T08:49:07Z").unwrap();
-        retry_after(|asked| (asked == name).then_some(value), now)
+        retry_after(|requested| (requested == name).then_some(value), now)
     }
 
     #[test]
-    fn all_forms_of_retry_after_are_read_and_cut_at_15_minutes() {
+    fn all_forms_of_retry_after_are_parsed_and_limited_to_15_minutes() {
         assert_eq!(wait("retry-after", "7"), Some(Duration::from_secs(7)));
         assert_eq!(wait("retry-after", "0.5"), Some(Duration::from_millis(500)));
         assert_eq!(wait("retry-after-ms", "1500"), Some(Duration::from_millis(1500)));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read() {
+    fn durations_are_parsed() {
         assert_eq!(span("6m0s"), Some(Duration::from_secs(360)));
         assert_eq!(span("20ms"), Some(Duration::from_millis(20)));
         assert_eq!(span("1h2m3.5s"), Some(Duration::from_millis(3_723_500)));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_read_in_both_forms() {
+    fn remaining_quotas_are_parsed_in_both_forms() {
         let now = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
         let header = |name: &str| match name {
             "x-ratelimit-remaining-requests" => Some("3"),
@@ -129,7 +129,7 @@ mod tests {
             "anthropic-ratelimit-tokens-reset" => Some("2026-01-01T00:00:09Z"),
             _ => None,
         };
-        let left = |n, seconds| Some(Left { n, reset: Some(Duration::from_secs(seconds)) });
+        let left = |n, seconds| Some(Quota { n, reset: Some(Duration::from_secs(seconds)) });
         let expected = Remaining { requests: left(3, 1), tokens: left(900, 9) };
         assert_eq!(remaining(header, now), expected);
         assert_eq!(remaining(|_| None, now), Remaining::default());

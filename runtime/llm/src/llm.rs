@@ -12,26 +12,26 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use crate::capabilities::CapabilityCache;
 use crate::connections::{ConnectionPause, ConnectionUsage, Connections, Permit};
 use crate::endpoint::{Endpoint, Protocol};
 use crate::failure::{ErrorClass, Failure};
-use crate::gate::{Ended, Remaining};
+use crate::gate::{Remaining, RequestEnd};
 use crate::headers;
-use crate::learnt::Learnt;
-use crate::observe::{
+use crate::observer::{
     Admission, CallObserver, Estimate, ProviderAnswer, ProviderCall, ReplyValidator,
     StructureMethod, Usage,
 };
-use crate::protocol::{self, Wire};
+use crate::protocol::{self, EncodedRequest};
 use crate::redact::{Secrets, without_masked};
 use crate::refusals::{Attempt, Refusals};
-use crate::reject::{self, Rejected};
+use crate::rejection::{self, Rejection};
 
-/// Largest body, each way.
+/// Maximum size of a request or response body.
 const MAX_BODY: usize = 8 << 20;
-/// Of an answer, what is kept for people.
+/// Length of the excerpt of a response in records.
 const MAX_HEAD: usize = 4 << 10;
-/// Headers that belong to the transport.
+/// Headers that a connection cannot set.
 const TRANSPORT: [&str; 9] = [
     "host",
     "content-length",
@@ -44,7 +44,7 @@ const TRANSPORT: [&str; 9] = [
     "expect",
 ];
 
-/// Model providers, behind one function. Cheap to clone; clones share what they learn and the limits of connections.
+/// Client for model providers. Cheap to clone; clones share the rate limits of connections and the capabilities of models.
 #[derive(Clone)]
 pub struct Llm(pub(crate) Arc<Shared>);
 
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) check: Arc<dyn ReplyValidator>,
     connections: Connections,
     refusals: Refusals,
-    pub(crate) learnt: Learnt,
+    pub(crate) capabilities: CapabilityCache,
 }
 
 impl fmt::Debug for Llm {
@@ -64,7 +64,7 @@ impl fmt::Debug for Llm {
 }
 
 impl Llm {
-    /// `check` takes the replies whose schemas are not [plain](crate::is_plain_schema).
+    /// `check` validates replies whose schemas are not [plain](crate::is_plain_schema).
     #[must_use]
     pub fn new(
         outbound: OutboundClient,
@@ -77,11 +77,11 @@ impl Llm {
             check,
             connections: Connections::new(),
             refusals: Refusals::new(),
-            learnt: Learnt::new(),
+            capabilities: CapabilityCache::new(),
         }))
     }
 
-    /// Whether a connection accepts no requests, because its provider asked to wait.
+    /// The pause of a connection because of `Retry-After`; `None` when it accepts requests.
     #[must_use]
     pub fn connection_pause(&self, connection_id: &str) -> Option<ConnectionPause> {
         self.0.connections.pause(connection_id)
@@ -91,12 +91,12 @@ impl Llm {
     #[must_use]
     pub fn known_method(&self, endpoint: &Endpoint, model: &str) -> Option<StructureMethod> {
         let now = self.0.clock.now();
-        self.0.learnt.get(endpoint, model, now).structure
+        self.0.capabilities.get(endpoint, model, now).structure
     }
 }
 
 impl Llm {
-    /// How a connection is used by this process.
+    /// The requests of this process on a connection.
     #[must_use]
     pub fn connection_usage(&self, connection_id: &str) -> ConnectionUsage {
         self.0.connections.usage(connection_id)
@@ -107,32 +107,33 @@ impl Llm {
 pub(crate) struct Exchange {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) observer: Arc<dyn CallObserver>,
-    /// From the sending of the request to the end of its answer.
+    /// From sending the request to the end of the response.
     pub(crate) timeout: Duration,
     pub(crate) estimate: Estimate,
     pub(crate) method: StructureMethod,
-    /// From 1, failed ones too.
+    /// Number in the call, from 1, including failed exchanges.
     pub(crate) number: u32,
     pub(crate) reask: u32,
     pub(crate) messages: Arc<[Message]>,
     pub(crate) params: Map<String, Value>,
 }
 
-/// Metadata of an answer.
-pub(crate) struct Facts {
+/// Metadata of a reply.
+pub(crate) struct ReplyMetadata {
     pub(crate) model: Option<String>,
     pub(crate) finish: FinishReason,
     pub(crate) usage: Option<Usage>,
-    /// Bytes of the content, for the estimate where the provider counts nothing.
+    /// Bytes of the content, for an estimate when the provider reports no token count.
     pub(crate) n_bytes: usize,
-    /// The content, where it is text.
+    /// The content, for records.
     pub(crate) text: Option<String>,
 }
 
-pub(crate) type Read<T> = fn(&Endpoint, Value) -> Result<(T, Facts), String>;
+/// Parses a response body. The error is a sentence about the body.
+pub(crate) type Parse<T> = fn(&Endpoint, Value) -> Result<(T, ReplyMetadata), String>;
 
-/// An answer of any status, from the network or from a script.
-struct Raw {
+/// A response of any status, from the network or from a script.
+struct RawResponse {
     status: u16,
     content_type: String,
     retry_after: Option<Duration>,
@@ -140,26 +141,26 @@ struct Raw {
     body: Bytes,
 }
 
-/// Tells the observer of the time until it is dropped.
-struct Wait<'o> {
+/// Reports the time until it is dropped to the observer.
+struct WaitGuard<'o> {
     observer: &'o dyn CallObserver,
-    begun: Instant,
+    started: Instant,
 }
 
-impl<'o> Wait<'o> {
+impl<'o> WaitGuard<'o> {
     fn new(observer: &'o dyn CallObserver) -> Self {
         observer.wait_started();
-        Self { observer, begun: Instant::now() }
+        Self { observer, started: Instant::now() }
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        self.observer.wait_ended(self.begun.elapsed());
+        self.observer.wait_ended(self.started.elapsed());
     }
 }
 
-/// Waits, unless the call is withdrawn.
+/// Awaits `waiting`, or fails when the call is withdrawn.
 async fn unless_withdrawn<T>(
     observer: &dyn CallObserver,
     waiting: impl Future<Output = Result<T, Failure>>,
@@ -172,21 +173,21 @@ async fn unless_withdrawn<T>(
 }
 
 impl Shared {
-    /// Waits for a place, sends one request and reads its answer. Notifies the observer before and after.
+    /// Waits for admission, sends one request and parses the response. Notifies the observer before and after.
     ///
-    /// A request that was sent is followed to its end by a task of its own: its answer is paid for.
+    /// A separate task completes a request that was sent, because it must be paid for.
     pub(crate) async fn exchange<T: Send + 'static>(
         self: &Arc<Self>,
         exchange: Exchange,
-        wire: Wire,
-        read: Read<T>,
-    ) -> Result<(T, Usage), Rejected> {
+        wire: EncodedRequest,
+        parse: Parse<T>,
+    ) -> Result<(T, Usage), Rejection> {
         let body = wire.body.to_string();
         if MAX_BODY < body.len() {
             let message = format!("the request is larger than {} MiB", MAX_BODY >> 20);
             return Err(unsent(Failure::new(ErrorClass::InvalidInput, message)).into());
         }
-        let mut headers = headers_of(&exchange.endpoint, &wire).map_err(unsent)?;
+        let mut headers = request_headers(&exchange.endpoint, &wire).map_err(unsent)?;
         let admitted = self.admitted(&exchange).await.map_err(unsent)?;
         let (permit, attempt, traceparent) = admitted;
         add_traceparent(&mut headers, traceparent);
@@ -201,23 +202,23 @@ impl Shared {
         let shared = Arc::clone(self);
         let sent = tokio::spawn(async move {
             let sent = (post, wire.body, request_digest);
-            shared.finish(exchange, (permit, attempt), sent, read).await
+            shared.finish(exchange, (permit, attempt), sent, parse).await
         });
         sent.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "an exchange with a provider ended without a result");
-            let message = "the exchange with the provider failed";
+            tracing::error!(%error, "the task of a provider call failed");
+            let message = "the provider call failed";
             Err(Failure::new(ErrorClass::Internal, message).into())
         })
     }
 
-    /// Waits until the request has a place on its connection and room in its budgets. It holds no place while it waits for
-    /// room.
+    /// Waits until the request has a place on its connection and a reservation in its budgets. Gives the place back while
+    /// it waits for budget.
     async fn admitted(
         &self,
         exchange: &Exchange,
     ) -> Result<(Permit, Attempt, Option<String>), Failure> {
         let observer = &exchange.observer;
-        let _wait = Wait::new(observer.as_ref());
+        let _wait = WaitGuard::new(observer.as_ref());
         loop {
             let key = observer.queue_key();
             let (endpoint, priority) = (&exchange.endpoint, key.priority);
@@ -225,7 +226,7 @@ impl Shared {
             let probe = unless_withdrawn(observer.as_ref(), probe).await?;
             let permit = self.connections.enter(endpoint, key, exchange.timeout);
             let permit = unless_withdrawn(observer.as_ref(), permit).await?;
-            // The key may have been refused while this request waited.
+            // The provider may have rejected the key while this request waited.
             let attempt = self.refusals.begin(endpoint, priority, probe)?;
             match observer.before_send(&exchange.estimate).await? {
                 Admission::Send(traceparent) => {
@@ -239,37 +240,37 @@ impl Shared {
         }
     }
 
-    /// Sends the request and reports its end.
+    /// Sends the request and reports the result to the observer.
     async fn finish<T>(
         &self,
         exchange: Exchange,
         (mut permit, attempt): (Permit, Attempt),
         (post, body, request_digest): (PostRequest, Value, String),
-        read: Read<T>,
-    ) -> Result<(T, Usage), Rejected> {
-        permit.sends();
+        parse: Parse<T>,
+    ) -> Result<(T, Usage), Rejection> {
+        permit.mark_sent();
         let started_at = self.clock.now();
-        let begun = Instant::now();
-        let raw = self.send(&exchange.endpoint, post, &body).await;
-        let raw = raw.map(|raw| cleaned(&exchange.endpoint, raw));
-        let latency = begun.elapsed();
-        let remaining = raw.as_ref().map(|raw| raw.remaining).unwrap_or_default();
-        let reply_head = match &raw {
-            Ok(raw) => head(&exchange.endpoint, &raw.body),
+        let sent = Instant::now();
+        let response = self.send(&exchange.endpoint, post, &body).await;
+        let response = response.map(|response| redacted(&exchange.endpoint, response));
+        let latency = sent.elapsed();
+        let remaining = response.as_ref().map(|response| response.remaining).unwrap_or_default();
+        let reply_head = match &response {
+            Ok(response) => head(&exchange.endpoint, &response.body),
             Err(_) => String::new(),
         };
-        let result = raw.map_err(Rejected::from);
-        let answered = result.as_ref().ok().map(|raw| raw.body.clone());
-        let result = result.and_then(|raw| interpret(&exchange, raw, &body, read));
-        let result = result.map_err(|rejected| Rejected {
-            failure: clean(&exchange.endpoint, rejected.failure),
+        let result = response.map_err(Rejection::from);
+        let body_text = result.as_ref().ok().map(|response| response.body.clone());
+        let result = result.and_then(|response| interpret(&exchange, response, &body, parse));
+        let result = result.map_err(|rejected| Rejection {
+            failure: redacted_failure(&exchange.endpoint, rejected.failure),
             ..rejected
         });
         attempt.end(result.as_ref().err().map(|rejected| &rejected.failure));
-        let ended = ended(&result);
+        let end = request_end(&result);
         let call = ProviderCall {
             requested_model: exchange.estimate.model.clone(),
-            response_model: result.as_ref().ok().and_then(|(_, facts)| facts.model.clone()),
+            response_model: result.as_ref().ok().and_then(|(_, metadata)| metadata.model.clone()),
             method: exchange.method,
             request_digest,
             started_at,
@@ -277,47 +278,47 @@ impl Shared {
             number: exchange.number,
             reask: exchange.reask,
             outcome: match &result {
-                Ok((_, facts)) => Ok(facts.finish),
+                Ok((_, metadata)) => Ok(metadata.finish),
                 Err(rejected) => Err((rejected.failure.class, rejected.failure.message.clone())),
             },
-            usage: result.as_ref().map(|(_, facts)| usage(facts)).unwrap_or_default(),
+            usage: result.as_ref().map(|(_, metadata)| usage(metadata)).unwrap_or_default(),
             reply_head,
             messages: Arc::clone(&exchange.messages),
             params: exchange.params.clone(),
-            reply: result.as_ref().ok().and_then(|(_, facts)| facts.text.clone()),
+            reply: result.as_ref().ok().and_then(|(_, metadata)| metadata.text.clone()),
         };
-        let answer = answered.filter(|_| result.is_ok()).map(|body| ProviderAnswer {
+        let answer = body_text.filter(|_| result.is_ok()).map(|body| ProviderAnswer {
             method: exchange.method,
             body: String::from_utf8_lossy(&body).into_owned(),
             is_from_cache: false,
         });
-        let noted = exchange.observer.after_exchange(call, answer).await;
-        // Not before the cost is noted: a budget is passed by the requests that hold places at most.
-        permit.end(ended, remaining);
-        noted?;
-        result.map(|(reply, facts)| (reply, usage(&facts)))
+        let recorded = exchange.observer.after_exchange(call, answer).await;
+        // After the cost is recorded, so that the requests in flight bound the overrun of a budget.
+        permit.end(end, remaining);
+        recorded?;
+        result.map(|(reply, metadata)| (reply, usage(&metadata)))
     }
 
-    /// The same from an answer that was kept. Nothing for one that cannot be read any more.
-    pub(crate) fn kept<T>(
+    /// Parses a recorded answer. `None` when it cannot be parsed any more.
+    pub(crate) fn parse_recorded<T>(
         exchange: &Exchange,
         answer: &ProviderAnswer,
-        read: Read<T>,
+        parse: Parse<T>,
     ) -> Option<(T, Usage)> {
-        let (reply, facts) = Self::reread(exchange, answer, read)?;
-        Some((reply, usage(&facts)))
+        let (reply, metadata) = Self::parse_again(exchange, answer, parse)?;
+        Some((reply, usage(&metadata)))
     }
 
-    /// The same with all that is known of it.
-    pub(crate) fn reread<T>(
+    /// Like [`Self::parse_recorded`], with all metadata.
+    pub(crate) fn parse_again<T>(
         exchange: &Exchange,
         answer: &ProviderAnswer,
-        read: Read<T>,
-    ) -> Option<(T, Facts)> {
+        parse: Parse<T>,
+    ) -> Option<(T, ReplyMetadata)> {
         let body = serde_json::from_str(&answer.body).ok()?;
-        let (reply, mut facts) = read(&exchange.endpoint, body).ok()?;
-        facts.usage = Some(counted(&exchange.estimate, &facts));
-        Some((reply, facts))
+        let (reply, mut metadata) = parse(&exchange.endpoint, body).ok()?;
+        metadata.usage = Some(usage_or_estimate(&exchange.estimate, &metadata));
+        Some((reply, metadata))
     }
 
     async fn send(
@@ -325,31 +326,35 @@ impl Shared {
         endpoint: &Endpoint,
         post: PostRequest,
         body: &Value,
-    ) -> Result<Raw, Failure> {
+    ) -> Result<RawResponse, Failure> {
         if endpoint.protocol == Protocol::Mock {
             return scripted(endpoint, post.timeout, body).await;
         }
-        let answer = self.outbound.post_json(&post).await.map_err(unanswered)?;
+        let response = self.outbound.post_json(&post).await.map_err(post_failure)?;
         let now = self.clock.now();
-        let header = |name: &str| answer.header(name);
-        Ok(Raw {
-            status: answer.status,
+        let header = |name: &str| response.header(name);
+        Ok(RawResponse {
+            status: response.status,
             content_type: header("content-type").unwrap_or_default().to_owned(),
             retry_after: headers::retry_after(header, now),
             remaining: headers::remaining(header, now),
-            body: answer.body.clone(),
+            body: response.body.clone(),
         })
     }
 }
 
-async fn scripted(endpoint: &Endpoint, limit: Duration, body: &Value) -> Result<Raw, Failure> {
+async fn scripted(
+    endpoint: &Endpoint,
+    limit: Duration,
+    body: &Value,
+) -> Result<RawResponse, Failure> {
     let answer = protocol::mock_answer(endpoint, body)?;
     if limit <= answer.latency {
         tokio::time::sleep(limit).await;
-        return Err(unanswered(PostError::TimedOut(limit)));
+        return Err(post_failure(PostError::TimedOut(limit)));
     }
     tokio::time::sleep(answer.latency).await;
-    Ok(Raw {
+    Ok(RawResponse {
         status: answer.status,
         content_type: "application/json".to_owned(),
         retry_after: answer.retry_after_seconds.map(Duration::from_secs),
@@ -363,8 +368,8 @@ fn unsent(mut failure: Failure) -> Failure {
     failure
 }
 
-/// Headers of the protocol, and those that the connection adds or replaces.
-fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> {
+/// The headers of the protocol, with those that the connection adds or replaces.
+fn request_headers(endpoint: &Endpoint, wire: &EncodedRequest) -> Result<Vec<Header>, Failure> {
     let header = |name: &str, value: &str, is_secret| Header {
         name: name.to_owned(),
         value: value.to_owned(),
@@ -377,7 +382,7 @@ fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> 
     headers.extend(of_protocol.map(|(name, value)| header(name, value, true)));
     for (name, value) in &endpoint.headers {
         if TRANSPORT.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-            let message = format!("the header {name:?} of the connection cannot be set");
+            let message = format!("the connection cannot set the header {name:?}");
             return Err(Failure::new(ErrorClass::ModelConfigInvalid, message));
         }
         headers.retain(|known| !known.name.eq_ignore_ascii_case(name));
@@ -386,7 +391,7 @@ fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> 
     Ok(headers)
 }
 
-/// One that the connection sets stays.
+/// Adds the header unless the connection sets it.
 fn add_traceparent(headers: &mut Vec<Header>, value: Option<String>) {
     const NAME: &str = "traceparent";
     let is_set = |header: &Header| header.name.eq_ignore_ascii_case(NAME);
@@ -399,7 +404,7 @@ fn add_traceparent(headers: &mut Vec<Header>, value: Option<String>) {
     }
 }
 
-/// Covers the path and the body. The query may contain secrets.
+/// The digest of path and body. The query is excluded because it may contain secrets.
 fn digest(url: &str, body: &str) -> String {
     let path = url.split('?').next().unwrap_or_default();
     let digest = Sha256::new_with_prefix(path).chain_update([0]).chain_update(body);
@@ -407,30 +412,30 @@ fn digest(url: &str, body: &str) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Removes secrets from the message of a failure, whatever it was built from.
-pub(crate) fn clean(endpoint: &Endpoint, mut failure: Failure) -> Failure {
+/// Removes secrets from the message of a failure.
+pub(crate) fn redacted_failure(endpoint: &Endpoint, mut failure: Failure) -> Failure {
     failure.message = Secrets::all(endpoint).removed(&failure.message).into_owned();
     failure
 }
 
-/// An answer without the secrets of the connection: its text is stored, shown and given to plug-ins.
-fn cleaned(endpoint: &Endpoint, mut raw: Raw) -> Raw {
-    let body = String::from_utf8_lossy(&raw.body);
+/// Removes the secrets of the connection from a response, whose text is stored, displayed and passed to plug-ins.
+fn redacted(endpoint: &Endpoint, mut response: RawResponse) -> RawResponse {
+    let body = String::from_utf8_lossy(&response.body);
     let clean = Secrets::in_replies(endpoint).removed_from_body(&body).into_owned();
-    raw.body = clean.into();
-    raw
+    response.body = clean.into();
+    response
 }
 
 fn head(endpoint: &Endpoint, body: &[u8]) -> String {
-    // Redacted before it is cut: a half of a secret would not be found.
+    // Redacted before it is cut, because a part of a secret would not be detected.
     let text = String::from_utf8_lossy(&body[..body.len().min(2 * MAX_HEAD)]);
     let mut text = Secrets::all(endpoint).removed(&text).into_owned();
     text.truncate(text.floor_char_boundary(MAX_HEAD));
     text
 }
 
-/// The class of a request without an answer.
-fn unanswered(error: PostError) -> Failure {
+/// The failure of a request without a response.
+fn post_failure(error: PostError) -> Failure {
     let class = match error {
         PostError::InvalidRequest(_) => ErrorClass::ModelConfigInvalid,
         PostError::Refused(_) | PostError::Unresolved(_) | PostError::Redirect(_) => {
@@ -440,35 +445,35 @@ fn unanswered(error: PostError) -> Failure {
         PostError::TimedOut(_) => ErrorClass::UpstreamTimeout,
         PostError::TooLarge(_) => ErrorClass::MalformedOutput,
     };
-    Failure::new(class, format!("the call of the provider failed: {error}"))
+    Failure::new(class, format!("the provider call failed: {error}"))
 }
 
 fn interpret<T>(
     exchange: &Exchange,
-    raw: Raw,
+    response: RawResponse,
     sent: &Value,
-    read: Read<T>,
-) -> Result<(T, Facts), Rejected> {
-    let text = String::from_utf8_lossy(&raw.body);
+    parse: Parse<T>,
+) -> Result<(T, ReplyMetadata), Rejection> {
+    let text = String::from_utf8_lossy(&response.body);
     let parsed = serde_json::from_str::<Value>(&text);
-    let hidden = parsed.as_ref().ok().and_then(reject::hidden_status);
-    let is_good = (200..300).contains(&raw.status);
-    if !is_good || hidden.is_some() {
+    let embedded = parsed.as_ref().ok().and_then(rejection::embedded_status);
+    let is_success = (200..300).contains(&response.status);
+    if !is_success || embedded.is_some() {
         let text = &text[..text.floor_char_boundary(MAX_HEAD * 4)];
         let text = without_masked(&Secrets::all(&exchange.endpoint).removed(text));
-        return Err(reject::classify(&reject::Answer {
+        return Err(rejection::classify(&rejection::ErrorResponse {
             model: &exchange.estimate.model,
-            status: if is_good { hidden.unwrap_or(raw.status) } else { raw.status },
-            retry_after: raw.retry_after,
+            status: if is_success { embedded.unwrap_or(response.status) } else { response.status },
+            retry_after: response.retry_after,
             body: &text,
             sent,
         }));
     }
-    let unusable = |why: String| {
-        let message = format!("the provider's answer cannot be used: {why}");
-        Rejected::from(Failure::new(ErrorClass::UpstreamUnavailable, message))
+    let unusable = |reason: String| {
+        let message = format!("the provider's response cannot be used: {reason}");
+        Rejection::from(Failure::new(ErrorClass::UpstreamUnavailable, message))
     };
-    let parsed = parsed.map_err(|error| match raw.content_type.as_str() {
+    let parsed = parsed.map_err(|error| match response.content_type.as_str() {
         other if !other.is_empty() && !other.contains("json") => {
             let kind = other.split(';').next().unwrap_or_default();
             let kind: String = kind.chars().take(60).collect();
@@ -476,48 +481,48 @@ fn interpret<T>(
         }
         _ => unusable(format!("it is not valid JSON: {error}")),
     })?;
-    read(&exchange.endpoint, parsed)
-        .map(|(reply, mut facts)| {
-            facts.usage = Some(counted(&exchange.estimate, &facts));
-            (reply, facts)
+    parse(&exchange.endpoint, parsed)
+        .map(|(reply, mut metadata)| {
+            metadata.usage = Some(usage_or_estimate(&exchange.estimate, &metadata));
+            (reply, metadata)
         })
         .map_err(unusable)
 }
 
-/// The provider's count, or an estimate.
-fn counted(estimate: &Estimate, facts: &Facts) -> Usage {
+/// The usage that the provider reports, or an estimate.
+fn usage_or_estimate(estimate: &Estimate, metadata: &ReplyMetadata) -> Usage {
     let is_counted = |usage: &Usage| 0 < usage.input || 0 < usage.output;
-    facts.usage.filter(is_counted).unwrap_or(Usage {
+    metadata.usage.filter(is_counted).unwrap_or(Usage {
         input: estimate.input_tokens,
-        output: tokens(facts.n_bytes),
+        output: tokens(metadata.n_bytes),
         estimated: true,
         ..Usage::default()
     })
 }
 
-pub(crate) fn usage(facts: &Facts) -> Usage {
-    facts.usage.unwrap_or_default()
+pub(crate) fn usage(metadata: &ReplyMetadata) -> Usage {
+    metadata.usage.unwrap_or_default()
 }
 
-/// Bytes / 4, the estimate of tokens.
+/// The estimated number of tokens: bytes / 4.
 pub(crate) const fn tokens(n_bytes: usize) -> u64 {
     n_bytes.div_ceil(4) as u64
 }
 
-fn ended<T>(result: &Result<(T, Facts), Rejected>) -> Ended {
+fn request_end<T>(result: &Result<(T, ReplyMetadata), Rejection>) -> RequestEnd {
     match result {
-        Ok((_, facts)) => {
-            let usage = usage(facts);
+        Ok((_, metadata)) => {
+            let usage = usage(metadata);
             let tokens = usage.input.saturating_add(usage.output);
-            Ended::Otherwise { tokens }
+            RequestEnd::Otherwise { tokens }
         }
         Err(rejected) if rejected.failure.class == ErrorClass::RateLimited => {
-            Ended::Limited { retry_after: rejected.failure.retry_after }
+            RequestEnd::Limited { retry_after: rejected.failure.retry_after }
         }
-        // Such as 503 with `Retry-After`.
-        Err(Rejected { failure, .. }) if failure.retry_after.is_some() => {
-            Ended::Unavailable { retry_after: failure.retry_after.unwrap_or_default() }
+        // For example 503 with `Retry-After`.
+        Err(Rejection { failure, .. }) if failure.retry_after.is_some() => {
+            RequestEnd::Unavailable { retry_after: failure.retry_after.unwrap_or_default() }
         }
-        Err(_) => Ended::Otherwise { tokens: 0 },
+        Err(_) => RequestEnd::Otherwise { tokens: 0 },
     }
 }

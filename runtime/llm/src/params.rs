@@ -1,5 +1,5 @@
-//! Merges the parameters of a request: those of the user's model choice, those of the request, then its `extra`.
-//! There are no defaults.
+//! Merges model parameters: those that the user set for the model, those of the request, then its `extra`. There are no
+//! defaults.
 
 use perpend_worker_protocol::host_call::CompletionRequest;
 use serde_json::{Map, Value};
@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use crate::endpoint::{CallLimits, ModelSettings};
 use crate::failure::{ErrorClass, Failure};
 
-/// Members that would change the model, the credentials, the address, the conversation or its tools, or how the reply
-/// comes. One list for all protocols: no protocol has a harmless member that is named like a reserved one of another.
-/// Google's JSON takes each name in two spellings.
+/// Members that would change the model, the credentials, the URL, the conversation, its tools or the form of the reply. One
+/// list for all protocols, because no reserved name is harmless in another protocol. Google accepts two spellings of
+/// each name.
 const RESERVED: [&str; 31] = [
     "model",
     "messages",
@@ -43,14 +43,14 @@ const RESERVED: [&str; 31] = [
     "api_base",
     "deployment",
 ];
-/// The one member whose own members are parameters too: Google's.
+/// The only member whose members are also parameters; of Google.
 const NESTED: &str = "generationConfig";
 
 fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// A member of `extra` without what is reserved. Nothing for one that is reserved itself.
+/// Removes reserved names from a member of `extra`. `None` when the member itself is reserved.
 fn allowed((name, mut value): (String, Value)) -> Option<(String, Value)> {
     if is_reserved(&name) {
         return None;
@@ -63,13 +63,13 @@ fn allowed((name, mut value): (String, Value)) -> Option<(String, Value)> {
     Some((name, value))
 }
 
-/// The seed of a plug-in, which has 64 bits, as every provider accepts it: some take 32 bits with a sign, and reject more.
-/// Seeds that follow each other stay different.
+/// Reduces the 64-bit seed of a plug-in to 31 bits, because some providers accept only signed 32-bit seeds. Consecutive seeds
+/// remain different.
 const fn accepted(seed: u64) -> u64 {
     seed & 0x7fff_ffff
 }
 
-/// Parameters in one form for all protocols.
+/// Parameters in a form common to all protocols.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Params {
     pub(crate) temperature: Option<f64>,
@@ -78,16 +78,16 @@ pub(crate) struct Params {
     pub(crate) seed: Option<u64>,
     pub(crate) stop: Vec<String>,
     pub(crate) top_logprobs: Option<u8>,
-    /// Sent as they are.
+    /// Sent unchanged.
     pub(crate) rest: Map<String, Value>,
-    /// Whether the user set the seed: one that only the request asked for is left out where it is rejected.
+    /// Whether the user set the seed. A seed of the request is omitted when the provider rejects it.
     pub(crate) is_seed_of_user: bool,
 }
 
 impl Params {
-    /// By the names that people know them by.
-    pub(crate) fn shown(&self) -> Map<String, Value> {
-        let mut shown = self.rest.clone();
+    /// The parameters by their common names, for records.
+    pub(crate) fn to_map(&self) -> Map<String, Value> {
+        let mut map = self.rest.clone();
         let known = [
             ("temperature", self.temperature.map(Value::from)),
             ("top_p", self.top_p.map(Value::from)),
@@ -96,11 +96,11 @@ impl Params {
             ("top_logprobs", self.top_logprobs.map(Value::from)),
         ];
         let set = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        shown.extend(set.map(|(name, value)| (name.to_owned(), value)));
+        map.extend(set.map(|(name, value)| (name.to_owned(), value)));
         if !self.stop.is_empty() {
-            shown.insert("stop".to_owned(), Value::from(self.stop.clone()));
+            map.insert("stop".to_owned(), Value::from(self.stop.clone()));
         }
-        shown
+        map
     }
 
     pub(crate) fn new(
@@ -113,8 +113,8 @@ impl Params {
         params.top_p = request.top_p.map(exact).or(params.top_p);
         params.max_tokens = request.max_output_tokens.or(params.max_tokens);
         params.max_tokens = match (params.max_tokens, limits.max_output_tokens) {
-            (Some(asked), Some(limit)) => Some(asked.min(limit)),
-            (asked, limit) => asked.or(limit),
+            (Some(requested), Some(limit)) => Some(requested.min(limit)),
+            (requested, limit) => requested.or(limit),
         };
         if request.seed.is_some() {
             params.is_seed_of_user = false;
@@ -128,13 +128,13 @@ impl Params {
             let extra: Map<String, Value> = serde_json::from_str(extra).map_err(|_| {
                 Failure::new(ErrorClass::InvalidInput, "`extra` must be a JSON object")
             })?;
-            // The contract of plug-ins says that reserved members are dropped. Those of the user are refused below.
+            // The WIT contract drops reserved members of `extra`. Those of the user are errors.
             params.rest.extend(extra.into_iter().filter_map(allowed));
         }
         Ok(params)
     }
 
-    /// The parameters of the user alone, for requests without parameters of their own.
+    /// The parameters of the user, for requests without parameters.
     pub(crate) fn of_user(choice: &ModelSettings) -> Result<Self, Failure> {
         let mut params = Self::default();
         for (name, value) in &choice.params {
@@ -144,8 +144,8 @@ impl Params {
     }
 
     fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
-        let invalid = |what: &str| {
-            let message = format!("the model parameter `{name}` must be {what}");
+        let invalid = |expected: &str| {
+            let message = format!("the model parameter `{name}` must be {expected}");
             Failure::new(ErrorClass::ModelConfigInvalid, message)
         };
         if value.is_null() {
@@ -159,18 +159,18 @@ impl Params {
             "max_tokens" | "max_output_tokens" | "max_completion_tokens" => {
                 let n = value.as_u64().and_then(|n| u32::try_from(n).ok());
                 let n = n.filter(|n| 0 < *n);
-                self.max_tokens = Some(n.ok_or_else(|| invalid("a positive whole number"))?);
+                self.max_tokens = Some(n.ok_or_else(|| invalid("a positive integer"))?);
             }
             "seed" => {
                 let seed = value.as_u64();
-                self.seed = Some(seed.ok_or_else(|| invalid("a whole number from 0 on"))?);
+                self.seed = Some(seed.ok_or_else(|| invalid("a non-negative integer"))?);
                 self.is_seed_of_user = true;
             }
             "stop" => {
                 let one = value.as_str().map(|stop| vec![stop.to_owned()]);
                 let many = || serde_json::from_value(value.clone()).ok();
                 self.stop =
-                    one.or_else(many).ok_or_else(|| invalid("a text or a list of texts"))?;
+                    one.or_else(many).ok_or_else(|| invalid("a string or a list of strings"))?;
             }
             "providerOptions" => {
                 let options = value.as_object().ok_or_else(|| invalid("an object"))?;
@@ -196,7 +196,7 @@ impl Params {
     }
 }
 
-/// 0.7 as 0.7, not as 0.699999988079071.
+/// Converts 0.7 to 0.7 rather than 0.699999988079071.
 fn exact(number: f32) -> f64 {
     number.to_string().parse().unwrap_or(f64::from(number))
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_of_a_plug_in_fits_every_provider_and_that_of_the_user_is_sent_as_it_is() {
+    fn the_seed_of_a_plug_in_is_reduced_and_that_of_the_user_is_sent_unchanged() {
         let limits = CallLimits::default();
         let sent = |seed, params| {
             let request = CompletionRequest { seed, ..request() };
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_set_is_nothing_sent() {
+    fn there_are_no_default_parameters() {
         let limits = CallLimits::default();
         let params = Params::new(&choice(json!({})), &limits, &request()).unwrap();
         assert_eq!(params, Params::default());
     }
 
     #[test]
-    fn a_request_has_precedence_over_the_model_and_limits_over_both() {
+    fn parameters_of_the_request_override_those_of_the_model_and_limits_override_both() {
         let choice = choice(json!({
             "temperature": 1, "top_p": null, "max_tokens": 900, "stop": "x", "k": 1,
             "providerOptions": { "p": 2, "k": 3 },
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_the_user_that_cannot_be_used_are_named() {
+    fn the_error_for_an_invalid_parameter_of_the_user_names_it() {
         for (params, name) in [
             (json!({ "temperature": "warm" }), "temperature"),
             (json!({ "max_tokens": 0 }), "max_tokens"),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_the_protocols_set_themselves_cannot_be_set_by_anybody_else() {
+    fn members_that_the_protocols_set_are_reserved() {
         for name in [
             // Chat completions, and Azure.
             "model",

@@ -1,17 +1,17 @@
-//! Decides which user-supplied schemas may be used in this process: those that validate in time linear in the value.
-//! An allow-list of keywords: no references, no patterns, no combinations of schemas.
+//! Decides which user-supplied schemas may be compiled in this process: those that validate in time linear in the size of
+//! the value. Uses an allow-list of keywords without references, patterns and combinations of schemas.
 
 use serde_json::{Map, Value};
 
 const MAX_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 16;
 const MAX_PROPERTIES: usize = 256;
-/// Validation compares each value with each entry.
+/// Maximum number of entries, because each value is compared with each entry.
 const MAX_ENUM: usize = 256;
-/// Largest value to validate in this process, in bytes: each violation takes memory.
+/// Maximum size of a value to validate in this process, in bytes, because each violation takes memory.
 pub(crate) const MAX_VALUE_BYTES: usize = 128 << 10;
 
-/// Whether a schema is of linear cost. `text` is the JSON it was read from.
+/// Whether a schema validates in linear time. `text` is JSON.
 #[must_use]
 pub fn is_plain_schema(text: &str) -> bool {
     if MAX_BYTES < text.len() {
@@ -62,7 +62,7 @@ fn is_plain_keyword(
             }
             _ => false,
         },
-        // Annotations: they are not validated.
+        // Annotations, which do not affect validation.
         "description" | "title" => value.is_string(),
         "default" => true,
         _ => false,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_cost_more_than_it_shows_is_not_plain() {
+    fn schemas_that_may_cost_more_than_linear_time_are_not_plain() {
         let many: Vec<_> = (0..300).collect();
         let cases = [
             json!({ "$ref": "#" }),

@@ -1,5 +1,4 @@
-//! The protocols: each turns a request into an address, headers and a body, and reads the answer's body. No network
-//! here.
+//! The protocols: each encodes a request as URL, headers and body, and decodes the response body. No network access.
 
 mod anthropic;
 mod azure;
@@ -14,13 +13,13 @@ use serde_json::Value;
 
 use crate::endpoint::{Endpoint, Protocol};
 use crate::failure::{ErrorClass, Failure};
-use crate::observe::StructureMethod;
+use crate::observer::StructureMethod;
 pub(crate) use google::SIGNATURE;
 pub(crate) use mock::answer as mock_answer;
-pub(crate) use wire::{Ask, Embeddings, REPLY, Reply, Wire};
+pub(crate) use wire::{CompletionSpec, Embeddings, EncodedRequest, REPLY, Reply};
 
-/// The structure methods of a protocol, best first. With tools of the request the reply cannot be one, and Gemini has
-/// either tools or a schema.
+/// The structure methods of a protocol, best first. With tools of the request, the method `tool` is unavailable; Gemini
+/// supports either tools or a schema.
 pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [StructureMethod] {
     match endpoint.protocol {
         Protocol::Anthropic | Protocol::GoogleAiStudio if has_tools => &[StructureMethod::Prompt],
@@ -40,25 +39,28 @@ pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [S
     }
 }
 
-/// The default output limit of a protocol that requires one.
+/// The default output limit, if the protocol requires one.
 pub(crate) fn required_limit(endpoint: &Endpoint) -> Option<u32> {
     (endpoint.protocol == Protocol::Anthropic).then_some(anthropic::MAX_TOKENS)
 }
 
-/// The request of a completion.
-pub(crate) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
+/// Encodes the request for a completion.
+pub(crate) fn complete(
+    endpoint: &Endpoint,
+    spec: &CompletionSpec<'_>,
+) -> Result<EncodedRequest, Failure> {
     match endpoint.protocol {
-        Protocol::OpenAi if endpoint.use_responses_api => responses::complete(endpoint, ask),
-        Protocol::OpenAi => openai::complete(endpoint, ask),
-        Protocol::Anthropic => anthropic::complete(endpoint, ask),
-        Protocol::Azure => azure::complete(endpoint, ask),
-        Protocol::GoogleAiStudio => google::complete(endpoint, ask),
-        Protocol::Mock => Ok(mock::complete(ask)),
+        Protocol::OpenAi if endpoint.use_responses_api => responses::complete(endpoint, spec),
+        Protocol::OpenAi => openai::complete(endpoint, spec),
+        Protocol::Anthropic => anthropic::complete(endpoint, spec),
+        Protocol::Azure => azure::complete(endpoint, spec),
+        Protocol::GoogleAiStudio => google::complete(endpoint, spec),
+        Protocol::Mock => Ok(mock::complete(spec)),
         Protocol::Bedrock | Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
     }
 }
 
-/// The reply in an answer's body. An error says what is wrong with the body.
+/// Decodes a reply. The error describes the defect of the body.
 pub(crate) fn reply(endpoint: &Endpoint, body: Value) -> Result<Reply, String> {
     match endpoint.protocol {
         Protocol::OpenAi if endpoint.use_responses_api => responses::reply(body),
@@ -68,27 +70,27 @@ pub(crate) fn reply(endpoint: &Endpoint, body: Value) -> Result<Reply, String> {
     }
 }
 
-/// The request for embeddings.
+/// Encodes the request for embeddings.
 pub(crate) fn embed(
     endpoint: &Endpoint,
     model: &str,
     texts: &[String],
     rest: &serde_json::Map<String, Value>,
-) -> Result<Wire, Failure> {
+) -> Result<EncodedRequest, Failure> {
     match endpoint.protocol {
         Protocol::OpenAi => openai::embed(endpoint, model, texts, rest),
         Protocol::Azure => azure::embed(endpoint, model, texts, rest),
         Protocol::GoogleAiStudio => google::embed(endpoint, model, texts, rest),
         Protocol::Mock => Ok(mock::embed(model, texts)),
         Protocol::Anthropic => {
-            let message = "Anthropic has no embeddings: choose a model of another provider";
+            let message = "Anthropic has no embeddings; choose a model of another provider";
             Err(Failure::new(ErrorClass::ModelConfigInvalid, message))
         }
         Protocol::Bedrock | Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
     }
 }
 
-/// The embeddings in an answer's body. An error says what is wrong with the body.
+/// Decodes embeddings. The error describes the defect of the body.
 pub(crate) fn embeddings(endpoint: &Endpoint, body: Value) -> Result<Embeddings, String> {
     match endpoint.protocol {
         Protocol::GoogleAiStudio => google::embeddings(body),
@@ -97,7 +99,9 @@ pub(crate) fn embeddings(endpoint: &Endpoint, body: Value) -> Result<Embeddings,
 }
 
 fn unsupported(endpoint: &Endpoint) -> Failure {
-    let message =
-        format!("connections with the adapter `{}` cannot be called yet", endpoint.protocol.name());
+    let message = format!(
+        "connections with the adapter `{}` are not supported yet",
+        endpoint.protocol.name()
+    );
     Failure::new(ErrorClass::ModelConfigInvalid, message)
 }

@@ -1,14 +1,14 @@
-//! The order in which waiting requests get the places of a connection.
+//! The queue of requests that wait for a place on a connection.
 //!
-//! Interactive requests come first. Among those of one priority, the keys take turns; requests of one key are served in
-//! order of arrival. A key that waits is served after at most one request of each other key.
+//! Interactive requests are served first. The groups of a priority take turns; requests of a group are served in order of
+//! arrival. A waiting group is served after at most one request of each other group.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use crate::observe::{Priority, QueueKey};
+use crate::observer::{Priority, QueueKey};
 
-/// Identifies a waiting request until it is taken or removed.
+/// Identifies a waiting request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     key: QueueKey,
@@ -26,7 +26,7 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct Rotation<T> {
     waiting: BTreeMap<String, VecDeque<(u64, T)>>,
-    /// The key that was served last.
+    /// The group that was served last.
     last: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl<T> Rotation<T> {
         Self { waiting: BTreeMap::new(), last: None }
     }
 
-    fn next_key(&self) -> Option<String> {
+    fn next_group(&self) -> Option<String> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = (after, Bound::Unbounded);
         let next = self.waiting.range::<String, _>(range).next();
@@ -44,7 +44,7 @@ impl<T> Rotation<T> {
     }
 
     fn pop(&mut self) -> Option<T> {
-        let key = self.next_key()?;
+        let key = self.next_group()?;
         let queue = self.waiting.get_mut(&key)?;
         let (_, value) = queue.pop_front()?;
         if queue.is_empty() {
@@ -107,12 +107,12 @@ impl<T> Queue<T> {
         self.interactive.pop().or_else(|| self.background.pop())
     }
 
-    /// Removes a request that no longer waits; nothing happens when it was taken before.
+    /// Removes a request. Has no effect when it was taken before.
     pub(crate) fn remove(&mut self, ticket: &Ticket) {
         self.rotation(ticket.key.priority).remove(ticket);
     }
 
-    /// Takes all requests for which the condition holds, in any position.
+    /// Removes and returns all requests that match the predicate, in any position.
     pub(crate) fn extract_if(&mut self, mut is_taken: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut taken = self.interactive.extract_if(&mut is_taken);
         taken.extend(self.background.extract_if(&mut is_taken));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_take_turns_and_interactive_requests_come_first() {
+    fn groups_take_turns_and_interactive_requests_are_served_first() {
         let mut queue = Queue::new();
         for n in 0..3 {
             queue.push(queue_key(Priority::Background, "a"), format!("a{n}"));
@@ -163,14 +163,14 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever arrives meanwhile, a request at the head of its key waits for at most one request of each other key.
+        /// The first request of a group waits for at most one request of each other group, whatever arrives meanwhile.
         #[test]
-        fn a_key_waits_for_one_request_of_each_other_key_at_most(
+        fn a_group_waits_for_at_most_one_request_of_each_other_group(
             steps in proptest::collection::vec((0_u8..5, any::<bool>()), 1..200),
         ) {
             let mut queue = Queue::new();
             let mut waiting: BTreeMap<u8, usize> = BTreeMap::new();
-            // How often each other key was served while this one waited.
+            // How often each other group was served while a group waited.
             let mut served: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
             for (key, is_push) in steps {
                 if is_push {

@@ -1,4 +1,4 @@
-//! Takes the secrets of a connection out of texts of its provider.
+//! Removes the secrets of a connection from texts of its provider.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,29 +11,29 @@ use serde_json::Value;
 use crate::endpoint::Endpoint;
 
 const PLACEHOLDER: &str = "***";
-/// Servers without keys get placeholders such as `x`, which are in every text.
+/// Shorter keys are placeholders for servers without keys, such as `x`, which occur in every text.
 const MIN_SECRET: usize = 6;
-/// In replies also words such as `ollama` and `lm-studio` are placeholders: a verdict or a comment may have them.
+/// In replies, shorter keys such as `ollama` and `lm-studio` are also placeholders, which a verdict or comment may contain.
 const MIN_IN_REPLY: usize = 12;
-/// From here on a secret is no name of a member.
+/// Minimum length of a secret that is removed from names of members.
 const MIN_IN_NAME: usize = 12;
-/// The value of a header that has so many characters and no blank is taken for a secret.
+/// A header value without spaces is a secret from this length on.
 const MIN_SECRET_VALUE: usize = 20;
 /// Words in the names of headers that carry secrets.
 const SECRET_HEADERS: [&str; 9] =
     ["auth", "key", "token", "secret", "cookie", "pass", "credential", "signature", "session"];
 
-/// The forms in which the secrets of a connection can occur.
+/// The encodings in which the secrets of a connection may occur.
 pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// The key and the values of all headers: for messages of failures.
+    /// The key and all header values, for messages of failures.
     pub(crate) fn all(endpoint: &Endpoint) -> Self {
         Self::of(endpoint, MIN_SECRET, |_, _| true)
     }
 
-    /// The key and the values of headers that are secret by their name or length: for replies, in which the value of another
-    /// header, such as a date, is a word like others.
+    /// The key, and header values that are secret by their name or length, for replies, in which other header values such as
+    /// dates are ordinary words.
     pub(crate) fn in_replies(endpoint: &Endpoint) -> Self {
         Self::of(endpoint, MIN_IN_REPLY, |name, value| {
             let name = name.to_ascii_lowercase();
@@ -46,20 +46,20 @@ impl Secrets {
         let headers = endpoint.headers.iter();
         let values = headers.filter(|(name, value)| is_secret(name, value.expose()));
         let values = values.map(|(_, value)| value.expose());
-        // Of `Bearer TOKEN`, the token.
+        // The token of `Bearer TOKEN`.
         let tokens = values.clone().filter_map(|value| value.split_whitespace().last());
         let secrets = values.chain(tokens).chain([endpoint.key.expose()]);
         Self::from_texts(secrets, least)
     }
 
-    /// Of those that have `least` bytes.
+    /// From secrets of at least `least` bytes.
     fn from_texts<'s>(secrets: impl Iterator<Item = &'s str>, least: usize) -> Self {
         let mut forms: Vec<String> = secrets
             .filter(|secret| least <= secret.len())
             .flat_map(forms)
             .filter(|form| MIN_SECRET <= form.len())
             .collect();
-        // A form that contains another one goes first.
+        // Longer encodings first, because they may contain shorter ones.
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();
         Self(forms)
@@ -69,7 +69,7 @@ impl Secrets {
         self.0.iter().any(|form| text.contains(form.as_str()))
     }
 
-    /// A text without them. JSON in it that spells them in escapes is written anew.
+    /// Removes secrets from a text. JSON that contains them with escapes is rewritten.
     pub(crate) fn removed<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         if text.contains("\\u")
@@ -88,7 +88,7 @@ impl Secrets {
         text
     }
 
-    /// Removes them from all texts of a value; whether there were any.
+    /// Removes secrets from all strings of a value. Returns whether there were any.
     pub(crate) fn remove_from(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.removed(text) {
@@ -121,7 +121,7 @@ impl Secrets {
         }
     }
 
-    /// The body of an answer without them.
+    /// Removes secrets from a response body.
     pub(crate) fn removed_from_body<'b>(&self, body: &'b str) -> Cow<'b, str> {
         if self.0.is_empty()
             || !(self.occur_in(body) || body.contains("\\u") || body.contains("\\/"))
@@ -138,7 +138,7 @@ impl Secrets {
     }
 }
 
-/// A secret as it is, escaped in JSON and in addresses, and encoded.
+/// A secret in plain text, escaped in JSON and URLs, and in base64 and hexadecimal.
 fn forms(secret: &str) -> Vec<String> {
     let escaped = Value::from(secret).to_string();
     let hex = secret.bytes().fold(String::new(), |mut hex, byte| {
@@ -151,7 +151,7 @@ fn forms(secret: &str) -> Vec<String> {
         utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
         hex,
     ];
-    // Within a longer text, base64 depends on the place of the secret in it.
+    // Base64 of a longer text depends on the offset of the secret in it.
     for n_before in 0..3 {
         let mut bytes = vec![0; n_before];
         bytes.extend(secret.bytes());
@@ -164,7 +164,7 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Replaces keys that a provider masked itself in what it said.
+/// Replaces keys that a provider masked itself.
 pub(crate) fn without_masked(text: &str) -> String {
     let words = text.split_inclusive(char::is_whitespace).map(|word| {
         let end = word.trim_end().len();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_each_encoding_and_at_each_place() {
+    fn a_secret_is_detected_in_each_encoding_and_at_each_offset() {
         let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
         let json = Value::from(KEY).to_string();
         let escapes: String = KEY.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_stay_as_they_are() {
+    fn texts_without_secrets_are_unchanged() {
         for text in ["x marks the spot", r#"{"a": "\u00e9", "b": 1.0}"#, ""] {
             assert!(matches!(secrets().removed(text), Cow::Borrowed(_)), "{text}");
             assert!(matches!(secrets().removed_from_body(text), Cow::Borrowed(_)), "{text}");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholder_keys_are_words_in_replies() {
+    fn placeholder_keys_are_kept_in_replies() {
         for key in ["ollama", "default", "lm-studio"] {
             let verdict = format!(r#"{{"verdict":"{key}"}}"#);
             let in_replies = Secrets::from_texts([key].into_iter(), MIN_IN_REPLY);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_stays_json_and_its_members_keep_their_names() {
+    fn a_redacted_body_is_json_and_its_members_keep_their_names() {
         let secrets = Secrets::from_texts(["content"].into_iter(), MIN_SECRET);
         let body = r#"{"content": "the content", "n": 1}"#;
         assert_eq!(secrets.removed_from_body(body), r#"{"content":"the ***","n":1}"#);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn keys_that_a_provider_masked_are_removed() {
-        let said = "Incorrect API key provided: sk-ab****yz. You sent it.";
-        assert_eq!(without_masked(said), "Incorrect API key provided: *** You sent it.");
+        let message = "Incorrect API key provided: sk-ab****yz. You sent it.";
+        assert_eq!(without_masked(message), "Incorrect API key provided: *** You sent it.");
     }
 }

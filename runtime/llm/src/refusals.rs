@@ -1,5 +1,5 @@
-//! Connections whose provider refuses their key or has no credit left for them: no further request is sent to them until the
-//! connection is saved, a trial succeeds, or the next probe is due.
+//! Connections whose key the provider rejects, or whose account has no credit. No request is sent until the connection is
+//! saved, a trial succeeds, or the next probe is due.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
 use crate::failure::{ErrorClass, Failure};
-use crate::observe::Priority;
+use crate::observer::Priority;
 
-/// Connections that are remembered.
+/// Maximum number of connections with state.
 const MAX_CONNECTIONS: usize = 4096;
-/// After this time one request may try the connection again.
+/// After this time one request may probe the connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -23,19 +23,19 @@ pub(crate) struct Refusals(Mutex<LruCache<String, Arc<Entry>>>);
 #[derive(Debug, Default)]
 struct Entry {
     refusal: Mutex<Option<Refusal>>,
-    /// Held by the request that tries a refused connection.
+    /// Locked by the request that probes a refused connection.
     probe: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Clone, Debug)]
 struct Refusal {
-    /// When the connection was saved that was refused.
+    /// `saved_at` of the refused connection.
     saved_at: i64,
     failure: Failure,
     at: Instant,
 }
 
-/// Held by the one request that tries a refused connection.
+/// The right of one request to probe a refused connection.
 pub(crate) type Probe = OwnedMutexGuard<()>;
 
 /// A request that is about to be sent.
@@ -47,7 +47,7 @@ pub(crate) struct Attempt {
 }
 
 impl Refusal {
-    /// The failure of a request that is not sent because of it.
+    /// The failure of a request that is not sent because of the refusal.
     fn unsent(self) -> Failure {
         Failure { is_unsent: true, ..self.failure }
     }
@@ -55,11 +55,11 @@ impl Refusal {
 
 impl Entry {
     fn lock(&self) -> MutexGuard<'_, Option<Refusal>> {
-        // Each critical section leaves the value usable.
+        // No critical section leaves an invalid value.
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The refusal that is in force for this connection.
+    /// The current refusal of this connection.
     fn refusal(&self, endpoint: &Endpoint) -> Option<Refusal> {
         let mut refusal = self.lock();
         if refusal.as_ref().is_some_and(|known| known.saved_at < endpoint.saved_at) {
@@ -80,8 +80,8 @@ impl Refusals {
         Arc::clone(entry.or_insert_with(Arc::default))
     }
 
-    /// Whether a request may wait for a place of the connection. An interactive one tries a refused connection, and waits
-    /// before that for any other that does: here, where it holds no place.
+    /// Decides whether a request may wait for a place on the connection. An interactive request probes a refused connection,
+    /// and first waits here, without a place, for any other probe.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -98,7 +98,7 @@ impl Refusals {
         match (priority, is_due) {
             (Priority::Interactive, _) => {
                 let probe = Arc::clone(&entry.probe).lock_owned().await;
-                // The one before may have succeeded.
+                // The previous probe may have succeeded.
                 Ok(entry.refusal(endpoint).map(|_| probe))
             }
             (Priority::Background, true) => Ok(None),
@@ -106,10 +106,10 @@ impl Refusals {
         }
     }
 
-    /// Lets a request that has a place pass, or fails with what the provider answered to the last one. It never waits.
+    /// Admits a request that has a place, or fails with the last error of the provider. Does not wait.
     ///
     /// # Errors
-    /// The connection is refused, and this request is not the one that tries it again.
+    /// When the connection is refused and this request is not its probe.
     pub(crate) fn begin(
         &self,
         endpoint: &Endpoint,
@@ -133,8 +133,8 @@ impl Refusals {
 }
 
 impl Attempt {
-    /// Notes how the request ended. Only a probe proves that a refused connection works again: an answer to another
-    /// request may be older than the refusal. An error that the provider sends only after it took the key proves it, too.
+    /// Records the end of the request. Only a probe ends a refusal, because the response to another request may be older than
+    /// the refusal. An error that the provider sends only after it accepted the key ends it as well.
     pub(crate) fn end(self, failure: Option<&Failure>) {
         let mut refusal = self.entry.lock();
         let is_proof = failure.is_none_or(|failure| is_after_key(failure.class));
@@ -153,7 +153,7 @@ impl Attempt {
     }
 }
 
-/// Whether no other request of the connection would succeed either.
+/// Whether all other requests of the connection would fail too.
 const fn is_refusal(class: ErrorClass) -> bool {
     matches!(
         class,
@@ -161,7 +161,7 @@ const fn is_refusal(class: ErrorClass) -> bool {
     )
 }
 
-/// Whether a provider that fails a request in this way has accepted its key.
+/// Whether the provider accepts the key before it fails a request with this class.
 const fn is_after_key(class: ErrorClass) -> bool {
     matches!(
         class,

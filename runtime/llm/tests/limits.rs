@@ -1,6 +1,6 @@
-//! Connections that are limited: scripted replies, no network. Times are held against lower bounds only.
+//! Rate limits of connections, with scripted replies and without network. Durations are compared with lower bounds only.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod support;
 
@@ -17,7 +17,7 @@ use perpend_worker_protocol::host_call::Role;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use support::{Act, GOOD, Recorder, Server, choice, endpoint, llm, mock, quick, request, said};
+use support::{Act, GOOD, Recorder, Server, choice, endpoint, llm, mock, quick, reply, request};
 
 fn busy(latency_ms: u64) -> Endpoint {
     let mut endpoint = mock(json!({ "replies": [
@@ -39,20 +39,20 @@ async fn limit(llm: &Llm, endpoint: &Endpoint) {
 }
 
 #[tokio::test]
-async fn no_more_calls_run_than_the_connection_allows() {
+async fn concurrent_calls_are_limited_by_the_connection() {
     let (llm, endpoint) = (llm(), busy(60));
     let limits = CallLimits::default();
-    let begun = Instant::now();
+    let started = Instant::now();
     let request = request();
     let call = || support::call(&llm, &endpoint, &limits, &request);
     let all = futures_util::future::join_all((0..6).map(|_| call())).await;
     assert!(all.iter().all(|(result, _)| result.is_ok()));
     // Three pairs, one after the other.
-    assert!(Duration::from_millis(180) <= begun.elapsed());
+    assert!(Duration::from_millis(180) <= started.elapsed());
 }
 
 #[tokio::test]
-async fn waiting_for_a_place_uses_no_time_of_the_call() {
+async fn waiting_for_a_place_does_not_count_towards_the_timeout() {
     // Each request takes most of the time limit, and the last one waits for five of them.
     let (llm, mut endpoint) = (llm(), busy(300));
     endpoint.max_in_flight = 1;
@@ -66,9 +66,9 @@ async fn waiting_for_a_place_uses_no_time_of_the_call() {
 }
 
 #[tokio::test]
-async fn retry_after_makes_every_call_of_the_connection_wait() {
+async fn retry_after_delays_all_calls_of_the_connection() {
     let (llm, endpoint) = (llm(), busy(0));
-    let begun = Instant::now();
+    let started = Instant::now();
     limit(&llm, &endpoint).await;
     let at_once = CallLimits { timeout: Duration::from_millis(1), ..CallLimits::default() };
     let (result, _) = support::call(&llm, &endpoint, &at_once, &request()).await;
@@ -78,7 +78,7 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
     assert!(failure.retry_after.unwrap() <= Duration::from_secs(1));
     let (result, _) = support::call(&llm, &endpoint, &CallLimits::default(), &request()).await;
     assert!(result.is_ok());
-    assert!(Duration::from_secs(1) <= begun.elapsed());
+    assert!(Duration::from_secs(1) <= started.elapsed());
     let mut other = busy(0);
     other.connection_id = "c2".to_owned();
     limit(&llm, &endpoint).await;
@@ -88,9 +88,12 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
 
 #[tokio::test]
 async fn a_503_with_retry_after_closes_the_connection_until_it_is_saved() {
-    let down =
-        Act::Told(503, "retry-after: 31536000\r\n", json!({ "error": { "message": "down" } }));
-    let server = Server::start(vec![down, said(GOOD)]).await;
+    let down = Act::JsonWithHeaders(
+        503,
+        "retry-after: 31536000\r\n",
+        json!({ "error": { "message": "down" } }),
+    );
+    let server = Server::start(vec![down, reply(GOOD)]).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
     let llm = llm();
     let call = async |endpoint: &Endpoint| {
@@ -105,18 +108,18 @@ async fn a_503_with_retry_after_closes_the_connection_until_it_is_saved() {
     assert!(
         Duration::from_secs(880) < closed.remaining && closed.remaining <= Duration::from_secs(900)
     );
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.received().len(), 1);
     endpoint.saved_at += 1;
     assert!(call(&endpoint).await.is_ok());
     assert!(llm.connection_pause(&endpoint.connection_id).is_none());
 }
 
 #[tokio::test]
-async fn a_refused_key_is_asked_with_at_most_once_per_place_until_the_connection_is_saved() {
+async fn a_rejected_key_is_used_at_most_once_per_place_until_the_connection_is_saved() {
     for (status, class) in [(401, ErrorClass::AuthInvalid), (402, ErrorClass::BillingExhausted)] {
         let refused = Act::Json(status, json!({ "error": { "message": "no" } }));
         let mut acts = vec![refused; 3];
-        acts.push(said(GOOD));
+        acts.push(reply(GOOD));
         let server = Server::start(acts).await;
         let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
         endpoint.max_in_flight = 2;
@@ -128,18 +131,18 @@ async fn a_refused_key_is_asked_with_at_most_once_per_place_until_the_connection
             all.iter()
                 .all(|(result, _)| result.as_ref().is_err_and(|failure| failure.class == class))
         );
-        assert_eq!(server.asked().len(), 2);
+        assert_eq!(server.received().len(), 2);
         // A trial asks, whatever is known.
         let trial = async || support::try_call(&llm, &endpoint, &limits, &plain).await;
         assert_eq!(trial().await.unwrap_err().class, class);
-        assert_eq!(server.asked().len(), 3);
+        assert_eq!(server.received().len(), 3);
         let (result, _) = support::call(&llm, &endpoint, &limits, &plain).await;
         assert!(result.unwrap_err().is_unsent);
         assert!(trial().await.is_ok());
         let (result, _) = support::call(&llm, &endpoint, &limits, &plain).await;
         assert!(result.is_ok(), "the trial proved that the key works again");
     }
-    let server = Server::start(vec![Act::Json(401, json!({})), said(GOOD)]).await;
+    let server = Server::start(vec![Act::Json(401, json!({})), reply(GOOD)]).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
     let llm = llm();
     let limits = CallLimits::default();
@@ -151,10 +154,10 @@ async fn a_refused_key_is_asked_with_at_most_once_per_place_until_the_connection
 }
 
 #[tokio::test]
-async fn a_403_stops_no_other_request_of_the_connection() {
+async fn a_403_does_not_stop_other_requests_of_the_connection() {
     let forbidden = |message: &str| Act::Json(403, json!({ "error": { "message": message } }));
     let of_model = forbidden("Project `p` does not have access to model `m`");
-    let server = Server::start(vec![of_model, forbidden("no"), said(GOOD)]).await;
+    let server = Server::start(vec![of_model, forbidden("no"), reply(GOOD)]).await;
     let endpoint = endpoint(Protocol::OpenAi, &server.url);
     let (llm, limits, plain) = (llm(), CallLimits::default(), request());
     let call = async || support::call(&llm, &endpoint, &limits, &plain).await.0;
@@ -171,7 +174,7 @@ async fn a_trial_that_fails_after_the_key_was_accepted_ends_the_refusal() {
         (429, ErrorClass::RateLimited),
     ] {
         let act = |status| Act::Json(status, json!({ "error": { "message": "no" } }));
-        let server = Server::start(vec![act(401), act(status), said(GOOD)]).await;
+        let server = Server::start(vec![act(401), act(status), reply(GOOD)]).await;
         let endpoint = endpoint(Protocol::OpenAi, &server.url);
         let (llm, limits, plain) = (llm(), CallLimits::default(), request());
         let call = async || support::call(&llm, &endpoint, &limits, &plain).await.0;
@@ -187,7 +190,7 @@ async fn a_trial_that_fails_after_the_key_was_accepted_ends_the_refusal() {
 async fn after_a_429_requests_start_at_the_rate_of_the_bucket() {
     let (llm, mut endpoint) = (llm(), busy(0));
     endpoint.max_in_flight = 100;
-    let begun = Instant::now();
+    let started = Instant::now();
     limit(&llm, &endpoint).await;
     let limits = CallLimits::default();
     let request = request();
@@ -195,24 +198,24 @@ async fn after_a_429_requests_start_at_the_rate_of_the_bucket() {
     let all = futures_util::future::join_all((0..8).map(|_| call())).await;
     assert!(all.iter().all(|(result, _)| result.is_ok()));
     // A second closed, in which five tokens gather; three more at 5/s, a little faster with time.
-    assert!(Duration::from_millis(1550) <= begun.elapsed());
+    assert!(Duration::from_millis(1550) <= started.elapsed());
 }
 
 /// A provider that holds each request until it is released.
-struct Held {
+struct ManualProvider {
     url: String,
     /// The texts of the requests that arrived, in order.
     arrived: mpsc::UnboundedReceiver<support::Arrived>,
 }
 
-impl Held {
+impl ManualProvider {
     async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (sender, arrived) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(support::serve_held(stream, sender.clone()));
+                tokio::spawn(support::serve_on_release(stream, sender.clone()));
             }
         });
         Self { url, arrived }
@@ -223,7 +226,7 @@ impl Held {
     }
 }
 
-/// observer with its own queue key, and with a budget that it shares.
+/// An observer with its own queue key and a shared budget.
 struct Rule {
     queue_key: QueueKey,
     budget: Option<Arc<Budget>>,
@@ -286,7 +289,7 @@ impl CallObserver for Rule {
 
 /// Calls of rules against a provider that holds them.
 struct Crowd {
-    provider: Held,
+    provider: ManualProvider,
     llm: Llm,
     endpoint: Endpoint,
     ended: mpsc::UnboundedReceiver<ProviderCall>,
@@ -295,7 +298,7 @@ struct Crowd {
 
 impl Crowd {
     async fn new(n_places: usize) -> Self {
-        let provider = Held::start().await;
+        let provider = ManualProvider::start().await;
         let mut endpoint = support::endpoint(Protocol::OpenAi, &provider.url);
         endpoint.max_in_flight = n_places;
         let (sender, ended) = mpsc::unbounded_channel();
@@ -329,7 +332,7 @@ impl Crowd {
 }
 
 #[tokio::test]
-async fn rules_take_turns_on_a_connection_and_interactive_calls_come_first() {
+async fn rules_take_turns_on_a_connection_and_interactive_calls_are_first() {
     const BACKGROUND: Priority = Priority::Background;
     let mut crowd = Crowd::new(2).await;
     let mut calls = Vec::new();
@@ -339,26 +342,26 @@ async fn rules_take_turns_on_a_connection_and_interactive_calls_come_first() {
     calls.push(crowd.call("b", (BACKGROUND, "b"), None).await);
     calls.push(crowd.call("trial", (Priority::Interactive, "t"), None).await);
     let mut order = Vec::new();
-    let mut held = VecDeque::new();
+    let mut releases = VecDeque::new();
     for _ in 0..calls.len() {
-        if held.len() == 2 {
-            let release: oneshot::Sender<()> = held.pop_front().unwrap();
+        if releases.len() == 2 {
+            let release: oneshot::Sender<()> = releases.pop_front().unwrap();
             release.send(()).unwrap();
         }
         let (text, release) = crowd.provider.next().await;
         order.push(text);
-        held.push_back(release);
+        releases.push_back(release);
     }
-    held.into_iter().for_each(|release| release.send(()).unwrap());
+    releases.into_iter().for_each(|release| release.send(()).unwrap());
     for call in calls {
         assert!(call.await.unwrap(), "a call failed");
     }
-    let place = |wanted: &str| order.iter().position(|text| text == wanted).unwrap();
+    let place = |expected: &str| order.iter().position(|text| text == expected).unwrap();
     assert!(place("trial") < 4 && place("b") < 4, "{order:?}");
 }
 
 #[tokio::test]
-async fn a_budget_that_admits_one_call_at_a_time_delays_nobody_else() {
+async fn waiting_for_a_budget_does_not_delay_other_rules() {
     let mut crowd = Crowd::new(2).await;
     let budget = Arc::new(Budget::default());
     let mut calls = Vec::new();
@@ -383,7 +386,7 @@ async fn a_budget_that_admits_one_call_at_a_time_delays_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_request_that_was_sent_is_reported_when_its_call_is_gone() {
+async fn the_answer_to_a_sent_request_is_reported_after_its_call_is_dropped() {
     let mut crowd = Crowd::new(1).await;
     let call = crowd.call("sent", (Priority::Background, "a"), None).await;
     let (_, release) = crowd.provider.next().await;
@@ -403,7 +406,7 @@ async fn the_answer_to_a_request_that_was_sent_is_reported_when_its_call_is_gone
 
 /// Notes an exchange when it is allowed to.
 struct Slow {
-    begun: mpsc::UnboundedSender<()>,
+    started: mpsc::UnboundedSender<()>,
     allowed: Arc<Semaphore>,
 }
 
@@ -422,7 +425,7 @@ impl CallObserver for Slow {
         _: Option<ProviderAnswer>,
     ) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async {
-            self.begun.send(()).unwrap();
+            self.started.send(()).unwrap();
             self.allowed.acquire().await.unwrap().forget();
             Ok(())
         })
@@ -430,13 +433,13 @@ impl CallObserver for Slow {
 }
 
 #[tokio::test]
-async fn a_place_is_free_when_the_cost_of_its_request_is_noted() {
+async fn a_place_is_returned_after_the_cost_of_its_request_is_recorded() {
     let (llm, mut endpoint) = (llm(), busy(0));
     endpoint.max_in_flight = 1;
-    let (begun, mut noting) = mpsc::unbounded_channel();
+    let (started, mut noting) = mpsc::unbounded_channel();
     let allowed = Arc::new(Semaphore::new(0));
     let start = || {
-        let observer = Arc::new(Slow { begun: begun.clone(), allowed: Arc::clone(&allowed) });
+        let observer = Arc::new(Slow { started: started.clone(), allowed: Arc::clone(&allowed) });
         let (llm, endpoint, request) = (llm.clone(), endpoint.clone(), request());
         tokio::spawn(async move {
             let (choice, limits) = (choice("m"), CallLimits::default());
@@ -457,11 +460,11 @@ async fn a_place_is_free_when_the_cost_of_its_request_is_noted() {
 #[tokio::test]
 async fn a_scripted_reply_that_takes_too_long_times_out() {
     let (llm, endpoint) = (llm(), busy(60_000));
-    let begun = Instant::now();
+    let started = Instant::now();
     let recorder = Arc::new(Recorder::default());
     let (limits, choice, request) = (quick(), choice("m"), request());
     let called = llm.complete(&endpoint, &choice, &limits, &request, recorder.clone());
     assert_eq!(called.await.unwrap_err().class, ErrorClass::UpstreamTimeout);
-    assert!(limits.timeout <= begun.elapsed());
+    assert!(limits.timeout <= started.elapsed());
     assert_eq!(recorder.outcomes(), ["upstream_timeout"]);
 }

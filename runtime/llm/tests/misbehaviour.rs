@@ -10,7 +10,7 @@ use perpend_llm::{CallLimits, ErrorClass, Failure, Protocol};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 use support::{
-    Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, finished, llm, quick, said, structured,
+    Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, finished, llm, quick, reply, structured,
 };
 
 async fn ask(acts: Vec<Act>) -> (Result<Completion, Failure>, Arc<Recorder>, Server) {
@@ -33,20 +33,20 @@ fn error(message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_429_has_the_wait_that_the_provider_asks_for() {
-    let told = |lines| Act::Told(429, lines, error("slow down"));
+async fn a_429_has_the_retry_after_of_the_provider() {
+    let message = |lines| Act::JsonWithHeaders(429, lines, error("slow down"));
     for (lines, seconds) in [
         ("retry-after: 7\r\n", 7.0),
         ("retry-after-ms: 250\r\nretry-after: 7\r\n", 0.25),
         ("Retry-After: Sun, 01 Mar 2026 12:01:00 GMT\r\n", 60.0),
         ("retry-after: 99999\r\n", 900.0),
     ] {
-        let (result, recorder, server) = ask(vec![told(lines)]).await;
+        let (result, recorder, server) = ask(vec![message(lines)]).await;
         let failure = result.unwrap_err();
         assert_eq!(failure.class, ErrorClass::RateLimited);
         assert_eq!(failure.retry_after, Some(Duration::from_secs_f64(seconds)));
         assert!(!failure.is_unsent);
-        assert_eq!(server.asked().len(), 1, "it is not tried again here");
+        assert_eq!(server.received().len(), 1, "it is not tried again here");
         assert_eq!(recorder.outcomes(), ["rate_limited"]);
         assert!(recorder.calls()[0].reply_head.contains("slow down"));
     }
@@ -62,9 +62,9 @@ async fn failures_of_providers_are_reported_once() {
     let cases = [
         (Act::Json(500, error("oops")), ErrorClass::UpstreamUnavailable, "oops"),
         (Act::Json(529, error("overloaded")), ErrorClass::RateLimited, "overloaded"),
-        (Act::Json(401, error("who?")), ErrorClass::AuthInvalid, "who?"),
+        (Act::Json(401, error("denied")), ErrorClass::AuthInvalid, "denied"),
         (Act::Json(402, error("pay")), ErrorClass::BillingExhausted, "pay"),
-        (Act::Cut, ErrorClass::UpstreamUnavailable, "before the answer was complete"),
+        (Act::Cut, ErrorClass::UpstreamUnavailable, "before the response was complete"),
         (
             page("application/json", "{\"choices\": ["),
             ErrorClass::UpstreamUnavailable,
@@ -85,13 +85,13 @@ async fn failures_of_providers_are_reported_once() {
         let failure = result.unwrap_err();
         assert_eq!(failure.class, class, "{failure}");
         assert!(failure.message.contains(words), "{failure}");
-        assert_eq!(server.asked().len(), 1);
+        assert_eq!(server.received().len(), 1);
         assert_eq!(recorder.outcomes(), [class.name()]);
     }
 }
 
 #[tokio::test]
-async fn silence_and_half_answers_end_at_the_limit_of_the_call() {
+async fn missing_and_partial_responses_time_out() {
     for act in [Act::Hang, Act::Stall] {
         let (result, recorder, _) = ask_with(Protocol::OpenAi, vec![act], &quick()).await;
         assert_eq!(result.unwrap_err().class, ErrorClass::UpstreamTimeout);
@@ -100,7 +100,7 @@ async fn silence_and_half_answers_end_at_the_limit_of_the_call() {
 }
 
 #[tokio::test]
-async fn refusals_of_each_protocol_are_refused() {
+async fn refusals_of_each_protocol_have_the_class_refused() {
     let chat = |message: Value, reason: &str| json!({ "choices": [{ "message": message, "finish_reason": reason }] });
     let part = json!({ "type": "refusal", "refusal": "I will not" });
     let response = json!({
@@ -134,16 +134,16 @@ async fn refusals_of_each_protocol_are_refused() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_loses_the_secrets_and_one_at_home_keeps_them() {
-    let elsewhere = Server::start(vec![said(GOOD)]).await;
+async fn only_a_redirect_to_another_origin_drops_secrets() {
+    let elsewhere = Server::start(vec![reply(GOOD)]).await;
     let head = |to: &str| Act::Raw(format!("307 X\r\nlocation: {to}\r\n"), Vec::new());
     let away = format!("{}/v1/chat", elsewhere.url);
     let (result, _, server) = ask(vec![head("/other?a=1"), head(&away)]).await;
     assert!(result.is_ok());
-    let at_home = &server.asked()[1];
+    let at_home = &server.received()[1];
     assert_eq!(at_home.path, "/other?a=1");
     assert_eq!(at_home.header("authorization").unwrap(), format!("Bearer {KEY}"));
-    let away = &elsewhere.asked()[0];
+    let away = &elsewhere.received()[0];
     assert_eq!(away.path, "/v1/chat");
     assert_eq!(away.body, at_home.body);
     let values: Vec<_> = away.headers.iter().map(|(_, value)| value).collect();
@@ -151,13 +151,13 @@ async fn a_redirect_to_another_origin_loses_the_secrets_and_one_at_home_keeps_th
 }
 
 #[tokio::test]
-async fn redirects_do_not_go_on_for_ever_and_do_not_reach_the_neighbours() {
+async fn redirects_are_limited_and_do_not_reach_private_addresses() {
     let head = |to: &str| Act::Raw(format!("302 X\r\nlocation: {to}\r\n"), Vec::new());
     let (result, _, server) = ask(vec![head("/again")]).await;
     let failure = result.unwrap_err();
     assert_eq!(failure.class, ErrorClass::EndpointUnreachable);
     assert!(failure.message.contains("3 redirects"), "{failure}");
-    assert_eq!(server.asked().len(), 4);
+    assert_eq!(server.received().len(), 4);
     for to in
         ["http://localhost:1/", "http://10.0.0.1/", "ftp://127.0.0.1/", "http://u:p@127.0.0.1/"]
     {
@@ -167,7 +167,7 @@ async fn redirects_do_not_go_on_for_ever_and_do_not_reach_the_neighbours() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_not_public_or_do_not_answer_are_told_apart() {
+async fn private_unreachable_and_invalid_addresses_have_different_classes() {
     // Longer than a label may be: no resolver asks anyone for it.
     let long_name = format!("http://{}.invalid/v1", "a".repeat(64));
     let limits = CallLimits::default();
@@ -192,7 +192,7 @@ async fn addresses_that_are_not_public_or_do_not_answer_are_told_apart() {
 }
 
 #[tokio::test]
-async fn keys_that_a_provider_repeats_are_taken_out() {
+async fn keys_in_error_messages_are_removed() {
     let echo = format!("Incorrect API key provided: {KEY}, with {HEADER}; {}", "y".repeat(900));
     let (result, recorder, _) = ask(vec![Act::Json(401, error(&echo))]).await;
     let failure = result.unwrap_err();
@@ -203,12 +203,12 @@ async fn keys_that_a_provider_repeats_are_taken_out() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_usable_answer_is_removed_from_everything_that_is_kept_of_it() {
+async fn a_key_in_a_usable_answer_is_removed_from_all_records() {
     let encoded = base64::engine::general_purpose::STANDARD.encode(format!("user:{KEY}"));
     let escaped = format!("\\u0073{}", &KEY[1..]);
     for secret in [KEY, HEADER, encoded.as_str(), escaped.as_str()] {
-        let reply = format!(r#"{{"reasoning":"it is {secret}","score":1}}"#);
-        let (result, recorder, _) = ask(vec![said(&reply)]).await;
+        let content = format!(r#"{{"reasoning":"it is {secret}","score":1}}"#);
+        let (result, recorder, _) = ask(vec![reply(&content)]).await;
         let completion = result.unwrap();
         let found = completion.structured.unwrap();
         assert!(found.contains("it is ***") || found.contains("it is dXNlc"), "{found}");
@@ -228,7 +228,7 @@ async fn a_key_in_a_usable_answer_is_removed_from_everything_that_is_kept_of_it(
 }
 
 #[tokio::test]
-async fn a_reply_cut_off_twice_is_final_and_says_so() {
+async fn a_reply_truncated_twice_is_a_final_failure() {
     for (protocol, cut) in [
         (Protocol::OpenAi, finished(r#"{"reasoning":"fi"#, "length")),
         (Protocol::OpenAi, finished(&format!("{GOOD}\nBut then"), "length")),
@@ -257,32 +257,32 @@ async fn a_reply_cut_off_twice_is_final_and_says_so() {
         let failure = result.unwrap_err();
         assert_eq!((failure.class, failure.is_final), (ErrorClass::MalformedOutput, true));
         assert!(failure.message.contains("cut off"), "{failure}");
-        assert_eq!(server.asked().len(), 2, "{failure}");
+        assert_eq!(server.received().len(), 2, "{failure}");
         let limits: Vec<_> = recorder.calls().iter().map(|call| call.reask).collect();
         assert_eq!(limits, [0, 1]);
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_allow_twice_the_limit_leaves_a_reply_cut_off() {
+async fn a_provider_that_rejects_the_doubled_limit_gives_the_failure_of_the_truncated_reply() {
     let cut = finished(r#"{"reasoning":"fi"#, "length");
     let refused = Act::Json(400, error("max_tokens is too large: 200"));
     let (result, _, server) = ask(vec![cut, refused]).await;
     let failure = result.unwrap_err();
     assert_eq!(failure.class, ErrorClass::MalformedOutput);
     assert!(failure.message.contains("cut off"), "{failure}");
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.received().len(), 2);
 }
 
 #[tokio::test]
-async fn a_whole_answer_that_ends_at_the_limit_is_taken() {
+async fn a_complete_value_that_ends_at_the_limit_is_accepted() {
     let (result, _, server) = ask(vec![finished(GOOD, "length")]).await;
     assert_eq!(result.unwrap().structured.as_deref(), Some(GOOD));
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]
-async fn conflicts_and_early_requests_may_succeed_later_and_moderation_is_no_wrong_key() {
+async fn conflict_and_too_early_are_retried_and_moderation_is_a_refusal() {
     for (status, message, class) in [
         (409, "conflict", ErrorClass::UpstreamUnavailable),
         (425, "too early", ErrorClass::UpstreamUnavailable),
@@ -296,27 +296,27 @@ async fn conflicts_and_early_requests_may_succeed_later_and_moderation_is_no_wro
 }
 
 #[tokio::test]
-async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
-    let server = Server::start(vec![said(GOOD)]).await;
+async fn headers_of_a_connection_replace_defaults_but_not_transport_headers() {
+    let server = Server::start(vec![reply(GOOD)]).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
     endpoint.headers = vec![("Authorization".to_owned(), perpend_llm::Secret::new("Own x"))];
     let limits = CallLimits::default();
     let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
     assert!(result.is_ok());
-    let asked = server.asked();
-    assert_eq!(asked[0].header("authorization"), Some("Own x"));
-    assert_eq!(asked[0].header("traceparent"), Some(support::TRACEPARENT));
+    let received = server.received();
+    assert_eq!(received[0].header("authorization"), Some("Own x"));
+    assert_eq!(received[0].header("traceparent"), Some(support::TRACEPARENT));
     for name in ["Host", "content-length", "bad name"] {
         endpoint.headers = vec![(name.to_owned(), perpend_llm::Secret::new("x"))];
         let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
         assert_eq!(result.unwrap_err().class, ErrorClass::ModelConfigInvalid, "{name}");
     }
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]
-async fn wrong_requests_and_long_prompts_are_not_sent() {
-    let server = Server::start(vec![said(GOOD)]).await;
+async fn invalid_requests_and_long_prompts_are_not_sent() {
+    let server = Server::start(vec![reply(GOOD)]).await;
     let endpoint = endpoint(Protocol::OpenAi, &server.url);
     let limits = CallLimits { max_input_tokens: Some(5), ..CallLimits::default() };
     let empty = CompletionRequest { messages: Vec::new(), ..structured() };
@@ -334,5 +334,5 @@ async fn wrong_requests_and_long_prompts_are_not_sent() {
         assert!(failure.is_unsent);
         assert!(recorder.estimates.lock().unwrap().is_empty());
     }
-    assert!(server.asked().is_empty());
+    assert!(server.received().is_empty());
 }

@@ -7,25 +7,27 @@ use std::sync::Arc;
 use perpend_llm::{CallLimits, Endpoint, ErrorClass, Protocol, Usage};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest, FinishReason};
 use serde_json::{Value, json};
-use support::{Act, Asked, GOOD, KEY, Server, choice, endpoint, llm, mock, schema, structured};
+use support::{
+    Act, GOOD, KEY, ReceivedRequest, Server, choice, endpoint, llm, mock, schema, structured,
+};
 
-/// What is sent for a request, and what comes of the answer.
-#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+/// Sends a request, and returns the received request with the result.
+#[expect(clippy::unwrap_used, reason = "a panic fails the test")]
 async fn exchanged(
     change: impl Fn(&mut Endpoint),
     protocol: Protocol,
     request: &CompletionRequest,
     answer: Value,
-) -> (Asked, Completion, Usage) {
+) -> (ReceivedRequest, Completion, Usage) {
     let server = Server::start(vec![Act::Json(200, answer)]).await;
     let mut endpoint = endpoint(protocol, &server.url);
     change(&mut endpoint);
     let limits = CallLimits::default();
     let (result, recorder) = support::call(&llm(), &endpoint, &limits, request).await;
-    let asked = server.asked().remove(0);
-    assert_eq!(asked.header("x-team"), Some(support::HEADER));
-    assert_eq!(asked.header("content-type"), Some("application/json"));
-    (asked, result.unwrap(), recorder.calls()[0].usage)
+    let received = server.received().remove(0);
+    assert_eq!(received.header("x-team"), Some(support::HEADER));
+    assert_eq!(received.header("content-type"), Some("application/json"));
+    (received, result.unwrap(), recorder.calls()[0].usage)
 }
 
 fn full() -> CompletionRequest {
@@ -91,18 +93,18 @@ fn chat_body() -> Value {
 }
 
 #[tokio::test]
-async fn chat_completions_are_spoken() {
+async fn chat_completions_are_encoded_and_decoded() {
     let change = |endpoint: &mut Endpoint| {
         let url = format!("{}/deploy/{{model}}/v1/", endpoint.base_url.as_ref().unwrap());
         endpoint.base_url = Some(url);
     };
-    let (asked, completion, usage) =
+    let (received, completion, usage) =
         exchanged(change, Protocol::OpenAi, &full(), chat_answer()).await;
-    assert_eq!(asked.path, "/deploy/m/v1/chat/completions");
-    assert_eq!(asked.header("authorization").unwrap(), format!("Bearer {KEY}"));
+    assert_eq!(received.path, "/deploy/m/v1/chat/completions");
+    assert_eq!(received.header("authorization").unwrap(), format!("Bearer {KEY}"));
     let mut expected = chat_body();
     expected["model"] = json!("m");
-    assert_eq!(asked.body, expected);
+    assert_eq!(received.body, expected);
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert_eq!(completion.finish, FinishReason::Stop);
     assert_eq!(completion.model, "m-2026");
@@ -112,11 +114,11 @@ async fn chat_completions_are_spoken() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_that_nobody_set() {
+async fn unset_parameters_are_not_sent() {
     let request = support::request();
     let answer = chat_answer();
-    let (asked, completion, _) = exchanged(|_| {}, Protocol::OpenAi, &request, answer).await;
-    let mut names: Vec<_> = asked.body.as_object().unwrap().keys().collect();
+    let (received, completion, _) = exchanged(|_| {}, Protocol::OpenAi, &request, answer).await;
+    let mut names: Vec<_> = received.body.as_object().unwrap().keys().collect();
     names.sort();
     assert_eq!(names, ["messages", "model"]);
     assert_eq!(completion.text, GOOD);
@@ -124,19 +126,22 @@ async fn nothing_is_sent_that_nobody_set() {
 }
 
 #[tokio::test]
-async fn azure_is_spoken() {
-    let (asked, completion, usage) =
+async fn azure_is_encoded_and_decoded() {
+    let (received, completion, usage) =
         exchanged(|_| {}, Protocol::Azure, &full(), chat_answer()).await;
-    assert_eq!(asked.path, "/openai/deployments/m/chat/completions?api-version=2025-02-01-preview");
-    assert_eq!(asked.header("api-key"), Some(KEY));
-    assert_eq!(asked.header("authorization"), None);
-    assert_eq!(asked.body, chat_body());
+    assert_eq!(
+        received.path,
+        "/openai/deployments/m/chat/completions?api-version=2025-02-01-preview"
+    );
+    assert_eq!(received.header("api-key"), Some(KEY));
+    assert_eq!(received.header("authorization"), None);
+    assert_eq!(received.body, chat_body());
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert_eq!(usage, counted(20, 8, 9, 3));
 }
 
 #[tokio::test]
-async fn responses_are_spoken() {
+async fn responses_are_encoded_and_decoded() {
     let request = CompletionRequest { seed: None, stop: Vec::new(), ..full() };
     let answer = json!({
         "model": "m-2026", "status": "completed", "error": null, "incomplete_details": null,
@@ -150,8 +155,8 @@ async fn responses_are_spoken() {
         },
     });
     let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = true;
-    let (asked, completion, usage) = exchanged(change, Protocol::OpenAi, &request, answer).await;
-    assert_eq!(asked.path, "/responses");
+    let (received, completion, usage) = exchanged(change, Protocol::OpenAi, &request, answer).await;
+    assert_eq!(received.path, "/responses");
     let expected = json!({
         "model": "m",
         "input": [
@@ -167,13 +172,13 @@ async fn responses_are_spoken() {
         } },
         "user": "u",
     });
-    assert_eq!(asked.body, expected);
+    assert_eq!(received.body, expected);
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert_eq!(usage, counted(20, 8, 9, 3));
 }
 
 #[tokio::test]
-async fn anthropic_is_spoken() {
+async fn anthropic_is_encoded_and_decoded() {
     let answer = json!({
         "model": "m-2026", "stop_reason": "tool_use",
         "content": [
@@ -187,10 +192,11 @@ async fn anthropic_is_spoken() {
         },
     });
     let request = CompletionRequest { max_output_tokens: None, extra: None, ..full() };
-    let (asked, completion, usage) = exchanged(|_| {}, Protocol::Anthropic, &request, answer).await;
-    assert_eq!(asked.path, "/v1/messages");
-    assert_eq!(asked.header("x-api-key"), Some(KEY));
-    assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
+    let (received, completion, usage) =
+        exchanged(|_| {}, Protocol::Anthropic, &request, answer).await;
+    assert_eq!(received.path, "/v1/messages");
+    assert_eq!(received.header("x-api-key"), Some(KEY));
+    assert_eq!(received.header("anthropic-version"), Some("2023-06-01"));
     let expected = json!({
         "model": "m",
         "max_tokens": 4096,
@@ -201,7 +207,7 @@ async fn anthropic_is_spoken() {
         "tools": [{ "name": "reply", "description": "Gives the reply.", "input_schema": schema() }],
         "tool_choice": { "type": "tool", "name": "reply" },
     });
-    assert_eq!(asked.body, expected);
+    assert_eq!(received.body, expected);
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert_eq!(completion.finish, FinishReason::Stop);
     let mut expected = counted(20, 6, 9, 0);
@@ -210,20 +216,21 @@ async fn anthropic_is_spoken() {
 }
 
 #[tokio::test]
-async fn a_model_of_anthropic_that_thinks_is_not_forced_to_call_the_tool() {
+async fn the_tool_choice_of_anthropic_is_not_forced_with_thinking() {
     let answer = json!({
         "content": [{ "type": "text", "text": GOOD }], "stop_reason": "end_turn",
     });
     let thinking = json!({ "thinking": { "type": "enabled", "budget_tokens": 1024 } });
     let request = CompletionRequest { extra: Some(thinking.to_string()), ..structured() };
-    let (asked, completion, usage) = exchanged(|_| {}, Protocol::Anthropic, &request, answer).await;
-    assert_eq!(asked.body["tool_choice"], json!({ "type": "auto" }));
+    let (received, completion, usage) =
+        exchanged(|_| {}, Protocol::Anthropic, &request, answer).await;
+    assert_eq!(received.body["tool_choice"], json!({ "type": "auto" }));
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert!(usage.estimated && 0 < usage.output);
 }
 
 #[tokio::test]
-async fn google_ai_studio_is_spoken() {
+async fn google_ai_studio_is_encoded_and_decoded() {
     let answer = json!({
         "candidates": [{
             "content": { "parts": [{ "text": "hm", "thought": true }, { "text": GOOD }] },
@@ -243,10 +250,10 @@ async fn google_ai_studio_is_spoken() {
         extra: Some(r#"{"safetySettings": [], "topK": 3}"#.to_owned()),
         ..full()
     };
-    let (asked, completion, usage) =
+    let (received, completion, usage) =
         exchanged(|_| {}, Protocol::GoogleAiStudio, &request, answer).await;
-    assert_eq!(asked.path, "/v1beta/models/m:generateContent");
-    assert_eq!(asked.header("x-goog-api-key"), Some(KEY));
+    assert_eq!(received.path, "/v1beta/models/m:generateContent");
+    assert_eq!(received.header("x-goog-api-key"), Some(KEY));
     let expected = json!({
         "contents": [{ "role": "user", "parts": [{ "text": "Is it good?" }] }],
         "systemInstruction": { "parts": [{ "text": "Be strict." }] },
@@ -263,14 +270,14 @@ async fn google_ai_studio_is_spoken() {
         },
         "safetySettings": [],
     });
-    assert_eq!(asked.body, expected);
+    assert_eq!(received.body, expected);
     assert_eq!(completion.structured.as_deref(), Some(GOOD));
     assert_eq!(completion.logprobs[0].alternatives[0].token, "b");
     assert_eq!(usage, counted(20, 8, 9, 3));
 }
 
 #[tokio::test]
-async fn a_script_replies_without_a_network() {
+async fn a_scripted_reply_needs_no_network() {
     let endpoint = mock(json!({ "replies": [
         { "contains": "good", "reply": { "reasoning": "fine", "score": 0.5 }, "usage": { "input": 7, "output": 3 } },
         { "reply": "else" },
@@ -287,7 +294,7 @@ async fn a_script_replies_without_a_network() {
 }
 
 #[tokio::test]
-async fn adapters_to_come_say_so() {
+async fn unsupported_adapters_fail_with_their_name() {
     for protocol in [Protocol::Bedrock, Protocol::GoogleVertexAi] {
         let endpoint = endpoint(protocol, "http://127.0.0.1:1");
         let limits = CallLimits::default();
@@ -300,7 +307,7 @@ async fn adapters_to_come_say_so() {
 }
 
 #[tokio::test]
-async fn embeddings_come_in_the_order_of_the_texts() {
+async fn embeddings_are_in_the_order_of_the_texts() {
     let openai = json!({
         "data": [{ "index": 1, "embedding": [0.5, 1] }, { "index": 0, "embedding": [0, 2] }],
         "usage": { "prompt_tokens": 6 },
@@ -325,7 +332,7 @@ async fn embeddings_come_in_the_order_of_the_texts() {
         let found = llm.embed(&endpoint, &model, &limits, &texts, recorder.clone());
         let (vectors, usage) = found.await.unwrap();
         assert_eq!(vectors, [[0.0, 2.0], [0.5, 1.0]]);
-        assert_eq!(server.asked()[0].path, path);
+        assert_eq!(server.received()[0].path, path);
         let is_counted = protocol != Protocol::GoogleAiStudio;
         assert_eq!(usage.input, if is_counted { 6 } else { 2 });
         assert_eq!(recorder.outcomes(), ["ok"]);
@@ -333,7 +340,7 @@ async fn embeddings_come_in_the_order_of_the_texts() {
 }
 
 #[tokio::test]
-async fn embeddings_that_do_not_fit_are_refused() {
+async fn malformed_embeddings_are_errors() {
     let texts = ["a".to_owned(), "b".to_owned()];
     let one = json!({ "data": [{ "embedding": [1] }] });
     let uneven = json!({ "data": [{ "embedding": [1] }, { "index": 1, "embedding": [1, 2] }] });

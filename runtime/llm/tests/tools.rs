@@ -77,7 +77,7 @@ fn with_media(parts: &[(MediaKind, &str, &str)]) -> CompletionRequest {
 }
 
 /// The body that is sent, and the completion.
-#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#[expect(clippy::unwrap_used, reason = "a panic fails the test")]
 async fn exchanged(
     protocol: Protocol,
     change: impl Fn(&mut Endpoint),
@@ -89,10 +89,10 @@ async fn exchanged(
     change(&mut endpoint);
     let limits = CallLimits::default();
     let (result, _) = support::call(&llm(), &endpoint, &limits, request).await;
-    (server.asked().remove(0).body, result.unwrap())
+    (server.received().remove(0).body, result.unwrap())
 }
 
-fn shown(completion: &Completion) -> Vec<(&str, &str, &str)> {
+fn call_fields(completion: &Completion) -> Vec<(&str, &str, &str)> {
     assert_eq!(completion.finish, FinishReason::ToolCalls);
     let calls = completion.tool_calls.iter();
     calls.map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str())).collect()
@@ -102,12 +102,12 @@ fn chat_calls() -> Value {
     let call = json!({
         "id": "c9", "type": "function", "function": { "name": "search", "arguments": "{\"text\":\"x\"}" },
     });
-    let said = json!({ "content": null, "tool_calls": [call] });
-    json!({ "choices": [{ "message": said, "finish_reason": "tool_calls" }] })
+    let reply = json!({ "content": null, "tool_calls": [call] });
+    json!({ "choices": [{ "message": reply, "finish_reason": "tool_calls" }] })
 }
 
 #[tokio::test]
-async fn tools_are_spoken_in_chat_completions_and_by_azure() {
+async fn tools_are_encoded_and_decoded_in_chat_completions_and_azure() {
     for protocol in [Protocol::OpenAi, Protocol::Azure] {
         let (body, completion) =
             exchanged(protocol, |_| {}, &conversation("c1"), chat_calls()).await;
@@ -129,12 +129,12 @@ async fn tools_are_spoken_in_chat_completions_and_by_azure() {
             json!({ "name": "search", "description": "Finds a text.", "parameters": parameters() });
         assert_eq!(body["tools"][0], json!({ "type": "function", "function": function }));
         assert_eq!(body["tools"][1]["function"]["name"], "end");
-        assert_eq!(shown(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
+        assert_eq!(call_fields(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
     }
 }
 
 #[tokio::test]
-async fn tools_are_spoken_in_responses() {
+async fn tools_are_encoded_and_decoded_in_responses() {
     let answer = json!({
         "status": "completed",
         "output": [{ "type": "reasoning" },
@@ -161,11 +161,11 @@ async fn tools_are_spoken_in_responses() {
     assert_eq!(body["input"], expected);
     assert_eq!(body["tool_choice"], json!({ "type": "function", "name": "end" }));
     assert_eq!(body["tools"][0]["parameters"], parameters());
-    assert_eq!(shown(&completion), [("c9", "search", "{}")]);
+    assert_eq!(call_fields(&completion), [("c9", "search", "{}")]);
 }
 
 #[tokio::test]
-async fn tools_are_spoken_by_anthropic() {
+async fn tools_are_encoded_and_decoded_for_anthropic() {
     let answer = json!({
         "content": [{ "type": "text", "text": "hm" },
             { "type": "tool_use", "id": "c9", "name": "search", "input": { "text": "x" } }],
@@ -189,13 +189,13 @@ async fn tools_are_spoken_by_anthropic() {
     assert_eq!(body["messages"], expected);
     assert_eq!(body["tool_choice"], json!({ "type": "any" }));
     assert_eq!(body["tools"][0]["input_schema"], parameters());
-    assert_eq!(body.get("thinking"), None, "thoughts are not kept, so it goes on without");
+    assert_eq!(body.get("thinking"), None, "without thinking, because thoughts are not stored");
     assert_eq!(completion.text, "hm");
-    assert_eq!(shown(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
+    assert_eq!(call_fields(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
 }
 
 #[tokio::test]
-async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() {
+async fn tools_are_encoded_and_decoded_for_google_with_signatures_in_ids() {
     let answer = json!({ "candidates": [{ "finishReason": "STOP", "content": { "parts": [
         { "functionCall": { "name": "search", "args": { "text": "x" } }, "thoughtSignature": "c2ln" },
         { "functionCall": { "name": "end" } },
@@ -219,7 +219,7 @@ async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() 
     let declared = &body["tools"][0]["functionDeclarations"][0];
     assert_eq!(declared["parametersJsonSchema"], parameters());
     let calls = [("call_3~c2ln", "search", "{\"text\":\"x\"}"), ("call_4", "end", "{}")];
-    assert_eq!(shown(&completion), calls);
+    assert_eq!(call_fields(&completion), calls);
 }
 
 /// An answer of each protocol that calls `search`, and whether it is one of responses. A cut one ended at the output limit.
@@ -260,7 +260,7 @@ fn answers(arguments: Option<&Value>, is_cut: bool) -> Vec<(Protocol, bool, Valu
 }
 
 #[tokio::test]
-async fn a_call_without_arguments_has_an_empty_object_of_them_in_each_protocol() {
+async fn absent_arguments_become_an_empty_object_in_each_protocol() {
     for arguments in [None, Some(&Value::Null)] {
         for (protocol, responses, answer) in answers(arguments, false) {
             let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = responses;
@@ -274,7 +274,7 @@ async fn a_call_without_arguments_has_an_empty_object_of_them_in_each_protocol()
 }
 
 #[tokio::test]
-async fn calls_in_a_reply_that_was_cut_at_the_output_limit_are_shown_as_cut_in_each_protocol() {
+async fn calls_of_a_truncated_reply_have_the_finish_reason_length_in_each_protocol() {
     let arguments = json!({ "text": "re" });
     let mut cut = answers(Some(&arguments), true);
     let (.., mut unexplained) = cut[2].clone();
@@ -307,17 +307,17 @@ async fn ids(protocol: Protocol, request: &CompletionRequest, answer: &Value) ->
 }
 
 #[tokio::test]
-async fn ids_of_calls_in_a_reply_are_unique_and_those_of_the_provider_stay() {
+async fn ids_of_calls_are_unique_and_ids_of_the_provider_are_kept() {
     let mut request = CompletionRequest::new(vec![message(Role::User, "Is it good?")]);
     request.tools = vec![tool("search")];
-    let given = [json!("a"), json!(null), json!("a"), json!(""), json!("call_2")];
+    let provided_ids = [json!("a"), json!(null), json!("a"), json!(""), json!("call_2")];
     let calls = |member: &str, call: Value| {
         let with = |id: &Value| {
             let mut call = call.clone();
             call[member] = id.clone();
             call
         };
-        given.iter().map(with).collect::<Value>()
+        provided_ids.iter().map(with).collect::<Value>()
     };
     let function = json!({ "function": { "name": "search" } });
     let item = json!({ "type": "function_call", "name": "search" });
@@ -341,7 +341,7 @@ async fn ids_of_calls_in_a_reply_are_unique_and_those_of_the_provider_stay() {
 }
 
 #[tokio::test]
-async fn a_number_that_a_call_of_the_conversation_has_is_not_given_again() {
+async fn assigned_ids_do_not_repeat_ids_of_the_conversation() {
     let part = json!({ "functionCall": { "name": "search" } });
     let answer = json!({ "candidates": [{ "content": { "parts": [part] } }] });
     // The two calls before these were taken out of the conversation.
@@ -351,7 +351,7 @@ async fn a_number_that_a_call_of_the_conversation_has_is_not_given_again() {
 }
 
 #[tokio::test]
-async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversation() {
+async fn extra_cannot_replace_tools_or_conversation() {
     let extra = json!({
         "tools": [], "tool_choice": "none", "toolConfig": {}, "tool_config": {}, "functions": [],
         "function_call": "none", "mcp_servers": [], "messages": [], "contents": [], "input": "x",
@@ -374,7 +374,7 @@ async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversati
 }
 
 #[tokio::test]
-async fn images_and_files_are_sent_as_each_protocol_wants_them() {
+async fn images_and_files_are_encoded_for_each_protocol() {
     let request = with_media(&[
         (MediaKind::Image, "i", "image/png"),
         (MediaKind::File, "f", "application/pdf"),
@@ -413,7 +413,7 @@ async fn images_and_files_are_sent_as_each_protocol_wants_them() {
     assert_eq!(body["contents"][0]["parts"], expected);
 }
 
-/// An empty message of each role, and a question with empty texts before and after what it says.
+/// A blank message of each role, and a question surrounded by blank texts.
 fn with_empty_texts() -> CompletionRequest {
     let mut request = with_media(&[(MediaKind::Image, "i", "image/png")]);
     let question = &mut request.messages[0].parts;
@@ -430,7 +430,7 @@ fn with_empty_texts() -> CompletionRequest {
 }
 
 #[tokio::test]
-async fn empty_texts_are_left_out_and_so_are_messages_that_a_protocol_would_refuse_for_them() {
+async fn blank_texts_and_messages_are_omitted_for_protocols_that_reject_them() {
     let request = with_empty_texts();
     let chat = json!({ "choices": [{ "message": { "content": "a" } }] });
     let (body, _) = exchanged(Protocol::OpenAi, |_| {}, &request, chat).await;
@@ -472,7 +472,7 @@ async fn empty_texts_are_left_out_and_so_are_messages_that_a_protocol_would_refu
 }
 
 #[tokio::test]
-async fn an_empty_text_beside_a_call_is_left_out_in_each_protocol() {
+async fn a_blank_text_next_to_a_call_is_omitted_in_each_protocol() {
     let mut request = conversation("c1");
     request.messages[1].parts[0] = MessagePart::Text(String::new());
     for (protocol, responses, pointer, n_parts) in [
@@ -485,25 +485,25 @@ async fn an_empty_text_beside_a_call_is_left_out_in_each_protocol() {
         let mut endpoint = endpoint(protocol, &server.url);
         endpoint.use_responses_api = responses;
         let (_, _) = support::call(&llm(), &endpoint, &CallLimits::default(), &request).await;
-        let body = server.asked().remove(0).body;
+        let body = server.received().remove(0).body;
         let parts = body.pointer(pointer).and_then(Value::as_array);
         assert_eq!(parts.map(Vec::len), Some(n_parts), "{body}");
     }
 }
 
 #[tokio::test]
-async fn a_question_without_content_is_refused_where_the_protocol_takes_none() {
+async fn a_blank_question_is_an_error_for_protocols_that_reject_it() {
     for protocol in [Protocol::Anthropic, Protocol::GoogleAiStudio] {
         let server = Server::start(vec![Act::Json(200, json!({}))]).await;
         let endpoint = endpoint(protocol, &server.url);
-        for (messages, wanted) in [
+        for (messages, expected) in [
             (
                 vec![message(Role::User, "Hello."), message(Role::User, " ")],
                 "messages[1]: the last message of the role `user`",
             ),
             (
                 vec![message(Role::System, ""), message(Role::Assistant, "")],
-                "no text but white space",
+                "all messages are blank",
             ),
         ] {
             let request = CompletionRequest::new(messages);
@@ -511,16 +511,16 @@ async fn a_question_without_content_is_refused_where_the_protocol_takes_none() {
             let (result, _) = support::call(&llm(), &endpoint, &limits, &request).await;
             let failure = result.unwrap_err();
             assert_eq!(failure.class, ErrorClass::InvalidInput);
-            assert!(failure.message.contains(wanted), "{}", failure.message);
-            assert!(failure.is_unsent && server.asked().is_empty());
+            assert!(failure.message.contains(expected), "{}", failure.message);
+            assert!(failure.is_unsent && server.received().is_empty());
         }
     }
 }
 
 #[tokio::test]
-async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_is_sent() {
+async fn an_unsupported_part_is_an_error_before_anything_is_sent() {
     let audio = |kind| with_media(&[(MediaKind::Audio, "a", kind)]);
-    for (protocol, responses, request, wanted) in [
+    for (protocol, responses, request, expected) in [
         (Protocol::OpenAi, false, audio("audio/ogg"), "protocol openai"),
         (Protocol::OpenAi, true, audio("audio/wav"), "openai (responses)"),
         (Protocol::Anthropic, false, audio("audio/wav"), "protocol anthropic"),
@@ -528,7 +528,7 @@ async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_
             Protocol::GoogleAiStudio,
             false,
             with_media(&[(MediaKind::Image, "a", "text/plain")]),
-            "which is no image",
+            "does not match the part kind `image`",
         ),
     ] {
         let server = Server::start(vec![Act::Json(200, json!({}))]).await;
@@ -538,13 +538,13 @@ async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_
         let (result, _) = support::call(&llm(), &endpoint, &limits, &request).await;
         let failure = result.unwrap_err();
         assert_eq!(failure.class, ErrorClass::InvalidInput);
-        assert!(failure.message.contains(wanted), "{}", failure.message);
-        assert!(failure.is_unsent && server.asked().is_empty());
+        assert!(failure.message.contains(expected), "{}", failure.message);
+        assert!(failure.is_unsent && server.received().is_empty());
     }
 }
 
 #[tokio::test]
-async fn sounds_are_sent_in_chat_completions() {
+async fn audio_is_sent_in_chat_completions() {
     let chat = json!({ "choices": [{ "message": { "content": "a" } }] });
     let request = with_media(&[(MediaKind::Audio, "a", "audio/mpeg")]);
     let (body, _) = exchanged(Protocol::OpenAi, |_| {}, &request, chat).await;
@@ -554,7 +554,7 @@ async fn sounds_are_sent_in_chat_completions() {
 }
 
 #[tokio::test]
-async fn a_loop_with_tools_is_written_down_turn_by_turn_and_ends_in_a_checked_reply() {
+async fn a_script_by_turns_drives_a_tool_loop_to_a_validated_reply() {
     let good: Value = serde_json::from_str(GOOD).unwrap();
     let endpoint = mock(json!({ "replies": [
         { "turn": 1, "toolCalls": [{ "name": "search", "arguments": { "text": "refund" } }] },
@@ -575,14 +575,14 @@ async fn a_loop_with_tools_is_written_down_turn_by_turn_and_ends_in_a_checked_re
             break;
         }
         assert_eq!(completion.structured, None);
-        let said = Message {
+        let request_message = Message {
             role: Role::Assistant,
             parts: vec![MessagePart::ToolCall(completion.tool_calls[0].clone())],
         };
         let id = completion.tool_calls[0].id.clone();
         let heard = Message { role: Role::Tool, parts: vec![result_of(&id)] };
         seen.push(id);
-        request.messages.extend([said, heard]);
+        request.messages.extend([request_message, heard]);
     }
     assert_eq!(seen, ["call_1", "mine"]);
 }

@@ -79,7 +79,7 @@ async fn held_story(app: TestApp) {
     let paused = app.wait_for(&one, |rule| rule["status"] == "paused").await.unwrap();
     assert_eq!(paused["pausedReason"], "BUDGET_REACHED", "{paused}");
     let message = paused["pausedMessage"].as_str().unwrap();
-    assert!(message.contains("renewed at"), "{message}");
+    assert!(message.contains("resets at"), "{message}");
     // What comes now is kept too.
     send(&app, 120..125).await;
     // A lease would end with the day, and a call under way would be made again. What is to be tried again is held when it

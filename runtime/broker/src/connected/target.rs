@@ -134,8 +134,7 @@ impl ConnectedModels {
             ModelFailure::new(FailureClass::PluginError, message)
         })?;
         let choice = slot.model.as_ref().ok_or_else(|| {
-            let message =
-                "the evaluator uses the default evaluation model, and the project has none";
+            let message = "the project has no default evaluation model, which the evaluator uses";
             ModelFailure::new(FailureClass::DefaultModelMissing, message)
         })?;
         let connection = self

@@ -1,4 +1,4 @@
-//! Anthropic's messages.
+//! Anthropic's Messages API.
 
 use perpend_worker_protocol::host_call::{
     FinishReason, MediaKind, Message, MessagePart, ToolCall, ToolChoice,
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::parts;
-use super::wire::{self, Ask, REPLY, REPLY_DESCRIPTION, Reply, Wire};
+use super::wire::{self, CompletionSpec, EncodedRequest, REPLY, REPLY_DESCRIPTION, Reply};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::observe::Usage;
+use crate::observer::Usage;
 
 const VENDOR: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
-/// The protocol requires an output limit. This is the default.
+/// Default of the output limit, which the protocol requires.
 pub(super) const MAX_TOKENS: u32 = 4096;
 
 #[derive(Serialize)]
@@ -36,8 +36,8 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-fn turn(ask: &Ask<'_>, message: &Message) -> Result<Value, Failure> {
-    // The one system message of a conversation without others is said by the user, and so are the results of tools.
+fn turn(spec: &CompletionSpec<'_>, message: &Message) -> Result<Value, Failure> {
+    // A conversation with only a system message sends it as the user; tool results are sent as the user too.
     let role = match wire::role(message) {
         "assistant" => "assistant",
         _ => "user",
@@ -45,16 +45,16 @@ fn turn(ask: &Ask<'_>, message: &Message) -> Result<Value, Failure> {
     if parts::is_text(message) {
         return Ok(json!({ "role": role, "content": parts::texts(message) }));
     }
-    let blocks = parts::filled(message).map(|part| block(ask, part));
+    let blocks = parts::non_blank(message).map(|part| block(spec, part));
     let blocks: Vec<Value> = blocks.collect::<Result<_, _>>()?;
     Ok(json!({ "role": role, "content": blocks }))
 }
 
-fn block(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
+fn block(spec: &CompletionSpec<'_>, part: &MessagePart) -> Result<Value, Failure> {
     Ok(match part {
         MessagePart::Text(text) => json!({ "type": "text", "text": text }),
         MessagePart::Media(kind, id) => {
-            let medium = parts::encoded(ask, *kind, id)?;
+            let medium = parts::encoded(spec, *kind, id)?;
             let of = match (kind, medium.content_type) {
                 (MediaKind::Image, _) => "image",
                 (MediaKind::File, "application/pdf") => "document",
@@ -82,19 +82,19 @@ fn block(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
     })
 }
 
-/// The tools of the request, and how they are to be used.
-fn tools(ask: &Ask<'_>, thinks: bool) -> (Option<Value>, Option<Value>) {
-    if ask.tools.is_empty() {
+/// The tools of the request, and the tool choice.
+fn tools(spec: &CompletionSpec<'_>, thinks: bool) -> (Option<Value>, Option<Value>) {
+    if spec.tools.is_empty() {
         return (None, None);
     }
-    let tools = ask.tools.iter().map(|tool| {
+    let tools = spec.tools.iter().map(|tool| {
         json!({
             "name": tool.name,
             "description": tool.description,
             "input_schema": parts::parameters(tool),
         })
     });
-    let choice = match ask.tool_choice {
+    let choice = match spec.tool_choice {
         ToolChoice::None => json!({ "type": "none" }),
         ToolChoice::Auto => json!({ "type": "auto" }),
         _ if thinks => json!({ "type": "auto" }),
@@ -104,35 +104,38 @@ fn tools(ask: &Ask<'_>, thinks: bool) -> (Option<Value>, Option<Value>) {
     (Some(tools.collect()), Some(choice))
 }
 
-/// Further parameters. A conversation with calls of tools goes on without thinking: the protocol wants the thoughts that led
-/// to the calls back, signed, and they are not kept.
-fn further(ask: &Ask<'_>) -> Map<String, Value> {
-    let mut rest = ask.params.rest.clone();
-    let mut parts = ask.messages.iter().flat_map(|message| &message.parts);
+/// Additional parameters. Without thinking when the conversation has tool calls: the protocol requires the signed thoughts
+/// that led to the calls, which are not stored.
+fn additional_params(spec: &CompletionSpec<'_>) -> Map<String, Value> {
+    let mut rest = spec.params.rest.clone();
+    let mut parts = spec.messages.iter().flat_map(|message| &message.parts);
     if parts.any(|part| matches!(part, MessagePart::ToolCall(_))) {
         rest.remove("thinking");
     }
     rest
 }
 
-pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
-    let base = wire::base(endpoint, VENDOR, ask.model)?;
+pub(super) fn complete(
+    endpoint: &Endpoint,
+    spec: &CompletionSpec<'_>,
+) -> Result<EncodedRequest, Failure> {
+    let base = wire::base(endpoint, VENDOR, spec.model)?;
     let mut path = wire::segments(&base);
     if path.last().is_some_and(|last| last == "messages") {
         path.pop();
     }
     path.pop_if(|last| last == "v1");
     path.extend(["v1", "messages"].map(str::to_owned));
-    let (system, messages) = parts::system_apart(ask)?;
-    let tool = ask.tool().map(|wanted| {
+    let (system, messages) = parts::split_system(spec)?;
+    let tool = spec.tool().map(|schema| {
         json!([{
             "name": REPLY,
             "description": REPLY_DESCRIPTION,
-            "input_schema": wanted.schema,
+            "input_schema": schema.original,
         }])
     });
-    // A model that thinks cannot be forced to call a tool.
-    let rest = further(ask);
+    // With thinking, the tool choice cannot be forced.
+    let rest = additional_params(spec);
     let thinks = rest.get("thinking").is_some_and(|thinking| {
         !thinking.is_null() && thinking.get("type").is_none_or(|of| of != "disabled")
     });
@@ -140,20 +143,20 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
         true => json!({ "type": "auto" }),
         false => json!({ "type": "tool", "name": REPLY }),
     });
-    let (of_request, choice_of_request) = tools(ask, thinks);
-    let messages = messages.into_iter().map(|message| turn(ask, message));
+    let (request_tools, request_choice) = tools(spec, thinks);
+    let messages = messages.into_iter().map(|message| turn(spec, message));
     let body = Body {
-        model: ask.model,
-        max_tokens: ask.params.max_tokens.unwrap_or(MAX_TOKENS),
+        model: spec.model,
+        max_tokens: spec.params.max_tokens.unwrap_or(MAX_TOKENS),
         system,
         messages: messages.collect::<Result<_, _>>()?,
-        temperature: ask.params.temperature,
-        top_p: ask.params.top_p,
-        stop_sequences: &ask.params.stop,
-        tools: tool.or(of_request),
-        tool_choice: tool_choice.or(choice_of_request),
+        temperature: spec.params.temperature,
+        top_p: spec.params.top_p,
+        stop_sequences: &spec.params.stop,
+        tools: tool.or(request_tools),
+        tool_choice: tool_choice.or(request_choice),
     };
-    Ok(Wire {
+    Ok(EncodedRequest {
         url: wire::with_path(base, &path).into(),
         headers: vec![
             ("x-api-key", endpoint.key.expose().to_owned()),
@@ -164,12 +167,12 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     model: Option<String>,
     content: Vec<Block>,
     stop_reason: Option<String>,
     #[serde(default, deserialize_with = "wire::lenient")]
-    usage: Option<Counted>,
+    usage: Option<UsageBody>,
 }
 
 #[derive(Deserialize)]
@@ -185,13 +188,13 @@ enum Block {
         #[serde(default)]
         input: Value,
     },
-    /// Thinking, and what comes to be.
+    /// Thinking, and unknown types.
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Counted {
+struct UsageBody {
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
@@ -200,24 +203,24 @@ struct Counted {
     cache_read_input_tokens: Option<u64>,
 }
 
-/// Anthropic counts what goes through its cache apart from the input.
-impl From<Counted> for Usage {
-    fn from(counted: Counted) -> Self {
-        let created = counted.cache_creation_input_tokens.unwrap_or_default();
-        let cached = counted.cache_read_input_tokens.unwrap_or_default();
+/// Anthropic excludes cached tokens from the input.
+impl From<UsageBody> for Usage {
+    fn from(usage: UsageBody) -> Self {
+        let created = usage.cache_creation_input_tokens.unwrap_or_default();
+        let cached = usage.cache_read_input_tokens.unwrap_or_default();
         let cache = created.saturating_add(cached);
         Self {
-            input: counted.input_tokens.saturating_add(cache),
+            input: usage.input_tokens.saturating_add(cache),
             cached_input: cached,
             cache_creation: created,
-            output: counted.output_tokens,
+            output: usage.output_tokens,
             ..Self::default()
         }
     }
 }
 
 pub(super) fn reply(body: Value) -> Result<Reply, String> {
-    let answer: Answer = wire::read(body)?;
+    let answer: ResponseBody = wire::read(body)?;
     let (mut text, mut calls) = (String::new(), Vec::new());
     for block in answer.content {
         match block {
@@ -225,7 +228,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
             Block::ToolUse { id, name, input } => calls.push(ToolCall {
                 id: id.unwrap_or_default(),
                 name,
-                arguments: parts::called_with(input),
+                arguments: parts::call_arguments(input),
             }),
             Block::Other => {}
         }

@@ -1,20 +1,23 @@
-//! Azure OpenAI: the bodies of OpenAI, an address for each deployment.
+//! Azure OpenAI: the bodies of OpenAI, with one URL for each deployment.
 
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::openai;
-use super::wire::{self, Ask, Wire};
+use super::wire::{self, CompletionSpec, EncodedRequest};
 use crate::endpoint::Endpoint;
 use crate::failure::{ErrorClass, Failure};
 
 const API_VERSION: &str = "2025-02-01-preview";
 
-pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
-    Ok(Wire {
-        url: address(endpoint, ask.model, &["chat", "completions"])?.into(),
+pub(super) fn complete(
+    endpoint: &Endpoint,
+    spec: &CompletionSpec<'_>,
+) -> Result<EncodedRequest, Failure> {
+    Ok(EncodedRequest {
+        url: address(endpoint, spec.model, &["chat", "completions"])?.into(),
         headers: key(endpoint),
-        body: openai::body(ask, None, true)?,
+        body: openai::body(spec, None, true)?,
     })
 }
 
@@ -23,8 +26,8 @@ pub(super) fn embed(
     model: &str,
     texts: &[String],
     rest: &Map<String, Value>,
-) -> Result<Wire, Failure> {
-    Ok(Wire {
+) -> Result<EncodedRequest, Failure> {
+    Ok(EncodedRequest {
         url: address(endpoint, model, &["embeddings"])?.into(),
         headers: key(endpoint),
         body: wire::body(&json!({ "input": texts }), rest),
@@ -35,10 +38,10 @@ fn key(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     vec![("api-key", endpoint.key.expose().to_owned())]
 }
 
-/// Base addresses are written with and without `/openai`, `/deployments` and a deployment; a proxy's prefix stays.
+/// Builds the URL. The base URL may include `/openai`, `/deployments` and a deployment; the prefix of a proxy is preserved.
 fn address(endpoint: &Endpoint, model: &str, ending: &[&str]) -> Result<Url, Failure> {
     if endpoint.base_url.is_none() {
-        let message = "a connection to Azure needs the base URL of its resource";
+        let message = "a connection to Azure requires the base URL of its resource";
         return Err(Failure::new(ErrorClass::ModelConfigInvalid, message));
     }
     let mut url = wire::base(endpoint, "", model)?;
@@ -84,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_a_resource_lead_to_the_same_address() {
+    fn all_spellings_of_a_base_url_give_the_same_url() {
         let expected = "https://r.openai.azure.com/openai/deployments/gpt%204/chat/completions?api-version=2025-02-01-preview";
         for base in [
             "https://r.openai.azure.com",
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_keeps_its_prefix_and_its_query_and_versions_can_be_set() {
+    fn the_prefix_and_query_of_a_proxy_are_preserved_and_the_version_can_be_set() {
         let base = "http://proxy/eu/openai/deployments/x?tenant=1&api-version=2024-10-21";
         let mut endpoint = endpoint(base);
         let at = |endpoint: &Endpoint| address(endpoint, "m", &["embeddings"]).unwrap();

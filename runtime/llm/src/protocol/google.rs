@@ -1,4 +1,4 @@
-//! Google AI Studio: `generateContent` of the Gemini models, and their embeddings.
+//! Google AI Studio: `generateContent` of the Gemini models, and embeddings.
 
 use perpend_worker_protocol::host_call::{
     FinishReason, Message, MessagePart, Role, TokenAlternative, TokenLogprob, ToolCall, ToolChoice,
@@ -8,17 +8,17 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::parts;
-use super::wire::{self, Ask, Embeddings, Reply, Wire};
+use super::wire::{self, CompletionSpec, Embeddings, EncodedRequest, Reply};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::observe::Usage;
+use crate::observer::Usage;
 
 const VENDOR: &str = "https://generativelanguage.googleapis.com";
-/// In the id of a call, what comes before the signature of the thought that led to it: newer models want it back, and a
-/// conversation has no other place that a plug-in would carry it in.
+/// Separates the id of a call from the signature of the thought that led to it. Newer models require the signature, and the
+/// id is the only part of a conversation that plug-ins preserve.
 pub(crate) const SIGNATURE: char = '~';
-/// Members of a request; any other parameter belongs into its `generationConfig`.
-const OF_REQUEST: [&str; 4] = ["safetySettings", "cachedContent", "labels", "serviceTier"];
+/// Parameters of the request; all others belong to `generationConfig`.
+const REQUEST_PARAMS: [&str; 4] = ["safetySettings", "cachedContent", "labels", "serviceTier"];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,60 +57,63 @@ struct Config<'a> {
     response_json_schema: Option<&'a Value>,
 }
 
-pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
-    let (system, messages) = parts::system_apart(ask)?;
-    let native = ask.native();
-    let is_json = native.is_some() || ask.is_json_mode();
-    let top_logprobs = ask.top_logprobs();
+pub(super) fn complete(
+    endpoint: &Endpoint,
+    spec: &CompletionSpec<'_>,
+) -> Result<EncodedRequest, Failure> {
+    let (system, messages) = parts::split_system(spec)?;
+    let native = spec.native();
+    let is_json = native.is_some() || spec.is_json_mode();
+    let top_logprobs = spec.top_logprobs();
     let config = Config {
-        temperature: ask.params.temperature,
-        top_p: ask.params.top_p,
-        max_output_tokens: ask.params.max_tokens,
-        seed: ask.seed(),
-        stop_sequences: &ask.params.stop,
+        temperature: spec.params.temperature,
+        top_p: spec.params.top_p,
+        max_output_tokens: spec.params.max_tokens,
+        seed: spec.seed(),
+        stop_sequences: &spec.params.stop,
         response_logprobs: top_logprobs.map(|_| true),
         logprobs: top_logprobs,
         response_mime_type: is_json.then_some("application/json"),
-        response_json_schema: native.map(|wanted| &wanted.sent),
+        response_json_schema: native.map(|schema| &schema.reduced),
     };
-    let (of_request, of_config) = split(&ask.params.rest);
-    let config = wire::body(&config, &of_config);
-    let (tools, tool_config) = tools(ask);
+    let (request_params, config_params) = split(&spec.params.rest);
+    let config = wire::body(&config, &config_params);
+    let (tools, tool_config) = tools(spec);
     let body = Body {
-        contents: contents(ask, messages)?,
+        contents: contents(spec, messages)?,
         system_instruction: system.map(|text| json!({ "parts": [{ "text": text }] })),
         generation_config: Some(config).filter(|config| *config != json!({})),
         tools,
         tool_config,
     };
-    Ok(Wire {
-        url: address(endpoint, ask.model, "generateContent")?.into(),
+    Ok(EncodedRequest {
+        url: address(endpoint, spec.model, "generateContent")?.into(),
         headers: key(endpoint),
-        body: wire::body(&body, &of_request),
+        body: wire::body(&body, &request_params),
     })
 }
 
-/// Further parameters: those of the request, and those of its configuration.
+/// Splits additional parameters into those of the request and those of `generationConfig`.
 fn split(rest: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
-    let (mut of_request, mut of_config) = (Map::new(), Map::new());
+    let (mut request_params, mut config_params) = (Map::new(), Map::new());
     for (name, value) in rest {
-        let place = match (name.as_str(), value) {
+        let target = match (name.as_str(), value) {
             ("generationConfig", Value::Object(members)) => {
-                of_config.extend(members.clone());
+                config_params.extend(members.clone());
                 continue;
             }
-            (name, _) if OF_REQUEST.contains(&name) => &mut of_request,
-            _ => &mut of_config,
+            (name, _) if REQUEST_PARAMS.contains(&name) => &mut request_params,
+            _ => &mut config_params,
         };
-        place.insert(name.clone(), value.clone());
+        target.insert(name.clone(), value.clone());
     }
-    (of_request, of_config)
+    (request_params, config_params)
 }
 
-/// Turns of the two sides. Messages of one side in a row are one turn: the results of all calls of a turn belong into
-/// the next one.
+/// The turns of user and model. Consecutive messages of one role form one turn, so that the results of all calls of a turn
+/// are in the next turn.
 fn contents<'m>(
-    ask: &Ask<'_>,
+    spec: &CompletionSpec<'_>,
     messages: impl IntoIterator<Item = &'m Message>,
 ) -> Result<Vec<Value>, Failure> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
@@ -119,7 +122,7 @@ fn contents<'m>(
             Role::Assistant => "model",
             Role::User | Role::System | Role::Tool => "user",
         };
-        let parts = parts::filled(message).map(|own| part(ask, own));
+        let parts = parts::non_blank(message).map(|own| part(spec, own));
         let mut parts: Vec<Value> = parts.collect::<Result<_, _>>()?;
         match turns.last_mut() {
             Some((last, all)) if *last == role => all.append(&mut parts),
@@ -130,11 +133,11 @@ fn contents<'m>(
     Ok(turns.map(|(role, parts)| json!({ "role": role, "parts": parts })).collect())
 }
 
-fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
+fn part(spec: &CompletionSpec<'_>, part: &MessagePart) -> Result<Value, Failure> {
     Ok(match part {
         MessagePart::Text(text) => json!({ "text": text }),
         MessagePart::Media(kind, id) => {
-            let medium = parts::encoded(ask, *kind, id)?;
+            let medium = parts::encoded(spec, *kind, id)?;
             json!({ "inlineData": { "mimeType": medium.content_type, "data": medium.base64 } })
         }
         MessagePart::ToolCall(call) => {
@@ -146,7 +149,7 @@ fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
             part
         }
         MessagePart::ToolResult(result) => {
-            let called = ask.messages.iter().flat_map(|message| &message.parts);
+            let called = spec.messages.iter().flat_map(|message| &message.parts);
             let mut name = called.filter_map(|part| match part {
                 MessagePart::ToolCall(call) if call.id == result.call_id => Some(&call.name),
                 _ => None,
@@ -160,12 +163,12 @@ fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
     })
 }
 
-/// The tools of the request, and how they are to be used.
-fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
-    if ask.tools.is_empty() {
+/// The tools of the request, and the tool choice.
+fn tools(spec: &CompletionSpec<'_>) -> (Option<Value>, Option<Value>) {
+    if spec.tools.is_empty() {
         return (None, None);
     }
-    let tools = ask.tools.iter().map(|tool| {
+    let tools = spec.tools.iter().map(|tool| {
         json!({
             "name": tool.name,
             "description": tool.description,
@@ -173,7 +176,7 @@ fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
         })
     });
     let tools: Vec<Value> = tools.collect();
-    let calling = match ask.tool_choice {
+    let calling = match spec.tool_choice {
         ToolChoice::Auto => json!({ "mode": "AUTO" }),
         ToolChoice::Required => json!({ "mode": "ANY" }),
         ToolChoice::None => json!({ "mode": "NONE" }),
@@ -205,12 +208,12 @@ fn bare(model: &str) -> &str {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct ResponseBody {
     #[serde(default)]
     candidates: Vec<Candidate>,
     prompt_feedback: Option<Feedback>,
     #[serde(default, deserialize_with = "wire::lenient")]
-    usage_metadata: Option<Counted>,
+    usage_metadata: Option<UsageBody>,
     model_version: Option<String>,
 }
 
@@ -235,12 +238,12 @@ struct Part {
     text: Option<String>,
     #[serde(default)]
     thought: bool,
-    function_call: Option<Called>,
+    function_call: Option<FunctionCall>,
     thought_signature: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct FunctionCall {
     name: String,
     #[serde(default)]
     args: Value,
@@ -278,7 +281,7 @@ struct Token {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct UsageBody {
     #[serde(default)]
     prompt_token_count: u64,
     #[serde(default)]
@@ -289,14 +292,14 @@ struct Counted {
     cached_content_token_count: u64,
 }
 
-/// Google counts thoughts apart from the output.
-impl From<Counted> for Usage {
-    fn from(counted: Counted) -> Self {
-        let thoughts = counted.thoughts_token_count;
+/// Google excludes thoughts from the output.
+impl From<UsageBody> for Usage {
+    fn from(usage: UsageBody) -> Self {
+        let thoughts = usage.thoughts_token_count;
         Self {
-            input: counted.prompt_token_count,
-            cached_input: counted.cached_content_token_count,
-            output: counted.candidates_token_count.saturating_add(thoughts),
+            input: usage.prompt_token_count,
+            cached_input: usage.cached_content_token_count,
+            output: usage.candidates_token_count.saturating_add(thoughts),
             reasoning: thoughts,
             ..Self::default()
         }
@@ -304,11 +307,11 @@ impl From<Counted> for Usage {
 }
 
 pub(super) fn reply(body: Value) -> Result<Reply, String> {
-    let answer: Answer = wire::read(body)?;
+    let answer: ResponseBody = wire::read(body)?;
     let blocked = answer.prompt_feedback.and_then(|of| of.block_reason);
     let candidate = answer.candidates.into_iter().next();
     if candidate.is_none() && blocked.is_none() {
-        return Err("the answer has no candidates".to_owned());
+        return Err("the response has no candidates".to_owned());
     }
     let candidate = candidate.unwrap_or(Candidate {
         content: None,
@@ -333,7 +336,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
         calls.extend(part.function_call.map(|called| ToolCall {
             id: signature.map_or_else(String::new, |own| format!("{SIGNATURE}{own}")),
             name: called.name,
-            arguments: parts::called_with(called.args),
+            arguments: parts::call_arguments(called.args),
         }));
     }
     Ok(Reply {
@@ -373,14 +376,14 @@ pub(super) fn embed(
     model: &str,
     texts: &[String],
     rest: &Map<String, Value>,
-) -> Result<Wire, Failure> {
+) -> Result<EncodedRequest, Failure> {
     let name = format!("models/{}", bare(model));
     let request = |text: &String| {
         let request = json!({ "model": name, "content": { "parts": [{ "text": text }] } });
         wire::body(&request, rest)
     };
     let requests: Vec<_> = texts.iter().map(request).collect();
-    Ok(Wire {
+    Ok(EncodedRequest {
         url: address(endpoint, model, "batchEmbedContents")?.into(),
         headers: key(endpoint),
         body: json!({ "requests": requests }),
@@ -388,7 +391,7 @@ pub(super) fn embed(
 }
 
 #[derive(Deserialize)]
-struct EmbeddingAnswer {
+struct EmbeddingBody {
     embeddings: Vec<Embedding>,
 }
 
@@ -398,7 +401,7 @@ struct Embedding {
 }
 
 pub(super) fn embeddings(body: Value) -> Result<Embeddings, String> {
-    let answer: EmbeddingAnswer = wire::read(body)?;
+    let answer: EmbeddingBody = wire::read(body)?;
     Ok(Embeddings {
         vectors: answer.embeddings.into_iter().map(|one| one.values).collect(),
         usage: None,

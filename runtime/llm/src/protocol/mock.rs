@@ -1,4 +1,4 @@
-//! Scripted replies: tests and demos run without a network. The script is in the connection's `config`:
+//! Scripted replies for tests and demos without network. The script is in the connection's `config`:
 //!
 //! ```json
 //! {"replies": [
@@ -9,10 +9,10 @@
 //! ]}
 //! ```
 //!
-//! The first rule that fits replies; without such a rule the last one does. A rule fits when its text is in a message
-//! (results of tools count, and a medium says `[image ID]`) and when its `turn` is that of the conversation: one more than
-//! there are messages of the assistant, so that a loop with tools can be written down turn by turn. Calls of tools have the
-//! `id` that the rule says, or get one from their place. Equal requests get equal replies.
+//! The first matching rule replies, or the last rule when none matches. A rule matches when its text occurs in a message
+//! (including tool results; a medium has the text `[image ID]`), and when its `turn` is that of the conversation: the
+//! number of messages of the assistant plus one. Tool calls have the `id` of the rule, or an id from their position. Equal
+//! requests get equal replies.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::wire::{Ask, Wire};
+use super::wire::{CompletionSpec, EncodedRequest};
 use crate::endpoint::Endpoint;
 use crate::failure::{ErrorClass, Failure};
 
-/// Longest vector of an embedding.
+/// Length of an embedding vector.
 const DIMENSIONS: usize = 16;
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Rule {
     latency_ms: u64,
     error: Option<Error>,
     usage: Option<Tokens>,
-    /// `stop` unless said.
+    /// Default: `stop`.
     finish: Option<String>,
     #[serde(default)]
     tool_calls: Vec<Call>,
@@ -55,7 +55,7 @@ struct Rule {
 struct Call {
     id: Option<String>,
     name: String,
-    /// An object, or the text of what a model could write instead of one.
+    /// An object, or a string with malformed arguments.
     #[serde(default)]
     arguments: Value,
 }
@@ -77,7 +77,7 @@ struct Tokens {
     output: u64,
 }
 
-/// An answer as a server would have given it.
+/// A simulated response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct MockAnswer {
     pub(crate) latency: Duration,
@@ -86,23 +86,23 @@ pub(crate) struct MockAnswer {
     pub(crate) body: Value,
 }
 
-/// The request is only recorded; its messages are what the script looks at.
-pub(super) fn complete(ask: &Ask<'_>) -> Wire {
+/// Encodes the request for records; the script reads its messages.
+pub(super) fn complete(spec: &CompletionSpec<'_>) -> EncodedRequest {
     let text = |message: &Message| {
         let role = (message.role == Role::Assistant).then_some("assistant");
         json!({ "role": role, "content": content(message) })
     };
-    let tools = ask.tools.iter().map(|tool| tool.name.as_str());
+    let tools = spec.tools.iter().map(|tool| tool.name.as_str());
     wire(json!({
-        "model": ask.model,
-        "messages": ask.messages.iter().map(text).collect::<Vec<_>>(),
-        "structure": ask.structure.name(),
-        "max_tokens": ask.params.max_tokens,
+        "model": spec.model,
+        "messages": spec.messages.iter().map(text).collect::<Vec<_>>(),
+        "structure": spec.structure.name(),
+        "max_tokens": spec.params.max_tokens,
         "tools": tools.collect::<Vec<_>>(),
     }))
 }
 
-/// A message as text.
+/// The text of a message.
 fn content(message: &Message) -> String {
     let part = |part: &MessagePart| match part {
         MessagePart::Text(text) => text.clone(),
@@ -114,43 +114,43 @@ fn content(message: &Message) -> String {
     parts.join("\n\n")
 }
 
-pub(super) fn embed(model: &str, texts: &[String]) -> Wire {
+pub(super) fn embed(model: &str, texts: &[String]) -> EncodedRequest {
     wire(json!({ "model": model, "input": texts }))
 }
 
-fn wire(body: Value) -> Wire {
-    Wire {
-        // Never asked for: it stands for the address in records.
+fn wire(body: Value) -> EncodedRequest {
+    EncodedRequest {
+        // Never requested; identifies the mock in records.
         url: "mock:/".to_owned(),
         headers: Vec::new(),
         body,
     }
 }
 
-/// The scripted answer, encoded like one of OpenAI.
+/// The scripted response, in the format of OpenAI.
 pub(crate) fn answer(endpoint: &Endpoint, request: &Value) -> Result<MockAnswer, Failure> {
     if let Some(texts) = request.get("input").and_then(Value::as_array) {
         return Ok(embeddings(texts));
     }
-    let invalid = |why: String| {
-        let message = format!("the config of the mock connection is invalid: {why}");
+    let invalid = |reason: String| {
+        let message = format!("the config of the mock connection is invalid: {reason}");
         Failure::new(ErrorClass::ModelConfigInvalid, message)
     };
     let config = endpoint.config.clone().unwrap_or_default();
     let script: Script =
         serde_json::from_value(config).map_err(|error| invalid(error.to_string()))?;
     let messages = request["messages"].as_array();
-    let says = |text: &String| {
+    let contains = |text: &String| {
         let mut contents = messages.into_iter().flatten();
         contents.any(|message| {
             let content = message["content"].as_str();
             content.is_some_and(|content| content.contains(text.as_str()))
         })
     };
-    let said = messages.into_iter().flatten();
-    let turn = 1 + said.filter(|message| message["role"] == "assistant").count();
+    let all = messages.into_iter().flatten();
+    let turn = 1 + all.filter(|message| message["role"] == "assistant").count();
     let matches = |rule: &&Rule| {
-        rule.contains.as_ref().is_none_or(says) && rule.turn.is_none_or(|own| own == turn)
+        rule.contains.as_ref().is_none_or(contains) && rule.turn.is_none_or(|own| own == turn)
     };
     let rule = script.replies.iter().find(matches);
     let rule = rule.or(script.replies.last());
@@ -199,7 +199,7 @@ impl Rule {
     }
 }
 
-/// Vectors from digests: equal texts are equal, different ones are not.
+/// Vectors from digests, so that equal texts have equal vectors and different texts have different ones.
 fn embeddings(texts: &[Value]) -> MockAnswer {
     let vector = |text: &Value| {
         let digest = Sha256::digest(text.as_str().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions and embeddings, and what every compatible server speaks.
+//! OpenAI's Chat Completions and embeddings, also for compatible servers.
 
 use perpend_worker_protocol::host_call::{
     FinishReason, MediaKind, Message, MessagePart, TokenAlternative, TokenLogprob, ToolCall,
@@ -9,11 +9,13 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::parts;
-use super::wire::{self, Ask, Embeddings, REPLY, REPLY_DESCRIPTION, Reply, Wire};
+use super::wire::{
+    self, CompletionSpec, Embeddings, EncodedRequest, REPLY, REPLY_DESCRIPTION, Reply,
+};
+use crate::capabilities::Quirk;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::learnt::Quirk;
-use crate::observe::Usage;
+use crate::observer::Usage;
 
 pub(super) const VENDOR: &str = "https://api.openai.com/v1";
 
@@ -46,18 +48,18 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-/// The turns that a message makes: one, or one for each result of a tool. A message without content is sent as an empty
-/// text, which this protocol allows.
-fn turns(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
+/// Encodes a message as one turn, or as one turn for each tool result. A message without content is sent as an empty text,
+/// which this protocol allows.
+fn turns(spec: &CompletionSpec<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
     let role = wire::role(message);
     if parts::is_text(message) {
         return Ok(vec![json!({ "role": role, "content": message.texts() })]);
     }
     let (mut content, mut calls, mut turns) = (Vec::new(), Vec::new(), Vec::new());
-    for part in parts::filled(message) {
+    for part in parts::non_blank(message) {
         match part {
             MessagePart::Text(text) => content.push(json!({ "type": "text", "text": text })),
-            MessagePart::Media(kind, id) => content.push(medium(ask, *kind, id)?),
+            MessagePart::Media(kind, id) => content.push(medium(spec, *kind, id)?),
             MessagePart::ToolCall(call) => calls.push(json!({
                 "id": call.id,
                 "type": "function",
@@ -79,8 +81,8 @@ fn turns(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
     Ok(turns)
 }
 
-fn medium(ask: &Ask<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
-    let medium = parts::encoded(ask, kind, id)?;
+fn medium(spec: &CompletionSpec<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
+    let medium = parts::encoded(spec, kind, id)?;
     let audio = match medium.content_type {
         "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
         "audio/mpeg" | "audio/mp3" => Some("mp3"),
@@ -100,12 +102,12 @@ fn medium(ask: &Ask<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
     })
 }
 
-/// The tools of the request, and how they are to be used.
-fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
-    if ask.tools.is_empty() {
+/// The tools of the request, and the tool choice.
+fn tools(spec: &CompletionSpec<'_>) -> (Option<Value>, Option<Value>) {
+    if spec.tools.is_empty() {
         return (None, None);
     }
-    let tools = ask.tools.iter().map(|tool| {
+    let tools = spec.tools.iter().map(|tool| {
         json!({
             "type": "function",
             "function": {
@@ -115,7 +117,7 @@ fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
             },
         })
     });
-    let choice = match ask.tool_choice {
+    let choice = match spec.tool_choice {
         ToolChoice::Auto => json!("auto"),
         ToolChoice::Required => json!("required"),
         ToolChoice::None => json!("none"),
@@ -124,54 +126,57 @@ fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
     (Some(tools.collect()), Some(choice))
 }
 
-pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
-    let base = wire::base(endpoint, VENDOR, ask.model)?;
+pub(super) fn complete(
+    endpoint: &Endpoint,
+    spec: &CompletionSpec<'_>,
+) -> Result<EncodedRequest, Failure> {
+    let base = wire::base(endpoint, VENDOR, spec.model)?;
     let is_vendor = is_vendor(&base);
-    Ok(Wire {
+    Ok(EncodedRequest {
         url: wire::ending_in(base, &["chat", "completions"]).into(),
         headers: bearer(endpoint),
-        body: body(ask, Some(ask.model), is_vendor)?,
+        body: body(spec, Some(spec.model), is_vendor)?,
     })
 }
 
-/// The body, with the output limit under the name of the vendor's reasoning models where `knows_reasoning`.
+/// Encodes the body. With `is_vendor`, reasoning models get the output limit as `max_completion_tokens`.
 pub(super) fn body(
-    ask: &Ask<'_>,
+    spec: &CompletionSpec<'_>,
     model: Option<&str>,
-    knows_reasoning: bool,
+    is_vendor: bool,
 ) -> Result<Value, Failure> {
     let is_new_name =
-        (knows_reasoning && is_reasoning(ask.model)) != ask.quirks.contains(&Quirk::OtherLimitName);
-    let limit = ask.params.max_tokens;
-    let native = ask.native().map(|wanted| {
-        let strict = wanted.is_strict;
-        let schema = json!({ "name": REPLY, "schema": wanted.sent, "strict": strict });
+        (is_vendor && is_reasoning(spec.model)) != spec.quirks.contains(&Quirk::OtherLimitName);
+    let limit = spec.params.max_tokens;
+    let native = spec.native().map(|schema| {
+        let strict = schema.is_strict;
+        let schema = json!({ "name": REPLY, "schema": schema.reduced, "strict": strict });
         json!({ "type": "json_schema", "json_schema": schema })
     });
-    let json_mode = ask.is_json_mode().then(|| json!({ "type": "json_object" }));
-    let tool = ask.tool().map(|wanted| {
+    let json_mode = spec.is_json_mode().then(|| json!({ "type": "json_object" }));
+    let tool = spec.tool().map(|schema| {
         json!({
             "type": "function",
             "function": {
                 "name": REPLY,
                 "description": REPLY_DESCRIPTION,
-                "parameters": wanted.schema,
+                "parameters": schema.original,
             },
         })
     });
-    let top_logprobs = ask.top_logprobs();
-    let (tools, tool_choice) = tools(ask);
-    let messages = ask.messages.iter().map(|message| turns(ask, message));
+    let top_logprobs = spec.top_logprobs();
+    let (tools, tool_choice) = tools(spec);
+    let messages = spec.messages.iter().map(|message| turns(spec, message));
     let messages: Vec<Vec<Value>> = messages.collect::<Result<_, _>>()?;
     let body = Body {
         model,
         messages: messages.into_iter().flatten().collect(),
-        temperature: ask.params.temperature,
-        top_p: ask.params.top_p,
+        temperature: spec.params.temperature,
+        top_p: spec.params.top_p,
         max_tokens: limit.filter(|_| !is_new_name),
         max_completion_tokens: limit.filter(|_| is_new_name),
-        seed: ask.seed(),
-        stop: &ask.params.stop,
+        seed: spec.seed(),
+        stop: &spec.params.stop,
         logprobs: top_logprobs.map(|_| true),
         top_logprobs,
         response_format: native.or(json_mode),
@@ -181,10 +186,10 @@ pub(super) fn body(
             .or(tool_choice),
         tools: tool.map(|tool| json!([tool])).or(tools),
     };
-    Ok(wire::body(&body, &ask.params.rest))
+    Ok(wire::body(&body, &spec.params.rest))
 }
 
-/// Servers without keys get none.
+/// No header when the key is empty.
 pub(super) fn bearer(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let key = Some(endpoint.key.expose()).filter(|key| !key.is_empty());
     key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
@@ -195,7 +200,7 @@ fn is_vendor(base: &Url) -> bool {
         .is_some_and(|host| host == "api.openai.com" || host.ends_with(".api.openai.com"))
 }
 
-/// Models that know `max_completion_tokens` only: o1, o3-mini, gpt-5.1 and so on.
+/// Models that accept only `max_completion_tokens`: o1, o3-mini, gpt-5.1 and so on.
 fn is_reasoning(model: &str) -> bool {
     let model = model.rsplit('/').next().unwrap_or(model);
     let is_o = model
@@ -205,33 +210,33 @@ fn is_reasoning(model: &str) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     model: Option<String>,
     choices: Vec<Choice>,
     #[serde(default, deserialize_with = "wire::lenient")]
-    usage: Option<Counted>,
+    usage: Option<UsageBody>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
-    message: Said,
+    message: ChoiceMessage,
     finish_reason: Option<String>,
     #[serde(default, deserialize_with = "wire::lenient")]
     logprobs: Option<Logprobs>,
 }
 
 #[derive(Deserialize)]
-struct Said {
-    /// A text, or parts of one.
+struct ChoiceMessage {
+    /// A text or its parts.
     #[serde(default)]
     content: Value,
     #[serde(default)]
-    tool_calls: Option<Vec<Called>>,
+    tool_calls: Option<Vec<CallBody>>,
     refusal: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct CallBody {
     #[serde(default)]
     id: Option<String>,
     function: Function,
@@ -245,12 +250,12 @@ struct Function {
     arguments: Value,
 }
 
-impl From<Called> for ToolCall {
-    fn from(called: Called) -> Self {
+impl From<CallBody> for ToolCall {
+    fn from(called: CallBody) -> Self {
         Self {
             id: called.id.unwrap_or_default(),
             name: called.function.name,
-            arguments: parts::called_with(called.function.arguments),
+            arguments: parts::call_arguments(called.function.arguments),
         }
     }
 }
@@ -260,7 +265,7 @@ struct Logprobs {
     content: Option<Vec<Token>>,
 }
 
-/// A token with its probability. The responses API has the same form.
+/// A token with its probability. The Responses API has the same format.
 #[derive(Deserialize)]
 pub(super) struct Token {
     token: String,
@@ -289,7 +294,7 @@ impl From<Token> for TokenLogprob {
 }
 
 #[derive(Deserialize)]
-struct Counted {
+struct UsageBody {
     #[serde(default)]
     prompt_tokens: u64,
     #[serde(default)]
@@ -311,25 +316,25 @@ struct CompletionDetails {
     reasoning_tokens: Option<u64>,
 }
 
-impl From<Counted> for Usage {
-    fn from(counted: Counted) -> Self {
-        let cached = counted.prompt_tokens_details.and_then(|of| of.cached_tokens);
-        let reasoning = counted.completion_tokens_details.and_then(|of| of.reasoning_tokens);
+impl From<UsageBody> for Usage {
+    fn from(usage: UsageBody) -> Self {
+        let cached = usage.prompt_tokens_details.and_then(|of| of.cached_tokens);
+        let reasoning = usage.completion_tokens_details.and_then(|of| of.reasoning_tokens);
         Self {
-            input: counted.prompt_tokens,
+            input: usage.prompt_tokens,
             cached_input: cached.unwrap_or_default(),
-            output: counted.completion_tokens,
+            output: usage.completion_tokens,
             reasoning: reasoning.unwrap_or_default(),
-            cost_usd: counted.cost,
+            cost_usd: usage.cost,
             ..Self::default()
         }
     }
 }
 
 pub(super) fn reply(body: Value) -> Result<Reply, String> {
-    let answer: Answer = wire::read(body)?;
+    let answer: ResponseBody = wire::read(body)?;
     let choice = answer.choices.into_iter().next();
-    let choice = choice.ok_or("the answer has no choices")?;
+    let choice = choice.ok_or("the response has no choices")?;
     let calls = choice.message.tool_calls.unwrap_or_default().into_iter();
     let logprobs = choice.logprobs.and_then(|of| of.content);
     Ok(Reply {
@@ -343,7 +348,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     })
 }
 
-/// The text of a content, or of its text parts. Parts of other types, such as `thinking` and `reasoning`, are no answer.
+/// The text of a content, or of its text parts. Excludes other types, such as `thinking` and `reasoning`.
 fn text(content: &Value) -> String {
     let is_text = |part: &&Value| {
         let kind = part.get("type").and_then(Value::as_str);
@@ -362,7 +367,7 @@ fn text(content: &Value) -> String {
 }
 
 fn finish(reason: Option<&str>) -> FinishReason {
-    // Gateways pass on the names of other providers.
+    // Gateways forward the names of other providers.
     match reason.map(str::to_ascii_lowercase).as_deref() {
         Some("stop" | "tool_calls" | "function_call" | "eos" | "end_turn") => FinishReason::Stop,
         Some("length" | "max_tokens" | "max_output_tokens" | "model_length" | "incomplete") => {
@@ -378,9 +383,9 @@ pub(super) fn embed(
     model: &str,
     texts: &[String],
     rest: &Map<String, Value>,
-) -> Result<Wire, Failure> {
+) -> Result<EncodedRequest, Failure> {
     let base = wire::base(endpoint, VENDOR, model)?;
-    Ok(Wire {
+    Ok(EncodedRequest {
         url: wire::ending_in(base, &["embeddings"]).into(),
         headers: bearer(endpoint),
         body: wire::body(&json!({ "model": model, "input": texts }), rest),
@@ -388,11 +393,11 @@ pub(super) fn embed(
 }
 
 #[derive(Deserialize)]
-struct EmbeddingAnswer {
+struct EmbeddingBody {
     model: Option<String>,
     data: Vec<Embedding>,
     #[serde(default, deserialize_with = "wire::lenient")]
-    usage: Option<Counted>,
+    usage: Option<UsageBody>,
 }
 
 #[derive(Deserialize)]
@@ -403,7 +408,7 @@ struct Embedding {
 }
 
 pub(super) fn embeddings(body: Value) -> Result<Embeddings, String> {
-    let mut answer: EmbeddingAnswer = wire::read(body)?;
+    let mut answer: EmbeddingBody = wire::read(body)?;
     answer.data.sort_by_key(|embedding| embedding.index);
     Ok(Embeddings {
         vectors: answer.data.into_iter().map(|one| one.embedding).collect(),
@@ -417,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasoning_models_are_known_by_name() {
+    fn reasoning_models_are_recognized_by_name() {
         for model in ["o1", "o3-mini", "gpt-5", "gpt-5.1-nano", "openai/o4-mini"] {
             assert!(is_reasoning(model), "{model}");
         }
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_content_are_one_text_and_odd_members_do_no_harm() {
+    fn text_parts_are_concatenated_and_invalid_optional_members_are_ignored() {
         let body = json!({
             "choices": [{
                 "message": {

@@ -1,4 +1,4 @@
-//! OpenAI's responses.
+//! OpenAI's Responses API.
 
 use perpend_worker_protocol::host_call::{
     FinishReason, MediaKind, Message, MessagePart, Role, TokenLogprob, ToolCall, ToolChoice,
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::openai::{self, Token, VENDOR};
 use super::parts;
-use super::wire::{self, Ask, REPLY, REPLY_DESCRIPTION, Reply, Wire};
+use super::wire::{self, CompletionSpec, EncodedRequest, REPLY, REPLY_DESCRIPTION, Reply};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::observe::Usage;
+use crate::observer::Usage;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -23,7 +23,7 @@ struct Body<'a> {
     top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
-    /// Unknown to this API: its refusal says so.
+    /// Not supported by this API, which rejects it with an error.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,9 +38,9 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-/// The items that a message makes: its contents, and one for each call and result of a tool. A message without content is
+/// Encodes a message as items: its contents, and one item for each tool call and tool result. A message without content is
 /// sent as an empty text, which this protocol allows.
-fn items(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
+fn items(spec: &CompletionSpec<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
     let role = wire::role(message);
     if parts::is_text(message) {
         return Ok(vec![json!({ "role": role, "content": message.texts() })]);
@@ -50,10 +50,10 @@ fn items(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
         _ => "input_text",
     };
     let (mut content, mut items) = (Vec::new(), Vec::new());
-    for part in parts::filled(message) {
+    for part in parts::non_blank(message) {
         match part {
             MessagePart::Text(text) => content.push(json!({ "type": kind, "text": text })),
-            MessagePart::Media(kind, id) => content.push(medium(ask, *kind, id)?),
+            MessagePart::Media(kind, id) => content.push(medium(spec, *kind, id)?),
             MessagePart::ToolCall(call) => items.push(json!({
                 "type": "function_call",
                 "call_id": call.id,
@@ -73,8 +73,8 @@ fn items(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
     Ok(items)
 }
 
-fn medium(ask: &Ask<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
-    let medium = parts::encoded(ask, kind, id)?;
+fn medium(spec: &CompletionSpec<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
+    let medium = parts::encoded(spec, kind, id)?;
     Ok(match kind {
         MediaKind::Image => json!({ "type": "input_image", "image_url": medium.data_url() }),
         MediaKind::Audio => return Err(parts::unsupported("openai (responses)", &medium)),
@@ -84,12 +84,12 @@ fn medium(ask: &Ask<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
     })
 }
 
-/// The tools of the request, and how they are to be used.
-fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
-    if ask.tools.is_empty() {
+/// The tools of the request, and the tool choice.
+fn tools(spec: &CompletionSpec<'_>) -> (Option<Value>, Option<Value>) {
+    if spec.tools.is_empty() {
         return (None, None);
     }
-    let tools = ask.tools.iter().map(|tool| {
+    let tools = spec.tools.iter().map(|tool| {
         json!({
             "type": "function",
             "name": tool.name,
@@ -98,7 +98,7 @@ fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
             "strict": false,
         })
     });
-    let choice = match ask.tool_choice {
+    let choice = match spec.tool_choice {
         ToolChoice::Auto => json!("auto"),
         ToolChoice::Required => json!("required"),
         ToolChoice::None => json!("none"),
@@ -107,37 +107,40 @@ fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
     (Some(tools.collect()), Some(choice))
 }
 
-pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
-    let native = ask.native().map(|wanted| {
+pub(super) fn complete(
+    endpoint: &Endpoint,
+    spec: &CompletionSpec<'_>,
+) -> Result<EncodedRequest, Failure> {
+    let native = spec.native().map(|schema| {
         json!({
             "type": "json_schema",
             "name": REPLY,
-            "schema": wanted.sent,
-            "strict": wanted.is_strict,
+            "schema": schema.reduced,
+            "strict": schema.is_strict,
         })
     });
-    let json_mode = ask.is_json_mode().then(|| json!({ "type": "json_object" }));
-    let tool = ask.tool().map(|wanted| {
-        // Here the default is strict, unlike in chat completions.
+    let json_mode = spec.is_json_mode().then(|| json!({ "type": "json_object" }));
+    let tool = spec.tool().map(|schema| {
+        // The default is strict, unlike in Chat Completions.
         json!({
             "type": "function",
             "name": REPLY,
             "description": REPLY_DESCRIPTION,
-            "parameters": wanted.schema,
+            "parameters": schema.original,
             "strict": false,
         })
     });
-    let top_logprobs = ask.top_logprobs();
-    let (tools, tool_choice) = tools(ask);
-    let items = ask.messages.iter().map(|message| items(ask, message));
+    let top_logprobs = spec.top_logprobs();
+    let (tools, tool_choice) = tools(spec);
+    let items = spec.messages.iter().map(|message| items(spec, message));
     let items: Vec<Vec<Value>> = items.collect::<Result<_, _>>()?;
     let body = Body {
-        model: ask.model,
+        model: spec.model,
         input: items.into_iter().flatten().collect(),
-        temperature: ask.params.temperature,
-        top_p: ask.params.top_p,
-        max_output_tokens: ask.params.max_tokens,
-        stop: &ask.params.stop,
+        temperature: spec.params.temperature,
+        top_p: spec.params.top_p,
+        max_output_tokens: spec.params.max_tokens,
+        stop: &spec.params.stop,
         top_logprobs,
         include: top_logprobs.map(|_| ["message.output_text.logprobs"]),
         text: native.or(json_mode).map(|format| json!({ "format": format })),
@@ -147,22 +150,22 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
             .or(tool_choice),
         tools: tool.map(|tool| json!([tool])).or(tools),
     };
-    let base = wire::base(endpoint, VENDOR, ask.model)?;
-    Ok(Wire {
+    let base = wire::base(endpoint, VENDOR, spec.model)?;
+    Ok(EncodedRequest {
         url: wire::ending_in(base, &["responses"]).into(),
         headers: openai::bearer(endpoint),
-        body: wire::body(&body, &ask.params.rest),
+        body: wire::body(&body, &spec.params.rest),
     })
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     model: Option<String>,
     status: Option<String>,
     incomplete_details: Option<Incomplete>,
     output: Vec<Item>,
     #[serde(default, deserialize_with = "wire::lenient")]
-    usage: Option<Counted>,
+    usage: Option<UsageBody>,
 }
 
 #[derive(Deserialize)]
@@ -185,7 +188,7 @@ enum Item {
         #[serde(default)]
         arguments: Value,
     },
-    /// Reasoning, and what comes to be.
+    /// Reasoning, and unknown types.
     #[serde(other)]
     Other,
 }
@@ -206,7 +209,7 @@ enum Part {
 }
 
 #[derive(Deserialize)]
-struct Counted {
+struct UsageBody {
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
@@ -225,14 +228,14 @@ struct OutputDetails {
     reasoning_tokens: Option<u64>,
 }
 
-impl From<Counted> for Usage {
-    fn from(counted: Counted) -> Self {
-        let cached = counted.input_tokens_details.and_then(|of| of.cached_tokens);
-        let reasoning = counted.output_tokens_details.and_then(|of| of.reasoning_tokens);
+impl From<UsageBody> for Usage {
+    fn from(usage: UsageBody) -> Self {
+        let cached = usage.input_tokens_details.and_then(|of| of.cached_tokens);
+        let reasoning = usage.output_tokens_details.and_then(|of| of.reasoning_tokens);
         Self {
-            input: counted.input_tokens,
+            input: usage.input_tokens,
             cached_input: cached.unwrap_or_default(),
-            output: counted.output_tokens,
+            output: usage.output_tokens,
             reasoning: reasoning.unwrap_or_default(),
             ..Self::default()
         }
@@ -240,14 +243,14 @@ impl From<Counted> for Usage {
 }
 
 pub(super) fn reply(body: Value) -> Result<Reply, String> {
-    let answer: Answer = wire::read(body)?;
+    let answer: ResponseBody = wire::read(body)?;
     let reason = answer.incomplete_details.and_then(|of| of.reason);
     let mut reply = Reply {
         text: String::new(),
         calls: Vec::new(),
         finish: match (answer.status.as_deref(), reason.as_deref()) {
             (_, Some("content_filter")) => FinishReason::ContentFilter,
-            // Compatible servers do not always say why.
+            // Compatible servers may omit the reason.
             (Some("incomplete"), _) | (_, Some("max_output_tokens")) => FinishReason::Length,
             (Some("completed"), _) => FinishReason::Stop,
             _ => FinishReason::Other,
@@ -259,13 +262,13 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     };
     for item in answer.output {
         match item {
-            // Remarks before the answer.
+            // Comments before the answer.
             Item::Message { phase, .. } if phase.as_deref() == Some("commentary") => {}
             Item::Message { content, .. } => content.into_iter().for_each(|part| reply.add(part)),
             Item::FunctionCall { call_id, name, arguments } => reply.calls.push(ToolCall {
                 id: call_id.unwrap_or_default(),
                 name,
-                arguments: parts::called_with(arguments),
+                arguments: parts::call_arguments(arguments),
             }),
             Item::Other => {}
         }

@@ -1,4 +1,4 @@
-//! Types shared by all protocols: the request before encoding, the HTTP request, and the decoded reply.
+//! Types shared by all protocols: the request before encoding, the encoded request, and the decoded reply.
 
 use std::collections::BTreeSet;
 
@@ -11,41 +11,41 @@ use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::capabilities::Quirk;
 use crate::endpoint::Endpoint;
 use crate::failure::{ErrorClass, Failure};
-use crate::learnt::Quirk;
-use crate::observe::{StructureMethod, Usage};
+use crate::observer::{StructureMethod, Usage};
 use crate::params::Params;
-use crate::wanted::Wanted;
+use crate::response_schema::ResponseSchema;
 
-/// Name of the tool, and of the schema, that a structured reply is asked for with.
+/// Name of the schema, and of the tool of the method `tool`.
 pub(crate) const REPLY: &str = "reply";
 pub(crate) const REPLY_DESCRIPTION: &str = "Gives the reply.";
 
-/// A completion that is wanted.
-pub(crate) struct Ask<'a> {
+/// A request for a completion, before encoding.
+pub(crate) struct CompletionSpec<'a> {
     pub(crate) model: &'a str,
     pub(crate) messages: &'a [Message],
     pub(crate) structure: StructureMethod,
-    /// Present unless `structure` is `None`.
-    pub(crate) wanted: Option<&'a Wanted>,
+    /// Present unless `structure` is `StructureMethod::None`.
+    pub(crate) schema: Option<&'a ResponseSchema>,
     pub(crate) params: &'a Params,
     pub(crate) quirks: &'a BTreeSet<Quirk>,
-    /// Of the request: none where the reply itself is asked for as a tool.
+    /// The tools of the request; empty with the method `tool`.
     pub(crate) tools: &'a [Tool],
     pub(crate) tool_choice: &'a ToolChoice,
     pub(crate) media: &'a [Medium],
 }
 
-impl Ask<'_> {
-    /// The schema, where the provider is to enforce it.
-    pub(crate) fn native(&self) -> Option<&Wanted> {
-        self.wanted.filter(|_| self.structure == StructureMethod::JsonSchema)
+impl CompletionSpec<'_> {
+    /// The schema, if the provider enforces it.
+    pub(crate) fn native(&self) -> Option<&ResponseSchema> {
+        self.schema.filter(|_| self.structure == StructureMethod::JsonSchema)
     }
 
-    /// The schema, where it is that of a tool.
-    pub(crate) fn tool(&self) -> Option<&Wanted> {
-        self.wanted.filter(|_| self.structure == StructureMethod::Tool)
+    /// The schema, if it is that of the tool of the method `tool`.
+    pub(crate) fn tool(&self) -> Option<&ResponseSchema> {
+        self.schema.filter(|_| self.structure == StructureMethod::Tool)
     }
 
     pub(crate) fn is_json_mode(&self) -> bool {
@@ -53,20 +53,20 @@ impl Ask<'_> {
     }
 
     pub(crate) fn seed(&self) -> Option<u64> {
-        let is_left_out = self.quirks.contains(&Quirk::NoSeed) && !self.params.is_seed_of_user;
-        self.params.seed.filter(|_| !is_left_out)
+        let is_omitted = self.quirks.contains(&Quirk::NoSeed) && !self.params.is_seed_of_user;
+        self.params.seed.filter(|_| !is_omitted)
     }
 
     pub(crate) fn top_logprobs(&self) -> Option<u8> {
-        let is_left_out = self.quirks.contains(&Quirk::NoLogprobs);
-        self.params.top_logprobs.filter(|_| !is_left_out)
+        let is_omitted = self.quirks.contains(&Quirk::NoLogprobs);
+        self.params.top_logprobs.filter(|_| !is_omitted)
     }
 }
 
 /// An encoded request. It has no `Debug` because it contains the key.
-pub(crate) struct Wire {
+pub(crate) struct EncodedRequest {
     pub(crate) url: String,
-    /// Of the protocol, the key among them.
+    /// The headers of the protocol, including the key.
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Value,
 }
@@ -75,11 +75,10 @@ pub(crate) struct Wire {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
-    /// Of the tools of the request, or of the one that the reply was asked for with. Ids may be empty or
-    /// repeat.
+    /// Calls of the tools of the request, or of the tool of the method `tool`. Ids may be empty or duplicate.
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) finish: FinishReason,
-    /// Why the model or the provider refused.
+    /// The reason why the model or the provider refused.
     pub(crate) refusal: Option<String>,
     pub(crate) usage: Option<Usage>,
     pub(crate) logprobs: Vec<TokenLogprob>,
@@ -87,8 +86,8 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// JSON that came apart from the text, as the arguments of the tool that the reply was asked for with. A reply that was
-    /// cut before its arguments has none: an empty object would pass for one where the schema requires no member.
+    /// JSON from the arguments of the tool of the method `tool`. Excludes the empty arguments of a truncated reply, which
+    /// would match a schema without required members.
     pub(crate) fn structured(&self) -> impl Iterator<Item = &str> {
         let arguments = self.calls.iter().map(|call| call.arguments.as_str());
         arguments.filter(|text| *text != "{}" || self.finish != FinishReason::Length)
@@ -112,7 +111,7 @@ pub(crate) const fn role(message: &Message) -> &'static str {
     }
 }
 
-/// The base address of a connection, with the model in the place of `{model}`.
+/// The base URL of a connection, with `{model}` replaced by the model.
 pub(crate) fn base(endpoint: &Endpoint, vendor: &str, model: &str) -> Result<Url, Failure> {
     let text = endpoint.base_url.as_deref().unwrap_or(vendor).trim();
     let model = utf8_percent_encode(model, NON_ALPHANUMERIC).to_string();
@@ -125,12 +124,12 @@ pub(crate) fn base(endpoint: &Endpoint, vendor: &str, model: &str) -> Result<Url
     };
     url.filter(is_usable).ok_or_else(|| {
         let message =
-            "the base URL of the connection must be an http or https address without a user name";
+            "the base URL of the connection must be an http or https URL without a user name";
         Failure::new(ErrorClass::ModelConfigInvalid, message)
     })
 }
 
-/// Segments of a path without the empty ones.
+/// The non-empty segments of a path.
 pub(crate) fn segments(url: &Url) -> Vec<String> {
     let segments = url.path_segments().into_iter().flatten();
     let decoded = |segment: &str| {
@@ -139,16 +138,16 @@ pub(crate) fn segments(url: &Url) -> Vec<String> {
     segments.filter(|segment| !segment.is_empty()).map(decoded).collect()
 }
 
-/// The address with another path.
+/// Replaces the path of a URL.
 pub(crate) fn with_path(mut url: Url, segments: &[String]) -> Url {
-    // Web addresses always have a path.
+    // URLs with http or https always have a path.
     if let Ok(mut path) = url.path_segments_mut() {
         path.clear().extend(segments);
     }
     url
 }
 
-/// The address with more of a path, unless it ends that way already.
+/// Appends segments to the path of a URL, unless it ends with them.
 pub(crate) fn ending_in(url: Url, ending: &[&str]) -> Url {
     let mut path = segments(&url);
     if !path.iter().map(String::as_str).rev().take(ending.len()).eq(ending.iter().rev().copied()) {
@@ -157,9 +156,9 @@ pub(crate) fn ending_in(url: Url, ending: &[&str]) -> Url {
     with_path(url, &path)
 }
 
-/// The body as a struct says, with further members, which have precedence.
+/// Serializes a body and adds the members of `rest`, which take precedence.
 pub(crate) fn body(body: &impl serde::Serialize, rest: &Map<String, Value>) -> Value {
-    // The structs here have string keys only: they always become objects.
+    // The structs of this module always serialize to objects.
     let mut body = serde_json::to_value(body).unwrap_or_default();
     if let Value::Object(members) = &mut body {
         members.extend(rest.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -168,10 +167,10 @@ pub(crate) fn body(body: &impl serde::Serialize, rest: &Map<String, Value>) -> V
 }
 
 pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, String> {
-    serde_json::from_value(body).map_err(|error| format!("the answer has an unknown form: {error}"))
+    serde_json::from_value(body).map_err(|error| format!("unknown format: {error}"))
 }
 
-/// Reads an optional part of an answer. Compatible servers send odd values there; they count as absent.
+/// Deserializes an optional part of a response. Invalid values, which some compatible servers send, become `None`.
 pub(crate) fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: DeserializeOwned,

@@ -1,7 +1,7 @@
-//! A provider on the loopback that answers as it is told, and an observer that keeps what it hears.
+//! A local provider with configured responses, and an observer that records all exchanges.
 
-#![expect(dead_code, reason = "each test program uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(dead_code, reason = "each test program uses some of the items")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,15 +22,15 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) const KEY: &str = "sk-key-that-nobody-may-see";
 pub(crate) const HEADER: &str = "header-value-that-nobody-may-see";
 
-/// What the server does with one request.
+/// The reaction of the server to one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Json(u16, Value),
-    /// With further header lines.
-    Told(u16, &'static str, Value),
-    /// Head lines and a body as they are.
+    /// With additional header lines.
+    JsonWithHeaders(u16, &'static str, Value),
+    /// A literal head and body.
     Raw(String, Vec<u8>),
-    /// No answer, until the other side goes away.
+    /// No response until the client disconnects.
     Hang,
     /// A head and a part of the body; the connection stays open.
     Stall,
@@ -39,14 +39,14 @@ pub(crate) enum Act {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     /// Lower-case names.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let (_, value) = headers.find(|(known, _)| known == name)?;
@@ -56,50 +56,50 @@ impl Asked {
 
 pub(crate) struct Server {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Server {
-    /// Answers the requests with these acts in turn, all further ones with the last.
+    /// Serves the requests with these acts in order, and all further requests with the last act.
     pub(crate) async fn start(acts: Vec<Act>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let server = Self { url, asked: asked.clone() };
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let server = Self { url, received: received.clone() };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (acts, asked) = (acts.clone(), asked.clone());
-                tokio::spawn(serve(stream, acts, asked));
+                let (acts, received) = (acts.clone(), received.clone());
+                tokio::spawn(serve(stream, acts, received));
             }
         });
         server
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 }
 
-async fn serve(stream: TcpStream, acts: Vec<Act>, asked: Arc<Mutex<Vec<Asked>>>) {
+async fn serve(stream: TcpStream, acts: Vec<Act>, received: Arc<Mutex<Vec<ReceivedRequest>>>) {
     let mut stream = BufReader::new(stream);
     let Some(request) = read(&mut stream).await else {
         return;
     };
     let at = {
-        let mut asked = asked.lock().unwrap();
-        asked.push(request);
-        asked.len() - 1
+        let mut received = received.lock().unwrap();
+        received.push(request);
+        received.len() - 1
     };
-    // A client that goes away early is one of the cases.
+    // Clients that disconnect early are part of the tests.
     let _ = act(&mut stream, &acts[at.min(acts.len() - 1)]).await;
 }
 
-/// A request that arrived, by the text of its last message, and the signal on which it is answered.
+/// The last message of a request, and the signal that releases its response.
 pub(crate) type Arrived = (String, oneshot::Sender<()>);
 
-/// Answers one request when it is released.
-pub(crate) async fn serve_held(stream: TcpStream, arrived: mpsc::UnboundedSender<Arrived>) {
+/// Serves one request after it is released.
+pub(crate) async fn serve_on_release(stream: TcpStream, arrived: mpsc::UnboundedSender<Arrived>) {
     let mut stream = BufReader::new(stream);
     let Some(request) = read(&mut stream).await else {
         return;
@@ -109,11 +109,11 @@ pub(crate) async fn serve_held(stream: TcpStream, arrived: mpsc::UnboundedSender
     let (release, released) = oneshot::channel();
     arrived.send((text.to_owned(), release)).unwrap();
     if released.await.is_ok() {
-        let _ = act(&mut stream, &said(GOOD)).await;
+        let _ = act(&mut stream, &reply(GOOD)).await;
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedRequest> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -132,13 +132,13 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut body = vec![0; length?.1.parse().ok()?];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Asked { path, headers, body: serde_json::from_slice(&body).unwrap() })
+    Some(ReceivedRequest { path, headers, body: serde_json::from_slice(&body).unwrap() })
 }
 
 async fn act(stream: &mut BufReader<TcpStream>, act: &Act) -> std::io::Result<()> {
     let (head, body) = match act {
         Act::Json(status, body) => (json_head(*status, ""), body.to_string().into_bytes()),
-        Act::Told(status, lines, body) => {
+        Act::JsonWithHeaders(status, lines, body) => {
             (json_head(*status, lines), body.to_string().into_bytes())
         }
         Act::Raw(head, body) => (head.clone(), body.clone()),
@@ -159,7 +159,7 @@ async fn act(stream: &mut BufReader<TcpStream>, act: &Act) -> std::io::Result<()
     let length = body.len();
     let head = format!("HTTP/1.1 {head}content-length: {length}\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
-    // In small pieces, as slow lines bring them.
+    // In small pieces, as over a slow connection.
     match length < 4096 {
         true => {
             for piece in body.chunks(7) {
@@ -179,16 +179,16 @@ fn json_head(status: u16, lines: &str) -> String {
 
 pub(crate) const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// Keeps all exchanges; may refuse them.
+/// Records all exchanges; can reject them.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) calls: Mutex<Vec<ProviderCall>>,
     pub(crate) estimates: Mutex<Vec<Estimate>>,
     pub(crate) refuse: Option<Failure>,
-    /// The usable answers, in order.
+    /// Usable answers, in order.
     pub(crate) answers: Mutex<Vec<ProviderAnswer>>,
-    /// Those of an earlier attempt.
-    pub(crate) kept: Vec<ProviderAnswer>,
+    /// Usable answers of an earlier attempt.
+    pub(crate) recorded: Vec<ProviderAnswer>,
     pub(crate) priority: Priority,
 }
 
@@ -207,7 +207,7 @@ impl CallObserver for Recorder {
     }
 
     fn recorded_answer(&self, n: u32) -> Option<ProviderAnswer> {
-        self.kept.get(n as usize).cloned()
+        self.recorded.get(n as usize).cloned()
     }
 
     fn after_exchange(
@@ -242,20 +242,20 @@ impl Recorder {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that is set manually.
 #[derive(Debug)]
-pub(crate) struct Still(pub(crate) Mutex<Timestamp>);
+pub(crate) struct FixedClock(pub(crate) Mutex<Timestamp>);
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         *self.0.lock().unwrap()
     }
 }
 
-/// Finds one fault in values that contain `bad`.
-pub(crate) struct Elsewhere;
+/// Reports one violation in values that contain `bad`.
+pub(crate) struct FakeValidator;
 
-impl ReplyValidator for Elsewhere {
+impl ReplyValidator for FakeValidator {
     fn check<'a>(
         &'a self,
         _schema: &'a str,
@@ -266,14 +266,14 @@ impl ReplyValidator for Elsewhere {
     }
 }
 
-pub(crate) fn llm_at(clock: Arc<Still>) -> Llm {
+pub(crate) fn llm_at(clock: Arc<FixedClock>) -> Llm {
     let outbound = OutboundClient::new(&["127.0.0.1".to_owned()]);
-    Llm::new(outbound, clock, Arc::new(Elsewhere))
+    Llm::new(outbound, clock, Arc::new(FakeValidator))
 }
 
 pub(crate) fn llm() -> Llm {
     let noon = Timestamp::parse("2026-03-01T12:00:00Z").unwrap();
-    llm_at(Arc::new(Still(Mutex::new(noon))))
+    llm_at(Arc::new(FixedClock(Mutex::new(noon))))
 }
 
 pub(crate) fn endpoint(protocol: Protocol, url: &str) -> Endpoint {
@@ -335,7 +335,7 @@ pub(crate) fn structured() -> CompletionRequest {
 pub(crate) const GOOD: &str = r#"{"reasoning":"fine","score":0.5}"#;
 
 /// An answer of chat completions.
-pub(crate) fn said(content: &str) -> Act {
+pub(crate) fn reply(content: &str) -> Act {
     finished(content, "stop")
 }
 

@@ -1,4 +1,4 @@
-//! The response schema: the forms in which it is sent, and the validation of replies.
+//! Response schemas: the forms in which they are sent, and the validation of replies.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use perpend_json_schema::Schema;
 use perpend_worker_protocol::host_call::Message;
 use serde_json::{Map, Value};
 
-use crate::extract::{self, Embedded, Quotable};
+use crate::extract::{self, Embedded, PromptData};
 use crate::failure::{ErrorClass, Failure};
-use crate::observe::ReplyValidator;
+use crate::observer::ReplyValidator;
 use crate::plain_schema;
 
 /// Maximum number of violations in a re-ask.
 const MAX_VIOLATIONS: usize = 20;
 
-/// Keywords that providers reject in schemas they enforce. They are checked here.
+/// Keywords that providers reject in schemas they enforce. They are validated here.
 const STRIPPED: [&str; 17] = [
     "minimum",
     "maximum",
@@ -34,8 +34,8 @@ const STRIPPED: [&str; 17] = [
     "$schema",
     "$id",
 ];
-/// Stripped keywords that the description mentions, so that the model knows the bounds.
-const TOLD: [&str; 10] = [
+/// Stripped keywords whose bounds are added to the description for the model.
+const DESCRIBED: [&str; 10] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -48,26 +48,26 @@ const TOLD: [&str; 10] = [
     "maxLength",
 ];
 
-/// A schema that a reply has to match.
-pub(crate) struct Wanted {
+/// A schema that a reply must match.
+pub(crate) struct ResponseSchema {
     text: String,
-    pub(crate) schema: Value,
+    pub(crate) original: Value,
     /// Without the keywords that providers reject.
-    pub(crate) sent: Value,
-    /// Whether each object lists all of its members, as OpenAI's strict mode demands.
+    pub(crate) reduced: Value,
+    /// Whether each object requires all of its members, as OpenAI's strict mode demands.
     pub(crate) is_strict: bool,
     check: Check,
 }
 
 enum Check {
-    Here(Box<Schema>),
-    Elsewhere(Arc<dyn ReplyValidator>),
+    Local(Box<Schema>),
+    Remote(Arc<dyn ReplyValidator>),
 }
 
-impl Wanted {
-    pub(crate) fn new(text: &str, elsewhere: &Arc<dyn ReplyValidator>) -> Result<Self, Failure> {
-        let invalid = |why: &str| {
-            let message = format!("the response schema cannot be used: {why}");
+impl ResponseSchema {
+    pub(crate) fn new(text: &str, validator: &Arc<dyn ReplyValidator>) -> Result<Self, Failure> {
+        let invalid = |reason: &str| {
+            let message = format!("invalid response schema: {reason}");
             Failure::new(ErrorClass::InvalidInput, message)
         };
         let schema: Value =
@@ -78,17 +78,23 @@ impl Wanted {
         let check = match plain_schema::is_plain_schema(text) {
             true => {
                 let compiled = Schema::of_2020_12(&schema);
-                Check::Here(Box::new(compiled.map_err(|error| invalid(&error.to_string()))?))
+                Check::Local(Box::new(compiled.map_err(|error| invalid(&error.to_string()))?))
             }
-            false => Check::Elsewhere(elsewhere.clone()),
+            false => Check::Remote(validator.clone()),
         };
-        let sent = stripped(&schema);
-        Ok(Self { text: text.to_owned(), is_strict: is_strict(&sent), sent, schema, check })
+        let reduced = stripped(&schema);
+        Ok(Self {
+            text: text.to_owned(),
+            is_strict: is_strict(&reduced),
+            reduced,
+            original: schema,
+            check,
+        })
     }
 
-    /// Whether providers can enforce it: they want an object at the top.
+    /// Whether providers can enforce it: they require an object at the root.
     pub(crate) fn is_object(&self) -> bool {
-        self.schema.get("type").is_some_and(|of| of == "object")
+        self.original.get("type").is_some_and(|of| of == "object")
     }
 
     /// The instruction for methods in which the provider does not enforce the schema.
@@ -99,24 +105,24 @@ impl Wanted {
         )
     }
 
-    /// Finds the answer in the arguments of the calls and the text of a reply: the only value that matches the schema, outside of
+    /// Finds the answer in the tool arguments and the text of a reply: the only value that matches the schema, outside
     /// thinking and quotations, and last in the text.
     ///
-    /// The inner error says for the model why there is none. The outer error means that the schema is unusable.
+    /// The inner error has the reasons why there is no answer, for the model. The outer error means that the schema is invalid.
     pub(crate) async fn find(
         &self,
         (calls, text): (&[&str], &str),
         prompt: &[Message],
     ) -> Result<Result<String, Vec<String>>, Failure> {
-        let mut wrong = None;
-        let mut fitting = Fitting::default();
+        let mut call_violations = None;
+        let mut matches = Matches::default();
         for arguments in calls {
             match self.violations(arguments).await? {
-                found if found.is_empty() => fitting.add(arguments),
-                found => _ = wrong.get_or_insert(found),
+                found if found.is_empty() => matches.add(arguments),
+                found => _ = call_violations.get_or_insert(found),
             }
         }
-        if let Some(found) = fitting.only() {
+        if let Some(found) = matches.single() {
             return Ok(found);
         }
         let found = match extract::whole(text) {
@@ -126,18 +132,18 @@ impl Wanted {
             },
             None => self.find_embedded(text, prompt).await?,
         };
-        Ok(found.map_err(|found| wrong.unwrap_or(found)))
+        Ok(found.map_err(|found| call_violations.unwrap_or(found)))
     }
 
-    /// Finds the answer in a reply that has other text too.
+    /// Finds the answer in a reply with other text.
     async fn find_embedded(
         &self,
         text: &str,
         prompt: &[Message],
     ) -> Result<Result<String, Vec<String>>, Failure> {
         const ALONE: &str = "reply with the final JSON value alone";
-        let because = |why: &str| Ok(Err(vec![format!("{why}; {ALONE}")]));
-        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let because = |reason: &str| Ok(Err(vec![format!("{reason}; {ALONE}")]));
+        let properties = self.original.get("properties").and_then(Value::as_object);
         let names: Vec<&str> = properties
             .map(|properties| properties.keys().map(String::as_str).collect())
             .unwrap_or_default();
@@ -151,35 +157,35 @@ impl Wanted {
                 false => "the reply contains no JSON object",
             });
         }
-        let quotable = Quotable::of(prompt);
-        let mut fitting = Fitting::default();
+        let prompt_data = PromptData::of(prompt);
+        let mut matches = Matches::default();
         let mut last = None;
-        let mut wrong = Vec::new();
+        let mut violations = Vec::new();
         for candidate in &embedded.candidates {
-            let is_announced = !quotable.is_fenced && embedded.is_announced(candidate);
-            if quotable.has(candidate.text) && !is_announced {
-                wrong = vec![format!("the reply quotes JSON of the prompt; {ALONE}")];
+            let is_announced = !prompt_data.is_fenced && embedded.is_announced(candidate);
+            if prompt_data.contains(candidate.text) && !is_announced {
+                violations = vec![format!("the reply quotes JSON of the prompt; {ALONE}")];
                 continue;
             }
             match self.violations(candidate.text).await? {
                 found if found.is_empty() => {
-                    fitting.add(candidate.text);
+                    matches.add(candidate.text);
                     last = Some(candidate);
-                    wrong.clear();
+                    violations.clear();
                 }
-                found => wrong = found,
+                found => violations = found,
             }
         }
-        let (Some(found), Some(last)) = (fitting.only(), last) else {
-            return Ok(Err(wrong));
+        let (Some(found), Some(last)) = (matches.single(), last) else {
+            return Ok(Err(violations));
         };
-        if !wrong.is_empty() {
-            return Ok(Err(wrong));
+        if !violations.is_empty() {
+            return Ok(Err(violations));
         }
         if embedded.is_cut {
             return because("the last JSON value of the reply is incomplete");
         }
-        let doubtful = words(&self.schema);
+        let doubtful = words(&self.original);
         if found.is_ok() && !embedded.is_final(last, &doubtful) {
             return because("it is unclear whether the JSON value in the text is the answer");
         }
@@ -187,7 +193,8 @@ impl Wanted {
     }
 
     async fn violations(&self, candidate: &str) -> Result<Vec<String>, Failure> {
-        if plain_schema::MAX_VALUE_BYTES < candidate.len() && matches!(self.check, Check::Here(_)) {
+        if plain_schema::MAX_VALUE_BYTES < candidate.len() && matches!(self.check, Check::Local(_))
+        {
             let limit = plain_schema::MAX_VALUE_BYTES >> 10;
             return Ok(vec![format!("the reply is larger than {limit} KiB")]);
         }
@@ -196,11 +203,11 @@ impl Wanted {
             Err(error) => return Ok(vec![error]),
         };
         let schema = match &self.check {
-            Check::Here(schema) => schema,
-            Check::Elsewhere(elsewhere) => {
-                let found = elsewhere.check(&self.text, candidate).await;
-                return found.map_err(|why| {
-                    let message = format!("the response schema cannot be used: {why}");
+            Check::Local(schema) => schema,
+            Check::Remote(validator) => {
+                let found = validator.check(&self.text, candidate).await;
+                return found.map_err(|reason| {
+                    let message = format!("invalid response schema: {reason}");
                     Failure::new(ErrorClass::InvalidInput, message)
                 });
             }
@@ -216,9 +223,9 @@ impl Wanted {
 
 /// Values that match the schema.
 #[derive(Default)]
-struct Fitting(Vec<(Value, String)>);
+struct Matches(Vec<(Value, String)>);
 
-impl Fitting {
+impl Matches {
     fn add(&mut self, text: &str) {
         let value = extract::parse(text).unwrap_or_default();
         if !self.0.iter().any(|(known, _)| *known == value) {
@@ -226,23 +233,23 @@ impl Fitting {
         }
     }
 
-    /// The only one; an error when there are several that differ, and nothing without one.
-    fn only(&self) -> Option<Result<String, Vec<String>>> {
+    /// The only match; an error when there are several different ones; `None` when there is none.
+    fn single(&self) -> Option<Result<String, Vec<String>>> {
         match self.0.as_slice() {
             [] => None,
             [(_, text)] => Some(Ok(text.clone())),
             several => {
                 let n = several.len();
-                let why = format!(
+                let reason = format!(
                     "the reply has {n} different JSON values that match the schema; reply with the final one alone"
                 );
-                Some(Err(vec![why]))
+                Some(Err(vec![reason]))
             }
         }
     }
 }
 
-/// Names of members and texts that can be values: another text that has them may speak of the answer.
+/// Names of members and values of enums. Text that contains them may refer to the answer.
 fn words(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     match schema {
@@ -260,12 +267,12 @@ fn words(schema: &Value) -> Vec<String> {
     found
 }
 
-/// Removes the keywords that providers reject and mentions them in the descriptions.
+/// Removes the keywords that providers reject, and adds their bounds to the descriptions.
 fn stripped(schema: &Value) -> Value {
     let Value::Object(members) = schema else {
         return schema.clone();
     };
-    let mut kept = Map::new();
+    let mut reduced = Map::new();
     for (keyword, value) in members {
         if STRIPPED.contains(&keyword.as_str()) {
             continue;
@@ -276,21 +283,21 @@ fn stripped(schema: &Value) -> Value {
             "anyOf" | "oneOf" | "allOf" | "prefixItems" => each_entry(value),
             _ => value.clone(),
         };
-        kept.insert(keyword.clone(), value);
+        reduced.insert(keyword.clone(), value);
     }
-    let told = TOLD.iter().filter_map(|keyword| {
+    let bounds = DESCRIBED.iter().filter_map(|keyword| {
         let value = members.get(*keyword)?;
         (*value != Value::Bool(false)).then(|| format!("{keyword}: {value}"))
     });
-    let told = told.collect::<Vec<_>>().join(", ");
-    if !told.is_empty() {
+    let bounds = bounds.collect::<Vec<_>>().join(", ");
+    if !bounds.is_empty() {
         let description = match members.get("description").and_then(Value::as_str) {
-            Some(description) => format!("{description} ({told})"),
-            None => told,
+            Some(description) => format!("{description} ({bounds})"),
+            None => bounds,
         };
-        kept.insert("description".to_owned(), description.into());
+        reduced.insert("description".to_owned(), description.into());
     }
-    kept.into()
+    reduced.into()
 }
 
 fn each_member(value: &Value) -> Value {

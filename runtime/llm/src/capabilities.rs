@@ -1,4 +1,4 @@
-//! Remembers for a day, per model, which structure method worked and which parameters the provider rejects.
+//! Caches for a day, per model, which structure method worked and which parameters the provider rejects.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,32 +7,32 @@ use hashlink::LruCache;
 use perpend_domain::time::Timestamp;
 
 use crate::endpoint::Endpoint;
-use crate::observe::StructureMethod;
+use crate::observer::StructureMethod;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
-/// Models that are remembered.
+/// Maximum number of models in the cache.
 const MAX_MODELS: usize = 4096;
 
-/// A deviation from the protocol that a provider asked for.
+/// A deviation from the protocol that a provider requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Quirk {
-    /// The output limit has its other name: `max_tokens` or `max_completion_tokens`.
+    /// The output limit has the other name of `max_tokens` and `max_completion_tokens`.
     OtherLimitName,
     NoSeed,
     NoLogprobs,
 }
 
-/// Facts learnt about a model.
+/// Known capabilities of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct Capabilities {
     pub(crate) structure: Option<StructureMethod>,
     pub(crate) quirks: BTreeSet<Quirk>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Learnt(Mutex<LruCache<String, (Known, Timestamp)>>);
+pub(crate) struct CapabilityCache(Mutex<LruCache<String, (Capabilities, Timestamp)>>);
 
-/// A connection that is pointed somewhere else starts anew.
+/// Includes the address, so that a change of the address resets the capabilities.
 fn key(endpoint: &Endpoint, model: &str) -> String {
     format!(
         "{}\n{}\n{}\n{}\n{model}",
@@ -43,26 +43,32 @@ fn key(endpoint: &Endpoint, model: &str) -> String {
     )
 }
 
-impl Learnt {
+impl CapabilityCache {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(LruCache::new(MAX_MODELS)))
     }
 
-    pub(crate) fn get(&self, endpoint: &Endpoint, model: &str, now: Timestamp) -> Known {
+    pub(crate) fn get(&self, endpoint: &Endpoint, model: &str, now: Timestamp) -> Capabilities {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = key(endpoint, model);
         match all.get(&key) {
             Some((known, at)) if now.micros_since(*at) < DAY_MICROS => known.clone(),
             Some(_) => {
                 all.remove(&key);
-                Known::default()
+                Capabilities::default()
             }
-            None => Known::default(),
+            None => Capabilities::default(),
         }
     }
 
-    /// Keeps what is new. What is known already ages, so that better methods are tried again after a day.
-    pub(crate) fn put(&self, endpoint: &Endpoint, model: &str, known: Known, now: Timestamp) {
+    /// Stores changed capabilities. Unchanged ones keep their age, so that better methods are tried again after a day.
+    pub(crate) fn put(
+        &self,
+        endpoint: &Endpoint,
+        model: &str,
+        known: Capabilities,
+        now: Timestamp,
+    ) {
         if self.get(endpoint, model, now) != known {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all.insert(key(endpoint, model), (known, now));

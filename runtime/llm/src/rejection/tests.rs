@@ -1,11 +1,11 @@
-//! Errors as providers write them, and their classes.
+//! Classification of errors in the formats of providers.
 
 use serde_json::json;
 
 use super::*;
 
-fn rejected(status: u16, body: &str, sent: &Value) -> Rejected {
-    classify(&Answer { model: "m", status, retry_after: None, body, sent })
+fn rejected(status: u16, body: &str, sent: &Value) -> Rejection {
+    classify(&ErrorResponse { model: "m", status, retry_after: None, body, sent })
 }
 
 /// Status, body, and the expected class.

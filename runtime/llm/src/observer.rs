@@ -1,4 +1,4 @@
-//! Observers of exchanges with providers. Budgets and records of calls are built on them.
+//! The observer of exchanges with providers, which implements budgets and records of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::failure::{ErrorClass, Failure};
 
-/// How a structured reply is asked for, best first.
+/// How a structured reply is requested, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StructureMethod {
     /// The provider enforces the schema.
@@ -21,7 +21,7 @@ pub enum StructureMethod {
     JsonMode,
     /// The schema is in the prompt.
     Prompt,
-    /// No structured reply is wanted.
+    /// The reply is not structured.
     None,
 }
 
@@ -38,7 +38,7 @@ impl StructureMethod {
         }
     }
 
-    /// The structure of a stored name.
+    /// The method with this stored name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [Self::JsonSchema, Self::Tool, Self::JsonMode, Self::Prompt, Self::None];
@@ -46,22 +46,22 @@ impl StructureMethod {
     }
 }
 
-/// Tokens that a provider counted, or an estimate.
+/// Tokens counted by a provider, or estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// All tokens of the prompt, those of the cache included.
+    /// All tokens of the prompt, including cached ones.
     pub input: u64,
-    /// Of `input`, those read from the provider's cache.
+    /// Tokens of `input` that were read from the provider's cache.
     pub cached_input: u64,
-    /// Of `input`, those written to the provider's cache.
+    /// Tokens of `input` that were written to the provider's cache.
     pub cache_creation: u64,
-    /// All tokens of the reply, those of reasoning included.
+    /// All tokens of the reply, including reasoning.
     pub output: u64,
-    /// Of `output`, those of reasoning.
+    /// Tokens of `output` for reasoning.
     pub reasoning: u64,
-    /// The provider counted nothing: bytes / 4 for each side.
+    /// The provider reported no usage: both sides are estimated as bytes / 4.
     pub estimated: bool,
-    /// The cost in US dollars, where the provider reports it.
+    /// The cost in US dollars, if the provider reports it.
     pub cost_usd: Option<f64>,
 }
 
@@ -80,7 +80,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// An estimate of a request before it is sent, for reservations in budgets.
+/// The estimated size of a request, for reservations in budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub connection_id: String,
@@ -88,93 +88,92 @@ pub struct Estimate {
     pub model: String,
     /// Bytes of the prompt / 4.
     pub input_tokens: u64,
-    /// The output limit of the request; without one the model's own applies.
+    /// The output limit of the request; the model's own limit applies when absent.
     pub max_output_tokens: Option<u32>,
 }
 
-/// One exchange with a provider, answered or failed.
+/// One exchange with a provider, successful or failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderCall {
     pub requested_model: String,
-    /// Absent when the provider does not report it, or failed.
+    /// Absent when the provider does not report it or failed.
     pub response_model: Option<String>,
     pub method: StructureMethod,
-    /// SHA-256 of the address's path and the body, in hex.
+    /// SHA-256 of the URL path and the body, in hexadecimal.
     pub request_digest: String,
     pub started_at: Timestamp,
-    /// From the sending of the request to the end of its answer.
+    /// From sending the request to the end of the response.
     pub latency: Duration,
-    /// The place of this exchange in its call, from 1.
+    /// Number of the exchange in its call, from 1.
     pub number: u32,
     /// Re-asks for malformed replies so far.
     pub reask: u32,
-    /// The provider's finish reason, or the failure. A reply that violates the schema is `Ok` here; it leads to a re-ask
-    /// or to `malformed_output` as the result of the call.
+    /// The provider's finish reason, or the failure. `Ok` for a reply that violates the schema, which leads to a re-ask or
+    /// to `malformed_output` as the result of the call.
     pub outcome: Result<FinishReason, (ErrorClass, String)>,
-    /// Zero for an exchange without an answer.
+    /// Zero for a failed exchange.
     pub usage: Usage,
-    /// The first 4 KiB of the answer's body.
+    /// The first 4 KiB of the response body.
     pub reply_head: String,
-    /// As they were sent; none for embeddings.
+    /// The messages that were sent; empty for embeddings.
     pub messages: Arc<[Message]>,
-    /// Parameters of the model that were sent.
+    /// The model parameters that were sent.
     pub params: Map<String, Value>,
-    /// The text of a usable answer, or the structured part of it.
+    /// The text or the structured value of a usable answer.
     pub reply: Option<String>,
 }
 
-/// A usable answer of a provider, as it can be kept for a call that is made again.
+/// A usable answer of a provider, in a form that can be stored for a repeated call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderAnswer {
-    /// How the reply was asked for.
+    /// The method of the request.
     pub method: StructureMethod,
-    /// The body of the answer.
+    /// The response body.
     pub body: String,
-    /// An equal request of another call was answered so: nothing was paid for it here.
+    /// Whether this is the stored answer to an equal request of another call, which costs nothing.
     pub is_from_cache: bool,
 }
 
-/// Which requests get the places of a connection first.
+/// Priority of a request in the queue of its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// A person waits for the answer: trials, checks, preflights, manual runs.
+    /// A user waits for the result: trials, checks, preflights, manual runs.
     Interactive,
     /// Everything else.
     #[default]
     Background,
 }
 
-/// The turn of a request among those that wait for a place of its connection.
+/// The position of a request in the queue of its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueKey {
     pub priority: Priority,
-    /// Requests of one key wait in line; the keys of one priority take turns.
+    /// Requests of a group are served in order of arrival; the groups of a priority take turns.
     pub key: String,
 }
 
-/// Whether a request may be sent now.
+/// The decision of the observer about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is sent, with this value of the header `traceparent` (W3C Trace Context), if any.
+    /// The request is sent, with this value of the header `traceparent` (W3C Trace Context), if any.
     Send(Option<String>),
-    /// It waits, without a place of the connection, until [`CallObserver::budget_available`].
+    /// The request gives its place back and waits for [`CallObserver::budget_available`].
     OverBudget,
 }
 
-/// Listens to the exchanges of one call.
+/// Observes the exchanges of one call.
 pub trait CallObserver: Send + Sync {
-    /// The `n`-th usable answer of this call, from 0, where an earlier attempt got it: it is used in place of another
-    /// exchange, and costs nothing.
+    /// The `n`-th usable answer of this call, from 0, if an earlier attempt recorded it. It replaces an exchange and costs
+    /// nothing.
     fn recorded_answer(&self, n: u32) -> Option<ProviderAnswer>;
 
-    /// The stored reply to an equal request, where one may take the place of the whole call: no connection is waited for,
-    /// and nothing is announced.
+    /// The stored reply to an equal request, if it may replace the call. No connection is used and no request is admitted.
     fn cached_reply(&self) -> BoxFuture<'_, Option<ProviderAnswer>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// A stored reply still fits and is used; told before anything is done with it. The usage is what the provider once
-    /// counted. A failure stops the call and becomes its result.
+    /// A stored reply is valid and will be used. `call` has the usage that the provider counted originally. A failure ends
+    /// the call and becomes its result.
     fn cached_reply_used(
         &self,
         call: ProviderCall,
@@ -184,38 +183,39 @@ pub trait CallObserver: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Ends when the call must not send anything any more, with the failure that becomes its result. A call that waits for
-    /// its connection stops waiting then; a request in flight goes on.
+    /// Completes when the call must not send further requests, with the failure that becomes its result. A waiting call
+    /// ends then; a request in flight continues.
     fn withdrawn(&self) -> BoxFuture<'_, Failure> {
         Box::pin(std::future::pending())
     }
 
-    /// The turn in which this call waits for its connection.
+    /// The position of this call in the queue of its connection.
     fn queue_key(&self) -> QueueKey {
         QueueKey::default()
     }
 
-    /// A request begins to wait until it may be sent.
+    /// A request starts to wait for admission.
     fn wait_started(&self) {}
 
-    /// The request no longer waits: it is sent, or the call ends.
+    /// The request stops waiting, because it is sent or the call ends.
     fn wait_ended(&self, waited: Duration) {
         let _ = waited;
     }
 
-    /// When a request has its place and before it is sent. A failure stops the call and becomes its result.
+    /// Called when a request has a place on its connection, before it is sent. A failure ends the call and becomes its
+    /// result.
     fn before_send<'a>(
         &'a self,
         estimate: &'a Estimate,
     ) -> BoxFuture<'a, Result<Admission, Failure>>;
 
-    /// Completes when a request that found [`Admission::OverBudget`] may ask for a place again.
+    /// Completes when a request that got [`Admission::OverBudget`] may be admitted again.
     fn budget_available(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// After each exchange that `before` let pass, with its answer where it is usable, before anything is done with it.
-    /// A failure stops the call and becomes its result. Called also when the call was dropped meanwhile.
+    /// Called after each exchange that [`Self::before_send`] admitted, with the answer if it is usable, before the answer is
+    /// used. A failure ends the call and becomes its result. Called also when the call was dropped meanwhile.
     fn after_exchange(
         &self,
         call: ProviderCall,
@@ -223,11 +223,11 @@ pub trait CallObserver: Send + Sync {
     ) -> BoxFuture<'_, Result<(), Failure>>;
 }
 
-/// Checks replies against schemas that must not be used in this process.
+/// Validates replies against schemas that must not be compiled in this process.
 pub trait ReplyValidator: Send + Sync {
-    /// The violations of a JSON text against a JSON Schema, as sentences for the model.
+    /// Returns the violations of a JSON Schema by a JSON text, as sentences for the model.
     ///
-    /// An error says why the schema cannot be used.
+    /// The error is the reason why the schema is unusable.
     fn check<'a>(
         &'a self,
         schema: &'a str,

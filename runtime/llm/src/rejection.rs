@@ -1,29 +1,29 @@
-//! Classifies error responses, and finds out how to change the request so that it may succeed.
+//! Classifies error responses, and determines how to adapt the request.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::capabilities::Quirk;
 use crate::failure::{ErrorClass, Failure, short};
 use crate::headers;
-use crate::learnt::Quirk;
 
-/// An answer that holds no reply.
+/// A response without a reply.
 #[derive(Debug)]
-pub(crate) struct Rejected {
+pub(crate) struct Rejection {
     pub(crate) failure: Failure,
-    /// How the request may pass after all.
+    /// How the request can be adapted, if possible.
     pub(crate) hint: Option<Hint>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// The way the structure was asked for is not known there.
+    /// The provider does not support the structure method.
     StepDown,
     Quirk(Quirk),
 }
 
-impl From<Failure> for Rejected {
+impl From<Failure> for Rejection {
     fn from(failure: Failure) -> Self {
         Self { failure, hint: None }
     }
@@ -31,27 +31,26 @@ impl From<Failure> for Rejected {
 
 /// The error in a response body, independent of the provider's format.
 #[derive(Debug, Default)]
-struct Said {
+struct ProviderError {
     message: String,
     /// Codes, types and names, in lower case.
     code: String,
-    /// The parameter that is wrong, in lower case.
+    /// The rejected parameter, in lower case.
     param: String,
     retry_after: Option<Duration>,
 }
 
-/// An answer to classify.
-pub(crate) struct Answer<'a> {
+/// An error response to classify.
+pub(crate) struct ErrorResponse<'a> {
     pub(crate) model: &'a str,
     pub(crate) status: u16,
     pub(crate) retry_after: Option<Duration>,
-    /// Without secrets.
+    /// Redacted.
     pub(crate) body: &'a str,
     pub(crate) sent: &'a Value,
 }
 
-/// Phrases for exhausted credit. Google's "exceeded your current quota" is not among them: Google sends it for every
-/// limit per minute.
+/// Phrases for exhausted credit. Excludes "exceeded your current quota", which Google sends for every limit per minute.
 const BILLING: [&str; 9] = [
     "credit balance",
     "insufficient credit",
@@ -79,7 +78,7 @@ const FILTERED: [&str; 4] = [
     "content management policy",
     "responsibleaipolicyviolation",
 ];
-/// Words of gateways that refuse a content with 403.
+/// Phrases of gateways that reject content with 403.
 const MODERATED: [&str; 2] = ["requires moderation", "was flagged"];
 const BAD_KEY: [&str; 13] = [
     "api key not valid",
@@ -96,7 +95,7 @@ const BAD_KEY: [&str; 13] = [
     "unrecognizedclientexception",
     "security token included in the request is",
 ];
-/// Names of what asks for structure, and words for it.
+/// Parameters and phrases for structured output.
 const STRUCTURE: [&str; 17] = [
     "response_format",
     "json_schema",
@@ -117,15 +116,15 @@ const STRUCTURE: [&str; 17] = [
     "schema",
 ];
 
-/// The class of an answer with an error in it.
-pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
-    let said = said(answer.body);
-    let text = format!("{} {}", said.code, said.message.to_lowercase());
+/// Classifies an error response.
+pub(crate) fn classify(answer: &ErrorResponse<'_>) -> Rejection {
+    let error = parse_error(answer.body);
+    let text = format!("{} {}", error.code, error.message.to_lowercase());
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let fail = |class| Rejected::from(failure(answer, class, &said));
+    let fail = |class| Rejection::from(failure(answer, class, &error));
     let is_limited = matches!(answer.status, 429 | 529);
-    if said.code.contains("insufficient_quota")
-        || said.code.contains("billing")
+    if error.code.contains("insufficient_quota")
+        || error.code.contains("billing")
         || answer.status == 402
         || (400..500).contains(&answer.status) && has(&BILLING)
     {
@@ -138,10 +137,10 @@ pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
         403 if has(&FILTERED) || has(&MODERATED) => fail(ErrorClass::Refused),
         401 => fail(ErrorClass::AuthInvalid),
         403 if has(&BAD_KEY) => fail(ErrorClass::AuthInvalid),
-        // The key may be good for other models and deployments.
+        // The key may be valid for other models and deployments.
         403 if has(&["model", "deployment"]) => fail(ErrorClass::ModelUnavailable),
         403 => fail(ErrorClass::ModelConfigInvalid),
-        // A conflict with another request, and one that came too early: the same request may succeed later.
+        // Conflict and Too Early: the same request may succeed later.
         409 | 425 => fail(ErrorClass::UpstreamUnavailable),
         408 => fail(ErrorClass::UpstreamTimeout),
         413 => fail(ErrorClass::ContextTooLong),
@@ -153,7 +152,7 @@ pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
         400 | 422 if has(&FILTERED) => fail(ErrorClass::Refused),
         400 | 422 if has(&BAD_KEY) => fail(ErrorClass::AuthInvalid),
         400 | 422 if is_model_unknown(&text) => fail(ErrorClass::ModelUnavailable),
-        400 | 422 => bad_request(answer, &said, &text),
+        400 | 422 => bad_request(answer, &error, &text),
         400..500 => fail(ErrorClass::InvalidInput),
         300..400 => fail(ErrorClass::EndpointUnreachable),
         _ => fail(ErrorClass::UpstreamUnavailable),
@@ -169,31 +168,31 @@ fn is_model_unknown(text: &str) -> bool {
         || text.contains("invalid model")
 }
 
-/// The provider rejects a part of the request. The answer depends on which part, and on who set it.
-fn bad_request(answer: &Answer<'_>, said: &Said, text: &str) -> Rejected {
-    let hinted = |hint| Rejected {
-        failure: failure(answer, ErrorClass::ModelConfigInvalid, said),
+/// Classifies the rejection of a parameter, depending on the parameter and on who set it.
+fn bad_request(answer: &ErrorResponse<'_>, error: &ProviderError, text: &str) -> Rejection {
+    let hinted = |hint| Rejection {
+        failure: failure(answer, ErrorClass::ModelConfigInvalid, error),
         hint: Some(hint),
     };
-    if let Some(quirk) = quirk(said, text) {
+    if let Some(quirk) = quirk(error, text) {
         return hinted(Hint::Quirk(quirk));
     }
-    let named = named(answer.sent, said, text);
+    let parameter = rejected_parameter(answer.sent, error, text);
     let is_structure = |name: &str| STRUCTURE.iter().any(|known| name.contains(known));
-    if is_structure(&said.param) || (named.is_none() && is_structure(text)) {
+    if is_structure(&error.param) || (parameter.is_none() && is_structure(text)) {
         return hinted(Hint::StepDown);
     }
-    let class = match named {
+    let class = match parameter {
         Some(_) => ErrorClass::ModelConfigInvalid,
         None => ErrorClass::InvalidInput,
     };
-    Rejected::from(failure(answer, class, said))
+    Rejection::from(failure(answer, class, error))
 }
 
-/// A parameter that can be left out or renamed, because the user did not set it under this name.
-fn quirk(said: &Said, text: &str) -> Option<Quirk> {
+/// A rejected parameter that can be omitted or renamed.
+fn quirk(error: &ProviderError, text: &str) -> Option<Quirk> {
     let is_about =
-        |name: &str| said.param == name || (said.param.is_empty() && is_named(text, name));
+        |name: &str| error.param == name || (error.param.is_empty() && is_named(text, name));
     let is_unknown = [
         "unsupported",
         "not supported",
@@ -219,9 +218,9 @@ fn quirk(said: &Said, text: &str) -> Option<Quirk> {
     is_about("seed").then_some(Quirk::NoSeed)
 }
 
-/// The parameter of the request that the provider names.
-fn named<'a>(sent: &'a Value, said: &Said, text: &str) -> Option<&'a str> {
-    const OURS: [&str; 12] = [
+/// The parameter of the user that the error names.
+fn rejected_parameter<'a>(sent: &'a Value, error: &ProviderError, text: &str) -> Option<&'a str> {
+    const OWN_PARAMETERS: [&str; 12] = [
         "model",
         "messages",
         "input",
@@ -238,17 +237,18 @@ fn named<'a>(sent: &'a Value, said: &Said, text: &str) -> Option<&'a str> {
     let nested = sent.get("generationConfig").and_then(Value::as_object);
     let members = sent.as_object().into_iter().chain(nested).flatten();
     let names = members.map(|(name, _)| name.as_str());
-    let mut of_user = names.filter(|name| !OURS.contains(name) && *name != "generationConfig");
+    let mut of_user =
+        names.filter(|name| !OWN_PARAMETERS.contains(name) && *name != "generationConfig");
     of_user.find(|name| {
         let name = name.to_lowercase();
-        match said.param.is_empty() {
+        match error.param.is_empty() {
             true => is_named(text, &name),
-            false => said.param == name || said.param.starts_with(&format!("{name}.")),
+            false => error.param == name || error.param.starts_with(&format!("{name}.")),
         }
     })
 }
 
-/// Whether a text names a parameter: as a whole word, and if the word is an ordinary one, in quotes or before a colon.
+/// Whether a text names a parameter: as a whole word; ordinary words only in quotation marks or before a colon.
 fn is_named(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let is_odd = name.contains('_') || name.contains("logprobs");
@@ -261,20 +261,20 @@ fn is_named(text: &str, name: &str) -> bool {
     })
 }
 
-fn failure(answer: &Answer<'_>, class: ErrorClass, said: &Said) -> Failure {
-    let what = match class {
+fn failure(answer: &ErrorResponse<'_>, class: ErrorClass, error: &ProviderError) -> Failure {
+    let description = match class {
         ErrorClass::RateLimited => "the provider limits the rate of requests",
-        ErrorClass::BillingExhausted => "the provider's account has no credit or quota left",
+        ErrorClass::BillingExhausted => "the account of the provider has no credit or quota left",
         ErrorClass::AuthInvalid => "the provider does not accept the key",
         ErrorClass::ModelUnavailable if answer.status == 403 => {
-            "the provider gives the key no access to the model"
+            "the key has no access to the model"
         }
-        ErrorClass::ModelUnavailable => "the provider does not know the model",
+        ErrorClass::ModelUnavailable => "unknown model",
         ErrorClass::ContextTooLong => "the prompt is too long for the model",
         ErrorClass::Refused => "the provider refused the content of the request",
         ErrorClass::UpstreamUnavailable | ErrorClass::UpstreamTimeout => "the provider failed",
         ErrorClass::ModelConfigInvalid if matches!(answer.status, 404 | 405 | 410) => {
-            "the provider has no such endpoint: check the base URL"
+            "unknown endpoint; check the base URL"
         }
         ErrorClass::ModelConfigInvalid if answer.status == 403 => {
             "the provider forbids the request"
@@ -282,23 +282,24 @@ fn failure(answer: &Answer<'_>, class: ErrorClass, said: &Said) -> Failure {
         ErrorClass::ModelConfigInvalid => "the provider rejects a parameter",
         _ => "the provider rejects the request",
     };
-    let said_text = match said.message.is_empty() {
+    let detail = match error.message.is_empty() {
         true => String::new(),
-        false => format!(": {}", short(&said.message)),
+        false => format!(": {}", short(&error.message)),
     };
-    let message = format!("{what} (model {:?}, status {}){said_text}", answer.model, answer.status);
-    let retry_after = answer.retry_after.or(said.retry_after);
+    let message =
+        format!("{description} (model {:?}, status {}){detail}", answer.model, answer.status);
+    let retry_after = answer.retry_after.or(error.retry_after);
     Failure::new(class, message).after(retry_after)
 }
 
-/// The error in a body: `{error: {message, type, code, param}}`, `{error: text}`, `{message}`, `{detail}`, one of them
-/// in a list, or a text.
-fn said(body: &str) -> Said {
+/// Parses the error in a body: `{error: {message, type, code, param}}`, `{error: text}`, `{message}`, `{detail}`, a list with
+/// one of them, or plain text.
+fn parse_error(body: &str) -> ProviderError {
     let Ok(value) = serde_json::from_str::<Value>(body) else {
         let is_page = body.trim_start().starts_with('<');
-        return Said {
+        return ProviderError {
             message: if is_page { String::new() } else { body.to_owned() },
-            ..Said::default()
+            ..ProviderError::default()
         };
     };
     let value = value.get(0).unwrap_or(&value);
@@ -314,7 +315,7 @@ fn said(body: &str) -> Said {
     let names = ["code", "type", "status"].into_iter().filter_map(text);
     let inner = error.pointer("/innererror/code").and_then(Value::as_str);
     let codes: Vec<_> = names.chain(inner.map(str::to_owned)).collect();
-    Said {
+    ProviderError {
         message: message.or_else(detail).unwrap_or_default(),
         code: codes.join(" ").to_lowercase(),
         param: text("param").unwrap_or_default().to_lowercase(),
@@ -322,15 +323,15 @@ fn said(body: &str) -> Said {
     }
 }
 
-/// Google's wait: an entry of `details`.
+/// `retryDelay` in an entry of `details`, which Google sends.
 fn retry_info(error: &Value) -> Option<Duration> {
     let details = error.get("details")?.as_array()?.iter();
     let mut delays = details.filter_map(|detail| detail.get("retryDelay")?.as_str());
     headers::span(delays.next()?)
 }
 
-/// The status that an error inside of a good answer stands for, as gateways send it.
-pub(crate) fn hidden_status(body: &Value) -> Option<u16> {
+/// The status of an error in the body of a successful response, which gateways send.
+pub(crate) fn embedded_status(body: &Value) -> Option<u16> {
     let error = body.get("error")?;
     let is_object = error.as_object().is_some_and(|error| !error.is_empty());
     if !is_object && error.as_str().is_none_or(str::is_empty) {
