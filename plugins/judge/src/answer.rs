@@ -1,4 +1,4 @@
-//! What a model said, and what becomes of it.
+//! The answer of a model, and its conversion to scores.
 
 use perpend_plugin::model::Distribution;
 use perpend_plugin::{Json, Score};
@@ -22,9 +22,9 @@ impl Value {
         match self {
             Self::Number(number) => vec![Score::numeric(name, *number)],
             Self::Boolean(yes) => vec![Score::boolean(name, *yes)],
-            Self::Categories(named) => {
-                let named = named.iter();
-                named.map(|category| Score::categorical(name, category.as_str())).collect()
+            Self::Categories(categories) => {
+                let categories = categories.iter();
+                categories.map(|category| Score::categorical(name, category.as_str())).collect()
             }
         }
     }
@@ -33,7 +33,7 @@ impl Value {
         match self {
             Self::Number(number) => Json::from(*number),
             Self::Boolean(yes) => Json::from(*yes),
-            Self::Categories(named) => match named.as_slice() {
+            Self::Categories(categories) => match categories.as_slice() {
                 [one] => Json::from(one.as_str()),
                 several => Json::from(several.to_vec()),
             },
@@ -45,9 +45,9 @@ impl Value {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) value: Value,
-    /// Why, in the words of the model.
+    /// The explanation that the model wrote.
     pub(crate) reasoning: Option<String>,
-    /// What else is known about it, for the metadata of the score.
+    /// Further members of the metadata of the score.
     pub(crate) details: Vec<(String, Json)>,
 }
 
@@ -56,20 +56,19 @@ impl Answer {
         Self { value, reasoning, details: Vec::new() }
     }
 
-    /// The same answer with one more detail.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Json>) -> Self {
         self.details.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The same answer with the distribution over what could have been chosen.
-    pub(crate) fn distributed(mut self, distribution: &Distribution) -> Self {
+    /// Adds the distribution over the choices to the details.
+    pub(crate) fn with_distribution(mut self, distribution: &Distribution) -> Self {
         self.details.extend(to_metadata(distribution));
         self
     }
 }
 
-/// A text, or a list of texts as its lines; `None` for null, for nothing and for what is not text.
+/// A text, or a list of values as lines; `None` when absent or of another type.
 pub(crate) fn lines(value: Option<&Json>) -> Option<String> {
     match value? {
         Json::Text(text) => Some(text.clone()),

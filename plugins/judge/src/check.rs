@@ -1,4 +1,4 @@
-//! What is wrong with a configuration that satisfies its schema.
+//! The checks of a configuration that a JSON Schema cannot express.
 
 use std::collections::HashSet;
 
@@ -6,216 +6,240 @@ use perpend_plugin::ConfigProblem;
 use perpend_plugin::model::Role;
 
 use crate::config::{
-    Asking, DataType, JudgeConfig, Large, Output, Panel, QuestionsConfig, Reducer, ScoreShape,
+    DataType, JudgeConfig, LargePrompt, Output, Panel, QuestionsConfig, Reducer, RequestConfig,
+    ScoreShape,
 };
-use crate::graded;
+use crate::free_text;
 use crate::shape::Shape;
 
-/// The longest category that a score may have.
+/// The maximum length of a category.
 const MAX_CATEGORY_BYTES: usize = 256;
 
-/// Everything that is wrong with a judge.
+/// The problems of the configuration of `judge`.
 pub(crate) fn judge(config: &JudgeConfig) -> Vec<ConfigProblem> {
-    let mut found = asking(&config.asking);
+    let mut problems = request(&config.request);
     match (&config.output, &config.choice_scores) {
-        (None, None) => found.push(ConfigProblem::at("", "output or choice_scores is required")),
-        (Some(_), Some(_)) => found.push(ConfigProblem::at(
+        (None, None) => {
+            problems.push(ConfigProblem::at("", "`output` or `choice_scores` is required"))
+        }
+        (Some(_), Some(_)) => problems.push(ConfigProblem::at(
             "/choice_scores",
-            "output is given as well; only one of them is possible",
+            "`output` and `choice_scores` exclude each other",
         )),
         (Some(Output::Typed(typed)), None) => {
-            found.extend(score("/output/score", typed.data_type, &typed.score))
+            problems.extend(score("/output/score", typed.data_type, &typed.score))
         }
         (Some(Output::Legacy(_)), None) => {}
         (None, Some(scores)) => {
             let choices: Vec<&String> = scores.0.iter().map(|(choice, _)| choice).collect();
-            found.extend(names("/choice_scores", &choices));
+            problems.extend(names("/choice_scores", &choices));
         }
     }
     if let Some(shape) = config.shape() {
         let is_number = matches!(shape, Shape::Number { .. } | Shape::Choice(_));
-        found.extend(panel(config.panel, is_number));
-        found.extend(choices(config, &shape));
+        problems.extend(panel(config.panel, is_number));
+        problems.extend(choices(config, &shape));
     }
-    found.extend(swap(config));
-    found.extend(explored_once(&config.asking, config.panel));
-    if config.asking.large == Large::Explore && config.swap.is_some() {
-        let message = "large: explore looks at the trace once, and not in both orders";
-        found.push(ConfigProblem::at("/swap", message));
+    problems.extend(swap(config));
+    problems.extend(explore_panel_problem(&config.request, config.panel));
+    if config.request.large == LargePrompt::Explore && config.swap.is_some() {
+        let message = "`swap` cannot be combined with `large: explore`";
+        problems.push(ConfigProblem::at("/swap", message));
     }
-    found
+    problems
 }
 
-/// Everything that is wrong with several questions.
+/// The problems of the configuration of `questions`.
 pub(crate) fn questions(config: &QuestionsConfig) -> Vec<ConfigProblem> {
-    let mut found = asking(&config.asking);
+    let mut problems = request(&config.request);
     let mut seen = HashSet::new();
     for (at, question) in config.questions.iter().enumerate() {
         if !seen.insert(&question.name) {
-            found.push(ConfigProblem::at(
+            problems.push(ConfigProblem::at(
                 format!("/questions/{at}/name"),
-                "another question has this name",
+                "the name of a question must be unique",
             ));
         }
-        found.extend(score(&format!("/questions/{at}/score"), question.data_type, &question.score));
+        problems.extend(score(
+            &format!("/questions/{at}/score"),
+            question.data_type,
+            &question.score,
+        ));
     }
     let all_numbers =
         config.questions.iter().all(|question| question.data_type == DataType::Numeric);
-    found.extend(panel(config.panel, all_numbers));
-    found.extend(explored_once(&config.asking, config.panel));
-    found
+    problems.extend(panel(config.panel, all_numbers));
+    problems.extend(explore_panel_problem(&config.request, config.panel));
+    problems
 }
 
-fn asking(asking: &Asking) -> Vec<ConfigProblem> {
-    let mut found = Vec::new();
-    let templates = asking.templates();
+fn request(request: &RequestConfig) -> Vec<ConfigProblem> {
+    let mut problems = Vec::new();
+    let templates = request.templates();
     if templates.iter().all(|(_, template)| template.trim().is_empty()) {
-        found.push(ConfigProblem::at("/prompt", "the prompt is empty"));
+        problems.push(ConfigProblem::at("/prompt", "`prompt` must not be empty"));
     } else if templates.iter().all(|(role, _)| *role == Role::System) {
-        found.push(ConfigProblem::at("/prompt", "the prompt has no message of the user"));
+        problems.push(ConfigProblem::at(
+            "/prompt",
+            "`prompt` must not consist of system messages only",
+        ));
     }
-    found.extend(large(asking));
-    for (at, name) in asking.trusted.iter().enumerate() {
-        found.extend(used(asking, name, format!("/trusted/{at}")));
+    problems.extend(large(request));
+    for (at, name) in request.trusted.iter().enumerate() {
+        problems.extend(unknown_variable(request, name, format!("/trusted/{at}")));
     }
-    for name in asking.truncate.keys() {
-        let place = name.replace('~', "~0").replace('/', "~1");
-        found.extend(used(asking, name, format!("/truncate/{place}")));
+    for name in request.truncate.keys() {
+        let token = name.replace('~', "~0").replace('/', "~1");
+        problems.extend(unknown_variable(request, name, format!("/truncate/{token}")));
     }
-    found
+    problems
 }
 
-/// What has to stand beside `large`.
-fn large(asking: &Asking) -> Vec<ConfigProblem> {
-    let mut found = Vec::new();
-    if asking.large != Large::Fail && asking.max_input_tokens.is_none() {
-        let message = format!("{} needs max_input_tokens", asking.large.name());
-        found.push(ConfigProblem::at("/large", message));
+/// The problems of `large` and the members that belong to it.
+fn large(request: &RequestConfig) -> Vec<ConfigProblem> {
+    let mut problems = Vec::new();
+    if request.large != LargePrompt::Fail && request.max_input_tokens.is_none() {
+        let message = format!("`large: {}` requires `max_input_tokens`", request.large.name());
+        problems.push(ConfigProblem::at("/large", message));
     }
-    if asking.large != Large::Explore && asking.explore.is_some() {
-        let message = "only `large: explore` has these limits";
-        found.push(ConfigProblem::at("/explore", message));
+    if request.large != LargePrompt::Explore && request.explore.is_some() {
+        let message = "`explore` requires `large: explore`";
+        problems.push(ConfigProblem::at("/explore", message));
     }
-    found
+    problems
 }
 
-/// One model explores once: what a score is made from is one list.
-fn explored_once(asking: &Asking, panel: Panel) -> Option<ConfigProblem> {
+/// A panel cannot explore: a score has one list of evidence.
+fn explore_panel_problem(request: &RequestConfig, panel: Panel) -> Option<ConfigProblem> {
     let is_panel = panel.models > 1 || panel.repeats > 1;
-    (asking.large == Large::Explore && is_panel).then(|| {
-        let message = "large: explore asks one model once, and not a panel";
+    (request.large == LargePrompt::Explore && is_panel).then(|| {
+        let message = "`large: explore` requires a panel of one model and one repeat";
         ConfigProblem::at("/panel", message)
     })
 }
 
-/// A setting of a variable that the prompt does not have is a misspelling.
-fn used(asking: &Asking, name: &str, pointer: String) -> Option<ConfigProblem> {
-    let is_used = asking
+/// The problem of a setting for a variable that the prompt does not contain.
+fn unknown_variable(request: &RequestConfig, name: &str, pointer: String) -> Option<ConfigProblem> {
+    let is_used = request
         .templates()
         .iter()
         .any(|(_, template)| perpend_template::names(template).contains(&name));
-    (!is_used).then(|| ConfigProblem::at(pointer, format!("the prompt has no variable `{name}`")))
+    (!is_used).then(|| {
+        ConfigProblem::at(
+            pointer,
+            format!("unknown variable `{name}`: `prompt` does not contain it"),
+        )
+    })
 }
 
 fn score(pointer: &str, data_type: DataType, shape: &ScoreShape) -> Vec<ConfigProblem> {
     let at =
         |member: &str, message: &str| ConfigProblem::at(format!("{pointer}/{member}"), message);
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     if data_type != DataType::Numeric {
-        let only = "only a NUMERIC score has bounds";
-        found.extend(shape.min_value.map(|_| at("minValue", only)));
-        found.extend(shape.max_value.map(|_| at("maxValue", only)));
+        let only = "only a NUMERIC score can have bounds";
+        problems.extend(shape.min_value.map(|_| at("minValue", only)));
+        problems.extend(shape.max_value.map(|_| at("maxValue", only)));
     } else if let (Some(min), Some(max)) = (shape.min_value, shape.max_value)
         && max < min
     {
-        found.push(at("maxValue", "maxValue is less than minValue"));
+        problems.push(at("maxValue", "`maxValue` must not be less than `minValue`"));
     }
     match (&shape.categories, data_type) {
         (Some(categories), DataType::Categorical) => {
             let all: Vec<&String> = categories.iter().collect();
-            found.extend(names(&format!("{pointer}/categories"), &all));
+            problems.extend(names(&format!("{pointer}/categories"), &all));
             if categories.len() < 2 {
-                found.push(at("categories", "at least two categories are required"));
+                problems.push(at(
+                    "categories",
+                    "a CATEGORICAL score must have at least two categories",
+                ));
             }
         }
         (None, DataType::Categorical) => {
-            found.push(at("categories", "a CATEGORICAL score needs categories"))
+            problems.push(at("categories", "a CATEGORICAL score must have categories"))
         }
-        (Some(_), _) => found.push(at("categories", "only a CATEGORICAL score has categories")),
+        (Some(_), _) => {
+            problems.push(at("categories", "only a CATEGORICAL score can have categories"))
+        }
         (None, _) => {}
     }
     if shape.should_allow_multiple_matches && data_type != DataType::Categorical {
-        found.push(at(
+        problems.push(at(
             "shouldAllowMultipleMatches",
-            "only a CATEGORICAL score can have several matches",
+            "only a CATEGORICAL score can have multiple matches",
         ));
     }
-    found
+    problems
 }
 
-/// Categories and choices: trimmed, unique and short enough to be a score.
+/// The problems of categories and choices: they must be trimmed, unique and short enough for a score.
 fn names(pointer: &str, names: &[&String]) -> Vec<ConfigProblem> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     let mut seen = HashSet::new();
     for name in names {
         let message = if name.trim().is_empty() {
-            "an empty name is not possible".to_owned()
+            "a name must not be empty".to_owned()
         } else if name.trim() != name.as_str() {
-            format!("{name:?} begins or ends with white space")
+            format!("{name:?} must not begin or end with white space")
         } else if name.len() > MAX_CATEGORY_BYTES {
-            format!("a name has at most {MAX_CATEGORY_BYTES} bytes")
+            format!("a name must have at most {MAX_CATEGORY_BYTES} bytes, got {}", name.len())
         } else if !seen.insert(name.as_str()) {
-            format!("{name:?} is given twice")
+            format!("duplicate name {name:?}")
         } else {
             continue;
         };
-        found.push(ConfigProblem::at(pointer, message));
+        problems.push(ConfigProblem::at(pointer, message));
     }
-    found
+    problems
 }
 
 fn panel(panel: Panel, is_number: bool) -> Option<ConfigProblem> {
     let needs_numbers = matches!(panel.reducer, Reducer::Mean | Reducer::Median);
     (needs_numbers && !is_number).then(|| {
         let message =
-            format!("{} needs numbers: NUMERIC scores or choice_scores", panel.reducer.name());
+            format!("`{}` requires NUMERIC scores or `choice_scores`", panel.reducer.name());
         ConfigProblem::at("/panel/reducer", message)
     })
 }
 
-/// What needs a closed set of choices.
+/// The problems of members that require a closed set of choices.
 fn choices(config: &JudgeConfig, shape: &Shape<'_>) -> Vec<ConfigProblem> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     if config.weighted && !matches!(shape, Shape::Choice(_)) {
-        found.push(ConfigProblem::at("/weighted", "weighted needs choice_scores"));
+        problems.push(ConfigProblem::at("/weighted", "`weighted` requires `choice_scores`"));
     }
     if config.logprobs.is_some() && shape.verdicts().is_none() {
-        found.push(ConfigProblem::at("/logprobs", "only single choices have a distribution"));
+        problems.push(ConfigProblem::at(
+            "/logprobs",
+            "`logprobs` requires a BOOLEAN score, a single category or `choice_scores`",
+        ));
     }
     let Some(pattern) = &config.pattern else {
-        return found;
+        return problems;
     };
-    if let Err(why) = graded::compile(pattern) {
-        found.push(ConfigProblem::at("/pattern", why.to_string()));
+    if let Err(why) = free_text::compile(pattern) {
+        problems.push(ConfigProblem::at("/pattern", why.to_string()));
     }
     if !matches!(shape, Shape::Choice(_) | Shape::Category { several: false, .. }) {
-        let message = "pattern needs choice_scores or categories of which one is chosen";
-        found.push(ConfigProblem::at("/pattern", message));
+        let message = "`pattern` requires `choice_scores` or a single category";
+        problems.push(ConfigProblem::at("/pattern", message));
     }
-    found
+    problems
 }
 
 fn swap(config: &JudgeConfig) -> Vec<ConfigProblem> {
     let Some([first, second]) = &config.swap else {
         return Vec::new();
     };
-    let mut found: Vec<_> = used(&config.asking, first, "/swap/0".to_owned()).into_iter().collect();
-    found.extend(used(&config.asking, second, "/swap/1".to_owned()));
+    let mut problems: Vec<_> =
+        unknown_variable(&config.request, first, "/swap/0".to_owned()).into_iter().collect();
+    problems.extend(unknown_variable(&config.request, second, "/swap/1".to_owned()));
     if first == second {
-        found.push(ConfigProblem::at("/swap", "two different variables are required"));
+        problems.push(ConfigProblem::at("/swap", "`swap` must name two different variables"));
     }
     if config.choice_scores.is_none() {
-        found.push(ConfigProblem::at("/swap", "swap needs choice_scores"));
+        problems.push(ConfigProblem::at("/swap", "`swap` requires `choice_scores`"));
     }
-    found
+    problems
 }

@@ -1,4 +1,4 @@
-//! The configuration of a judge. What a JSON Schema can say about it is said here, the rest in `check.rs`.
+//! The configuration of a judge. The constraints that a JSON Schema can express are here, the others in `check.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,99 +8,101 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 
-/// One question to a model, and what becomes of the answer.
+/// One question to a model, and how the answer becomes a score.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct JudgeConfig {
     /// How the item is presented and how the answer is sampled.
     #[serde(flatten)]
-    pub asking: Asking,
-    /// What the model has to answer. Required unless `choice_scores` is given.
+    pub request: RequestConfig,
+    /// The score that the model returns. Required unless `choice_scores` is given.
     #[serde(default)]
     pub output: Option<Output>,
-    /// Choices and the number that each one scores.
+    /// The choices, each with its score.
     #[serde(default)]
     pub choice_scores: Option<ChoiceScores>,
-    /// With `choice_scores`: the model gives its reasons before it chooses.
+    /// With `choice_scores`: the model writes its reasoning before it chooses.
     #[serde(default = "yes")]
     pub chain_of_thought: bool,
-    /// A regular expression that finds the verdict in a free-text reply: its first group, or the whole match. All matches
-    /// outside of thinking and quotations must give the same verdict. Needs `choice_scores`, or `output` with categories.
+    /// A regular expression that extracts the verdict from a free-text reply: its first group, or the whole match. Matches
+    /// inside reasoning blocks and quotations are ignored; all others must agree. Requires `choice_scores`, or `output` with
+    /// categories.
     #[serde(default)]
     pub pattern: Option<String>,
-    /// How many times each model is asked, and how the votes become one score.
+    /// The number of models and of requests to each, and how the votes become one score.
     #[serde(default)]
     pub panel: Panel,
-    /// Two variables that change places in a second request; the score is the mean of both orders.
-    /// Needs `choice_scores`.
+    /// Two variables that are exchanged in a second request; the score is the mean of both orders. Requires
+    /// `choice_scores`.
     #[serde(default)]
     pub swap: Option<[String; 2]>,
-    /// Ask for the log-probabilities of this many alternatives per token, and store the distribution over the choices.
+    /// Request the log-probabilities of this many alternatives per token, and store the distribution over the choices.
     #[serde(default)]
     #[schemars(range(min = 1, max = 20))]
     pub logprobs: Option<u8>,
-    /// With `choice_scores`: score the expected value over the distribution instead of the choice.
+    /// With `choice_scores`: the score is the expected value over the distribution instead of the score of the choice.
     #[serde(default)]
     pub weighted: bool,
 }
 
-/// Several questions in one request, each with a score of its own.
+/// Several questions in one request, one score for each.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct QuestionsConfig {
     /// How the item is presented and how the answer is sampled.
     #[serde(flatten)]
-    pub asking: Asking,
-    /// The questions, in the order in which the model answers them.
+    pub request: RequestConfig,
+    /// The questions, in the order in which the model answers.
     #[schemars(length(min = 1, max = 50))]
     pub questions: Vec<Question>,
-    /// How many times each model is asked, and how the votes become one score.
+    /// The number of models and of requests to each, and how the votes become one score.
     #[serde(default)]
     pub panel: Panel,
 }
 
-/// What both kinds of judges share.
+/// The part of the configuration that `judge` and `questions` have in common.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Asking {
-    /// The text for the model, or a list of messages. `{{name}}` stands for a variable: `input`, `output`,
-    /// `expected_output`, `metadata`, or any name that the mapping provides.
+pub struct RequestConfig {
+    /// The text for the model, or a list of messages. `{{name}}` inserts a variable: `input`, `output`, `expected_output`,
+    /// `metadata`, or any name that the mapping provides.
     pub prompt: Prompt,
-    /// Where the prompt was taken from. Where `prompt` is absent, the server fills it in when the evaluator is saved.
+    /// The managed prompt that `prompt` is a copy of. When `prompt` is absent, the server fills it in when the evaluator is
+    /// saved.
     #[serde(default)]
     pub prompt_ref: Option<PromptRef>,
-    /// Enclose each inserted value in lines with an unpredictable mark, and tell the model that the text between them is
-    /// data and not instructions.
+    /// Enclose each inserted value in lines with an unpredictable mark, and instruct the model to treat the text between
+    /// them as data, not as instructions.
     #[serde(default = "yes")]
     pub fence: bool,
-    /// Variables that are part of the instructions, such as criteria: they are inserted without a fence.
+    /// Variables that are part of the instructions, such as criteria; they are inserted without a fence.
     #[serde(default)]
     pub trusted: Vec<String>,
-    /// Variables that may be shortened, by name. Everything else is inserted whole.
+    /// Variables that may be truncated, by name. Others are inserted whole.
     #[serde(default)]
-    pub truncate: BTreeMap<String, Truncate>,
-    /// The longest prompt, in tokens of 4 bytes. `large` says what becomes of a longer one.
+    pub truncate: BTreeMap<String, Truncation>,
+    /// The maximum length of the prompt, in tokens of 4 bytes. `large` determines how a longer prompt is handled.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub max_input_tokens: Option<u32>,
-    /// What happens when the prompt is longer than that.
+    /// How a prompt that is longer than `max_input_tokens` is handled.
     #[serde(default)]
-    pub large: Large,
-    /// How far a model explores. Needs `large: explore`.
+    pub large: LargePrompt,
+    /// Limits of the exploration. Requires `large: explore`.
     #[serde(default)]
-    pub explore: Option<Explore>,
-    /// The longest reply, in tokens.
+    pub explore: Option<ExploreLimits>,
+    /// The maximum length of the reply, in tokens.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub max_output_tokens: Option<u32>,
-    /// Sampling temperature; the provider's default when absent.
+    /// Sampling temperature. Defaults to that of the provider.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f32>,
-    /// Nucleus sampling; the provider's default when absent.
+    /// Nucleus sampling: the probability mass of the tokens to sample from. Defaults to that of the provider.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub top_p: Option<f32>,
-    /// Send a seed that is the same whenever the same item is judged again.
+    /// Send a seed, which is the same each time the same item is judged.
     #[serde(default)]
     pub seed: bool,
 }
@@ -109,21 +111,21 @@ pub(crate) fn yes() -> bool {
     true
 }
 
-/// What happens when a prompt is too long.
+/// How a prompt that is too long is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Large {
-    /// An error, `context_too_long`.
+pub enum LargePrompt {
+    /// Fail with `context_too_long`.
     #[default]
     Fail,
-    /// The longest variables are shortened, and a digest of the item's trace is added: its outline, then inputs and outputs,
-    /// the failed observations first.
+    /// Truncate the longest variables and add a digest of the item's trace: its outline, then inputs and outputs, those of
+    /// failed observations first.
     Digest,
-    /// The longest variables are shortened, and the model gets the outline of the item's trace and tools to look into it.
+    /// Truncate the longest variables, and give the model the outline of the item's trace and tools to read it.
     Explore,
 }
 
-impl Large {
+impl LargePrompt {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -133,19 +135,19 @@ impl Large {
     }
 }
 
-/// How far a model explores.
+/// The limits of an exploration.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Explore {
-    /// How many times tools can be used. Each may take a request, and the host answers 64 of one evaluation.
+pub struct ExploreLimits {
+    /// The maximum number of tool calls. Each can take one request; the host answers at most 64 requests of one evaluation.
     #[schemars(range(min = 1, max = 50))]
     pub max_calls: u32,
-    /// Tokens of requests and replies together after which no tool can be used any more.
+    /// The number of tokens, of requests and replies together, after which no further tool call is possible.
     #[schemars(range(min = 1))]
     pub max_tokens: Option<u64>,
 }
 
-impl Default for Explore {
+impl Default for ExploreLimits {
     fn default() -> Self {
         Self { max_calls: 32, max_tokens: None }
     }
@@ -161,13 +163,13 @@ pub enum Prompt {
     Messages(#[schemars(length(min = 1))] Vec<Message>),
 }
 
-/// A prompt of prompt management.
+/// A managed prompt.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromptRef {
-    /// Its name.
+    /// The name of the prompt.
     pub name: String,
-    /// Its version; the one in production when absent.
+    /// The version of the prompt. Defaults to the one in production.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub version: Option<u32>,
@@ -177,19 +179,19 @@ pub struct PromptRef {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// Who says it.
+    /// The role of the author.
     pub role: MessageRole,
-    /// The text, with placeholders.
+    /// The text; `{{name}}` inserts a variable.
     pub content: String,
 }
 
-/// Who says a message.
+/// The role of the author of a message.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageRole {
     /// Instructions for the whole conversation.
     System,
-    /// The person who asks.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -205,23 +207,23 @@ impl From<MessageRole> for Role {
     }
 }
 
-/// How a variable is shortened.
+/// How a variable is truncated.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Truncate {
-    /// What is kept.
+pub struct Truncation {
+    /// The part of the text that is kept.
     #[serde(default)]
-    pub keep: Keep,
-    /// How much is kept, in tokens of 4 bytes.
+    pub keep: KeepPolicy,
+    /// The length that is kept, in tokens of 4 bytes.
     #[schemars(range(min = 1))]
     pub tokens: u32,
 }
 
-/// What is kept of a long text.
+/// The part of a long text that is kept.
 #[derive(Clone, Copy, Debug, Default, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Keep {
-    /// The beginning and the end; the middle is left out.
+pub enum KeepPolicy {
+    /// The beginning and the end, without the middle.
     #[default]
     Middle,
     /// The beginning.
@@ -230,7 +232,7 @@ pub enum Keep {
     Tail,
 }
 
-/// What the model has to answer.
+/// The score that the model returns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Output {
@@ -248,7 +250,7 @@ pub struct TypedOutput {
     pub data_type: DataType,
     /// The explanation that the model writes before it scores.
     #[serde(default)]
-    pub reasoning: Described,
+    pub reasoning: ReasoningSpec,
     /// The score.
     pub score: ScoreShape,
 }
@@ -257,17 +259,17 @@ pub struct TypedOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegacyOutput {
-    /// What the score means.
+    /// The description of the score for the model.
     pub score: String,
-    /// What the explanation should say.
+    /// The description of the explanation for the model.
     pub reasoning: String,
 }
 
-/// Something that the model writes.
+/// The explanation of a score.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Described {
-    /// What the model is told about it.
+pub struct ReasoningSpec {
+    /// The description for the model.
     #[serde(default)]
     pub description: String,
 }
@@ -288,7 +290,7 @@ pub enum DataType {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScoreShape {
-    /// What the model is told about it.
+    /// The description for the model.
     #[serde(default)]
     pub description: String,
     /// NUMERIC: the smallest value.
@@ -300,7 +302,7 @@ pub struct ScoreShape {
     /// CATEGORICAL: the categories, at least two.
     #[serde(default)]
     pub categories: Option<Vec<String>>,
-    /// CATEGORICAL: the model may name several categories.
+    /// CATEGORICAL: the model may choose several categories.
     #[serde(default)]
     pub should_allow_multiple_matches: bool,
 }
@@ -309,30 +311,31 @@ pub struct ScoreShape {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Question {
-    /// The name of its score; 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
+    /// The name of the score: 1 to 64 characters of `a-z`, `A-Z`, `0-9`, `_` and `-`.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,64}$"))]
     pub name: String,
-    /// The data type of its score.
+    /// The data type of the score.
     pub data_type: DataType,
-    /// The values of its score.
+    /// The values of the score.
     #[serde(default)]
     pub score: ScoreShape,
-    /// The question itself.
+    /// The question.
     #[schemars(length(min = 1))]
     pub description: String,
-    /// When the question applies, in words. Where it does not, the model answers null and there is no score.
+    /// The condition under which the question applies, in words. When it does not, the model answers null and there is no
+    /// score.
     #[serde(default)]
     pub when: Option<String>,
 }
 
-/// Several votes.
+/// A panel of votes.
 #[derive(Clone, Copy, Debug, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Panel {
-    /// How many models vote: the slots `judge`, `judge-2` and so on.
+    /// The number of models that vote: the slots `judge`, `judge-2` and so on.
     #[schemars(range(min = 1, max = 5))]
     pub models: u8,
-    /// How many times each of them is asked.
+    /// The number of votes of each model.
     #[schemars(range(min = 1, max = 9))]
     pub repeats: u8,
     /// How the votes become one score.
@@ -349,16 +352,16 @@ impl Default for Panel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reducer {
-    /// The most frequent vote; of equally frequent ones the first.
+    /// The most frequent vote; among equally frequent votes the first.
     #[default]
     Mode,
     /// The mean of the numbers.
     Mean,
     /// The median of the numbers.
     Median,
-    /// What more than half of the votes say; otherwise there is no score.
+    /// The value of more than half of the votes. Without one there is no score.
     Majority,
-    /// What all votes say. For BOOLEAN: true when all say true. Otherwise there is no score.
+    /// The value of all votes; without one there is no score. BOOLEAN: true when all votes are true, else false.
     All,
 }
 
@@ -374,7 +377,7 @@ impl Reducer {
     }
 }
 
-/// Choices with their numbers, in the order in which they are written.
+/// Choices with their scores, in the order of the configuration.
 #[derive(Debug)]
 pub struct ChoiceScores(pub Vec<(String, f64)>);
 
@@ -385,7 +388,7 @@ impl<'de> Deserialize<'de> for ChoiceScores {
             type Value = ChoiceScores;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of choices and numbers")
+                f.write_str("an object with a number for each choice")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ChoiceScores, A::Error> {

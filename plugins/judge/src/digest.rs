@@ -1,5 +1,4 @@
-//! The digest of a trace: its outline, then inputs and outputs until there is no more room. Equal traces have equal
-//! digests.
+//! The digest of a trace: its outline, then inputs and outputs within a limit. Equal traces have equal digests.
 
 use std::cmp::Reverse;
 
@@ -8,23 +7,23 @@ use perpend_plugin::trace::{self, OutlineEntry, Part, TraceError};
 use perpend_plugin::{EvalError, Json, TraceRef};
 
 use crate::fence;
-use crate::outline::{entries, one_line, outlined, part_name, rank};
+use crate::outline::{entries, one_line, part_name, rank, render};
 use crate::shape::object;
 
-/// Bytes of the sentences around the digest.
-const SENTENCES: usize = 700;
-/// Bytes that the fence and the headline of a piece take beside its id.
+/// The bytes reserved for the sentences around the digest.
+const OVERHEAD: usize = 700;
+/// The bytes of the fence and the headline of a piece, without its id.
 const FRAME: usize = 160;
-/// A piece is not cut to less than that.
-const LEAST: usize = 200;
-/// Bytes that are read of a piece at a time.
-const MOST: usize = 1 << 20;
-/// Pieces of a digest.
+/// The minimum length of an excerpt, in bytes.
+const MIN_EXCERPT: usize = 200;
+/// The maximum length of one read, in bytes.
+const MAX_READ: usize = 1 << 20;
+/// The maximum number of pieces of a digest.
 const MAX_PIECES: usize = 1_000;
-/// Pieces that the metadata of a score lists.
+/// The maximum number of pieces in the metadata of a score.
 const MAX_LISTED: usize = 50;
 
-/// A digest, and what it leaves out.
+/// A digest, and the metadata about the omitted parts.
 pub(crate) struct Digest {
     pub(crate) text: String,
     pub(crate) left_out: Json,
@@ -33,39 +32,39 @@ pub(crate) struct Digest {
 /// The input or output of an observation.
 struct Piece<'t> {
     entry: &'t OutlineEntry,
-    /// Of the observation in the trace.
+    /// The position of the observation in the trace.
     position: usize,
     part: Part,
     size: usize,
-    /// What is shown of it; `None` when it is left out.
-    shown: Option<Shown>,
+    /// `None` when the piece is omitted.
+    excerpt: Option<Excerpt>,
 }
 
-struct Shown {
+struct Excerpt {
     text: String,
     n_kept: usize,
 }
 
-/// The digest of a trace in at most so many bytes.
+/// The digest of a trace in at most `n_bytes`.
 ///
 /// # Errors
 /// `upstream` when the trace cannot be read.
 pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> {
     let entries = entries(trace)?;
     let judged = trace.observation_id.as_deref();
-    let room = n_bytes.saturating_sub(SENTENCES);
-    let (outline, n_outlined) = outlined(&entries, judged, room / 3);
+    let budget = n_bytes.saturating_sub(OVERHEAD);
+    let (outline, n_outlined) = render(&entries, judged, budget / 3);
     let mut pieces = pieces(&entries, judged);
-    fill(&mut pieces, trace, room.saturating_sub(outline.len() + FRAME))?;
+    fill(&mut pieces, trace, budget.saturating_sub(outline.len() + FRAME))?;
     pieces.sort_by_key(|piece| (piece.position, piece.part == Part::Output));
 
     let sizes = pieces.iter().map(|piece| piece.size);
     let n_bytes = sizes.fold(0, usize::saturating_add);
-    let kept = pieces.iter().filter_map(|piece| piece.shown.as_ref());
-    let n_kept: usize = kept.map(|shown| shown.n_kept).sum();
-    let is_short = |piece: &&Piece<'_>| piece.kept() < piece.size;
+    let excerpts = pieces.iter().filter_map(|piece| piece.excerpt.as_ref());
+    let n_kept: usize = excerpts.map(|excerpt| excerpt.n_kept).sum();
+    let is_short = |piece: &&Piece<'_>| piece.n_kept() < piece.size;
     let n_short = pieces.iter().filter(is_short).count();
-    let n_absent = pieces.iter().filter(|piece| piece.shown.is_none()).count();
+    let n_absent = pieces.iter().filter(|piece| piece.excerpt.is_none()).count();
     let mut text = format!(
         "The item is too long to be given whole. A digest of its trace follows: the outline, a line for each observation, and \
          then inputs and outputs, those of failed observations before others. Left out were {} of {} observations from \
@@ -78,12 +77,12 @@ pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> 
         fence::fenced(host::seed(), "trace", &outline),
     );
     for piece in &pieces {
-        if let Some(shown) = &piece.shown {
+        if let Some(excerpt) = &piece.excerpt {
             text.push_str("\n\n");
-            text.push_str(&fence::fenced(host::seed(), "trace", &shown.text));
+            text.push_str(&fence::fenced(host::seed(), "trace", &excerpt.text));
         }
     }
-    let listed = pieces.iter().filter(is_short).take(MAX_LISTED).map(Piece::recorded);
+    let listed = pieces.iter().filter(is_short).take(MAX_LISTED).map(Piece::to_metadata);
     let left_out = object([
         ("observations", Json::from(entries.len())),
         ("outlined", Json::from(n_outlined)),
@@ -98,22 +97,22 @@ pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> 
 }
 
 impl Piece<'_> {
-    fn kept(&self) -> usize {
-        self.shown.as_ref().map_or(0, |shown| shown.n_kept)
+    fn n_kept(&self) -> usize {
+        self.excerpt.as_ref().map_or(0, |excerpt| excerpt.n_kept)
     }
 
-    fn recorded(&self) -> Json {
+    fn to_metadata(&self) -> Json {
         object([
             ("observation", Json::from(self.entry.id.as_str())),
             ("part", Json::from(part_name(self.part))),
             ("bytes", Json::from(self.size)),
-            ("kept_bytes", Json::from(self.kept())),
+            ("kept_bytes", Json::from(self.n_kept())),
         ])
     }
 }
 
-/// All inputs and outputs in the order in which they get room: the judged observation, then by severity, the short ones
-/// before the long ones, then by place in the trace.
+/// All inputs and outputs in order of priority: the judged observation first, then by severity, then by size, then by
+/// position in the trace.
 fn pieces<'t>(entries: &'t [OutlineEntry], judged: Option<&str>) -> Vec<Piece<'t>> {
     let of_entry = |(position, entry): (usize, &'t OutlineEntry)| {
         let parts = [(Part::Input, entry.input_size), (Part::Output, entry.output_size)];
@@ -123,36 +122,37 @@ fn pieces<'t>(entries: &'t [OutlineEntry], judged: Option<&str>) -> Vec<Piece<'t
             position,
             part,
             size: usize::try_from(size).unwrap_or(usize::MAX),
-            shown: None,
+            excerpt: None,
         })
     };
     let mut pieces: Vec<_> = entries.iter().enumerate().flat_map(of_entry).collect();
     pieces.sort_by_key(|piece| {
         let is_judged = judged == Some(piece.entry.id.as_str());
-        let place = (piece.position, piece.part == Part::Output);
-        (Reverse(is_judged), rank(piece.entry.severity), piece.size, place)
+        let position = (piece.position, piece.part == Part::Output);
+        (Reverse(is_judged), rank(piece.entry.severity), piece.size, position)
     });
     pieces
 }
 
-/// Reads pieces as long as there is room. None takes more than a quarter of what is left, so that one long text does not
-/// keep out the others.
-fn fill(pieces: &mut [Piece<'_>], trace: &TraceRef, mut left: usize) -> Result<(), EvalError> {
+/// Reads excerpts until the budget is spent. Each takes at most a quarter of the remaining bytes, so that one long text does
+/// not displace the others.
+fn fill(pieces: &mut [Piece<'_>], trace: &TraceRef, mut remaining: usize) -> Result<(), EvalError> {
     let n_pieces = pieces.len().min(MAX_PIECES);
     for (at, piece) in pieces.iter_mut().take(n_pieces).enumerate() {
         let frame = FRAME + piece.entry.id.len();
-        let share = left / (n_pieces - at).min(4);
-        let room = share.max(LEAST + frame).min(left).saturating_sub(frame).min(MOST);
-        if room < piece.size.min(LEAST) {
+        let share = remaining / (n_pieces - at).min(4);
+        let budget =
+            share.max(MIN_EXCERPT + frame).min(remaining).saturating_sub(frame).min(MAX_READ);
+        if budget < piece.size.min(MIN_EXCERPT) {
             break;
         }
-        match shown(piece, trace, room) {
-            Ok(Some(shown)) => {
-                left = left.saturating_sub(shown.text.len() + frame);
-                piece.shown = Some(shown);
+        match excerpt(piece, trace, budget) {
+            Ok(Some(excerpt)) => {
+                remaining = remaining.saturating_sub(excerpt.text.len() + frame);
+                piece.excerpt = Some(excerpt);
             }
             Ok(None) => {}
-            // As much was read as can be: what is missing counts as left out.
+            // The allowance of the call is spent: the remaining pieces count as omitted.
             Err(TraceError::TooLarge(_)) => break,
             Err(other) => return Err(other.into()),
         }
@@ -160,8 +160,12 @@ fn fill(pieces: &mut [Piece<'_>], trace: &TraceRef, mut left: usize) -> Result<(
     Ok(())
 }
 
-/// A piece with its headline, its middle left out where it is longer than the room.
-fn shown(piece: &Piece<'_>, trace: &TraceRef, room: usize) -> Result<Option<Shown>, TraceError> {
+/// A piece with its headline, without its middle when it is longer than the budget.
+fn excerpt(
+    piece: &Piece<'_>,
+    trace: &TraceRef,
+    budget: usize,
+) -> Result<Option<Excerpt>, TraceError> {
     let read = |offset: usize, length: usize| {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         let (id, part) = (&piece.entry.id, piece.part);
@@ -173,19 +177,20 @@ fn shown(piece: &Piece<'_>, trace: &TraceRef, room: usize) -> Result<Option<Show
         one_line(&piece.entry.id, usize::MAX),
         piece.size
     );
-    if piece.size <= room {
-        return Ok(read(0, piece.size)?.map(|slice| Shown {
+    if piece.size <= budget {
+        return Ok(read(0, piece.size)?.map(|slice| Excerpt {
             n_kept: slice.text.len(),
             text: format!("{head}\n{}", slice.text),
         }));
     }
-    let (Some(first), Some(last)) = (read(0, room / 2)?, read(piece.size - room / 2, room / 2)?)
+    let (Some(first), Some(last)) =
+        (read(0, budget / 2)?, read(piece.size - budget / 2, budget / 2)?)
     else {
         return Ok(None);
     };
     let n_kept = first.text.len() + last.text.len();
     let n_absent = piece.size.saturating_sub(n_kept);
-    Ok(Some(Shown {
+    Ok(Some(Excerpt {
         text: format!("{head}\n{}\n[{n_absent} bytes left out]\n{}", first.text, last.text),
         n_kept,
     }))

@@ -1,14 +1,14 @@
-//! What becomes of the probabilities of the choices. The host computes them.
+//! The use of the probabilities of the choices, which the host computes.
 
 use perpend_plugin::Json;
 use perpend_plugin::model::Distribution;
 
 use crate::shape::object;
 
-/// Below this coverage a distribution says too little to replace the choice.
+/// The coverage from which on a distribution can replace the choice.
 pub(crate) const MIN_COVERAGE: f64 = 0.9;
 
-/// The mean of the numbers of the choices; `None` when too little was seen.
+/// The expected score; `None` when the coverage is too low.
 pub(crate) fn expectation(of: &Distribution, scores: &[(String, f64)]) -> Option<f64> {
     if of.coverage < MIN_COVERAGE {
         return None;
@@ -40,15 +40,16 @@ mod tests {
     }
 
     #[test]
-    fn the_expectation_is_the_mean_of_the_numbers_of_the_choices() {
+    fn the_expectation_is_the_weighted_mean_of_the_scores_of_the_choices() {
         let scores =
             [("A", 1.0), ("B", 0.5), ("C", 0.0)].map(|(name, score)| (name.to_owned(), score));
-        let found = expectation(&of(&[("A", 0.7), ("B", 0.2), ("C", 0.1)], 0.95), &scores).unwrap();
-        assert!((found - 0.8).abs() < 1e-9, "{found}");
+        let expected =
+            expectation(&of(&[("A", 0.7), ("B", 0.2), ("C", 0.1)], 0.95), &scores).unwrap();
+        assert!((expected - 0.8).abs() < 1e-9, "{expected}");
     }
 
     #[test]
-    fn little_coverage_gives_no_expectation() {
+    fn a_distribution_with_low_coverage_has_no_expectation() {
         assert_eq!(expectation(&of(&[("A", 1.0)], 0.5), &[("A".to_owned(), 1.0)]), None);
     }
 }

@@ -5,20 +5,20 @@ use perpend_plugin::model::{Completion, Distribution, Place, Request, Slot};
 use perpend_plugin::prelude::*;
 
 use crate::answer::{Answer, Value, lines, member};
-use crate::ask::{Reply, SLOTS, Seat, ask, malformed, quorum};
 use crate::config::{JudgeConfig, Output};
 use crate::distribution::expectation;
-use crate::prepared::Prepared;
+use crate::panel::{Reply, SLOTS, Seat, malformed, quorum, send};
+use crate::prepared::PreparedPrompt;
 use crate::prompt::add_instruction;
 use crate::shape::{Shape, closed, object, text_schema};
-use crate::{check, graded, votes};
+use crate::{check, free_text, votes};
 
-/// The name of the score. The host stores it under the name of the evaluator.
+/// The name of the score. The host replaces it with the name of the evaluator.
 const SCORE: &str = "judge";
-/// As many alternatives as the providers give, where a distribution is needed and no number was configured.
-const MOST_ALTERNATIVES: u8 = 20;
+/// The maximum number of alternatives of the providers: the default when a distribution is needed.
+const MAX_ALTERNATIVES: u8 = 20;
 
-/// The parts that a prompt may name.
+/// The parts of an item that a prompt can contain.
 pub(crate) const NEEDS: Parts =
     Parts { input: true, output: true, expected_output: true, metadata: true, ..Parts::NONE };
 
@@ -28,8 +28,8 @@ pub struct Judge;
 impl Evaluator for Judge {
     const ID: &'static str = "judge";
     const TITLE: &'static str = "Model judge";
-    const DESCRIPTION: &'static str = "A language model, or a panel of them, reads the item in a prompt and gives one score: \
-        a number, true or false, categories, or a choice that stands for a number. Its reasoning is the comment.";
+    const DESCRIPTION: &'static str = "A language model, or a panel of models, reads the item in a prompt and returns one score: \
+        a number, true or false, categories, or a choice with a number. Its reasoning is the comment.";
     const NEEDS: Parts = NEEDS;
     const SLOTS: &'static [Slot] = SLOTS;
     // The data type depends on the configuration.
@@ -40,10 +40,10 @@ impl Evaluator for Judge {
     fn evaluate(item: &Item, config: &JudgeConfig) -> Result<Vec<Score>, EvalError> {
         let task = Task::of(config)?;
         let seats = config.panel.seats();
-        let prepared = task.prepared(item, None)?;
+        let prepared = task.prepare(item, None)?;
         let mut requests = task.requests(&prepared, &seats)?;
         if let Some(swap) = &config.swap {
-            let swapped = task.prepared(item, Some(swap))?;
+            let swapped = task.prepare(item, Some(swap))?;
             requests.extend(task.requests(&swapped, &seats)?);
         }
         let replies = task.replies(&requests)?.into_iter();
@@ -55,12 +55,12 @@ impl Evaluator for Judge {
             cast = cast
                 .into_iter()
                 .zip(answers)
-                .map(|(plain, swapped)| Ok(both_orders(plain?, &swapped?, scores)))
+                .map(|(plain, swapped)| Ok(mean_of_orders(plain?, &swapped?, scores)))
                 .collect();
         }
         let cast: Vec<_> = seats.into_iter().zip(quorum(cast)?).collect();
         let scores = votes::scores(SCORE, &cast, &config.panel)?.into_iter();
-        Ok(scores.map(|score| prepared.noted(score)).collect())
+        Ok(scores.map(|score| prepared.annotate(score)).collect())
     }
 
     fn check_config(config: &JudgeConfig) -> Vec<ConfigProblem> {
@@ -104,7 +104,7 @@ impl JudgeConfig {
         Some(object(closed(members)))
     }
 
-    /// What the model is told about choices.
+    /// The instruction to the model about choices.
     fn instruction(&self) -> Option<String> {
         let scores = self.choice_scores.as_ref().filter(|_| self.pattern.is_none())?;
         let choices: Vec<String> =
@@ -122,11 +122,11 @@ impl JudgeConfig {
     }
 
     fn alternatives(&self) -> Option<u8> {
-        self.logprobs.or(self.weighted.then_some(MOST_ALTERNATIVES))
+        self.logprobs.or(self.weighted.then_some(MAX_ALTERNATIVES))
     }
 }
 
-/// A configuration, ready to ask.
+/// A configuration with the values derived from it.
 struct Task<'c> {
     config: &'c JudgeConfig,
     shape: Shape<'c>,
@@ -138,10 +138,9 @@ struct Task<'c> {
 impl<'c> Task<'c> {
     fn of(config: &'c JudgeConfig) -> Result<Self, EvalError> {
         let shape = config.shape();
-        let shape = shape.ok_or_else(|| {
-            EvalError::invalid_config("neither output nor choice_scores is given")
-        })?;
-        let pattern = config.pattern.as_deref().map(graded::compile).transpose();
+        let shape = shape
+            .ok_or_else(|| EvalError::invalid_config("`output` or `choice_scores` is required"))?;
+        let pattern = config.pattern.as_deref().map(free_text::compile).transpose();
         Ok(Self {
             config,
             schema: config.schema(&shape),
@@ -151,38 +150,46 @@ impl<'c> Task<'c> {
         })
     }
 
-    /// The prompt, without what the model is told about choices.
-    fn prepared(&self, item: &Item, swap: Option<&[String; 2]>) -> Result<Prepared, EvalError> {
-        let asking = &self.config.asking;
-        asking.prepared(item, swap, self.instruction.as_deref())
+    /// The prompt without the instruction about choices.
+    fn prepare(
+        &self,
+        item: &Item,
+        swap: Option<&[String; 2]>,
+    ) -> Result<PreparedPrompt, EvalError> {
+        let request = &self.config.request;
+        request.prepare(item, swap, self.instruction.as_deref())
     }
 
-    fn requests(&self, prepared: &Prepared, seats: &[Seat]) -> Result<Vec<Request>, EvalError> {
+    fn requests(
+        &self,
+        prepared: &PreparedPrompt,
+        seats: &[Seat],
+    ) -> Result<Vec<Request>, EvalError> {
         let mut messages = prepared.messages.clone();
         if let Some(instruction) = &self.instruction {
             add_instruction(&mut messages, instruction);
         }
-        let question = self.config.asking.request(messages, self.schema.as_ref())?;
-        let mut question = prepared.closing(question);
+        let question = self.config.request.model_request(messages, self.schema.as_ref())?;
+        let mut question = prepared.final_request(question);
         question.top_logprobs = self.config.alternatives();
         Ok(seats.iter().map(|seat| seat.request(&question)).collect())
     }
 
     fn replies(&self, requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
         match &self.pattern {
-            Some(pattern) => graded::replies(requests, pattern, &self.shape),
-            None => ask(requests),
+            Some(pattern) => free_text::send_with_retries(requests, pattern, &self.shape),
+            None => send(requests),
         }
     }
 
     fn read(&self, reply: &Completion) -> Result<Answer, String> {
         let (answer, distribution) = match &self.pattern {
-            Some(pattern) => graded::read(pattern, &self.shape, reply)?,
+            Some(pattern) => free_text::read(pattern, &self.shape, reply)?,
             None => (self.structured(reply)?, self.distribution(reply)),
         };
         let mut answer = answer.with("model", reply.model.as_str());
         if let Some(distribution) = &distribution {
-            answer = answer.distributed(distribution);
+            answer = answer.with_distribution(distribution);
         }
         let Shape::Choice(scores) = self.shape else {
             return Ok(answer);
@@ -226,8 +233,8 @@ impl<'c> Task<'c> {
     }
 }
 
-/// The mean of both orders. What speaks for the one side in the second order speaks for the other one in the first.
-fn both_orders(plain: Answer, swapped: &Answer, scores: &[(String, f64)]) -> Answer {
+/// The mean of both orders. The score of the swapped order is mirrored, because its sides are exchanged.
+fn mean_of_orders(plain: Answer, swapped: &Answer, scores: &[(String, f64)]) -> Answer {
     let numbers = scores.iter().map(|(_, score)| *score);
     let ends =
         numbers.clone().fold(f64::INFINITY, f64::min) + numbers.fold(f64::NEG_INFINITY, f64::max);

@@ -1,21 +1,21 @@
 //! First-party plug-in `perpend/judge`: models as judges.
 //!
-//! The evaluator `judge` asks one question and gives one score; `questions` asks several at once, each with a score of its
-//! own. The host chooses the provider, asks for structured output, checks replies against the schema and retries. Here are
-//! the prompt, the schema, and what a reply means.
+//! The evaluator `judge` asks one question and returns one score; `questions` asks several at once and returns one score for
+//! each. The host chooses the provider, requests structured output, validates replies against the schema and retries. This
+//! crate builds the prompt and the schema, and turns replies into scores.
 
 mod answer;
-mod ask;
 mod check;
 mod config;
 mod digest;
 mod distribution;
 mod explore;
 mod fence;
-mod graded;
+mod free_text;
 mod judge;
 mod large;
 mod outline;
+mod panel;
 mod prepared;
 mod prompt;
 mod questions;
@@ -31,7 +31,7 @@ pub use questions::Questions;
 
 perpend_plugin::plugin! {
     name: "perpend/judge",
-    description: "Language models that judge",
+    description: "Language models as judges",
     evaluators: [Judge, Questions],
     exports: [config_check],
 }

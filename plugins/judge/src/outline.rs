@@ -1,19 +1,19 @@
-//! The outline of a trace as a model reads it: a line for each observation.
+//! The outline of a trace for a model: one line for each observation.
 
 use std::cmp::Reverse;
 
 use perpend_plugin::trace::{self, Kind, OutlineEntry, Part, Severity, TraceError};
 use perpend_plugin::{EvalError, TraceRef};
 
-/// Bytes of a name that are shown.
+/// The bytes of a name that are shown.
 const MAX_NAME: usize = 100;
-/// Levels that are indented.
+/// The maximum number of levels of indentation.
 const MAX_INDENT: u32 = 20;
 
-/// All lines of the trace of an item.
+/// The entries of the outline of a trace.
 ///
 /// # Errors
-/// `invalid-input` when the trace is too large to have an outline, `upstream` when it cannot be read.
+/// `invalid-input` when the trace is too large for an outline, `upstream` when it cannot be read.
 pub(crate) fn entries(trace: &TraceRef) -> Result<Vec<OutlineEntry>, EvalError> {
     trace::outline(&trace.trace_id, None).map_err(|error| match error {
         TraceError::TooLarge(why) => EvalError::invalid_input(format!("context_too_long: {why}")),
@@ -21,7 +21,7 @@ pub(crate) fn entries(trace: &TraceRef) -> Result<Vec<OutlineEntry>, EvalError> 
     })
 }
 
-/// The line of an observation. `judged` is the one that the score is for.
+/// The line of an observation. `judged` is the id of the observation that is scored.
 pub(crate) fn line(entry: &OutlineEntry, judged: Option<&str>) -> String {
     let mut line = "  ".repeat(entry.depth.min(MAX_INDENT) as usize);
     line.push_str(&one_line(&entry.id, usize::MAX));
@@ -49,17 +49,17 @@ pub(crate) fn line(entry: &OutlineEntry, judged: Option<&str>) -> String {
     line
 }
 
-/// The lines of the outline that have room, in tree order, and how many they are. Where not all have, the judged
-/// observation comes first, then failed ones, then those near the top.
-pub(crate) fn outlined(
+/// The outline in at most `budget` bytes, in tree order, and the number of observations in it. When not all fit, the judged
+/// observation has priority, then failed observations, then those near the root.
+pub(crate) fn render(
     entries: &[OutlineEntry],
     judged: Option<&str>,
-    room: usize,
+    budget: usize,
 ) -> (String, usize) {
-    /// Bytes of what stands for lines that are absent.
+    /// The bytes reserved for the note about omitted lines.
     const GAP: usize = 40;
     let lines: Vec<String> = entries.iter().map(|entry| line(entry, judged)).collect();
-    if lines.iter().map(String::len).sum::<usize>() <= room {
+    if lines.iter().map(String::len).sum::<usize>() <= budget {
         return (lines.concat(), lines.len());
     }
     let mut order: Vec<usize> = (0..entries.len()).collect();
@@ -68,13 +68,13 @@ pub(crate) fn outlined(
         let is_judged = judged == Some(entry.id.as_str());
         (Reverse(is_judged), rank(entry.severity), entry.depth, *at)
     });
-    let mut left = room;
+    let mut remaining = budget;
     let mut is_shown = vec![false; entries.len()];
     for at in order {
-        let Some(rest) = left.checked_sub(lines[at].len() + GAP) else {
+        let Some(rest) = remaining.checked_sub(lines[at].len() + GAP) else {
             break;
         };
-        left = rest;
+        remaining = rest;
         is_shown[at] = true;
     }
     let mut text = String::new();
@@ -97,7 +97,7 @@ pub(crate) fn outlined(
     (text, is_shown.into_iter().filter(|is_shown| *is_shown).count())
 }
 
-/// A text without line breaks, and no longer than so many bytes.
+/// The first `n_bytes` of a text, with control characters replaced by spaces.
 pub(crate) fn one_line(text: &str, n_bytes: usize) -> String {
     let short = &text[..text.floor_char_boundary(n_bytes)];
     let flat = short.chars().map(|char| match char.is_control() {
@@ -108,7 +108,7 @@ pub(crate) fn one_line(text: &str, n_bytes: usize) -> String {
     flat.collect::<String>() + dots
 }
 
-/// How bad it was, the worst first.
+/// The rank of a severity; 0 is the most severe.
 pub(crate) const fn rank(severity: Severity) -> u8 {
     match severity {
         Severity::Error => 0,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_an_observation_is_and_a_name_cannot_break_it() {
+    fn a_line_describes_an_observation_and_its_name_has_no_line_break() {
         let entry = OutlineEntry {
             id: "o1".to_owned(),
             depth: 2,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_counted_where_it_would_stand_and_failures_stay() {
+    fn omitted_lines_are_counted_in_place_and_failed_observations_are_kept() {
         let entry = |n: usize| OutlineEntry {
             id: format!("o{n}"),
             depth: u32::from(n > 0),
@@ -179,13 +179,13 @@ mod tests {
             ..OutlineEntry::default()
         };
         let entries: Vec<_> = (0..10).map(entry).collect();
-        let (whole, n_lines) = outlined(&entries, None, 10_000);
+        let (whole, n_lines) = render(&entries, None, 10_000);
         assert_eq!((whole.lines().count(), n_lines), (10, 10));
-        let (text, n_lines) = outlined(&entries, Some("o4"), 260);
+        let (text, n_lines) = render(&entries, Some("o4"), 260);
         let shown: Vec<_> = text.lines().map(|line| line.trim().split(' ').next()).collect();
         assert_eq!(shown, ["o0", "[3", "o4", "[2", "o7", "[2"].map(Some), "{text}");
         assert!(n_lines == 3 && text.len() <= 260, "{text}");
-        let (nothing, n_lines) = outlined(&entries, None, 0);
+        let (nothing, n_lines) = render(&entries, None, 0);
         assert_eq!((nothing.as_str(), n_lines), ("[10 observations left out]\n", 0));
     }
 }

@@ -1,22 +1,22 @@
-//! A prompt that can be asked with, and what its score has to say about it.
+//! A prompt that fits its limit, and the metadata about it.
 
 use perpend_plugin::model::{Message, Request, Tool, ToolChoice};
 use perpend_plugin::{Json, Score};
 
-use crate::prompt::Filled;
+use crate::prompt::FilledPrompt;
 
-/// A prompt that can be asked with.
-pub(crate) struct Prepared {
-    /// Without the instruction.
+/// A prompt that fits its limit.
+pub(crate) struct PreparedPrompt {
+    /// The messages, without the instruction.
     pub(crate) messages: Vec<Message>,
-    /// What was used in these messages. It cannot be used any more.
+    /// The tools that the messages refer to. They cannot be called any more.
     pub(crate) tools: Vec<Tool>,
-    /// What the score has to say about its prompt.
+    /// Members of the metadata of each score.
     details: Vec<(String, Json)>,
 }
 
-impl Prepared {
-    pub(crate) fn of(filled: Filled) -> Self {
+impl PreparedPrompt {
+    pub(crate) fn of(filled: FilledPrompt) -> Self {
         let truncated = filled.truncated;
         let truncated = (!truncated.is_empty()).then_some(Json::Object(truncated));
         Self {
@@ -29,20 +29,20 @@ impl Prepared {
         }
     }
 
-    /// The score with what was done to fit its prompt.
-    pub(crate) fn noted(&self, mut score: Score) -> Score {
+    /// The score with the metadata about its prompt.
+    pub(crate) fn annotate(&self, mut score: Score) -> Score {
         score.metadata.extend_from_slice(&self.details);
         score
     }
 
-    /// The same with one more detail for the metadata of the score.
+    /// Adds a member to the metadata of the score.
     pub(crate) fn with(mut self, name: &str, value: Json) -> Self {
         self.details.push((name.to_owned(), value));
         self
     }
 
-    /// The request for the answer: tools that were used before cannot be any more.
-    pub(crate) fn closing(&self, request: Request) -> Request {
+    /// The request for the answer, in which no tool can be called.
+    pub(crate) fn final_request(&self, request: Request) -> Request {
         match self.tools.is_empty() {
             true => request,
             false => {

@@ -1,4 +1,4 @@
-//! From a prompt and an item to the messages that a model gets.
+//! The messages for a model, from a prompt and an item.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use perpend_plugin::model::{Message, Part as MessagePart, Request, Role};
 use perpend_plugin::{EvalError, Item, Json};
 use perpend_template::TemplatePart;
 
-use crate::config::{Asking, Keep, Prompt};
+use crate::config::{KeepPolicy, Prompt, RequestConfig};
 use crate::fence;
 use crate::variables::Variables;
 
 /// The tokens of a text are estimated by its bytes.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// What stands where something was left out takes at most so many bytes.
-const NOTE: usize = 48;
+/// The maximum length in bytes of the note that replaces omitted text.
+const MAX_NOTE: usize = 48;
 
-/// A prompt, filled.
-pub(crate) struct Filled {
+/// A prompt with its variables inserted.
+pub(crate) struct FilledPrompt {
     pub(crate) messages: Vec<Message>,
-    /// The variables that were shortened, with the bytes they had and the bytes that were kept.
+    /// The variables that were truncated, each with its original and its kept length in bytes.
     pub(crate) truncated: Vec<(String, Json)>,
 }
 
-impl Asking {
-    /// The contents of the messages with their roles, as configured.
+impl RequestConfig {
+    /// The templates of the messages, with their roles.
     pub(crate) fn templates(&self) -> Vec<(Role, &str)> {
         match &self.prompt {
             Prompt::Text(text) => vec![(Role::User, text)],
@@ -37,20 +37,20 @@ impl Asking {
     }
 
     /// The prompt with the variables of an item. `swap` exchanges two variables.
-    pub(crate) fn filled(&self, item: &Item, swap: Option<&[String; 2]>) -> Filled {
-        self.filled_up_to(item, swap, usize::MAX)
+    pub(crate) fn fill(&self, item: &Item, swap: Option<&[String; 2]>) -> FilledPrompt {
+        self.fill_within(item, swap, usize::MAX)
     }
 
-    /// The same with the middle of what was inserted left out wherever it is longer than so many bytes.
-    pub(crate) fn filled_up_to(
+    /// As [`Self::fill`], but truncates each inserted value to `longest` bytes.
+    pub(crate) fn fill_within(
         &self,
         item: &Item,
         swap: Option<&[String; 2]>,
         longest: usize,
-    ) -> Filled {
+    ) -> FilledPrompt {
         let variables = Variables::of(item);
-        let mut filling = Filling {
-            asking: self,
+        let mut filler = Filler {
+            request: self,
             variables: &variables,
             swap,
             longest,
@@ -58,17 +58,22 @@ impl Asking {
             truncated: Vec::new(),
         };
         let templates = self.templates().into_iter();
-        let mut messages: Vec<_> =
-            templates.map(|(role, template)| Message::text(role, filling.fill(template))).collect();
-        if filling.fenced {
+        let mut messages: Vec<_> = templates
+            .map(|(role, template)| Message::text(role, filler.expand(template)))
+            .collect();
+        if filler.fenced {
             add_system_rule(&mut messages);
         }
-        let truncated = filling.truncated;
-        Filled { messages, truncated }
+        let truncated = filler.truncated;
+        FilledPrompt { messages, truncated }
     }
 
-    /// How long each variable is, `truncate` applied, and how often it is inserted.
-    pub(crate) fn lengths<'a>(&'a self, item: &Item, swap: Option<&'a [String; 2]>) -> Lengths<'a> {
+    /// The lengths of the variables after `truncate`.
+    pub(crate) fn variable_lengths<'a>(
+        &'a self,
+        item: &Item,
+        swap: Option<&'a [String; 2]>,
+    ) -> VariableLengths<'a> {
         let variables = Variables::of(item);
         let mut lengths = BTreeMap::<&str, (usize, usize)>::new();
         for (_, template) in self.templates() {
@@ -76,7 +81,7 @@ impl Asking {
                 let TemplatePart::Variable { name, .. } = part else {
                     continue;
                 };
-                let name = in_place_of(name, swap);
+                let name = exchanged(name, swap);
                 let entry = lengths.entry(name).or_insert_with(|| {
                     let text = variables.text(name);
                     (self.truncated(name, &text).map_or(text.len(), |short| short.text.len()), 0)
@@ -84,15 +89,19 @@ impl Asking {
                 entry.1 += 1;
             }
         }
-        Lengths(lengths)
+        VariableLengths(lengths)
     }
 
-    fn truncated(&self, name: &str, text: &str) -> Option<Shortened> {
-        let truncate = self.truncate.get(name)?;
-        shortened(text, truncate.keep, (truncate.tokens as usize).saturating_mul(BYTES_PER_TOKEN))
+    fn truncated(&self, name: &str, text: &str) -> Option<TruncatedText> {
+        let truncation = self.truncate.get(name)?;
+        truncate(
+            text,
+            truncation.keep,
+            (truncation.tokens as usize).saturating_mul(BYTES_PER_TOKEN),
+        )
     }
 
-    /// Bytes that a prompt may have.
+    /// The maximum length of the prompt, in bytes.
     pub(crate) fn limit(&self) -> Option<usize> {
         let limit = self.max_input_tokens?;
         Some((limit as usize).saturating_mul(BYTES_PER_TOKEN))
@@ -102,7 +111,7 @@ impl Asking {
     ///
     /// # Errors
     /// `invalid-input` when the prompt is longer than `max_input_tokens`.
-    pub(crate) fn request(
+    pub(crate) fn model_request(
         &self,
         messages: Vec<Message>,
         schema: Option<&Json>,
@@ -124,31 +133,31 @@ impl Asking {
         })
     }
 
-    /// The prompt has so many bytes and cannot be asked with.
+    /// The error for a prompt of `n_bytes`; `why` is appended to the message.
     pub(crate) fn too_long(&self, n_bytes: usize, why: &str) -> EvalError {
         let n_tokens = n_bytes.div_ceil(BYTES_PER_TOKEN);
         let limit = self.max_input_tokens.unwrap_or_default();
         EvalError::invalid_input(format!(
-            "context_too_long: the prompt has about {n_tokens} tokens, the limit is {limit}{why}"
+            "context_too_long: the prompt must have at most {limit} tokens, got about {n_tokens}{why}"
         ))
     }
 }
 
-/// How long each variable is, and how often it is inserted.
-pub(crate) struct Lengths<'a>(BTreeMap<&'a str, (usize, usize)>);
+/// The length of each variable in bytes, and the number of times it is inserted.
+pub(crate) struct VariableLengths<'a>(BTreeMap<&'a str, (usize, usize)>);
 
-impl Lengths<'_> {
-    /// Bytes that all of them take.
+impl VariableLengths<'_> {
+    /// The bytes that all variables take.
     pub(crate) fn total(&self) -> usize {
-        self.taken(usize::MAX)
+        self.total_within(usize::MAX)
     }
 
-    /// Bytes that are left of the longest ones, so that all of them take at most so many.
+    /// The length to which the longest variables are truncated, so that all together take at most `n_bytes`.
     pub(crate) fn longest_within(&self, n_bytes: usize) -> usize {
         let (mut low, mut high) = (0, n_bytes);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            match self.taken(middle) <= n_bytes {
+            match self.total_within(middle) <= n_bytes {
                 true => low = middle,
                 false => high = middle - 1,
             }
@@ -156,14 +165,16 @@ impl Lengths<'_> {
         low
     }
 
-    fn taken(&self, longest: usize) -> usize {
-        let each =
-            self.0.values().map(|(length, n_times)| cut(*length, longest).saturating_mul(*n_times));
+    fn total_within(&self, longest: usize) -> usize {
+        let each = self
+            .0
+            .values()
+            .map(|(length, n_times)| truncated_size(*length, longest).saturating_mul(*n_times));
         each.fold(0, usize::saturating_add)
     }
 }
 
-/// Bytes of the messages as a model reads them.
+/// The length of the messages in bytes, as a model reads them.
 pub(crate) fn size(messages: &[Message]) -> usize {
     let part = |part: &MessagePart| match part {
         MessagePart::Text(text) => text.len(),
@@ -175,7 +186,7 @@ pub(crate) fn size(messages: &[Message]) -> usize {
     parts.map(part).sum()
 }
 
-/// Adds a paragraph to the question: to the last message of the user, or as a new one.
+/// Adds a paragraph to the last message if it has the role user, else as a new message.
 pub(crate) fn add_instruction(messages: &mut Vec<Message>, instruction: &str) {
     match messages.last_mut() {
         Some(last) if last.role == Role::User => add_paragraph(last, instruction),
@@ -183,7 +194,7 @@ pub(crate) fn add_instruction(messages: &mut Vec<Message>, instruction: &str) {
     }
 }
 
-/// Tells the model once what fences are.
+/// Adds the instruction about fences to the system message, once.
 pub(crate) fn add_system_rule(messages: &mut Vec<Message>) {
     match messages.first_mut() {
         Some(first) if first.role == Role::System => {
@@ -205,18 +216,18 @@ fn add_paragraph(message: &mut Message, paragraph: &str) {
     }
 }
 
-struct Filling<'a> {
-    asking: &'a Asking,
+struct Filler<'a> {
+    request: &'a RequestConfig,
     variables: &'a Variables<'a>,
     swap: Option<&'a [String; 2]>,
-    /// Bytes of an inserted text.
+    /// The maximum length of an inserted value, in bytes.
     longest: usize,
     fenced: bool,
     truncated: Vec<(String, Json)>,
 }
 
-impl Filling<'_> {
-    fn fill(&mut self, template: &str) -> String {
+impl Filler<'_> {
+    fn expand(&mut self, template: &str) -> String {
         let mut filled = String::with_capacity(template.len());
         let mut parts = perpend_template::parts(template).peekable();
         while let Some(part) = parts.next() {
@@ -227,12 +238,12 @@ impl Filling<'_> {
                 continue;
             };
             let text = self.value(name);
-            if !self.asking.fence || self.asking.trusted.iter().any(|trusted| trusted == name) {
+            if !self.request.fence || self.request.trusted.iter().any(|trusted| trusted == name) {
                 filled.push_str(&text);
                 continue;
             }
             self.fenced = true;
-            // The marks stand on lines of their own.
+            // Each mark is a line of its own.
             if !filled.is_empty() && !filled.ends_with('\n') {
                 filled.push('\n');
             }
@@ -249,16 +260,16 @@ impl Filling<'_> {
         filled
     }
 
-    /// The text of the variable that takes this place, shortened where that is allowed.
+    /// The text that replaces the placeholder `name`, truncated where the configuration allows it.
     fn value(&mut self, name: &str) -> String {
-        let name = in_place_of(name, self.swap);
+        let name = exchanged(name, self.swap);
         let text = self.variables.text(name);
-        let mut short = self.asking.truncated(name, &text);
-        let shown = short.as_ref().map_or(&text, |short| &short.text);
-        if self.longest.saturating_add(NOTE) < shown.len() {
-            let keep = self.asking.truncate.get(name);
-            let keep = keep.map_or(Keep::Middle, |truncate| truncate.keep);
-            short = shortened(&text, keep, self.longest);
+        let mut short = self.request.truncated(name, &text);
+        let inserted = short.as_ref().map_or(&text, |short| &short.text);
+        if self.longest.saturating_add(MAX_NOTE) < inserted.len() {
+            let keep = self.request.truncate.get(name);
+            let keep = keep.map_or(KeepPolicy::Middle, |truncation| truncation.keep);
+            short = truncate(&text, keep, self.longest);
         }
         let Some(short) = short else {
             return text;
@@ -272,8 +283,8 @@ impl Filling<'_> {
     }
 }
 
-/// The variable that takes the place of another one.
-fn in_place_of<'a>(name: &'a str, swap: Option<&'a [String; 2]>) -> &'a str {
+/// The variable that is inserted for `name`.
+fn exchanged<'a>(name: &'a str, swap: Option<&'a [String; 2]>) -> &'a str {
     match swap {
         Some([first, second]) if name == first => second,
         Some([first, second]) if name == second => first,
@@ -281,26 +292,26 @@ fn in_place_of<'a>(name: &'a str, swap: Option<&'a [String; 2]>) -> &'a str {
     }
 }
 
-/// Bytes that a text takes when no more than so many of it are kept. A text that is hardly longer stays whole: the note
-/// would be longer than what it replaces.
-fn cut(length: usize, longest: usize) -> usize {
-    length.min(longest.saturating_add(NOTE))
+/// The length of a text that is truncated to `longest` bytes. A text that is only slightly longer stays whole: the note
+/// would be longer than the text it replaces.
+fn truncated_size(length: usize, longest: usize) -> usize {
+    length.min(longest.saturating_add(MAX_NOTE))
 }
 
-pub(crate) struct Shortened {
+pub(crate) struct TruncatedText {
     pub(crate) text: String,
     pub(crate) n_kept: usize,
 }
 
-/// The text cut to so many bytes, with a note where something was left out; `None` when it fits.
-fn shortened(text: &str, keep: Keep, n_bytes: usize) -> Option<Shortened> {
+/// The text truncated to `n_bytes`, with a note for the omitted part; `None` when it fits.
+fn truncate(text: &str, keep: KeepPolicy, n_bytes: usize) -> Option<TruncatedText> {
     if text.len() <= n_bytes {
         return None;
     }
     let (n_head, n_tail) = match keep {
-        Keep::Head => (n_bytes, 0),
-        Keep::Tail => (0, n_bytes),
-        Keep::Middle => (n_bytes / 2, n_bytes - n_bytes / 2),
+        KeepPolicy::Head => (n_bytes, 0),
+        KeepPolicy::Tail => (0, n_bytes),
+        KeepPolicy::Middle => (n_bytes / 2, n_bytes - n_bytes / 2),
     };
     let head = &text[..text.floor_char_boundary(n_head)];
     let tail = &text[text.ceil_char_boundary(text.len() - n_tail)..];
@@ -308,29 +319,32 @@ fn shortened(text: &str, keep: Keep, n_bytes: usize) -> Option<Shortened> {
     let note = format!("[{} bytes left out]", text.len() - n_kept);
     let lines = [head, &note, tail].into_iter().filter(|line| !line.is_empty());
     let text = lines.collect::<Vec<_>>().join("\n");
-    Some(Shortened { text, n_kept })
+    Some(TruncatedText { text, n_kept })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Keep, shortened};
+    use super::{KeepPolicy, truncate};
 
-    fn cut(keep: Keep, text: &str) -> Option<String> {
-        shortened(text, keep, 8).map(|short| short.text)
+    fn cut(keep: KeepPolicy, text: &str) -> Option<String> {
+        truncate(text, keep, 8).map(|short| short.text)
     }
 
     #[test]
-    fn a_long_text_keeps_its_head_tail_or_both() {
+    fn a_long_text_keeps_its_head_its_tail_or_both() {
         let text = "0123456789abcdef";
-        assert_eq!(cut(Keep::Head, text).as_deref(), Some("01234567\n[8 bytes left out]"));
-        assert_eq!(cut(Keep::Tail, text).as_deref(), Some("[8 bytes left out]\n89abcdef"));
-        assert_eq!(cut(Keep::Middle, text).as_deref(), Some("0123\n[8 bytes left out]\ncdef"));
-        assert_eq!(cut(Keep::Middle, "01234567"), None);
+        assert_eq!(cut(KeepPolicy::Head, text).as_deref(), Some("01234567\n[8 bytes left out]"));
+        assert_eq!(cut(KeepPolicy::Tail, text).as_deref(), Some("[8 bytes left out]\n89abcdef"));
+        assert_eq!(
+            cut(KeepPolicy::Middle, text).as_deref(),
+            Some("0123\n[8 bytes left out]\ncdef")
+        );
+        assert_eq!(cut(KeepPolicy::Middle, "01234567"), None);
     }
 
     #[test]
-    fn a_character_is_never_cut_in_two() {
-        assert_eq!(cut(Keep::Head, "ééééaé").as_deref(), Some("éééé\n[3 bytes left out]"));
-        assert_eq!(cut(Keep::Tail, "aé€€€").as_deref(), Some("[6 bytes left out]\n€€"));
+    fn a_character_is_never_split() {
+        assert_eq!(cut(KeepPolicy::Head, "ééééaé").as_deref(), Some("éééé\n[3 bytes left out]"));
+        assert_eq!(cut(KeepPolicy::Tail, "aé€€€").as_deref(), Some("[6 bytes left out]\n€€"));
     }
 }

@@ -1,4 +1,4 @@
-//! The evaluator `questions`: several questions in one request, each with a score of its own.
+//! The evaluator `questions`: several questions in one request, one score for each.
 
 use perpend_plugin::ConfigProblem;
 use perpend_plugin::host::{Level, log_with};
@@ -6,10 +6,10 @@ use perpend_plugin::model::{Completion, Request, Slot};
 use perpend_plugin::prelude::*;
 
 use crate::answer::{Answer, lines, member};
-use crate::ask::{SLOTS, Seat, ask, malformed, quorum};
 use crate::config::{Question, QuestionsConfig};
 use crate::judge::NEEDS;
-use crate::prepared::Prepared;
+use crate::panel::{SLOTS, Seat, malformed, quorum, send};
+use crate::prepared::PreparedPrompt;
 use crate::prompt::add_instruction;
 use crate::shape::{Shape, closed, object, text_schema};
 use crate::{check, votes};
@@ -17,14 +17,14 @@ use crate::{check, votes};
 /// Several questions to a model, or to a panel of models.
 pub struct Questions;
 
-/// What a seat says to a question: `None` when the question does not apply.
-type Said = Result<Option<Answer>, String>;
+/// The vote of a seat on a question; `None` when the question does not apply.
+type QuestionVote = Result<Option<Answer>, String>;
 
 impl Evaluator for Questions {
     const ID: &'static str = "questions";
     const TITLE: &'static str = "Model judge, several questions";
-    const DESCRIPTION: &'static str = "A language model, or a panel of them, reads the item once and answers up to 50 \
-        questions. Each question gives a score of its own, named after the question.";
+    const DESCRIPTION: &'static str = "A language model, or a panel of models, reads the item once and answers up to 50 \
+        questions. Each question has its own score, named after the question.";
     const NEEDS: Parts = NEEDS;
     const SLOTS: &'static [Slot] = SLOTS;
     const SCORES: &'static [ScoreSpec] = &[];
@@ -34,25 +34,25 @@ impl Evaluator for Questions {
     fn evaluate(item: &Item, config: &QuestionsConfig) -> Result<Vec<Score>, EvalError> {
         let seats = config.panel.seats();
         let all: Vec<&Question> = config.questions.iter().collect();
-        let prepared = config.asking.prepared(item, None, Some(&instruction(&all)))?;
+        let prepared = config.request.prepare(item, None, Some(&instruction(&all)))?;
         let question = request(config, &prepared, &all)?;
         let requests: Vec<_> = seats.iter().map(|seat| seat.request(&question)).collect();
-        let replies = ask(&requests)?;
-        let said = all.iter().map(|question| {
+        let replies = send(&requests)?;
+        let cast = all.iter().map(|question| {
             let replies = replies.iter().map(|reply| reply.as_ref().map_err(Clone::clone));
             replies.map(|reply| question.read(reply?)).collect()
         });
-        let mut said: Vec<Vec<Said>> = said.collect();
-        // The only question was asked alone already.
+        let mut cast: Vec<Vec<QuestionVote>> = cast.collect();
+        // With one question the first request was already an individual one.
         if all.len() > 1 {
-            ask_alone(config, &prepared, &seats, &mut said)?;
+            retry_individually(config, &prepared, &seats, &mut cast)?;
         }
         let mut outcome = Outcome::default();
-        for (question, said) in all.into_iter().zip(said) {
-            outcome.add(question, of_question(config, question, &seats, said));
+        for (question, cast) in all.into_iter().zip(cast) {
+            outcome.add(question, question_scores(config, question, &seats, cast));
         }
         let scores = outcome.scores()?.into_iter();
-        Ok(scores.map(|score| prepared.noted(score)).collect())
+        Ok(scores.map(|score| prepared.annotate(score)).collect())
     }
 
     fn check_config(config: &QuestionsConfig) -> Vec<ConfigProblem> {
@@ -60,7 +60,7 @@ impl Evaluator for Questions {
     }
 }
 
-/// Scores, and what is said when there are none.
+/// The scores, and the error to return when there are none.
 #[derive(Default)]
 struct Outcome {
     scores: Vec<Score>,
@@ -69,7 +69,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// A question fails alone: the log says why, and the others are scored.
+    /// A question without a score is logged and does not affect the others.
     fn add(&mut self, question: &Question, scores: Result<Vec<Score>, EvalError>) {
         match scores {
             Ok(scores) => self.scores.extend(scores),
@@ -78,7 +78,7 @@ impl Outcome {
                     ("question", Json::from(question.name.as_str())),
                     ("reason", Json::from(why.text())),
                 ];
-                let kept = match why {
+                let slot = match why {
                     EvalError::NotApplicable(_) => {
                         log_with(Level::Info, "the question has no score", fields);
                         &mut self.skipped
@@ -88,7 +88,7 @@ impl Outcome {
                         &mut self.failed
                     }
                 };
-                kept.get_or_insert(why);
+                slot.get_or_insert(why);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Question {
         }
     }
 
-    /// How the model reads it.
+    /// The question in the prompt.
     fn line(&self) -> String {
         let (name, description) = (&self.name, &self.description);
         match &self.when {
@@ -130,7 +130,7 @@ impl Question {
         }
     }
 
-    fn read(&self, reply: &Completion) -> Said {
+    fn read(&self, reply: &Completion) -> QuestionVote {
         let text =
             reply.structured.as_deref().ok_or_else(|| malformed("the reply is not structured"))?;
         let object = Json::parse(text).map_err(|why| malformed(&why.to_string()))?;
@@ -146,7 +146,7 @@ impl Question {
     }
 }
 
-/// What the model is told about questions.
+/// The instruction to the model about the questions.
 fn instruction(questions: &[&Question]) -> String {
     let lines: Vec<String> = questions.iter().map(|question| question.line()).collect();
     format!(
@@ -157,29 +157,29 @@ fn instruction(questions: &[&Question]) -> String {
 
 fn request(
     config: &QuestionsConfig,
-    prepared: &Prepared,
+    prepared: &PreparedPrompt,
     questions: &[&Question],
 ) -> Result<Request, EvalError> {
     let mut messages = prepared.messages.clone();
     add_instruction(&mut messages, &instruction(questions));
     let members = questions.iter().map(|question| (question.name.as_str(), question.schema()));
     let schema = object(closed(members));
-    let request = config.asking.request(messages, Some(&schema))?;
-    Ok(prepared.closing(request))
+    let request = config.request.model_request(messages, Some(&schema))?;
+    Ok(prepared.final_request(request))
 }
 
-/// Asks again what has no answer: one question at a time, so that none spoils another.
-fn ask_alone(
+/// Repeats the requests for missing answers with one question each, so that questions do not affect each other.
+fn retry_individually(
     config: &QuestionsConfig,
-    prepared: &Prepared,
+    prepared: &PreparedPrompt,
     seats: &[Seat],
-    said: &mut [Vec<Said>],
+    cast: &mut [Vec<QuestionVote>],
 ) -> Result<(), EvalError> {
     let mut places = Vec::new();
     let mut requests = Vec::new();
     for (at, question) in config.questions.iter().enumerate() {
         for (n, seat) in seats.iter().enumerate() {
-            if said[at][n].is_err() {
+            if cast[at][n].is_err() {
                 places.push((at, n));
                 requests.push(seat.request(&request(config, prepared, &[question])?));
             }
@@ -188,26 +188,26 @@ fn ask_alone(
     if requests.is_empty() {
         return Ok(());
     }
-    for ((at, n), reply) in places.into_iter().zip(ask(&requests)?) {
-        said[at][n] = reply.and_then(|completion| config.questions[at].read(&completion));
+    for ((at, n), reply) in places.into_iter().zip(send(&requests)?) {
+        cast[at][n] = reply.and_then(|completion| config.questions[at].read(&completion));
     }
     Ok(())
 }
 
 /// The scores of one question.
-fn of_question(
+fn question_scores(
     config: &QuestionsConfig,
     question: &Question,
     seats: &[Seat],
-    said: Vec<Said>,
+    cast: Vec<QuestionVote>,
 ) -> Result<Vec<Score>, EvalError> {
-    let said = quorum(said)?;
-    let n_not = said.iter().filter(|vote| matches!(vote, Ok(None))).count();
-    let n_yes = said.iter().filter(|vote| matches!(vote, Ok(Some(_)))).count();
-    if n_not >= n_yes {
+    let cast = quorum(cast)?;
+    let n_not_applicable = cast.iter().filter(|vote| matches!(vote, Ok(None))).count();
+    let n_applicable = cast.iter().filter(|vote| matches!(vote, Ok(Some(_)))).count();
+    if n_not_applicable >= n_applicable {
         return Err(EvalError::not_applicable("the question does not apply"));
     }
-    let cast = seats.iter().copied().zip(said);
-    let cast: Vec<_> = cast.filter_map(|(seat, vote)| Some((seat, vote.transpose()?))).collect();
+    let seated = seats.iter().copied().zip(cast);
+    let cast: Vec<_> = seated.filter_map(|(seat, vote)| Some((seat, vote.transpose()?))).collect();
     votes::scores(&question.name, &cast, &config.panel)
 }

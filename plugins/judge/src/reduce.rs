@@ -1,19 +1,19 @@
-//! From votes to one value. Equal votes in equal order always give the same value.
+//! The reduction of votes to one value. Equal votes in equal order always have the same result.
 
 use crate::answer::Value;
 use crate::config::Reducer;
 
-/// The value of a panel, or why its votes do not give one.
+/// The value of a panel.
 ///
 /// # Errors
-/// When the votes do not agree as far as the reducer wants.
+/// When the votes do not agree as far as the reducer requires.
 pub(crate) fn reduce(votes: &[Value], reducer: Reducer) -> Result<Value, String> {
     let first = votes.first().ok_or("there are no votes")?;
     if votes.len() == 1 {
         return Ok(first.clone());
     }
     match reducer {
-        Reducer::Mean | Reducer::Median => of_numbers(votes, reducer),
+        Reducer::Mean | Reducer::Median => reduce_numbers(votes, reducer),
         Reducer::Mode => {
             let (most, _) = most_frequent(votes);
             Ok(most.clone())
@@ -28,11 +28,11 @@ pub(crate) fn reduce(votes: &[Value], reducer: Reducer) -> Result<Value, String>
     }
 }
 
-fn of_numbers(votes: &[Value], reducer: Reducer) -> Result<Value, String> {
+fn reduce_numbers(votes: &[Value], reducer: Reducer) -> Result<Value, String> {
     let numbers = votes.iter().map(|vote| match vote {
         Value::Number(number) => Ok(*number),
         Value::Boolean(_) | Value::Categories(_) => {
-            Err(format!("{} needs numbers", reducer.name()))
+            Err(format!("`{}` requires numbers", reducer.name()))
         }
     });
     let mut numbers = numbers.collect::<Result<Vec<f64>, String>>()?;
@@ -49,7 +49,7 @@ fn of_numbers(votes: &[Value], reducer: Reducer) -> Result<Value, String> {
     }))
 }
 
-/// The value with the most votes, the first one among equals, and their number.
+/// The value with the most votes, among equals the first, and the number of its votes.
 fn most_frequent(votes: &[Value]) -> (&Value, usize) {
     let mut most = (&votes[0], 0);
     for vote in votes {
@@ -61,7 +61,7 @@ fn most_frequent(votes: &[Value]) -> (&Value, usize) {
     most
 }
 
-/// What enough votes say: for lists of categories, each category that enough of them name.
+/// The value with enough votes. For lists of categories: each category in enough of them.
 fn agreed(votes: &[Value], is_enough: impl Fn(usize) -> bool) -> Option<Value> {
     let Value::Categories(_) = votes[0] else {
         let (most, n_votes) = most_frequent(votes);
@@ -84,7 +84,7 @@ fn categories(vote: &Value) -> &[String] {
     }
 }
 
-/// Whether two votes say the same; the order of categories does not count.
+/// Whether two votes are equal, regardless of the order of categories.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Categories(one), Value::Categories(other)) => {
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn equally_frequent_votes_go_to_the_first() {
+    fn the_mode_of_equally_frequent_votes_is_the_first() {
         assert_eq!(of(Reducer::Mode, &[0.0, 1.0, 1.0, 0.0]), Ok(Value::Number(0.0)));
         assert_eq!(of(Reducer::Mode, &[0.3, 0.2, 0.1]), Ok(Value::Number(0.3)));
     }
 
     #[test]
-    fn all_booleans_have_to_be_true() {
+    fn the_reducer_all_of_booleans_is_true_when_all_are_true() {
         let votes = [true, false, true].map(Value::Boolean);
         assert_eq!(reduce(&votes, Reducer::All), Ok(Value::Boolean(false)));
         assert_eq!(reduce(&votes, Reducer::Majority), Ok(Value::Boolean(true)));
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_votes_give_their_value_whatever_the_reducer(number in -1e6..1e6_f64, n_votes in 1..9_usize) {
+        fn each_reducer_of_equal_votes_returns_their_value(number in -1e6..1e6_f64, n_votes in 1..9_usize) {
             for reducer in ALL {
                 let Ok(Value::Number(found)) = of(reducer, &vec![number; n_votes]) else {
                     return Err(TestCaseError::fail("no number"));

@@ -1,11 +1,11 @@
-//! The values that an answer may take: as a JSON Schema for the model, and as a check of what came back.
+//! The values of an answer: as a JSON Schema for the model, and as a check of the reply.
 
 use perpend_plugin::Json;
 
 use crate::answer::Value;
 use crate::config::{DataType, ScoreShape};
 
-/// The values that an answer may take.
+/// The values of an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape<'c> {
     /// A number; both ends belong to the range.
@@ -14,7 +14,7 @@ pub(crate) enum Shape<'c> {
     Boolean,
     /// One category, or several of them.
     Category { categories: &'c [String], several: bool },
-    /// One choice, which stands for a number.
+    /// One choice, which has a number.
     Choice(&'c [(String, f64)]),
 }
 
@@ -30,7 +30,7 @@ impl<'c> Shape<'c> {
         }
     }
 
-    /// The schema of a value, with what the model is told about it.
+    /// The schema of a value, with the description for the model.
     pub(crate) fn schema(&self, description: &str) -> Json {
         let mut members = match self {
             Self::Number { min, max } => {
@@ -58,7 +58,7 @@ impl<'c> Shape<'c> {
     /// The value of an answer.
     ///
     /// # Errors
-    /// Why the answer is malformed.
+    /// The reason why the answer is malformed.
     pub(crate) fn read(&self, answer: &Json) -> Result<Value, String> {
         match (self, answer) {
             (Self::Number { min, max }, Json::Number(number)) => {
@@ -68,17 +68,17 @@ impl<'c> Shape<'c> {
             (Self::Category { several: false, .. } | Self::Choice(_), Json::Text(text)) => {
                 self.verdict(text)
             }
-            (Self::Category { categories, several: true }, Json::Array(named)) => {
-                several(categories, named)
+            (Self::Category { categories, several: true }, Json::Array(names)) => {
+                several(categories, names)
             }
-            (_, other) => Err(format!("{other} is not {}", self.wanted())),
+            (_, other) => Err(format!("{other} is not {}", self.expected())),
         }
     }
 
     /// The value of a category or choice.
     ///
     /// # Errors
-    /// When it was not offered.
+    /// When it is not one of the offered values.
     pub(crate) fn verdict(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
         match self {
@@ -92,7 +92,7 @@ impl<'c> Shape<'c> {
             }
             Self::Number { .. } | Self::Boolean => None,
         }
-        .ok_or_else(|| format!("{} is not {}", Json::from(text), self.wanted()))
+        .ok_or_else(|| format!("{} is not {}", Json::from(text), self.expected()))
     }
 
     /// Each verdict as plain text; `None` when the values are not a closed set.
@@ -105,7 +105,7 @@ impl<'c> Shape<'c> {
         }
     }
 
-    fn wanted(&self) -> String {
+    fn expected(&self) -> String {
         let list = |names: &mut dyn Iterator<Item = &String>| {
             names.map(String::as_str).collect::<Vec<_>>().join(", ")
         };
@@ -134,23 +134,23 @@ fn in_range(number: f64, min: Option<f64>, max: Option<f64>) -> Result<Value, St
         && max.is_none_or(|max| number <= max);
     match fits {
         true => Ok(Value::Number(number)),
-        false => Err(format!("{number} is not {}", Shape::Number { min, max }.wanted())),
+        false => Err(format!("{number} is not {}", Shape::Number { min, max }.expected())),
     }
 }
 
-fn several(categories: &[String], named: &[Json]) -> Result<Value, String> {
+fn several(categories: &[String], names: &[Json]) -> Result<Value, String> {
     let shape = Shape::Category { categories, several: true };
     let mut found: Vec<String> = Vec::new();
-    for name in named {
+    for name in names {
         match name {
             Json::Text(text) if categories.contains(text) && !found.contains(text) => {
                 found.push(text.clone())
             }
-            other => return Err(format!("{other} is not in {}", shape.wanted())),
+            other => return Err(format!("{other} is not in {}", shape.expected())),
         }
     }
     match found.is_empty() {
-        true => Err(format!("[] is not {}", shape.wanted())),
+        true => Err(format!("[] is not {}", shape.expected())),
         false => Ok(Value::Categories(found)),
     }
 }

@@ -2,9 +2,9 @@
 
 use perpend_plugin::{Item, Json, Payload};
 
-/// The member of the metadata with the mapped variables that are not parts of an item.
+/// The member of the metadata with the mapped variables, except the parts of the item.
 const MAPPED: &str = "perpend.vars";
-/// Variables that the host provides under names of its own when nothing is mapped.
+/// Variables that the host provides as reserved members of the metadata, without a mapping.
 const UNMAPPED: [(&str, &str); 2] =
     [("tool_calls", "perpend.tool_calls"), ("experiment_item_metadata", "perpend.item_metadata")];
 const RESERVED: &str = "perpend.";
@@ -32,7 +32,7 @@ impl<'a> Variables<'a> {
             "output" => payload_text(self.item.output.as_ref()),
             "expected_output" => payload_text(self.item.expected_output.as_ref()),
             "metadata" => self.metadata_text(),
-            _ => self.further(name).map_or_else(String::new, text),
+            _ => self.other(name).map_or_else(String::new, text),
         }
     }
 
@@ -45,14 +45,14 @@ impl<'a> Variables<'a> {
         }
     }
 
-    fn further(&self, name: &str) -> Option<&Json> {
+    fn other(&self, name: &str) -> Option<&Json> {
         let mapped = match member(&self.metadata, MAPPED) {
             Some(Json::Object(variables)) => member(variables, name),
             _ => None,
         };
         mapped.or_else(|| {
-            let (_, place) = UNMAPPED.iter().find(|(variable, _)| *variable == name)?;
-            member(&self.metadata, place)
+            let (_, reserved) = UNMAPPED.iter().find(|(variable, _)| *variable == name)?;
+            member(&self.metadata, reserved)
         })
     }
 }
@@ -71,7 +71,7 @@ fn payload_text(payload: Option<&Payload>) -> String {
     }
 }
 
-/// A value in a prompt: nothing for null, text as it is, numbers and booleans as JSON, objects and arrays as compact JSON.
+/// A value in a prompt: empty for null, a text unchanged, any other value as compact JSON.
 pub(crate) fn text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),

@@ -3,18 +3,18 @@
 use perpend_plugin::{EvalError, Json, Score};
 
 use crate::answer::Answer;
-use crate::ask::Seat;
 use crate::config::Panel;
+use crate::panel::Seat;
 use crate::reduce::{reduce, same};
 use crate::shape::object;
 
-/// The answer of one seat, or why it has none.
+/// The answer of one seat, or the reason why there is none.
 pub(crate) type Vote = (Seat, Result<Answer, String>);
 
 /// The scores of these votes.
 ///
 /// # Errors
-/// `not-applicable` when the votes do not agree as far as the reducer wants.
+/// `not-applicable` when the votes do not agree as far as the reducer requires.
 pub(crate) fn scores(name: &str, votes: &[Vote], panel: &Panel) -> Result<Vec<Score>, EvalError> {
     if let [(_, Ok(answer))] = votes {
         return Ok(with_details(
@@ -36,7 +36,7 @@ pub(crate) fn scores(name: &str, votes: &[Vote], panel: &Panel) -> Result<Vec<Sc
         .and_then(|answer| answer.details.iter().find(|(key, _)| key == "choice"));
     details.extend(choice.cloned());
     details.push(("reducer".to_owned(), Json::from(panel.reducer.name())));
-    details.push(("votes".to_owned(), Json::Array(votes.iter().map(recorded).collect())));
+    details.push(("votes".to_owned(), Json::Array(votes.iter().map(to_metadata).collect())));
     Ok(with_details(value.scores(name), Some(comment), &details))
 }
 
@@ -53,7 +53,7 @@ fn with_details(
     scores.collect()
 }
 
-/// One vote for people.
+/// One vote in the comment of a score.
 fn line((seat, answer): &Vote) -> String {
     let seat = seat.name();
     match answer {
@@ -65,14 +65,14 @@ fn line((seat, answer): &Vote) -> String {
     }
 }
 
-/// One vote for programs. The reasoning is in the comment.
-fn recorded((seat, answer): &Vote) -> Json {
-    let place = [("slot", Json::from(seat.slot)), ("repeat", Json::from(usize::from(seat.repeat)))];
+/// One vote in the metadata of a score, without the reasoning.
+fn to_metadata((seat, answer): &Vote) -> Json {
+    let seat = [("slot", Json::from(seat.slot)), ("repeat", Json::from(usize::from(seat.repeat)))];
     match answer {
         Ok(answer) => {
             let details = answer.details.iter().map(|(key, value)| (key.as_str(), value.clone()));
-            object(place.into_iter().chain([("value", answer.value.to_json())]).chain(details))
+            object(seat.into_iter().chain([("value", answer.value.to_json())]).chain(details))
         }
-        Err(why) => object(place.into_iter().chain([("error", Json::from(why.as_str()))])),
+        Err(why) => object(seat.into_iter().chain([("error", Json::from(why.as_str()))])),
     }
 }

@@ -1,4 +1,4 @@
-//! Configurations that pass the schema and cannot be used.
+//! Configurations that satisfy the schema and are invalid.
 
 use perpend_plugin::Plugin;
 use perpend_plugin_judge::ThisPlugin;
@@ -20,7 +20,7 @@ fn typed(data_type: &str, score: &Value) -> Value {
 }
 
 #[test]
-fn the_schemas_require_what_has_no_default() {
+fn the_schemas_require_the_members_without_default() {
     let required = |id: &str| {
         let info = ThisPlugin::describe();
         let found = info.evaluators.iter().find(|evaluator| evaluator.id == id);
@@ -81,7 +81,7 @@ fn bounds_and_categories_have_to_fit_their_data_type() {
 }
 
 #[test]
-fn settings_of_variables_that_the_prompt_does_not_have_are_named() {
+fn settings_of_unknown_variables_are_refused() {
     let scores = json!({ "a": 1, "b": 0 });
     let config = json!({ "choice_scores": scores, "trusted": ["output", "criteria"], "truncate": { "a/b": { "tokens": 1 } } });
     assert_eq!(with(&config), ["/trusted/1", "/truncate/a~1b"]);
@@ -90,7 +90,7 @@ fn settings_of_variables_that_the_prompt_does_not_have_are_named() {
 }
 
 #[test]
-fn what_needs_choices_is_refused_without_them() {
+fn settings_for_choices_are_refused_without_choices() {
     let mut numeric = typed("NUMERIC", &json!({}));
     for (name, value) in
         [("weighted", json!(true)), ("logprobs", json!(5)), ("pattern", json!("x"))]
@@ -107,7 +107,7 @@ fn what_needs_choices_is_refused_without_them() {
 }
 
 #[test]
-fn a_prompt_says_something_to_the_model() {
+fn a_prompt_has_text_outside_of_system_messages() {
     let output = json!({ "dataType": "BOOLEAN", "score": {} });
     assert_eq!(problems("judge", &json!({ "prompt": " ", "output": output })), ["/prompt"]);
     let system = json!([{ "role": "system", "content": "Be strict." }]);
@@ -130,7 +130,7 @@ fn questions_have_different_names_and_usable_scores() {
 }
 
 #[test]
-fn what_is_too_long_can_be_explored_by_one_model_alone_and_up_to_a_limit() {
+fn exploration_requires_a_limit_and_a_single_model() {
     let at = |more: &Value| {
         let mut config = typed("BOOLEAN", &json!({}));
         let members = config.as_object_mut().unwrap();

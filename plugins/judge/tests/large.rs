@@ -10,15 +10,15 @@ use perpend_plugin::{EvalError, Item, Json, TraceRef};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{Recorded, Run, judge, metadata, run, run_on, structured};
+use crate::support::{RecordedTrace, Run, judge, metadata, run, run_on, structured};
 
 const REPLY: &str = r#"{"reasoning":"Seen.","score":true}"#;
 /// Bytes that a prompt of the tests may have.
 const LIMIT: usize = 4_000 * 4;
 
-/// A trace of 40 steps with 4,000 bytes each. Step 30 has the fact, step 20 failed.
-fn recorded() -> Rc<Recorded> {
-    let step = |n: usize| {
+/// A trace of 40 observations of 4,000 bytes each. Number 30 contains the fact, number 20 failed.
+fn recorded() -> Rc<RecordedTrace> {
+    let observation = |n: usize| {
         let output = match n {
             30 => format!("{} The CODE is 4711. {}", "a".repeat(3_000), "b".repeat(1_000)),
             20 => format!("The order could not be booked. {}", "x".repeat(300)),
@@ -36,7 +36,7 @@ fn recorded() -> Rc<Recorded> {
         };
         (entry, String::new(), output)
     };
-    Rc::new(Recorded((0..40).map(step).collect()))
+    Rc::new(RecordedTrace((0..40).map(observation).collect()))
 }
 
 fn item() -> Item {
@@ -48,7 +48,7 @@ fn item() -> Item {
 
 fn config(more: &Value) -> String {
     let mut config = json!({
-        "prompt": "Was the code told?\n{{output}}",
+        "prompt": "Was the code disclosed?\n{{output}}",
         "output": { "dataType": "BOOLEAN", "score": {} },
         "max_input_tokens": LIMIT / 4,
     });
@@ -79,14 +79,14 @@ fn call(name: &str, arguments: &Value) -> ToolCall {
     }
 }
 
-/// Explores with one call for each turn, then answers.
+/// Explores with the calls of each turn, then answers.
 fn explore(more: &Value, turns: Vec<Vec<ToolCall>>) -> Run {
     let mut settings = json!({ "large": "explore" });
     settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     run_on(Some(recorded()), "judge", &config(&settings), &item(), move |request| {
-        let n_said =
+        let n_replies =
             request.messages.iter().filter(|message| message.role == Role::Assistant).count();
-        Ok(match turns.get(n_said) {
+        Ok(match turns.get(n_replies) {
             _ if request.response_schema.is_some() => structured(REPLY),
             Some(calls) => Completion { input_tokens: 1_000, ..Completion::calling(calls.clone()) },
             None => Completion::of("ready"),
@@ -110,27 +110,27 @@ fn explored(run: &Run) -> Value {
 }
 
 #[test]
-fn unless_said_otherwise_a_long_prompt_fails_and_a_short_one_is_asked_as_ever() {
+fn by_default_a_long_prompt_fails_and_no_setting_changes_a_short_one() {
     for large in [json!({}), json!({ "large": "fail" })] {
         let run =
             run_on(Some(recorded()), "judge", &config(&large), &item(), |_| Ok(structured(REPLY)));
         assert!(run.error().text().contains("context_too_long"), "{:?}", run.outcome);
-        assert!(run.asked.is_empty());
+        assert!(run.requests.is_empty());
     }
     let plain = judge(&config(&json!({})), REPLY);
     for large in ["digest", "explore"] {
         let same = judge(&config(&json!({ "large": large })), REPLY);
-        assert_eq!(same.asked, plain.asked, "{large}");
+        assert_eq!(same.requests, plain.requests, "{large}");
         assert_eq!(same.score(), plain.score());
     }
 }
 
 #[test]
-fn a_digest_has_the_outline_and_the_failed_observation_and_says_what_it_left_out() {
+fn a_digest_contains_the_outline_and_the_failed_observation_and_counts_what_it_omits() {
     let digest = config(&json!({ "large": "digest" }));
     let ask = || run_on(Some(recorded()), "judge", &digest, &item(), |_| Ok(structured(REPLY)));
     let run = ask();
-    let request = &run.asked[0];
+    let request = &run.requests[0];
     assert!(size(request) <= LIMIT && LIMIT * 9 / 10 < size(request), "{}", size(request));
     let text = request.messages.last().unwrap().texts();
     assert!(text.contains("The order could not be booked."), "{text}");
@@ -147,7 +147,7 @@ fn a_digest_has_the_outline_and_the_failed_observation_and_says_what_it_left_out
     assert!(left_out.iter().any(|piece| piece["kept_bytes"] == 0));
     let truncated = metadata(run.score(), "truncated").unwrap().to_string();
     assert!(truncated.starts_with(r#"{"output":{"bytes":100000,"kept_bytes":"#), "{truncated}");
-    assert_eq!(ask().asked, run.asked, "equal traces have equal digests");
+    assert_eq!(ask().requests, run.requests, "equal traces have equal digests");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn without_a_trace_a_digest_keeps_beginning_and_end_of_the_longest_variables() {
     };
     let settings = json!({ "large": "digest", "prompt": "{{input}}\n{{output}}" });
     let run = run("judge", &config(&settings), &item, |_| Ok(structured(REPLY)));
-    let request = &run.asked[0];
+    let request = &run.requests[0];
     assert!(size(request) <= LIMIT && LIMIT - 200 < size(request), "{}", size(request));
     let text = request.messages.last().unwrap().texts();
     assert!(text.contains("What is the code?") && text.contains("BEGIN") && text.contains(" END"));
@@ -167,7 +167,7 @@ fn without_a_trace_a_digest_keeps_beginning_and_end_of_the_longest_variables() {
 }
 
 #[test]
-fn a_model_that_explores_finds_a_fact_and_the_score_lists_what_it_was_shown() {
+fn a_model_that_explores_finds_a_fact_and_the_score_lists_the_evidence() {
     let turns = vec![
         vec![call("search", &json!({ "text": "the code is" }))],
         vec![
@@ -179,16 +179,16 @@ fn a_model_that_explores_finds_a_fact_and_the_score_lists_what_it_was_shown() {
         ],
     ];
     let run = explore(&json!({}), turns.clone());
-    let asked = &run.asked;
-    assert_eq!(asked.len(), 4, "two turns, ready, and the answer");
-    for request in asked {
+    let requests = &run.requests;
+    assert_eq!(requests.len(), 4, "two turns, ready, and the answer");
+    for request in requests {
         assert!(size(request) <= LIMIT, "{}", size(request));
         assert_eq!(request.tools.len(), 3);
     }
-    assert!(asked[..3].iter().all(|request| request.response_schema.is_none()));
-    assert_eq!(asked[3].tool_choice, ToolChoice::None);
-    assert!(asked[0].messages.last().unwrap().texts().contains("o39 tool"));
-    let shown = results(&asked[3]);
+    assert!(requests[..3].iter().all(|request| request.response_schema.is_none()));
+    assert_eq!(requests[3].tool_choice, ToolChoice::None);
+    assert!(requests[0].messages.last().unwrap().texts().contains("o39 tool"));
+    let shown = results(&requests[3]);
     assert!(shown[0].0.contains("output of o30, at byte 3001: ") && !shown[0].1, "{shown:?}");
     assert!(shown[1].0.starts_with("[begin data ") && shown[1].0.contains("The CODE is 4711."));
     assert!(shown[2].0.contains("o1 tool"));
@@ -206,7 +206,7 @@ fn a_model_that_explores_finds_a_fact_and_the_score_lists_what_it_was_shown() {
     assert_eq!(inner[2], text);
     assert_eq!(read["sha256"], sha256(text));
     let again = explore(&json!({}), turns);
-    assert_eq!((again.asked, again.outcome), (run.asked, run.outcome));
+    assert_eq!((again.requests, again.outcome), (run.requests, run.outcome));
 }
 
 fn sha256(text: &str) -> String {
@@ -217,7 +217,7 @@ fn sha256(text: &str) -> String {
 #[test]
 fn a_wrong_call_is_an_error_for_the_model_and_counts() {
     let wrong = [
-        ("read", json!({ "observation": "nobody", "part": "output" }), "no such observation"),
+        ("read", json!({ "observation": "unknown", "part": "output" }), "no such observation"),
         ("read", json!({ "observation": "o1" }), "missing field `part`"),
         ("read", json!({ "observation": "o1", "part": "middle" }), "unknown variant `middle`"),
         ("read", json!({ "observation": "o1", "part": "input" }), "the observation has no input"),
@@ -230,14 +230,14 @@ fn a_wrong_call_is_an_error_for_the_model_and_counts() {
     ];
     let turns = wrong.iter().map(|(name, arguments, _)| vec![call(name, arguments)]).collect();
     let run = explore(&json!({}), turns);
-    let last = run.asked.last().unwrap();
+    let last = run.requests.last().unwrap();
     let shown = results(last);
     assert_eq!(shown.len(), wrong.len());
     for ((text, is_error), (_, _, wanted)) in shown.iter().zip(&wrong) {
         assert!(*is_error && text.contains(wanted), "{text}");
     }
     assert_eq!(explored(&run)["calls"], wrong.len());
-    // What goes back to the provider is JSON whatever the model wrote.
+    // The calls sent back to the provider have JSON arguments, whatever the model wrote.
     let parts = last.messages.iter().flat_map(|message| &message.parts);
     for part in parts {
         if let Part::ToolCall(call) = part {
@@ -248,12 +248,12 @@ fn a_wrong_call_is_an_error_for_the_model_and_counts() {
 }
 
 #[test]
-fn after_the_last_call_or_token_the_answer_is_asked_for() {
+fn an_exploration_ends_at_the_limit_of_calls_or_tokens() {
     let look = || call("read", &json!({ "observation": "o1", "part": "output", "bytes": 10 }));
     let limits = json!({ "explore": { "max_calls": 2 } });
     let run = explore(&limits, vec![vec![look(), look(), look()]; 9]);
-    assert_eq!(run.asked.len(), 2);
-    let shown = results(&run.asked[1]);
+    assert_eq!(run.requests.len(), 2);
+    let shown = results(&run.requests[1]);
     assert_eq!(
         shown.iter().map(|(_, is_error)| *is_error).collect::<Vec<_>>(),
         [false, false, true]
@@ -262,7 +262,7 @@ fn after_the_last_call_or_token_the_answer_is_asked_for() {
     assert_eq!((&found["calls"], &found["ended"]), (&json!(2), &json!("max_calls")));
 
     let run = explore(&json!({}), vec![vec![look()]; 99]);
-    assert_eq!((run.asked.len(), &explored(&run)["calls"]), (33, &json!(32)));
+    assert_eq!((run.requests.len(), &explored(&run)["calls"]), (33, &json!(32)));
 
     let limits = json!({ "explore": { "max_tokens": 2_500 } });
     let found = explored(&explore(&limits, vec![vec![look()]; 99]));
@@ -271,7 +271,7 @@ fn after_the_last_call_or_token_the_answer_is_asked_for() {
     let all = call("read", &json!({ "observation": "o1", "part": "output", "bytes": 1_000_000 }));
     let run = explore(&json!({}), vec![vec![all]; 99]);
     assert_eq!(explored(&run)["ended"], "max_input_tokens");
-    assert!(size(run.asked.last().unwrap()) <= LIMIT);
+    assert!(size(run.requests.last().unwrap()) <= LIMIT);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_model_that_never_answers_fails_with_a_reason() {
     let run = run_on(Some(recorded()), "judge", &settings, &item(), |_| {
         Ok(Completion::calling(vec![call("outline", &json!({}))]))
     });
-    assert_eq!(run.asked.len(), 4);
+    assert_eq!(run.requests.len(), 4);
     let EvalError::Upstream(text) = run.error() else { unreachable!("{:?}", run.outcome) };
     assert!(text.starts_with("exploration_unfinished: "), "{text}");
 }
@@ -296,7 +296,7 @@ fn exploring_needs_a_trace_that_can_be_read() {
         let failed =
             run("judge", &config(&json!({ "large": large })), &item(), |_| Ok(structured(REPLY)));
         assert!(failed.error().text().contains("`trace` was not granted"), "{:?}", failed.outcome);
-        assert!(failed.asked.is_empty());
+        assert!(failed.requests.is_empty());
     }
     let failing = run_on(Some(recorded()), "judge", &explore, &item(), |_| {
         Err(ModelError::Unavailable("down".to_owned()))
@@ -309,23 +309,23 @@ fn several_questions_share_one_exploration() {
     let settings = json!({
         "prompt": "{{output}}", "max_input_tokens": LIMIT / 4, "large": "explore",
         "questions": [
-            { "name": "told", "dataType": "BOOLEAN", "description": "Was the code told?" },
+            { "name": "disclosed", "dataType": "BOOLEAN", "description": "Was the code disclosed?" },
             { "name": "polite", "dataType": "BOOLEAN", "description": "Is it polite?" },
         ],
     });
     let run = run_on(Some(recorded()), "questions", &settings.to_string(), &item(), |request| {
-        let n_said =
+        let n_replies =
             request.messages.iter().filter(|message| message.role == Role::Assistant).count();
-        Ok(match (request.response_schema.is_some(), n_said) {
+        Ok(match (request.response_schema.is_some(), n_replies) {
             (true, _) => structured(
-                r#"{"told":{"reasoning":"r","score":true},"polite":{"reasoning":"r","score":false}}"#,
+                r#"{"disclosed":{"reasoning":"r","score":true},"polite":{"reasoning":"r","score":false}}"#,
             ),
             (false, 0) => Completion::calling(vec![call("search", &json!({ "text": "code" }))]),
             (false, _) => Completion::of("ready"),
         })
     });
-    assert_eq!((run.scores().len(), run.asked.len()), (2, 3));
-    assert!(run.asked[0].messages.last().unwrap().texts().contains("Was the code told?"));
+    assert_eq!((run.scores().len(), run.requests.len()), (2, 3));
+    assert!(run.requests[0].messages.last().unwrap().texts().contains("Was the code disclosed?"));
     assert!(run.scores().iter().all(|score| metadata(score, "explored").is_some()));
 }
 
@@ -339,13 +339,13 @@ fn a_verdict_in_free_text_can_follow_an_exploration() {
         let is_over = request.tool_choice == ToolChoice::None;
         Ok(Completion::of(if is_over { "GRADE: C" } else { "ready" }))
     });
-    assert_eq!(run.asked.len(), 2);
+    assert_eq!(run.requests.len(), 2);
     assert_eq!(metadata(run.score(), "choice"), Some(&Json::from("C")));
 }
 
 proptest! {
     #[test]
-    fn whatever_is_left_out_a_prompt_never_passes_its_limit(
+    fn a_prompt_never_exceeds_its_limit(
         n_tokens in 1_500_u32..20_000, length in 0_usize..200_000, large in prop_oneof![Just("digest"), Just("explore")],
         n_bytes in 1_u32..100_000,
     ) {
@@ -358,7 +358,7 @@ proptest! {
                 None => Completion::calling(vec![call("read", &read), call("outline", &json!({}))]),
             })
         });
-        for request in &run.asked {
+        for request in &run.requests {
             prop_assert!(size(request) <= n_tokens as usize * 4);
         }
         match &run.outcome {
@@ -377,6 +377,6 @@ fn a_message_of_the_assistant_at_the_end_of_the_prompt_stays() {
     let settings = config(&json!({ "large": "digest", "prompt": prompt }));
     let run = run_on(Some(recorded()), "judge", &settings, &item(), |_| Ok(structured(REPLY)));
     let roles: Vec<_> =
-        run.asked[0].messages.iter().map(|message: &Message| message.role).collect();
+        run.requests[0].messages.iter().map(|message: &Message| message.role).collect();
     assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::User]);
 }

@@ -1,4 +1,4 @@
-//! Several models, several times.
+//! Panels of several models and repeats.
 
 use perpend_plugin::model::ModelError;
 use perpend_plugin::{EvalError, Json, ScoreValue};
@@ -15,7 +15,7 @@ fn config(panel: &serde_json::Value) -> String {
     .to_string()
 }
 
-/// A panel in which the models in these slots say yes.
+/// A panel in which the models in the slots `yes` answer true.
 fn panel(panel: &serde_json::Value, yes: &'static [&'static str]) -> Run {
     run("judge", &config(panel), &item(), move |request| {
         let says = yes.contains(&request.slot.as_deref().unwrap());
@@ -24,12 +24,15 @@ fn panel(panel: &serde_json::Value, yes: &'static [&'static str]) -> Run {
 }
 
 #[test]
-fn each_model_is_asked_as_often_as_configured_and_repeats_differ_by_their_seed() {
+fn each_model_gets_the_configured_number_of_requests_and_repeats_differ_by_their_seed() {
     let run = panel(&json!({ "models": 2, "repeats": 3 }), &["judge"]);
-    let asked: Vec<_> =
-        run.asked.iter().map(|request| (request.slot.as_deref().unwrap(), request.seed)).collect();
+    let requests: Vec<_> = run
+        .requests
+        .iter()
+        .map(|request| (request.slot.as_deref().unwrap(), request.seed))
+        .collect();
     let of_one = |slot| [(slot, None), (slot, Some(8)), (slot, Some(9))];
-    assert_eq!(asked, [of_one("judge"), of_one("judge-2")].concat());
+    assert_eq!(slots_and_seeds, [of_one("judge"), of_one("judge-2")].concat());
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn the_votes_are_in_the_comment_and_in_the_metadata() {
 }
 
 #[test]
-fn a_tie_goes_to_the_first_vote_or_to_nobody() {
+fn a_tie_is_resolved_by_mode_and_has_no_majority() {
     let mode = panel(&json!({ "models": 2 }), &["judge-2"]);
     assert_eq!(mode.score().value, ScoreValue::Boolean(false));
     let majority = panel(&json!({ "models": 2, "reducer": "majority" }), &["judge-2"]);
@@ -67,7 +70,7 @@ fn with_failures(error: &ModelError, failing: &'static [&'static str]) -> Run {
 }
 
 #[test]
-fn a_minority_may_refuse_and_is_named() {
+fn a_minority_may_refuse_and_is_listed() {
     let refused = ModelError::Refused("no".into());
     let run = with_failures(&refused, &["judge-2"]);
     assert_eq!(run.score().value, ScoreValue::Boolean(true));
@@ -78,7 +81,7 @@ fn a_minority_may_refuse_and_is_named() {
 }
 
 #[test]
-fn what_another_attempt_may_repair_ends_the_evaluation() {
+fn a_transient_failure_ends_the_evaluation() {
     let run = with_failures(&ModelError::RateLimited("later".into()), &["judge-2"]);
     assert_eq!(run.error(), &EvalError::Upstream("later".into()));
 }

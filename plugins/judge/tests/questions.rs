@@ -29,7 +29,7 @@ fn names(run: &Run) -> Vec<(&str, ScoreValue)> {
     run.scores().iter().map(|score| (&*score.name, score.value.clone())).collect()
 }
 
-/// How many questions a request asks.
+/// The number of questions in a request.
 fn n_questions(request: &Request) -> usize {
     schema(request)["properties"].as_object().unwrap().len()
 }
@@ -38,7 +38,7 @@ const POLITE: &str = r#""polite":{"reasoning":"thanks","score":true}"#;
 const GRADE: &str = r#""grade":{"reasoning":"ok","score":7}"#;
 
 #[test]
-fn each_question_gives_a_score_of_its_own() {
+fn each_question_has_its_own_score() {
     let run = questions(|_| {
         Ok(structured(&format!(
             r#"{{{POLITE},{GRADE},"tone":{{"reasoning":"r","score":"cold"}}}}"#
@@ -51,8 +51,8 @@ fn each_question_gives_a_score_of_its_own() {
     ];
     assert_eq!(names(&run), wanted);
     assert_eq!(run.scores()[0].comment.as_deref(), Some("thanks"));
-    assert_eq!(run.asked.len(), 1);
-    let question = &run.asked[0].messages[1].texts();
+    assert_eq!(run.requests.len(), 1);
+    let question = &run.requests[0].messages[1].texts();
     assert!(
         question.ends_with("- `tone`: Which tone? (only when: it is a letter; otherwise null)"),
         "{question}"
@@ -62,7 +62,7 @@ fn each_question_gives_a_score_of_its_own() {
 #[test]
 fn the_schema_has_one_member_for_each_question_in_order() {
     let run = questions(|_| Ok(structured(&format!("{{{POLITE},{GRADE}}}"))));
-    let schema = schema(&run.asked[0]);
+    let schema = schema(&run.requests[0]);
     assert_eq!(schema["required"], json!(["polite", "grade", "tone"]));
     let grade = &schema["properties"]["grade"];
     assert_eq!(grade["required"], json!(["reasoning", "score"]));
@@ -81,7 +81,7 @@ fn a_question_that_does_not_apply_has_no_score() {
 }
 
 #[test]
-fn a_malformed_answer_is_asked_for_again_alone_and_fails_alone() {
+fn a_malformed_answer_is_retried_individually_and_fails_individually() {
     let run = questions(|request| {
         let reply = match n_questions(request) {
             1 => r#"{"grade":{"reasoning":"r","score":12}}"#.to_owned(),
@@ -89,8 +89,8 @@ fn a_malformed_answer_is_asked_for_again_alone_and_fails_alone() {
         };
         Ok(structured(&reply))
     });
-    assert_eq!(run.asked.len(), 2);
-    assert_eq!(schema(&run.asked[1])["required"], json!(["grade"]));
+    assert_eq!(run.requests.len(), 2);
+    assert_eq!(schema(&run.requests[1])["required"], json!(["grade"]));
     assert_eq!(names(&run), [("polite", ScoreValue::Boolean(true))]);
     assert!(
         run.log.iter().any(|line| line.contains("grade") && line.contains("malformed")),
@@ -100,7 +100,7 @@ fn a_malformed_answer_is_asked_for_again_alone_and_fails_alone() {
 }
 
 #[test]
-fn when_the_whole_reply_is_refused_each_question_is_asked_alone() {
+fn when_the_whole_reply_is_refused_each_question_is_retried_individually() {
     let run = questions(|request| {
         if n_questions(request) > 1 {
             return Err(ModelError::InvalidResponse("not JSON".into()));
@@ -112,7 +112,7 @@ fn when_the_whole_reply_is_refused_each_question_is_asked_alone() {
             _ => Ok(structured(r#"{"tone":{"reasoning":"r","score":"warm"}}"#)),
         }
     });
-    assert_eq!(run.asked.len(), 4);
+    assert_eq!(run.requests.len(), 4);
     let named: Vec<_> = names(&run).into_iter().map(|(name, _)| name).collect();
     assert_eq!(named, ["polite", "tone"]);
     assert!(run.log[0].contains("no grades"), "{:?}", run.log);
@@ -123,7 +123,7 @@ fn without_any_answer_the_evaluation_fails() {
     let run = questions(|_| Err(ModelError::Refused("no".into())));
     assert!(matches!(run.error(), EvalError::Upstream(_)));
     let busy = questions(|_| Err(ModelError::RateLimited("later".into())));
-    assert_eq!(busy.asked.len(), 1, "nothing is asked alone that another attempt may repair");
+    assert_eq!(busy.requests.len(), 1, "a transient failure is not retried individually");
     assert_eq!(busy.error(), &EvalError::Upstream("later".into()));
 }
 

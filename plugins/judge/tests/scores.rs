@@ -1,4 +1,4 @@
-//! From a reply to scores.
+//! The scores of a reply.
 
 use perpend_plugin::model::{Completion, FinishReason, ModelError, TokenLogprob};
 use perpend_plugin::{EvalError, Json, ScoreValue};
@@ -18,7 +18,7 @@ fn categories(several: bool) -> String {
 #[test]
 fn the_schema_of_a_reply_has_the_reasoning_first() {
     let run = judge(NUMERIC, r#"{"reasoning":"fine","score":4}"#);
-    let text = run.asked[0].response_schema.as_deref().unwrap();
+    let text = run.requests[0].response_schema.as_deref().unwrap();
     let wanted = json!({
         "type": "object",
         "required": ["reasoning", "score"],
@@ -28,7 +28,7 @@ fn the_schema_of_a_reply_has_the_reasoning_first() {
         },
         "additionalProperties": false,
     });
-    assert_eq!(schema(&run.asked[0]), wanted);
+    assert_eq!(schema(&run.requests[0]), wanted);
     assert!(text.find(r#""reasoning":{"#) < text.find(r#""score":{"#));
     assert_eq!(run.score().name, "judge");
     assert_eq!(run.score().value, ScoreValue::Numeric(4.0));
@@ -51,7 +51,7 @@ fn the_legacy_form_is_a_number_without_bounds() {
     let run = judge(config, r#"{"reasoning":"r","score":-1200.5}"#);
     assert_eq!(run.score().value, ScoreValue::Numeric(-1200.5));
     assert_eq!(
-        schema(&run.asked[0])["properties"]["score"],
+        schema(&run.requests[0])["properties"]["score"],
         json!({ "type": "number", "description": "how good" })
     );
 }
@@ -78,7 +78,7 @@ fn one_category_is_one_score_and_several_are_one_each() {
         "items": { "type": "string", "enum": ["a", "b", "c"] },
         "minItems": 1, "maxItems": 3, "uniqueItems": true,
     });
-    assert_eq!(schema(&several.asked[0])["properties"]["score"], wanted);
+    assert_eq!(schema(&several.requests[0])["properties"]["score"], wanted);
     for score in [r#""B""#, r#""d""#, r#"["a"]"#] {
         assert!(judge(&categories(false), &format!(r#"{{"score":{score}}}"#)).outcome.is_err());
     }
@@ -88,29 +88,29 @@ fn one_category_is_one_score_and_several_are_one_each() {
 }
 
 #[test]
-fn a_choice_stands_for_its_number_and_is_in_the_metadata() {
+fn the_score_of_a_choice_is_its_number_and_the_choice_is_in_the_metadata() {
     let run = judge(CHOICES, r#"{"reasons":"so so","choice":"fair"}"#);
     assert_eq!(run.score().value, ScoreValue::Numeric(0.5));
     assert_eq!(metadata(run.score(), "choice"), Some(&Json::from("fair")));
     assert_eq!(run.score().comment.as_deref(), Some("so so"));
-    let schema = schema(&run.asked[0]);
+    let schema = schema(&run.requests[0]);
     assert_eq!(schema["title"], "select_choice");
     assert_eq!(schema["required"], json!(["reasons", "choice"]));
     assert_eq!(schema["properties"]["choice"]["enum"], json!(["good", "fair", "bad"]));
-    let question = &run.asked[0].messages[0].texts();
+    let question = &run.requests[0].messages[0].texts();
     assert!(question.ends_with(r#"exactly one of: "good", "fair", "bad"."#), "{question}");
 }
 
 #[test]
-fn without_chain_of_thought_no_reasons_are_asked_for() {
+fn without_chain_of_thought_no_reasons_are_requested() {
     let config = CHOICES.replace("\"?\"", "\"?\",\"chain_of_thought\":false");
     let run = judge(&config, r#"{"choice":"good"}"#);
-    assert_eq!(schema(&run.asked[0])["required"], json!(["choice"]));
+    assert_eq!(schema(&run.requests[0])["required"], json!(["choice"]));
     assert_eq!(run.score().comment, None);
 }
 
 #[test]
-fn an_error_of_the_model_is_one_of_the_provider() {
+fn an_error_of_the_model_is_an_upstream_error() {
     for error in [
         ModelError::RateLimited("slow down".into()),
         ModelError::Refused("slow down".into()),
@@ -156,7 +156,7 @@ fn a_weighted_score_is_the_expectation_over_the_choices() {
     let run = run("judge", &config, &item(), |_| {
         Ok(with_tokens(&[("good", 0.5), ("fair", 0.25), ("bad", 0.25)]))
     });
-    assert_eq!(run.asked[0].top_logprobs, Some(20));
+    assert_eq!(run.requests[0].top_logprobs, Some(20));
     let ScoreValue::Numeric(number) = run.score().value else { unreachable!("{:?}", run.outcome) };
     assert!((number - 0.625).abs() < 1e-6, "{number}");
     assert_eq!(metadata(run.score(), "weighted"), Some(&Json::from(true)));
@@ -168,12 +168,12 @@ fn a_weighted_score_is_the_expectation_over_the_choices() {
 }
 
 #[test]
-fn a_distribution_that_covers_too_little_leaves_the_choice_and_says_so() {
+fn a_distribution_with_low_coverage_keeps_the_choice_and_is_marked() {
     let config = CHOICES.replace("\"?\"", "\"?\",\"weighted\":true,\"logprobs\":3");
     let run = run("judge", &config, &item(), |_| {
         Ok(with_tokens(&[("good", 0.5), ("fair", 0.25), ("xyz", 0.25)]))
     });
-    assert_eq!(run.asked[0].top_logprobs, Some(3));
+    assert_eq!(run.requests[0].top_logprobs, Some(3));
     assert_eq!(run.score().value, ScoreValue::Numeric(1.0));
     assert_eq!(metadata(run.score(), "weighted"), Some(&Json::from(false)));
     assert!(metadata(run.score(), "coverage").is_some());
@@ -191,29 +191,29 @@ fn a_provider_without_log_probabilities_gives_the_plain_choice() {
 const GRADED: &str = r#"{"prompt":"?","choice_scores":{"C":1,"I":0},"pattern":"GRADE: (\\w+)"}"#;
 
 #[test]
-fn a_verdict_in_free_text_counts_outside_of_thinking_and_quotations() {
+fn a_verdict_in_free_text_is_read_outside_of_reasoning_blocks_and_quotations() {
     let run = run("judge", GRADED, &item(), |_| {
         Ok(Completion::of("<think>GRADE: C?</think>\nIt says \"GRADE: C\".\nGRADE: I"))
     });
     assert_eq!(run.score().value, ScoreValue::Numeric(0.0));
-    assert_eq!(run.asked[0].response_schema, None);
+    assert_eq!(run.requests[0].response_schema, None);
     assert_eq!(metadata(run.score(), "choice"), Some(&Json::from("I")));
 }
 
 #[test]
-fn a_verdict_that_was_not_offered_is_asked_for_again_in_the_same_conversation() {
+fn an_unknown_verdict_is_retried_in_the_same_conversation() {
     let second = run("judge", GRADED, &item(), |request| {
         Ok(Completion::of(if request.messages.len() == 1 { "GRADE: P" } else { "GRADE: C" }))
     });
     assert_eq!(second.score().value, ScoreValue::Numeric(1.0));
-    assert_eq!(second.asked[1].messages[1].texts(), "GRADE: P");
+    assert_eq!(second.requests[1].messages[1].texts(), "GRADE: P");
     let never = run("judge", GRADED, &item(), |_| Ok(Completion::of("GRADE: P")));
-    assert_eq!(never.asked.len(), 3);
+    assert_eq!(never.requests.len(), 3);
     assert!(matches!(never.error(), EvalError::Upstream(text) if text.contains("malformed")));
 }
 
 #[test]
-fn verdicts_that_differ_are_asked_for_again_and_never_scored() {
+fn different_verdicts_are_retried_and_never_scored() {
     let reply = "At first GRADE: C.\nGRADE: I";
     let second = run("judge", GRADED, &item(), move |request| {
         let is_first = request.messages.len() == 1;
@@ -221,14 +221,14 @@ fn verdicts_that_differ_are_asked_for_again_and_never_scored() {
     });
     assert_eq!(second.score().value, ScoreValue::Numeric(0.0));
     let never = run("judge", GRADED, &item(), move |_| Ok(Completion::of(reply)));
-    assert_eq!(never.asked.len(), 3);
+    assert_eq!(never.requests.len(), 3);
     assert!(
         matches!(never.error(), EvalError::Upstream(text) if text.contains("several verdicts: C, I"))
     );
 }
 
 #[test]
-fn a_verdict_that_was_cut_off_is_asked_for_once_with_twice_the_limit() {
+fn a_truncated_reply_is_retried_once_with_twice_the_limit() {
     let cut = |text: &str| Completion {
         finish: FinishReason::Length,
         output_tokens: 30,
@@ -240,24 +240,24 @@ fn a_verdict_that_was_cut_off_is_asked_for_once_with_twice_the_limit() {
         Ok(if is_first { cut("GRADE: C would be") } else { Completion::of("GRADE: I") })
     });
     assert_eq!(second.score().value, ScoreValue::Numeric(0.0));
-    assert_eq!(second.asked[1].max_output_tokens, Some(40));
-    assert_eq!(second.asked[1].messages.len(), 1);
+    assert_eq!(second.requests[1].max_output_tokens, Some(40));
+    assert_eq!(second.requests[1].messages.len(), 1);
     let never = run("judge", GRADED, &item(), move |_| Ok(cut("GRADE: C would be")));
-    assert_eq!(never.asked.len(), 2);
-    assert_eq!(never.asked[1].max_output_tokens, Some(60));
+    assert_eq!(never.requests.len(), 2);
+    assert_eq!(never.requests[1].max_output_tokens, Some(60));
     assert!(matches!(never.error(), EvalError::Upstream(text) if text.contains("cut off")));
     let whole = run("judge", GRADED, &item(), move |_| Ok(cut("GRADE: C")));
     assert_eq!(whole.score().value, ScoreValue::Numeric(1.0));
 }
 
 #[test]
-fn swapping_asks_in_both_orders_and_removes_the_advantage_of_a_position() {
+fn swapping_evaluates_both_orders_and_removes_the_advantage_of_a_position() {
     let config = r#"{"prompt":"First: {{output}} Second: {{expected_output}}","fence":false,
         "choice_scores":{"Yes":1,"No":0},"swap":["output","expected_output"]}"#;
     let item = item().expecting("Five.");
     let always_first =
         run("judge", config, &item, |_| Ok(structured(r#"{"reasons":"r","choice":"Yes"}"#)));
-    assert!(always_first.asked[1].messages[0].texts().starts_with("First: Five. Second: Four."));
+    assert!(always_first.requests[1].messages[0].texts().starts_with("First: Five. Second: Four."));
     assert_eq!(always_first.score().value, ScoreValue::Numeric(0.5));
     let prefers_four = run("judge", config, &item, |request| {
         let four_first = request.messages[0].texts().starts_with("First: Four.");

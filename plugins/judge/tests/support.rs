@@ -1,4 +1,4 @@
-//! A model that a test scripts, and what it was asked.
+//! A scripted model, which records the requests to it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,18 +11,18 @@ use perpend_plugin_judge::ThisPlugin;
 
 type Answer = dyn Fn(&Request) -> Result<Completion, ModelError>;
 
-/// Observations with inputs and outputs, in tree order. The trace is called `t`.
-pub(crate) struct Recorded(pub(crate) Vec<(OutlineEntry, String, String)>);
+/// Observations with inputs and outputs, in tree order. The id of the trace is `t`.
+pub(crate) struct RecordedTrace(pub(crate) Vec<(OutlineEntry, String, String)>);
 
 struct Script {
-    trace: Option<Rc<Recorded>>,
+    trace: Option<Rc<RecordedTrace>>,
     answer: Box<Answer>,
-    asked: Rc<RefCell<Vec<Request>>>,
+    requests: Rc<RefCell<Vec<Request>>>,
     log: Rc<RefCell<Vec<String>>>,
 }
 
 impl Script {
-    fn recorded(&self, trace: &str) -> Result<&Recorded, TraceError> {
+    fn recorded(&self, trace: &str) -> Result<&RecordedTrace, TraceError> {
         let granted = self.trace.as_deref().filter(|_| trace == "t");
         let why = "the capability `trace` was not granted";
         granted.ok_or_else(|| TraceError::NotGranted(why.to_owned()))
@@ -75,7 +75,7 @@ impl Host for Script {
     }
 
     fn complete(&self, request: &Request) -> Result<Completion, ModelError> {
-        self.asked.borrow_mut().push(request.clone());
+        self.requests.borrow_mut().push(request.clone());
         (self.answer)(request)
     }
 
@@ -89,10 +89,10 @@ impl Host for Script {
     }
 }
 
-/// What an evaluation gave, and what it asked.
+/// The outcome of an evaluation, with its requests to the model and its log.
 pub(crate) struct Run {
     pub(crate) outcome: Result<Vec<Score>, EvalError>,
-    pub(crate) asked: Vec<Request>,
+    pub(crate) requests: Vec<Request>,
     pub(crate) log: Vec<String>,
 }
 
@@ -125,23 +125,27 @@ pub(crate) fn run(
     run_on(None, evaluator, config, item, answer)
 }
 
-/// The same over an item whose trace can be read.
+/// As [`run`], over an item whose trace can be read.
 pub(crate) fn run_on(
-    trace: Option<Rc<Recorded>>,
+    trace: Option<Rc<RecordedTrace>>,
     evaluator: &str,
     config: &str,
     item: &Item,
     answer: impl Fn(&Request) -> Result<Completion, ModelError> + 'static,
 ) -> Run {
-    let asked = Rc::<RefCell<Vec<Request>>>::default();
+    let requests = Rc::<RefCell<Vec<Request>>>::default();
     let log = Rc::<RefCell<Vec<String>>>::default();
-    let script =
-        Script { trace, answer: Box::new(answer), asked: Rc::clone(&asked), log: Rc::clone(&log) };
+    let script = Script {
+        trace,
+        answer: Box::new(answer),
+        requests: Rc::clone(&requests),
+        log: Rc::clone(&log),
+    };
     let outcome = with_host(script, || ThisPlugin::evaluate(evaluator, item, config));
-    Run { outcome, asked: asked.take(), log: log.take() }
+    Run { outcome, requests: requests.take(), log: log.take() }
 }
 
-/// A judge whose model always gives the same structured reply.
+/// Evaluates `judge` with a model that always returns the same structured reply.
 pub(crate) fn judge(config: &str, reply: &str) -> Run {
     let reply = reply.to_owned();
     run("judge", config, &item(), move |_| Ok(structured(&reply)))

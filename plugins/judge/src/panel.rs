@@ -1,4 +1,4 @@
-//! Who is asked, and which failures end the evaluation.
+//! The panel of models: its slots, the requests to it, and the failures that end the evaluation.
 
 use perpend_plugin::EvalError;
 use perpend_plugin::host;
@@ -6,7 +6,7 @@ use perpend_plugin::model::{Completion, ModelError, Request, Slot, SlotKind, com
 
 use crate::config::Panel;
 
-/// The models of a panel. Only the first one has to be there.
+/// The models of a panel. Only the first is required.
 pub(crate) const SLOTS: &[Slot] = &[
     Slot::required("judge", SlotKind::Chat, "The model that judges."),
     Slot::optional("judge-2", SlotKind::Chat, "The second model of a panel."),
@@ -15,7 +15,7 @@ pub(crate) const SLOTS: &[Slot] = &[
     Slot::optional("judge-5", SlotKind::Chat, "The fifth model of a panel."),
 ];
 
-/// As many requests as the host takes at once.
+/// The maximum number of requests in one call to the host.
 const MAX_AT_ONCE: usize = 64;
 
 /// One vote of a panel.
@@ -23,12 +23,12 @@ const MAX_AT_ONCE: usize = 64;
 pub(crate) struct Seat {
     /// The slot of the model.
     pub(crate) slot: &'static str,
-    /// Which time this model is asked, from 0.
+    /// The number of earlier requests to this model.
     pub(crate) repeat: u8,
 }
 
 impl Panel {
-    /// The seats, model by model.
+    /// The seats, ordered by model and repeat.
     pub(crate) fn seats(&self) -> Vec<Seat> {
         let slots = SLOTS.iter().take(usize::from(self.models));
         let seats =
@@ -38,7 +38,7 @@ impl Panel {
 }
 
 impl Seat {
-    /// The request to this seat. A repeat differs from the first request by its seed, or the cache would answer it.
+    /// The request to this seat. A repeat has another seed than the first request, so that the cache does not answer it.
     pub(crate) fn request(self, question: &Request) -> Request {
         let mut request = question.clone().slot(self.slot);
         if self.repeat > 0 {
@@ -48,7 +48,7 @@ impl Seat {
         request
     }
 
-    /// How people read it: the slot, and from the second time on which time it was.
+    /// The slot, followed by the ordinal of the request from the second one on: `judge #2`.
     pub(crate) fn name(self) -> String {
         match self.repeat {
             0 => self.slot.to_owned(),
@@ -57,19 +57,19 @@ impl Seat {
     }
 }
 
-/// An answer, or why this model gives none however often it is asked.
+/// An answer, or the reason why retrying the request is useless.
 pub(crate) type Reply = Result<Completion, String>;
 
-/// Asks all requests at once.
+/// Sends the requests concurrently.
 ///
 /// # Errors
-/// `upstream` on a failure that another attempt may repair, or that concerns all requests.
-pub(crate) fn ask(requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
+/// `upstream` on a failure that is transient or concerns all requests.
+pub(crate) fn send(requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
     let mut replies = Vec::with_capacity(requests.len());
-    for some in requests.chunks(MAX_AT_ONCE) {
-        for reply in complete_all(some) {
+    for chunk in requests.chunks(MAX_AT_ONCE) {
+        for reply in complete_all(chunk) {
             replies.push(match reply {
-                Ok(completion) => match unfinished(&completion) {
+                Ok(completion) => match unfinished_exploration(&completion) {
                     None => Ok(completion),
                     Some(why) => Err(why),
                 },
@@ -81,29 +81,29 @@ pub(crate) fn ask(requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
     }
     match replies.len() == requests.len() {
         true => Ok(replies),
-        false => {
-            Err(EvalError::Internal("the host answered another number of requests".to_owned()))
-        }
+        false => Err(EvalError::Internal(
+            "the host returned a different number of replies than requests".to_owned(),
+        )),
     }
 }
 
-/// What is said of an answer that asks for tools: they can be used only before it.
-fn unfinished(completion: &Completion) -> Option<String> {
+/// The error for a completion that calls tools although none is allowed any more.
+fn unfinished_exploration(completion: &Completion) -> Option<String> {
     (!completion.tool_calls.is_empty()).then(|| {
-        "exploration_unfinished: the model asked for a tool where only its answer was left to give"
+        "exploration_unfinished: the model called a tool after its limits were reached; an answer was expected"
             .to_owned()
     })
 }
 
-/// What is said of a reply that is not an answer.
+/// The error for a reply that is not an answer.
 pub(crate) fn malformed(why: &str) -> String {
     format!("malformed_judge_output: {why}")
 }
 
-/// The votes that there are, when they are more than half of all; otherwise the first reason for a missing one.
+/// The votes, when more than half of them are valid; otherwise the first reason for a missing one.
 ///
 /// # Errors
-/// `upstream`: models were asked and did not answer.
+/// `upstream` when at least half of the votes are missing.
 pub(crate) fn quorum<T>(
     votes: Vec<Result<T, String>>,
 ) -> Result<Vec<Result<T, String>>, EvalError> {

@@ -1,5 +1,5 @@
-//! Verdicts in free text. Thinking and quotations do not count, and matches that differ are no verdict: one of them can be a draft
-//! or an echo of the judged text.
+//! Verdicts in free text. Reasoning blocks and quotations are ignored. Matches that differ are not a verdict: one of them can
+//! be a draft or an echo of the judged text.
 
 use perpend_plugin::EvalError;
 use perpend_plugin::model::{
@@ -8,29 +8,30 @@ use perpend_plugin::model::{
 use perpend_reply::{ReplyOutline, is_quoted};
 
 use crate::answer::{Answer, Value};
-use crate::ask::{Reply, ask, malformed};
+use crate::panel::{Reply, malformed, send};
 use crate::shape::Shape;
 
-/// How often a model is asked again for a verdict that can be found.
-const N_REASKS: usize = 2;
-/// The size a compiled expression may have.
+/// The maximum number of further requests after a reply without a verdict.
+const MAX_RETRIES: usize = 2;
+/// The maximum size of a compiled expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).build()
 }
 
-/// A verdict and where it begins in the reply.
+/// A verdict and its byte offset in the reply.
 struct Verdict {
     value: Value,
     text: String,
     start: usize,
 }
 
-/// The verdict of a reply: what all matches outside of thinking and quotations say. The last one is its place.
+/// The verdict of a reply: the common value of all matches outside of reasoning blocks and quotations, at the position of the
+/// last one.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why the reply has no verdict.
 fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Verdict, String> {
     let visible = ReplyOutline::of(reply).masked(reply);
     let offered = shape.verdicts().unwrap_or_default();
@@ -48,12 +49,12 @@ fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Ver
             continue;
         };
         let text = found.as_str().trim();
-        let meant = meant(&offered, text).unwrap_or(text);
-        if !texts.contains(&meant) {
-            texts.push(meant);
+        let verdict = matching_verdict(&offered, text).unwrap_or(text);
+        if !texts.contains(&verdict) {
+            texts.push(verdict);
         }
-        // Another spelling repeats a verdict, but is none alone.
-        if meant == text || !is_last_offered {
+        // Another spelling can repeat a verdict, but is not a verdict by itself.
+        if verdict == text || !is_last_offered {
             last = Some((text, found));
             is_last_offered = offered.iter().any(|verdict| verdict == text);
         }
@@ -72,8 +73,8 @@ fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Ver
     })
 }
 
-/// The verdict that a text stands for: itself, or the only one that differs from it in case or in the form of a number alone.
-fn meant<'v>(offered: &'v [String], text: &str) -> Option<&'v str> {
+/// The offered verdict that equals the text, or the only one that differs just in case or in the notation of a number.
+fn matching_verdict<'v>(offered: &'v [String], text: &str) -> Option<&'v str> {
     let number = |text: &str| text.parse::<f64>().ok();
     let is_alike = |verdict: &str| {
         let is_equal = number(verdict).is_some_and(|verdict| number(text) == Some(verdict));
@@ -88,47 +89,47 @@ fn meant<'v>(offered: &'v [String], text: &str) -> Option<&'v str> {
     })
 }
 
-/// How a request is repeated after a reply without a usable verdict.
+/// The retry after a reply without a usable verdict.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Repeat {
+enum Retry {
     /// The reply was cut off: the same request with twice the output limit.
     Longer,
-    /// In the same conversation.
+    /// The conversation continues with a correction.
     Corrected,
 }
 
-/// Asks, and asks again where the reply has no verdict that was offered: in the same conversation, or once with twice the output
-/// limit where it was cut off.
+/// Sends the requests, and retries those whose reply has no offered verdict: in the same conversation, or once with twice the
+/// output limit when the reply was cut off.
 ///
 /// # Errors
-/// As [`ask`].
-pub(crate) fn replies(
+/// As [`send`].
+pub(crate) fn send_with_retries(
     requests: &[Request],
     pattern: &regex::Regex,
     shape: &Shape<'_>,
 ) -> Result<Vec<Reply>, EvalError> {
     let mut requests = requests.to_vec();
     let mut is_longer = vec![false; requests.len()];
-    let mut replies = ask(&requests)?;
-    for _ in 0..N_REASKS {
+    let mut replies = send(&requests)?;
+    for _ in 0..MAX_RETRIES {
         let mut again = Vec::new();
         for (at, reply) in replies.iter_mut().enumerate() {
             let Ok(completion) = reply else { continue };
             let request = &mut requests[at];
-            match repeat(pattern, shape, request, completion, is_longer[at]) {
+            match prepare_retry(pattern, shape, request, completion, is_longer[at]) {
                 Ok(None) => {}
-                Ok(Some(repeat)) => {
-                    is_longer[at] |= repeat != Repeat::Corrected;
+                Ok(Some(retry)) => {
+                    is_longer[at] |= retry != Retry::Corrected;
                     again.push(at);
                 }
                 Err(why) => *reply = Err(why),
             }
         }
-        let asked: Vec<Request> = again.iter().map(|at| requests[*at].clone()).collect();
-        if asked.is_empty() {
+        let retries: Vec<Request> = again.iter().map(|at| requests[*at].clone()).collect();
+        if retries.is_empty() {
             break;
         }
-        for (at, reply) in again.into_iter().zip(ask(&asked)?) {
+        for (at, reply) in again.into_iter().zip(send(&retries)?) {
             replies[at] = reply;
         }
     }
@@ -138,14 +139,14 @@ pub(crate) fn replies(
 /// Changes a request so that it can be repeated after this reply; `None` when the reply has a verdict.
 ///
 /// # Errors
-/// The reply was cut off, with twice the output limit too.
-fn repeat(
+/// When the reply was cut off at twice the output limit.
+fn prepare_retry(
     pattern: &regex::Regex,
     shape: &Shape<'_>,
     request: &mut Request,
     reply: &Completion,
     is_longer: bool,
-) -> Result<Option<Repeat>, String> {
+) -> Result<Option<Retry>, String> {
     if is_cut_off(pattern, reply) {
         if is_longer {
             return Err(malformed(&cut_off(reply)));
@@ -153,19 +154,19 @@ fn repeat(
         let limit = request.max_output_tokens;
         let limit = limit.unwrap_or_else(|| reply.output_tokens.try_into().unwrap_or(u32::MAX));
         request.max_output_tokens = Some(limit.saturating_mul(2).max(1));
-        return Ok(Some(Repeat::Longer));
+        return Ok(Some(Retry::Longer));
     }
     let Err(why) = verdict(pattern, shape, &reply.text) else {
         return Ok(None);
     };
-    let said = Message::text(Role::Assistant, reply.text.as_str());
-    request.messages.push(said);
+    let reply = Message::text(Role::Assistant, reply.text.as_str());
+    request.messages.push(reply);
     let complaint = format!("{why}. Give your verdict alone, in the form that was asked for.");
     request.messages.push(Message::text(Role::User, complaint));
-    Ok(Some(Repeat::Corrected))
+    Ok(Some(Retry::Corrected))
 }
 
-/// Whether a reply lacks its end. One that is a verdict and nothing else lacks nothing: the limit was chosen for it.
+/// Whether a reply is incomplete. A reply that consists of a verdict alone is complete: the limit was chosen for it.
 fn is_cut_off(pattern: &regex::Regex, reply: &Completion) -> bool {
     let whole = reply.text.trim();
     reply.finish == FinishReason::Length
@@ -179,7 +180,7 @@ fn cut_off(reply: &Completion) -> String {
 /// The answer in a reply.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why the reply has no answer.
 pub(crate) fn read(
     pattern: &regex::Regex,
     shape: &Shape<'_>,
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_and_quotations_are_no_verdict() {
+    fn reasoning_blocks_and_quotations_are_ignored() {
         for reply in [
             "GRADE: I",
             "<think>GRADE: C</think>\nGRADE: I",
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_that_differ_or_are_quoted_or_were_not_offered_are_malformed_and_not_a_bad_score() {
+    fn different_quoted_or_unknown_verdicts_are_an_error() {
         for reply in [
             "The answer says GRADE: C, but it is wrong.\nGRADE: I",
             "GRADE: C then GRADE: P",
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_verdict_do_not_differ() {
+    fn different_spellings_of_one_verdict_agree() {
         let scores = [("Pass", 1.0), ("Fail", 0.0), ("4", 0.4)];
         let scores = scores.map(|(choice, score)| (choice.to_owned(), score));
         let pattern = compile(r"(?i)\b(?:pass|fail|\d+(?:\.\d+)?)\b").unwrap();
