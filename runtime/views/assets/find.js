@@ -1,36 +1,35 @@
-// Find in a trace: n and N go through the steps that contain the text in the address, and the pane, or the entry of the step
-// in a view without rows, marks it. Without this script the hits are links on a page of their own. Markup comes from the
-// server alone.
+// Find in a trace: n and N select the observations that contain the text of the URL, and the pane, or the entry in a view
+// without rows, highlights it. Without this script the hits are links on a separate page. All markup comes from the server.
 "use strict";
 
 const strip = document.getElementById("sought");
 const grid = document.querySelector("[role=treegrid]");
-// Where the text is marked.
+// The part in which the text is highlighted.
 let pane = document.getElementById("detail");
 const wanted = new URLSearchParams(location.search).get("find")?.trim().toLowerCase() ?? "";
 
-// Ids of steps as the server writes them in rows; an empty one is the trace itself. How often the text occurs in all.
+// URL-encoded ids of observations, empty for the trace itself, and the number of occurrences in all.
 const hits = [];
 let nPlaces = 0;
-// The part of the search that was not read yet, and how much of the trace the others searched.
+// URL of the next page of hits, and the searched part of the trace in words.
 let next = strip?.dataset.hits ?? null;
 let searched = "";
-// The hit that was last gone to, and the one on the way.
+// Index of the current hit, and the id of the hit that is being loaded.
 let at = -1;
 let goal = null;
 
 const numbers = new Intl.NumberFormat("en-US");
 const many = (n, word) => `${numbers.format(n)} ${word}${n === 1 ? "" : "s"}`;
 
-/** The step that is shown; in a view without rows it is the one in the address. */
-function shownStep() {
+/** Id of the selected observation; in a view without rows, that of the URL. */
+function selectedId() {
   if (grid) return grid.querySelector("[aria-selected=true]")?.dataset.step;
   const query = new URLSearchParams(location.search);
   const id = query.get("observation") ?? query.get("trace");
   return hits.find((hit) => decodeURIComponent(hit) === id);
 }
 
-/** The address of this page with a hit selected, without these parameters. */
+/** URL of this page with a hit selected, without these parameters. */
 function addressOf(id, without = []) {
   const query = new URLSearchParams(location.search);
   for (const name of ["at", "observation", "trace", ...without]) query.delete(name);
@@ -39,7 +38,7 @@ function addressOf(id, without = []) {
   return `?${query}`;
 }
 
-/** Says that a hit is not seen here, with a link that shows it. */
+/** Shows that a hit is not visible, with a link that shows it. */
 function note(text, href, label) {
   const line = document.createElement("span");
   const link = document.createElement("a");
@@ -52,16 +51,16 @@ function note(text, href, label) {
 
 /** `5 hits in 2 observations and the trace` */
 function found() {
-  const nSteps = hits.filter(Boolean).length;
-  const steps = nSteps > 0 ? [many(nSteps, "observation")] : [];
-  const where = hits.includes("") ? [...steps, "the trace"] : steps;
+  const nObservations = hits.filter(Boolean).length;
+  const observations = nObservations > 0 ? [many(nObservations, "observation")] : [];
+  const where = hits.includes("") ? [...observations, "the trace"] : observations;
   return many(nPlaces, "hit") + (where.length > 0 ? ` in ${where.join(" and ")}` : "");
 }
 
-/** Says which hit is selected, of how many. */
+/** Shows the number of the selected hit. */
 function tell() {
   if (!strip) return;
-  const step = shownStep();
+  const step = selectedId();
   const here = hits.indexOf(step);
   if (here >= 0 && (goal === null || goal === step)) {
     at = here;
@@ -89,12 +88,12 @@ async function read() {
   next = page.querySelector("main a[rel=next]")?.getAttribute("href") ?? null;
   searched = page.querySelector(".searched")?.textContent ?? "";
   tell();
-  // A view without rows is opened anew at each hit: one of a later part is not known before that part was read.
+  // A view without rows is reloaded at each hit, and a hit of a later page is unknown until that page was loaded.
   const query = new URLSearchParams(location.search);
-  if (!grid && next && shownStep() === undefined && (query.has("observation") || query.has("trace"))) await read();
+  if (!grid && next && selectedId() === undefined && (query.has("observation") || query.has("trace"))) await read();
 }
 
-/** Reads the next part of the search, once at a time. */
+/** Loads the next page of hits, one at a time. */
 function more() {
   reading ??= read().finally(() => { reading = null; });
   return reading;
@@ -117,7 +116,7 @@ async function step(by) {
   else location.search = addressOf(goal);
 }
 
-/** Marks the text in the pane. One that was loaded just now is scrolled to its first place. */
+/** Highlights the text in the pane. A new pane is scrolled to the first match. */
 function mark(isNew) {
   if (!wanted) return;
   const ranges = highlight("sought", pane, wanted);
@@ -139,7 +138,7 @@ function mark(isNew) {
 
 let isEntryShown = false;
 
-/** The entry of a hit in a view without rows. What it folds is opened: the text may be there. */
+/** Shows the entry of a hit in a view without rows, expanded because the text may be in a collapsed part. */
 function showEntry(id) {
   if (isEntryShown) return;
   isEntryShown = true;
@@ -150,7 +149,7 @@ function showEntry(id) {
     return;
   }
   pane = entry;
-  // Who has begun to type or to read is not led away.
+  // Does not scroll if the user has focused another element.
   if (document.activeElement === document.body) {
     entry.scrollIntoView({ block: "start" });
     entry.querySelector(".name").focus({ preventScroll: true });
@@ -176,18 +175,18 @@ form?.addEventListener("submit", (event) => {
   const text = String(new FormData(form).get("q")).trim();
   if (!text) return;
   event.preventDefault();
-  // The same page, with what is selected and folded.
+  // The same page with selection and collapsed rows.
   const query = new URLSearchParams(location.search);
   query.delete("at");
   query.set("find", text);
   location.search = query.toString();
 });
 if (grid) {
-  let shown = shownStep();
-  // The pane is scrolled to the text when another step is selected, and stays where it is when the same one is put anew.
+  let shown = selectedId();
+  // The pane is scrolled to the text if another observation is selected, and not if the same one is updated.
   new MutationObserver((changes) => {
     const isSwapped = changes.some((change) => change.target === pane);
-    const now = shownStep();
+    const now = selectedId();
     mark(isSwapped && now !== shown);
     if (!isSwapped) return;
     shown = now;

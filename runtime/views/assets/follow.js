@@ -1,18 +1,17 @@
-// A trace that still changes: asks every few seconds whether it did, and puts what is new in place. What is selected, folded
-// and in view stays. Scores come to complete traces too: these are asked about now and then. Without this script the page
-// shows it when it is opened again. Markup comes from the server alone.
+// Polls a trace for changes and updates the page. Selection, collapsed rows and scroll position stay. Complete traces can still
+// receive scores and are polled less often. Without this script changes appear after a reload. All markup comes from the server.
 "use strict";
 
 const SOON = 2_000;
 const LATER = 10_000;
 const COMPLETE = 20_000;
-// Rows that the server answers with at a time.
+// Rows per request.
 const PART = 200;
-// Rows that are in the document at most.
+// Maximum number of rows in the document.
 const MOST = 598;
 
 const grid = document.querySelector("[role=treegrid]");
-// Which state is shown is said by the rows; where the view has none, by the bar that leads to new entries.
+// The grid has the version of the shown data; in views without a grid, the bar with new entries.
 const bar = document.getElementById("arrived");
 const shows = grid ?? bar;
 const box = grid?.querySelector(".window");
@@ -22,12 +21,12 @@ const slot = {};
 let pause = SOON;
 let next = 0;
 
-// Something was not put in its place, because it is read or filled in: it is asked for again.
+// Whether a part was not updated because it is in use; it is requested again.
 let isLeft = false;
 
 const hasFocus = (part) => part.contains(document.activeElement);
 
-/** The keyboard is in it, or what is being marked. */
+/** Whether a part contains the focus or the selection. */
 function isRead(part) {
   const marked = getSelection();
   return hasFocus(part) || (!marked.isCollapsed && part.contains(marked.anchorNode));
@@ -37,7 +36,7 @@ const fields = (part) => Array.from(part.querySelectorAll("input:not([type=hidde
 const key = (row) => `${row.dataset.step} ${row.classList.contains("run")}`;
 const bare = (row) => row.innerHTML.replaceAll(/ tabindex="-?\d+"/g, "");
 
-/** The address of this page without the place of its window of rows, which this script asks for. */
+/** The query of this page without the position of its rows. */
 function query() {
   if (!grid) return location.search;
   const all = new URLSearchParams(location.search);
@@ -45,7 +44,7 @@ function query() {
   return all.size > 0 ? `?${all}` : "?trace";
 }
 
-/** Makes one row from another, and keeps its element: the keyboard may be on it. */
+/** Updates a row in place, because it can have the focus. */
 function morph(row, now) {
   for (const name of now.getAttributeNames()) {
     if (row.getAttribute(name) !== now.getAttribute(name)) row.setAttribute(name, now.getAttribute(name));
@@ -56,7 +55,7 @@ function morph(row, now) {
   if (bare(row) !== bare(now)) row.replaceChildren(...now.childNodes);
 }
 
-/** The rows that are in the document, as they are now; null when they do not come. */
+/** The current version of the rows in the document; null on an error. */
 async function rowsOf(page, first) {
   const own = page.querySelector(".window");
   const n = Math.max(1, Math.ceil(box.childElementCount / PART));
@@ -66,14 +65,14 @@ async function rowsOf(page, first) {
     const html = await askPart(slot, `${grid.dataset.from}/rows${query()}&at=${first + nth * PART}&n=${PART}`, false);
     if (!html) return null;
     const part = pageOf(html).querySelector(".window");
-    // Something arrived between the two answers: their rows do not fit together.
+    // The trace changed between two responses: their rows do not fit together.
     if (part.dataset.revision !== own.dataset.revision) return null;
     rows.push(...part.children);
   }
   return rows.slice(0, MOST);
 }
 
-/** Puts rows in the place of those that are there; the first one in view stays where it is. */
+/** Replaces the rows; the first visible one keeps its position. */
 function put(rows, count) {
   const one = grid.querySelector(".of-trace").getBoundingClientRect().height || 1;
   const first = firstIndex();
@@ -102,7 +101,7 @@ function firstIndex() {
   return row ? Number(row.getAttribute("aria-rowindex")) - 3 : 0;
 }
 
-/** What is read of the pane: times may be shown in another zone, and tokens of forms differ in each answer. */
+/** The text of a part without times, which may be in another zone. Form tokens are not text. */
 function words(part) {
   const copy = part.cloneNode(true);
   for (const time of copy.querySelectorAll("time, .ago, [data-zone]")) time.remove();
@@ -126,7 +125,7 @@ const nAll = (page) => Number(page.querySelector("main .shown")?.textContent.mat
 
 let nKnown = nAll(document);
 
-/** Puts an entry as it is now in its place: not while it is read, or has something opened in it. */
+/** Updates an entry, unless it is in use or has expanded parts. */
 function putEntry(own, now) {
   const nOpen = (entry) => entry.querySelectorAll("details[open]").length;
   if (words(own) === words(now)) return;
@@ -134,12 +133,12 @@ function putEntry(own, now) {
   if (!isRead(own) && !own.querySelector(".detail-in-place") && nOpen(own) === nOpen(now)) own.replaceWith(now);
 }
 
-/** Puts entries behind those that are there. Others would move what is read: a bar leads to them. */
+/** Appends new entries. If entries changed before these, a bar links to them instead. */
 function putEntries(page) {
   const [own, now] = [document, page].map(entries);
   const [keys, nowKeys] = [own, now].map((all) => all.map(keyOfEntry));
   for (const details of page.querySelectorAll("details.in-place")) details.hidden = false;
-  // More of them may have been read than a page has.
+  // The document can contain more entries than one page.
   const isBegun = own.length > 0 && keys.slice(0, now.length).every((one, at) => one === nowKeys[at]);
   const list = own[0]?.parentElement;
   own.forEach((entry, at) => {
@@ -163,7 +162,7 @@ function putEntries(page) {
   document.dispatchEvent(new Event("entries"));
 }
 
-/** What stands above every view of a trace. What is being filled in, or was refused and says why, stays. */
+/** Updates the header. Forms in use and rejected forms stay. */
 function putHead(page) {
   for (const part of [".crumbs", ".trace-head", "#beside", "#marks"]) {
     const [own, now] = [document, page].map((one) => one.querySelector(part));
@@ -184,13 +183,13 @@ function putHead(page) {
   document.title = page.title;
 }
 
-/** Puts the rows of the page in place, and what stands beside them; answers whether they fit. */
-async function putRows(page, asked) {
+/** Updates rows, map and pane; returns whether the response fits the page. */
+async function putRows(page, search) {
   const theirs = page.querySelector("[role=treegrid]");
   const first = firstIndex();
   const rows = await rowsOf(page, first);
-  // Something else was selected or opened, or other rows came meanwhile: the next answer has that too.
-  if (!rows || !isLive() || location.search !== asked || firstIndex() !== first) return false;
+  // The selection or the rows changed meanwhile: the next response includes the update.
+  if (!rows || !isLive() || location.search !== search || firstIndex() !== first) return false;
   putHead(page);
   document.getElementById("map").replaceChildren(...page.getElementById("map").childNodes);
   for (const name of ["no-tok", "no-cost"]) grid.classList.toggle(name, theirs.classList.contains(name));
@@ -203,14 +202,14 @@ async function putRows(page, asked) {
   return true;
 }
 
-/** Asks for the page again; answers whether it is in place. */
+/** Loads the page again; returns whether it was updated completely. */
 async function follow() {
-  const asked = location.search;
+  const { search } = location;
   const html = await askPart(slot, `${location.pathname}${query()}`, false);
   const page = html ? pageOf(html) : null;
   const version = page?.querySelector("[data-version]")?.dataset.version;
   isLeft = false;
-  if (version === undefined || !isLive() || (grid && !(await putRows(page, asked)))) return false;
+  if (version === undefined || !isLive() || (grid && !(await putRows(page, search)))) return false;
   if (!grid) {
     putHead(page);
     putEntries(page);
@@ -219,9 +218,9 @@ async function follow() {
   return !isLeft;
 }
 
-async function ask() {
+async function poll() {
   const answer = await fetch(`${shows.dataset.from}/state`, { headers: { accept: "text/html" } }).catch(() => null);
-  // The session has ended or the trace is gone: nothing is asked any more, and the next link shows why.
+  // The session expired or the trace was deleted: polling stops, and the next link shows the error.
   if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) {
     delete shows.dataset.version;
     return;
@@ -236,7 +235,7 @@ async function ask() {
 
 function plan() {
   clearTimeout(next);
-  if (!document.hidden && isLive() && shows?.dataset.version !== undefined) next = setTimeout(ask, pause);
+  if (!document.hidden && isLive() && shows?.dataset.version !== undefined) next = setTimeout(poll, pause);
 }
 
 document.addEventListener("visibilitychange", plan);

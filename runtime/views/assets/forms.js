@@ -1,20 +1,20 @@
-// Forms are sent from the page as it is looked at now, and those that say which parts of it they change are answered in
-// place. Without this script they lead to the same page. Markup comes from the server alone.
+// Forms return to the current URL of the page. Forms that name the parts they change are submitted in place. Without this
+// script they reload the page. All markup comes from the server.
 "use strict";
 
-/** The parts of both pages with this name; of a list its rows, because others may have come meanwhile. */
+/** Parts of both pages with this name. `rows` are the rows of a list, because rows may have been added meanwhile. */
 function pairs(page, name) {
   if (name !== "rows") return [[document.getElementById(name), page.getElementById(name)]];
   const rows = Array.from(document.querySelectorAll("#rows > tr"), (row) => [row, page.getElementById(row.id)]);
   return rows.filter(([, there]) => there);
 }
 
-/** Puts parts of another page in the place of those here; false when one of them is not there. */
+/** Replaces parts of this page with those of another; false if a part is missing. */
 function swap(page, names, changed) {
   const parts = names.flatMap((name) => pairs(page, name));
   if (parts.some(([here, there]) => !here || !there) || (changed && !page.getElementById(changed))) return false;
   for (const [here, there] of parts) {
-    // Another step may be shown meanwhile.
+    // Another observation may have been selected meanwhile.
     if (here.dataset.of !== there.dataset.of || here.isEqualNode(there)) continue;
     const place = placeOf(here);
     for (const box of here.querySelectorAll("input[type=checkbox]:checked")) {
@@ -42,7 +42,7 @@ function say(text) {
   document.dispatchEvent(new CustomEvent("say", { detail: { text, stays: true } }));
 }
 
-/** `button`: name and value of the one that was pressed, and the row that it stands in. */
+/** `button`: name, value and row of the submit button. */
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form));
   if (button?.name) body.append(button.name, button.value);
@@ -82,7 +82,7 @@ document.addEventListener("submit", (event) => {
   const by = event.submitter;
   const button = by && { name: by.name, value: by.value, row: by.closest("tr")?.id };
   const what = `${button?.name}=${button?.value}`;
-  // One after the other, each with the token of the answer before; the same one that is under way is not sent twice.
+  // Forms are sent one after the other, each with the token of the previous response. A pending form is not sent twice.
   if (form.dataset.sends === what) return;
   form.dataset.sends = what;
   sending = sending.then(() => send(form, button)).finally(() => {
@@ -90,7 +90,7 @@ document.addEventListener("submit", (event) => {
   });
 });
 
-/** The parts of this page that undoing something can change. */
+/** The parts of this page that undo can change. */
 function undoes() {
   return ["marks", "tags", "rows"].filter((name) => document.getElementById(name)).join(" ");
 }

@@ -1,5 +1,5 @@
-// Links and forms of the trace page that keep the selected step and the opened rows: both change without a new page, and
-// these follow the address. Without this script each of them changes with a new page. Markup comes from the server alone.
+// Links and forms of the trace page that keep selection and collapsed rows: both change without a new page, and the links
+// follow the URL. Without this script each change loads a new page. All markup comes from the server.
 "use strict";
 
 const grid = document.querySelector("[role=treegrid]");
@@ -10,7 +10,7 @@ const FOLDS = /^(fold|open)(-run)?=/;
 const partsOf = (search) => search.replace(/^\?/, "").split("&").filter(Boolean);
 const chosen = (search) => partsOf(search).find((part) => SELECTION.test(part)) ?? "trace";
 
-/** The query with its selection, if it has none of its own to keep, and with the folds of the address. */
+/** The query with the collapsed rows of the URL, and with its own selection or that of the URL. */
 function query(search, ownsSelection) {
   const own = partsOf(search);
   const now = partsOf(location.search);
@@ -19,15 +19,15 @@ function query(search, ownsSelection) {
   return [chosen(ownsSelection ? search : location.search), ...folds, ...rest];
 }
 
-/** The address stays one of this page: the whole one would no longer be told from those of others. */
+/** Sets a relative URL, by which links within this page are recognized. */
 function lead(link, parts) {
   link.setAttribute("href", `?${parts.join("&")}${link.hash}`);
 }
 
-/** Leads to the time of the row that is selected; a step that has none has no such part. */
+/** Points the zoom link to the time range of the selected row; hidden for a row without one. */
 function leadToStep(link) {
   const row = grid.querySelector("[aria-selected=true]");
-  // A selected step that is folded away is the one from before, or its time is not known here.
+  // The selected row is collapsed: the link still fits, or the time range is unknown.
   if (!row) {
     if (chosen(link.search) !== chosen(location.search)) link.hidden = true;
     return;
@@ -47,7 +47,7 @@ function refresh() {
   }
 }
 
-/** What a form sends is taken from the address when it is sent. */
+/** Takes selection and collapsed rows from the URL when a form is submitted. */
 function onFormData(event) {
   if (!event.target.matches("form[data-keeps]")) return;
   const sent = event.formData;
@@ -57,6 +57,6 @@ function onFormData(event) {
 }
 
 grid.addEventListener("addressed", refresh);
-// Parts of the page that followed what arrived are made for an address that may be older.
+// Updated parts of the page may have been rendered for an older URL.
 grid.addEventListener("followed", refresh);
 document.addEventListener("formdata", onFormData);

@@ -1,5 +1,4 @@
-// The keys of the rows of a trace: each is an order to the script of the rows. Without this script rows are links. It makes
-// no markup.
+// Keyboard shortcuts for the rows of a trace: each sends a command to the script of the rows.
 "use strict";
 
 const grid = document.querySelector("[role=treegrid]");
@@ -21,7 +20,7 @@ function goRight(row) {
   else if (isOpen(row) === "true") order("by", 1);
 }
 
-/** What a key does to a row; false when it is none of ours. */
+/** Handles a key for a row; false for other keys. */
 function press(key, row) {
   switch (key) {
     case "ArrowDown": order("by", 1); break;
@@ -44,7 +43,7 @@ function press(key, row) {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
-  // With the keyboard nowhere, keys that say a direction start from the row that is selected.
+  // Without a focused element, arrow keys, Home and End start from the selected row.
   const isNowhere = event.target === document.body && /^(Arrow(Up|Down|Left|Right)|Home|End)$/.test(event.key);
   if (isNowhere || grid.contains(event.target)) {
     const row = event.target.closest("[role=row]") ?? grid.querySelector("[role=row][tabindex='0']");

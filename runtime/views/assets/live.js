@@ -1,5 +1,5 @@
-// Polls for new traces and shows their number in a bar. The rows do not move until the reader follows its link. The first answer
-// names the instant from which on what arrives is new, whenever it began.
+// Polls for new traces and shows their number in a bar. Rows do not move until the link is used. Items are new if they arrive
+// after the time of the first response.
 
 const bar = document.getElementById("news");
 const EVERY = 10_000;
@@ -9,11 +9,11 @@ let pause = EVERY;
 let next = 0;
 let isOver = false;
 let received = "";
-let told = "";
+let shown = "";
 
-async function ask() {
+async function poll() {
   const answer = await fetch(bar.dataset.from + received, { headers: { accept: "text/html" } }).catch(() => null);
-  // The session has ended or the page is gone: polling stops, and the next link shows why.
+  // The session expired or the page was deleted: polling stops, and the next link shows the error.
   if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) {
     isOver = true;
     return;
@@ -23,14 +23,14 @@ async function ask() {
   const isFirst = received === "";
   if (now && isFirst) received = `&received=${encodeURIComponent(now)}`;
   pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
-  // Nothing moves while the page is being opened, and an answer with the same words is not read out again.
-  if (html !== null && !isFirst && html !== told) bar.innerHTML = told = html;
+  // The first response changes nothing, and an unchanged response is not announced again.
+  if (html !== null && !isFirst && html !== shown) bar.innerHTML = shown = html;
   plan();
 }
 
 function plan() {
   clearTimeout(next);
-  if (!document.hidden && isLive() && !isOver) next = setTimeout(ask, pause);
+  if (!document.hidden && isLive() && !isOver) next = setTimeout(poll, pause);
 }
 
 document.addEventListener("visibilitychange", plan);
@@ -38,9 +38,9 @@ document.addEventListener("live", plan);
 bar.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link?.href !== location.href) return;
-  // A browser need not open the address again that it is at.
+  // A link to the current URL may not reload the page.
   event.preventDefault();
   location.reload();
 });
-if (!document.hidden && isLive()) ask();
+if (!document.hidden && isLive()) poll();
 else plan();

@@ -1,5 +1,5 @@
-// How a page is looked at: the sections as pictures, times in UTC, whether it looks for what is new, a time out of a calendar.
-// Without this script the first is a form, and times are typed.
+// Display options: collapsed sidebar, times in UTC, automatic updates, calendar for times. Without this script the sidebar is
+// collapsed by a form, and times are typed.
 "use strict";
 
 const root = document.documentElement;
@@ -9,7 +9,7 @@ const hint = (text) => document.dispatchEvent(new CustomEvent("say", { detail: {
 
 const rail = document.getElementById("fold-rail");
 
-/** The choice is kept by the server's cookie, so that the next page comes as this one is. */
+/** The choice is stored in a cookie of the server, for the next page. */
 async function foldRail() {
   const isFolded = root.dataset.rail === "letters";
   const body = new URLSearchParams(new FormData(rail));
@@ -19,13 +19,13 @@ async function foldRail() {
   const button = rail.querySelector("button");
   button.textContent = isFolded ? "Collapse" : "»";
   button.setAttribute("aria-label", `${isFolded ? "Collapse" : "Expand"} the sidebar`);
-  // An answer that leads on has been taken.
+  // A redirect confirms the choice.
   const answer = await fetch(rail.action, { method: "POST", body, redirect: "manual" }).catch(() => null);
   if (answer?.type === "opaqueredirect") rail.dataset.kept = body.get("rail");
   else hint("Not saved: the server did not respond");
 }
 
-// In a narrow window the sections are a line that scrolls.
+// In a narrow window the sections are one scrolling line.
 document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 rail?.addEventListener("submit", (event) => {
@@ -33,7 +33,7 @@ rail?.addEventListener("submit", (event) => {
   foldRail();
 });
 
-// What is new
+// Automatic updates
 
 const live = document.getElementById("live");
 
@@ -48,7 +48,7 @@ function switchLive() {
   try {
     localStorage.setItem("live", isOn ? "on" : "off");
   } catch {
-    // A browser that keeps nothing starts the next page with it on.
+    // Storage is blocked: the next page starts with automatic updates on.
   }
   document.dispatchEvent(new Event("live"));
   hint(isOn ? "Automatic updates on" : "Automatic updates off");
@@ -61,14 +61,14 @@ try {
 }
 live.addEventListener("click", switchLive);
 
-/** Puts what has arrived in the place of what waits for it; a list, whose scripts hold its parts, is loaded again. */
-function arrive(page) {
+/** Replaces the setup instructions with the first data. A list with scripts is reloaded instead. */
+function showData(page) {
   const main = page.getElementById("main");
   const here = document.getElementById("main");
-  // A script that has run once does not run again.
+  // A script does not run twice.
   const ran = Array.from(document.scripts, (script) => script.getAttribute("src"));
-  const isBegun = Array.from(main?.querySelectorAll("script") ?? []).some((script) => ran.includes(script.getAttribute("src")));
-  if (!main || isBegun || document.title !== page.title || page.querySelector("[data-suggests]")) {
+  const hasScripts = Array.from(main?.querySelectorAll("script") ?? []).some((script) => ran.includes(script.getAttribute("src")));
+  if (!main || hasScripts || document.title !== page.title || page.querySelector("[data-suggests]")) {
     location.reload();
     return;
   }
@@ -78,7 +78,7 @@ function arrive(page) {
     main.tabIndex = -1;
     main.focus();
   }
-  // Scripts of a page that was read do not run by themselves.
+  // Scripts of a parsed page do not run automatically.
   for (const read of main.querySelectorAll("script")) {
     const script = document.createElement("script");
     script.type = "module";
@@ -89,20 +89,20 @@ function arrive(page) {
   hint("The first trace has arrived");
 }
 
-/** The page asks for itself until there is something to show. */
-async function wait() {
+/** Polls the page until there is data. */
+async function poll() {
   if (!document.hidden && isLive()) {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
     const html = answer?.ok ? await answer.text().catch(() => null) : null;
     const page = html === null ? null : pageOf(html);
-    if (page && !page.querySelector("[data-wait]")) return arrive(page);
+    if (page && !page.querySelector("[data-wait]")) return showData(page);
     const [old, now] = [document, page].map((one) => one?.getElementById("waits"));
     if (old && now && old.textContent !== now.textContent) old.replaceChildren(...now.childNodes);
   }
-  return setTimeout(wait, 1000);
+  return setTimeout(poll, 1000);
 }
 
-if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
+if (document.querySelector("[data-wait]")) setTimeout(poll, 1000);
 
 // Times
 
@@ -116,7 +116,7 @@ function swapTimes() {
   for (const time of document.querySelectorAll("time[title]")) {
     [time.textContent, time.title] = [time.title, time.textContent];
   }
-  // Headings too, and times that came meanwhile.
+  // Also converts headings and times that were loaded meanwhile.
   if (isUtc) localTimes(document.body);
   else nameZone(document.body, "local", "UTC");
   hint(isUtc ? "Times in your time zone" : "Times in UTC");
@@ -131,7 +131,7 @@ function chooseTime(button) {
   input.className = "said";
   input.tabIndex = -1;
   input.addEventListener("change", () => {
-    // Both are in the zone of the times around them.
+    // Both use the time zone of the page.
     field.value = input.value.slice(0, 16).replace("T", " ");
     field.focus();
   });

@@ -1,15 +1,15 @@
-// Pictures of values: how large they are, and one over the page. Without this script their links open them, and their
-// measures are not told. Markup comes from the server alone.
+// Images of values: their dimensions, and an overlay. Without this script links open the images, and dimensions are not shown.
+// All markup comes from the server.
 "use strict";
 
-/** Writes down how large a picture is, once it is there: only its bytes tell. */
+/** Shows the dimensions of a loaded image. */
 function measure(picture) {
   const place = picture.closest?.(".medium")?.querySelector(".pixels");
   const { naturalWidth: width, naturalHeight: height } = picture;
   if (place && 0 < width) place.textContent = `${width} × ${height} px`;
 }
 
-/** A picture over the page: as large as fits there, or in its full size. */
+/** Shows an image in an overlay: fitted to the window, or in full size. */
 function zoom(event) {
   const link = event.target instanceof Element ? event.target.closest("a[data-zooms]") : null;
   if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -27,6 +27,6 @@ function zoom(event) {
 }
 
 document.addEventListener("click", zoom);
-// The event of a picture that has come does not rise to the elements around it.
+// The load event of an image does not bubble.
 document.addEventListener("load", (event) => measure(event.target), true);
 for (const picture of document.querySelectorAll(".medium img")) measure(picture);

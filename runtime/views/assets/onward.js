@@ -1,10 +1,10 @@
-// A search that stopped before it found anything goes on by itself, part by part, and says how far it came. The first part with
-// rows is opened; where there is none, the end is shown in the place of this part, so that the address stays that of the whole
-// search. It stays where it is when the reader looks elsewhere, presses Escape or takes the link.
+// Continues a search that stopped without matches, page by page, and shows the progress. The first page with matches is opened.
+// Without matches the last page replaces this one, so that the URL stays that of the whole search. The search stops when the page
+// is hidden, on Escape, and when the link is used.
 
 const notice = document.querySelector("[data-onward]");
 const link = notice.querySelector("a");
-const said = notice.querySelector("span");
+const progress = notice.querySelector("span");
 let n = Number(notice.dataset.onward);
 let isOver = false;
 
@@ -14,7 +14,7 @@ async function part(href) {
   return html === null ? null : new DOMParser().parseFromString(html, "text/html");
 }
 
-/** Shows the last part, which is empty; false where its page has no such place. */
+/** Shows the last page, which has no matches; false if its markup does not fit. */
 function end(page) {
   const places = [".head > p", "#list > div"].map((place) => [document, page].map((one) => one.querySelector(place)));
   const empty = page.querySelector("#list .empty");
@@ -29,7 +29,7 @@ function end(page) {
 async function onward() {
   let isCut = false;
   while (!isOver && !document.hidden) {
-    said.textContent = `${n.toLocaleString("en")} ${notice.dataset.rows} searched, none found so far. Searching…`;
+    progress.textContent = `${n.toLocaleString("en")} ${notice.dataset.rows} searched, none found so far. Searching…`;
     const page = await part(link.href);
     if (page === null) isCut = true;
     if (isCut || isOver) break;
@@ -42,7 +42,7 @@ async function onward() {
     link.href = next.querySelector("a").href;
   }
   const why = isCut ? "The server did not respond" : "The search stopped";
-  said.textContent = `${why}: ${n.toLocaleString("en")} ${notice.dataset.rows} searched, none found so far.`;
+  progress.textContent = `${why}: ${n.toLocaleString("en")} ${notice.dataset.rows} searched, none found so far.`;
 }
 
 link.addEventListener("click", () => { isOver = true; });

@@ -1,27 +1,27 @@
-// The palette: a field over the page that finds ids, names and pages. Without this script the field in the bar leads
-// to the same answer as a page. Markup comes from the server alone.
+// The search dialog for ids, names and pages. Without this script the field in the top bar opens the results as a page. All
+// markup comes from the server.
 
 const dialog = document.getElementById("palette");
 const field = dialog.querySelector("[role=combobox]");
 const list = document.getElementById("hits");
 const notes = document.getElementById("hits-notes");
-const said = document.getElementById("hits-said");
-// Milliseconds without a keystroke before the server is asked.
+const status = document.getElementById("hits-said");
+// Milliseconds without a keystroke before a request.
 const PAUSE = 80;
 
 let asking = null;
 let waiting = 0;
-// The hits are those of an older text: no key opens one of them.
+// Whether the hits are of an older text, so that no key opens one.
 let isStale = false;
 
-// Of this browser: what can be done on this page, and what was looked at before.
+// Local results: actions of this page, and recent pages.
 
 const RECENT = 20;
 const SHOWN = 8;
 const base = dialog.dataset.from.replace(/_\/search$/, "");
 const commands = new WeakMap();
 
-/** What was looked at in this project, the last one first. */
+/** Recent pages of this project, last one first. */
 function recent() {
   try {
     const all = JSON.parse(localStorage.getItem("recent") ?? "[]");
@@ -34,7 +34,7 @@ function recent() {
 function remember() {
   const rest = location.pathname.startsWith(base) ? location.pathname.slice(base.length) : "";
   if (document.querySelector("main > .status")) return;
-  // Neither a comparison nor a search: both are what their parameters say, which are not kept.
+  // Not comparisons and searches, which depend on query parameters that are not stored.
   if (!/^(traces|sessions|users|datasets)\/./.test(rest) || /^traces\/(compare|[^/]+\/find)$/.test(rest)) return;
   const title = document.title.split(" · ")[0];
   const own = { href: location.pathname, title };
@@ -42,11 +42,11 @@ function remember() {
   try {
     localStorage.setItem("recent", JSON.stringify(all));
   } catch {
-    // Without room, or where the browser keeps nothing, nothing is remembered.
+    // Storage is full or blocked: the page is not stored.
   }
 }
 
-/** A group of options as the server would make it. */
+/** A group of options with the markup of the server. */
 function group(label, ones) {
   const [box, option] = document.getElementById("local-hits").content.children;
   const made = box.cloneNode(true);
@@ -65,7 +65,7 @@ function group(label, ones) {
 
 const isCommand = () => field.value.trim().startsWith(">");
 
-/** The groups that fit what was typed; none when it asks for something else. After `>` it is commands alone. */
+/** The local groups that match the text; after `>` only actions. */
 function local() {
   const text = field.value.trim().toLowerCase().replace(/^>\s*/, "");
   if (/^[#?]/.test(text)) return [];
@@ -85,16 +85,16 @@ const marked = () => list.querySelector("[aria-selected=true]");
 
 const mark = (option) => markOption(field, list, option);
 
-/** Markup of the server's answer to what was typed; of nothing for commands, which this page alone knows. */
+/** Markup of the response to the text; empty for actions, which only this page knows. */
 async function answerTo(mine) {
   if (isCommand()) return "";
   const address = `${dialog.dataset.from}?q=${encodeURIComponent(field.value)}`;
   const answer = await fetch(address, { headers: { accept: "text/html" }, signal: mine.signal }).catch(() => null);
-  // A session that has run out is the business of the page that Enter leads to.
+  // An expired session shows when Enter opens a page.
   return answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
 }
 
-/** Shows what the field finds. An answer that a newer question has overtaken is dropped. */
+/** Shows the results. An outdated response is dropped. */
 async function ask() {
   asking?.abort();
   const mine = new AbortController();
@@ -110,8 +110,8 @@ async function ask() {
   notes.replaceChildren(...part.content.querySelectorAll("[data-notes] > *"));
   if (isCommand()) notes.textContent = `${options().length} found on this page`;
   const words = notes.querySelector("[data-said]")?.textContent ?? notes.textContent;
-  // The same words again would not be read out.
-  if (said.textContent !== words) said.textContent = words;
+  // Screen readers would announce an unchanged text again.
+  if (status.textContent !== words) status.textContent = words;
   field.setAttribute("aria-expanded", String(options().length > 0));
   mark(null);
 }
@@ -128,14 +128,14 @@ function step(by) {
   const all = isStale ? [] : options();
   if (all.length === 0) return;
   const at = all.indexOf(marked());
-  // Behind the last and before the first the field alone is marked.
+  // After the last and before the first option none is marked.
   const to = at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by;
   mark(all[to] ?? null);
 }
 
 field.addEventListener("input", () => {
   clearTimeout(waiting);
-  // An answer to the older text would pass for one to this.
+  // A response to the older text must not be shown.
   asking?.abort();
   asking = null;
   isStale = true;
@@ -154,7 +154,7 @@ field.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-/** The only hit, or a page or command first among them whose name begins as the text does. */
+/** The only hit, or the first one if it is a page or action whose name starts with the text. */
 function certain() {
   const [first, ...others] = options();
   const text = field.value.trim().toLowerCase().replace(/^>\s*/, "");
@@ -164,13 +164,13 @@ function certain() {
   return others.length === 0 || (isPlace && begins) ? first : null;
 }
 
-/** What Enter does. What is not certain is sent: the server leads to the one thing with this id. */
+/** Handles Enter. Without a certain hit the form is submitted, and the server redirects to an item with this id. */
 async function take() {
   const option = marked();
   if (option) return go(option);
   clearTimeout(waiting);
   if (isStale) await ask();
-  // Meanwhile more was typed, or the palette was left.
+  // More was typed meanwhile, or the dialog was closed.
   if (isStale || !dialog.open) return undefined;
   const only = certain();
   return only ? go(only) : field.form.requestSubmit();
@@ -190,14 +190,14 @@ dialog.addEventListener("click", (event) => {
     go(option);
     return;
   }
-  // Beside the palette, or on a link that may lead to a place on this very page.
+  // Outside of the dialog, or on a link that may lead to a fragment of this page.
   if (event.target === dialog || option) dialog.close();
 });
 
 dialog.addEventListener("close", () => {
   asking?.abort();
   asking = null;
-  said.textContent = "";
+  status.textContent = "";
   clearTimeout(waiting);
 });
 

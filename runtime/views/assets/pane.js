@@ -1,20 +1,20 @@
-// The pane of the trace page: what is known of the step that is chosen among the rows. Without this script each step is a
-// page. Markup comes from the server alone.
+// The detail pane of the trace page: shows the selected observation. Without this script each observation is a page. All markup
+// comes from the server.
 "use strict";
 
 const LATE = 250;
 
 const grid = document.querySelector("[role=treegrid]");
 const pane = document.getElementById("detail");
-const said = document.getElementById("said");
+const status = document.getElementById("said");
 const slot = {};
 
 let late = 0;
 
-/** Loads what the address selects. */
+/** Loads the selection of the URL. */
 async function load() {
   pane.setAttribute("aria-busy", "true");
-  // What comes soon is not dimmed before: each change of that is painted.
+  // The pane is dimmed only if the response is slow, because each change is painted.
   clearTimeout(late);
   late = setTimeout(() => pane.classList.add("late"), LATE);
   const html = await askPart(slot, `${grid.dataset.from}/detail${location.search || "?trace"}`);
@@ -25,7 +25,7 @@ async function load() {
     noteFailure(pane, load);
     return;
   }
-  // Who chose another form of a value stays there.
+  // Keeps the focus on the chosen form of a value.
   const on = document.activeElement.closest("#detail a[data-form]");
   const chosen = on && [on.closest(".value").ariaLabel, on.textContent];
   const top = chosen ? pane.scrollTop : 0;
@@ -39,6 +39,6 @@ async function load() {
 }
 
 grid.addEventListener("chosen", ({ detail: row }) => {
-  if (row) said.textContent = `${row.querySelector(".kind").textContent} ${row.querySelector(".name").textContent}`;
+  if (row) status.textContent = `${row.querySelector(".kind").textContent} ${row.querySelector(".name").textContent}`;
   load();
 });

@@ -1,11 +1,11 @@
-// The trace page: rows that are fetched as they come into view, opened and closed in place, and chosen. Without this script
-// every row is a plain link and windows of rows are pages. Markup comes from the server alone.
+// The rows of the trace page: loaded as they become visible, expanded and collapsed in place, and selected. Without this script
+// rows are links and windows of rows are pages. All markup comes from the server.
 "use strict";
 
 const WINDOW = 200;
-// With those of the head, 600 are in the document.
+// With the two heading rows, 600 are in the document.
 const MAX_ROWS = 598;
-// Rows that are fetched before they come into view.
+// Rows that are loaded ahead.
 const AHEAD = 300;
 
 const grid = document.querySelector("[role=treegrid]");
@@ -15,17 +15,17 @@ const box = grid.querySelector(".window");
 const ofTrace = grid.querySelector(".of-trace");
 const [above, below] = grid.querySelectorAll(".space");
 
-// Index of the first row in the document, number of all lines, what is folded as the end of an address.
+// Index of the first row in the document, number of all lines, collapsed rows as query parameters.
 let first = Number(box.dataset.at);
 let count = Number(box.dataset.count);
 let rest = box.dataset.rest;
-// What is selected: the id of a step, encoded; nothing means the trace.
+// URL-encoded id of the selected observation; empty for the trace.
 let selected = grid.querySelector("[aria-selected=true]")?.dataset.step ?? "";
-// The line that keys start from; -1 is the row of the trace.
+// Index of the current line for keys; -1 is the row of the trace.
 let current = box.dataset.selected === undefined ? -1 : Number(box.dataset.selected);
 let lastTop = 0;
 
-// Far down, coordinates are too coarse to measure a row: the one of the trace is always near the top.
+// Coordinates far down are too coarse to measure a row; the row of the trace is always near the top.
 function height() {
   return ofTrace.getBoundingClientRect().height || 1;
 }
@@ -44,14 +44,14 @@ function head() {
   return grid.querySelector(".names").getBoundingClientRect().height;
 }
 
-/** The first line in view and the one behind the last. */
+/** Indexes of the first visible line and of the line after the last. */
 function view() {
   const one = height();
   const from = Math.floor(grid.scrollTop / one);
   return [Math.min(from, count), Math.min(count, from + Math.ceil((grid.clientHeight - head()) / one) + 1)];
 }
 
-/** Only rows take part in the order of Tab: one of them, and not what is in it. */
+/** Only one row is in the Tab order, and no links within rows. */
 function prepare(rows) {
   for (const row of document.documentElement.dataset.keys === "off" ? [] : rows) {
     row.tabIndex = -1;
@@ -75,7 +75,7 @@ function mark() {
   }
 }
 
-/** Keeps the place of the keyboard when the row that has it goes. */
+/** Keeps the focus when the focused row is removed. */
 function keepFocus(change) {
   const had = grid.contains(document.activeElement) && document.activeElement !== grid;
   change();
@@ -83,7 +83,7 @@ function keepFocus(change) {
   (rowAt(current) ?? grid).focus({ preventScroll: true });
 }
 
-let asked = null;
+let pending = null;
 
 function address(part, query) {
   return `${grid.dataset.from}/${part}?${query}${rest}`;
@@ -93,7 +93,7 @@ function selection() {
   return selected ? `observation=${selected}` : "trace";
 }
 
-/** What is selected and folded is in the address; links that keep it follow. */
+/** Writes selection and collapsed rows to the URL; links that keep them follow. */
 function writeAddress(how) {
   history[how](null, "", `?${selection()}${rest}`);
   grid.dispatchEvent(new Event("addressed"));
@@ -104,10 +104,10 @@ const rowsSlot = {};
 const isSame = (one, other) => one.dataset.step === other.dataset.step
   && one.classList.contains("run") === other.classList.contains("run");
 
-/** After other lines came before a row, or some went: it stays where it is in view, and the keyboard at its line. */
+/** After lines before a row changed, keeps its position on the screen and the current line. */
 function moveWith(anchor, was, on, part) {
   let now = Number(part.dataset.anchor);
-  // A group that is open and its first step have one name.
+  // An expanded group and its first observation have the same id.
   if (anchor.classList.contains("run") && !rowAt(now)?.classList.contains("run")) now -= 1;
   if (now === was) return;
   grid.scrollTop += (now - was) * height();
@@ -118,8 +118,8 @@ function moveWith(anchor, was, on, part) {
 }
 
 /**
- * Puts an answer with rows in place: instead of all, behind the last or before the first one. Rows of another revision of the
- * trace take the place of all: the lines may have other numbers now.
+ * Inserts loaded rows: instead of all, after the last or before the first row. Rows of another revision of the trace replace all
+ * rows, because the line numbers may have changed.
  */
 function put(html, how, anchor) {
   const template = document.createElement("template");
@@ -152,7 +152,7 @@ function put(html, how, anchor) {
     if (picture) map.replaceChildren(picture);
     else if (count <= WINDOW) map.replaceChildren();
     layout();
-    // With other rows and without their spaces the panel was too low for a moment to stay where it was.
+    // While the rows were replaced, the panel was temporarily too low to keep its scroll position.
     grid.scrollTop = top;
     if (was >= 0 && part.dataset.anchor !== undefined) moveWith(anchor, was, on, part);
     mark();
@@ -161,15 +161,15 @@ function put(html, how, anchor) {
   return part;
 }
 
-/** Asks for a window; answers whether it came. The anchor is the row that stays in view if the lines have changed. */
+/** Loads a window; returns whether it was inserted. The anchor is the row that keeps its position if lines have changed. */
 async function fetchRows(at, n, how, more = "", anchor = rowAt(view()[0])) {
-  asked = { at, end: at + n };
+  pending = { at, end: at + n };
   const { revision } = box.dataset;
   const known = `&revision=${revision}${anchor ? `&anchor=${anchor.dataset.step}` : ""}`;
   const html = await askPart(rowsSlot, address("rows", `${selection()}&at=${at}&n=${n}${known}${more}`));
   if (html === undefined) return false;
-  asked = null;
-  // The page followed what arrived meanwhile: the answer may be older than its rows.
+  pending = null;
+  // The rows were updated meanwhile: the response may be older.
   if (html && box.dataset.revision !== revision) {
     return fetchRows(at, n, how, more, anchor?.isConnected ? anchor : undefined);
   }
@@ -182,22 +182,22 @@ async function fetchRows(at, n, how, more = "", anchor = rowAt(view()[0])) {
 
 let waiting = 0;
 
-/** Fetches what is in view or soon will be. */
+/** Loads visible rows and rows ahead. */
 function fill() {
   const [from, to] = view();
   const isDown = grid.scrollTop >= lastTop;
   lastTop = grid.scrollTop;
-  if (asked && asked.at <= from && to <= asked.end) return;
+  if (pending && pending.at <= from && to <= pending.end) return;
   clearTimeout(waiting);
   if (to <= first || end() <= from) {
     if (from === to) return;
-    // While the scroll bar is dragged, only where it rests is of interest.
+    // While the scroll bar is dragged, only its final position is loaded.
     waiting = setTimeout(() => {
       fetchRows(Math.max(0, from - WINDOW / 2), WINDOW, "instead").then((came) => came && fill());
     }, 60);
     return;
   }
-  if (asked) return;
+  if (pending) return;
   if (end() < count && ((isDown && end() - to < AHEAD) || end() < to)) {
     fetchRows(end(), WINDOW, "behind").then((came) => came && fill());
   } else if (first > 0 && ((!isDown && from - first < AHEAD) || from < first)) {
@@ -206,7 +206,7 @@ function fill() {
   }
 }
 
-/** Scrolls the panel, and no more than that, to a line. */
+/** Scrolls only the panel to a line. */
 function reach(index) {
   const [one, top] = [height(), index * height()];
   grid.scrollTop = index < 0 ? 0 : Math.max(Math.min(grid.scrollTop, top), top + one + head() - grid.clientHeight);
@@ -219,11 +219,11 @@ function show(index) {
 
 let nGone = 0;
 
-/** Moves the keyboard to a line, which is fetched when it is not there. */
+/** Moves the focus to a line, which is loaded if necessary. */
 async function go(index) {
   const nth = nGone += 1;
   current = Math.min(Math.max(index, -1), count - 1);
-  // Where the lines have other numbers now, the first answer only says so.
+  // If line numbers have changed, the first response only updates the count.
   for (let asks = 0; asks < 2 && !rowAt(current); asks += 1) {
     clearTimeout(waiting);
     const at = Math.min(Math.max(0, current - WINDOW / 2), Math.max(0, count - WINDOW));
@@ -238,14 +238,14 @@ async function go(index) {
 
 let lastPush = 0;
 
-/** Marks a step at once; the pane loads what is known about it. */
+/** Selects a row; the pane loads its details. */
 function select(row, how) {
   if (row.classList.contains("run")) return;
   selected = row.dataset.step;
   current = indexOf(row);
   mark();
   const now = Date.now();
-  // A row that is only passed by is no step to go back to.
+  // Rows that are only passed get no history entry.
   writeAddress(how === "push" || now - lastPush > 1000 ? "pushState" : "replaceState");
   lastPush = now;
   grid.dispatchEvent(new CustomEvent("chosen", { detail: row }));
@@ -262,9 +262,9 @@ async function toggle(row) {
   fill();
 }
 
-/** Goes to the row that the server finds; `none` is for when there is none. */
+/** Goes to the row that the server finds, or calls `none`. */
 async function seek(query, none) {
-  asked = null;
+  pending = null;
   const html = await askPart(rowsSlot, address("seek", query));
   if (html === undefined) return;
   if (html === null) {
@@ -296,7 +296,7 @@ function onClick(event) {
   const row = event.target.closest("[role=row]");
   if (!row || row.classList.contains("axis")) return;
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  // What is being marked to copy is not clicked.
+  // Selecting text is not a click.
   const marked = getSelection();
   if (!event.target.closest("a") && !marked.isCollapsed && row.contains(marked.anchorNode)) return;
   event.preventDefault();
@@ -308,7 +308,7 @@ function onClick(event) {
   select(row, "push");
 }
 
-// What keys ask for.
+// Commands of the keyboard script.
 const orders = {
   at: (row) => { current = indexOf(row); },
   by: (n) => go(current + n),
@@ -320,28 +320,28 @@ const orders = {
   toggle,
 };
 
-/** As the server writes it: everything but letters, digits, `-`, `.`, `_` and `~` is escaped. */
+/** Encodes like the server: all characters except letters, digits, `-`, `.`, `_` and `~` are escaped. */
 function encode(id) {
   return encodeURIComponent(id).replace(/[!*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** How the trace is looked at, apart from what is selected and folded: another way is another page. */
-function looking(query) {
+/** The view parameters without selection and collapsed rows. A change of these is another page. */
+function viewParams(query) {
   return ["v", "min", "kinds", "cols", "t0", "t1", "find"].map((name) => query.getAll(name).join(",")).join("&");
 }
 
-const looksAt = looking(new URLSearchParams(location.search));
+const initialViewParams = viewParams(new URLSearchParams(location.search));
 
 async function onBack() {
   const query = new URLSearchParams(location.search);
-  if (looking(query) !== looksAt) return location.reload();
+  if (viewParams(query) !== initialViewParams) return location.reload();
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
     if (/^(fold|open)(-run)?$|^(group|v|min|kinds|cols|t0|t1|in|find)$|^as[.]/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
-  asked = null;
+  pending = null;
   const html = await askPart(rowsSlot, address("rows", selection()));
   if (html === undefined) return;
   if (html === null) {
@@ -362,19 +362,19 @@ grid.tabIndex = -1;
 prepare([ofTrace, ...box.children]);
 layout();
 mark();
-// The step that the address selects is scrolled to the upper third, because the window may end above the end of the panel.
+// The selected observation is scrolled to the upper third, because the window may end above the end of the panel.
 if (rowAt(current) && current >= 0) grid.scrollTop = current * height() - (grid.clientHeight - head()) / 3;
 else if (first === 0) grid.scrollTop = 0;
 else grid.scrollTop = first * height();
 if (current >= 0 && !location.hash) rowAt(current)?.scrollIntoView({ block: "nearest" });
 lastTop = grid.scrollTop;
-// What lies ahead is fetched from the first scroll on: a page that is only looked at needs no more than what came with it.
+// Rows ahead are loaded only after the first scroll.
 if (view()[1] > end() || view()[0] < first) fill();
 grid.addEventListener("click", onClick);
 grid.addEventListener("order", ({ detail: [what, on] }) => orders[what](on));
 grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
-// A panel that gets lower keeps the line that keys start from in view.
+// A panel that becomes lower keeps the current line visible.
 let high = grid.clientHeight;
 new ResizeObserver(() => {
   const top = current * height() - grid.scrollTop;
@@ -383,7 +383,7 @@ new ResizeObserver(() => {
 }).observe(grid);
 addEventListener("popstate", onBack);
 addEventListener("perpend:step", (event) => seekStep(event.detail));
-// Other rows came between these, or some went.
+// Rows were added or removed.
 grid.addEventListener("followed", ({ detail }) => {
   count = detail;
   const on = grid.querySelector(".row[tabindex='0']");

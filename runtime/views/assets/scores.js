@@ -1,5 +1,4 @@
-// Scores that are on their way appear by themselves: their part of the page is asked for again until nothing is waited
-// for. Without this script the page shows them when it is opened again. Markup comes from the server alone.
+// Polls the scores while some are pending. Without this script they appear after a reload. All markup comes from the server.
 "use strict";
 
 const SOON = 1_000;
@@ -9,20 +8,20 @@ let pause = SOON;
 let next = 0;
 let of = null;
 let watched = null;
-let said = {};
+let last = {};
 
 async function ask() {
   const part = document.getElementById("pane-scores");
   const from = part?.dataset.from ?? location.href;
   const html = await askHtml(from);
-  // Another step was opened meanwhile.
+  // Another observation was selected meanwhile.
   if (part !== document.getElementById("pane-scores")) return plan();
   const page = html === null ? null : pageOf(html);
   const now = page?.getElementById("pane-scores");
-  // What the server said, because times may be shown in another zone, and tokens differ in each answer.
+  // Compares responses rather than the page, which shows times in another zone. Tokens differ in each response.
   const text = now?.textContent;
-  const isNew = text !== undefined && text !== (from === said.from ? said.text : part.textContent);
-  if (now) said = { from, text };
+  const isNew = text !== undefined && text !== (from === last.from ? last.text : part.textContent);
+  if (now) last = { from, text };
   if (isNew) {
     const more = now.querySelectorAll(".card-score").length - part.querySelectorAll(".card-score").length;
     const place = placeOf(part);
@@ -46,7 +45,7 @@ function plan() {
   next = setTimeout(ask, pause);
 }
 
-// The pane is swapped by other scripts.
+// Other scripts replace the pane.
 new MutationObserver(() => {
   if (document.getElementById("pane-scores") !== watched) plan();
 }).observe(document.getElementById("main"), { childList: true, subtree: true });
@@ -54,7 +53,7 @@ document.addEventListener("visibilitychange", plan);
 document.addEventListener("live", plan);
 plan();
 
-/** The card that the address leads to is open and marked; browsers forget their own mark when a card is swapped. */
+/** Expands and highlights the card of the URL fragment, also after a card was replaced. */
 function open() {
   const id = location.hash.slice(1);
   for (const card of document.querySelectorAll(".card-score")) {

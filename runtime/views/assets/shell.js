@@ -1,12 +1,11 @@
-// On every page: single keys, copying, and waiting for what is not there yet. Without this script the same is reached by
-// links.
+// On every page: keyboard shortcuts, copying, and parts that are loaded later. Without this script links do the same.
 "use strict";
 
 const preferred = document.documentElement.dataset;
 
 const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable]";
 
-// A key means nothing special while somebody types, or with a modifier.
+// Shortcuts are off in text fields, in dialogs and with a modifier key.
 function isTyping(event) {
   const on = event.target;
   return event.ctrlKey || event.metaKey || event.altKey
@@ -30,7 +29,7 @@ function step(by) {
   const on = document.activeElement;
   const row = on.closest("main [data-rows] :is(tr, li, .turn)");
   const at = links.findIndex((link) => link === on || row?.contains(link));
-  // Turns are played over both ends of the page.
+  // Turns continue on the next and the previous page.
   const isEnd = at === (by > 0 ? links.length - 1 : 0);
   if (isEnd && document.querySelector("[data-plays]") && go(by > 0 ? "a[rel=next]" : "a[rel=prev]")) return true;
   const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
@@ -38,12 +37,12 @@ function step(by) {
   return true;
 }
 
-// The status region: screen readers announce it, and it disappears by itself unless it is pointed at or focused.
+// The status region: screen readers announce it, and it disappears after a while unless it is hovered or focused.
 
 const toast = document.getElementById("toast");
 let toastEnds = 0;
 
-/** What went wrong stays until something else is said. */
+/** Errors stay until the next message. */
 function show(element, stays = false) {
   for (const other of toast.children) other.hidden = true;
   toast.append(element);
@@ -66,47 +65,47 @@ function hush() {
 
 document.addEventListener("say", (event) => say(event.detail.text, event.detail.stays));
 
-// What the last form did: told once. It can be undone for a minute, also after it is no longer shown.
+// The message about the last change is announced once. The change can be undone for a minute, also after the message is hidden.
 function tell() {
-  const told = document.querySelector("main > #told");
-  if (!told) return;
+  const message = document.querySelector("main > #told");
+  if (!message) return;
   const older = document.querySelector("#toast > .told");
-  // What takes its place is reached from the beginning of the page.
+  // The focus moves to the new message from the start of the page.
   const main = document.getElementById("main");
   if (older?.contains(document.activeElement)) {
     main.tabIndex = -1;
     main.focus();
   }
   older?.remove();
-  const isNew = sessionStorage.getItem("told") !== told.dataset.told;
-  sessionStorage.setItem("told", told.dataset.told);
-  told.removeAttribute("id");
-  if (isNew) show(told);
+  const isNew = sessionStorage.getItem("told") !== message.dataset.told;
+  sessionStorage.setItem("told", message.dataset.told);
+  message.removeAttribute("id");
+  if (isNew) show(message);
   else {
-    told.hidden = true;
-    toast.append(told);
+    message.hidden = true;
+    toast.append(message);
   }
-  setTimeout(() => told.remove(), 60_000);
+  setTimeout(() => message.remove(), 60_000);
 }
 
 document.addEventListener("tell", tell);
 
-// Parts of the page. What only modules use stands here, because modules import nothing.
+// Parts of the page. Helpers of the modules are here too, because modules have no imports.
 
-/** The markup that the server answers with; null when it does not, or leads elsewhere, as it does without a session. */
+/** The markup of a response; null on an error or a redirect, such as without a session. */
 async function askHtml(address) {
   const answer = await fetch(address, { headers: { accept: "text/html" } }).catch(() => null);
   return answer?.ok && !answer.redirected ? answer.text().catch(() => null) : null;
 }
 
-/** Marks a text, given in lower case, in what is shown, where browsers can; answers its places. */
+/** Highlights a lowercase text, if the browser supports it; returns its ranges. */
 function highlight(name, root, wanted) {
   const ranges = [];
   if (!globalThis.CSS?.highlights || typeof Highlight === "undefined") return ranges;
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node && ranges.length < 1000; node = walker.nextNode()) {
     const whole = node.data.toLowerCase();
-    // Letters of another length in the other case would move what is behind them.
+    // A letter whose lowercase has another length would shift the offsets after it.
     if (whole.length !== node.data.length) continue;
     for (let at = whole.indexOf(wanted); at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
       const range = new Range();
@@ -119,14 +118,14 @@ function highlight(name, root, wanted) {
   return ranges;
 }
 
-/** A page from its markup. */
+/** Parses a page. */
 function pageOf(html) {
   return new DOMParser().parseFromString(html, "text/html");
 }
 
 /**
- * What the server answers; undefined when something newer was asked meanwhile, null when there is no answer. A session that
- * has run out, or a thing that is gone, is the whole page's business: it is loaded again, unless something is being typed.
+ * The markup of a response; undefined if a newer request replaced this one, null without a response. If the session expired or
+ * the item was deleted, the page is reloaded, unless `reloads` is false.
  */
 async function askPart(slot, path, reloads = true) {
   slot.abort?.abort();
@@ -149,7 +148,7 @@ async function askPart(slot, path, reloads = true) {
 
 const FOCUSABLE = "a[href], button:not([disabled]), input:not([type=hidden])";
 
-/** The place of the keyboard in a part of the page: a name, or a number among what can have it; -1 outside. */
+/** The focused element in a part of the page: its id, or its index among the focusable elements; -1 outside. */
 function placeOf(part) {
   const on = document.activeElement;
   if (!part.contains(on)) return -1;
@@ -162,14 +161,14 @@ function focusAt(part, place) {
   again?.focus({ preventScroll: true });
 }
 
-/** What was unfolded to fill it in stays so when another part takes the place of this one. */
+/** Keeps disclosed forms open when a part of the page is replaced. */
 function keepOpen(here, there) {
   for (const open of here.querySelectorAll("details[id][open]")) {
     there.querySelector(`#${open.id}`)?.setAttribute("open", "");
   }
 }
 
-/** Says in a part of the page that it could not be loaded; the rest of the page works on. */
+/** Shows an error with a retry button in a part of the page. */
 function noteFailure(part, retry) {
   part.querySelector(":scope > .failed")?.remove();
   const notice = document.querySelector("template#failed").content.firstElementChild.cloneNode(true);
@@ -181,7 +180,7 @@ function noteFailure(part, retry) {
   part.prepend(notice);
 }
 
-/** Puts a part that the server takes longer for in its place, when that is seen. A link in it leads to the same as a page. */
+/** Loads a slow part when it becomes visible. Without this script a link leads to a page with the part. */
 async function bringLater(place) {
   place.setAttribute("aria-busy", "true");
   const html = await askHtml(place.dataset.later);
@@ -201,13 +200,13 @@ const whenSeen = new IntersectionObserver((seen) => {
   }
 }, { rootMargin: "200px" });
 
-/** Starts what a part of the page needs a script for. */
+/** Enables the scripted elements of a part of the page. */
 function begin(part) {
   for (const button of part.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
   for (const place of part.querySelectorAll("[data-later]")) whenSeen.observe(place);
 }
 
-/** Marks the option of a list that Enter in its field takes; none where there is none. */
+/** Marks the option that Enter selects, or none. */
 function markOption(field, list, option) {
   list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
   if (!option) {
@@ -220,7 +219,7 @@ function markOption(field, list, option) {
 }
 
 async function copy(text, what) {
-  // Browsers offer this on secure addresses and on this machine only.
+  // Browsers offer this only on HTTPS and on localhost.
   const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
   say(isDone ? `${what} copied` : `${what} not copied: browsers allow this only on HTTPS or localhost`);
 }
@@ -228,7 +227,7 @@ async function copy(text, what) {
 function onClick(event) {
   const jump = event.target instanceof Element ? event.target.closest("[data-jumps]") : null;
   if (jump) {
-    // Without an entry in the browser's history, so that Back leads to the page before.
+    // Without a history entry, so that Back leads to the previous page.
     event.preventDefault();
     const place = document.getElementById(jump.hash.slice(1));
     place?.scrollIntoView({ block: "start" });
@@ -244,14 +243,14 @@ function onClick(event) {
 
 // Keys
 
-/** What a key leads to: the list of keys names it, so that none is listed that does nothing. */
+/** The element of a shortcut, as listed in the dialog of keyboard shortcuts. */
 function controlOf(key) {
   const line = document.querySelector(`#keys [data-acts="${CSS.escape(key)}"]`);
   const all = line ? Array.from(document.querySelectorAll(line.dataset.needs)) : [];
   return all.find((one) => one.checkVisibility()) ?? all[0];
 }
 
-/** Follows a link, presses a button and moves the focus to anything else. */
+/** Clicks a link or button, or focuses any other element. */
 function reach(control) {
   if (!control) return false;
   if (control.matches("a, button")) {
@@ -265,7 +264,7 @@ function reach(control) {
   return true;
 }
 
-/** Opens a dialog; in the list of keys stand those that do something on this page as it is now. */
+/** Opens a dialog. Keyboard shortcuts without an element on this page are hidden. */
 function openDialog(id) {
   const dialog = document.getElementById(id);
   for (const line of dialog?.querySelectorAll("[data-needs]") ?? []) {
@@ -289,7 +288,7 @@ function onShellKey(event) {
     case "g": isAfterG = true; break;
     case "j": isDone = step(1); break;
     case "k": isDone = step(-1); break;
-    // They move the page, too: rows are walked by them from the one that has the focus.
+    // Arrow keys also scroll the page: they move between rows only if a row has the focus.
     case "ArrowDown": isDone = rowLinks().includes(document.activeElement) && step(1); break;
     case "ArrowUp": isDone = rowLinks().includes(document.activeElement) && step(-1); break;
     case "o": {
@@ -311,10 +310,10 @@ function onShellKey(event) {
   if (isDone) event.preventDefault();
 }
 
-// Parts that a key or a click opens over the page.
+// Panels that open over the page.
 const PANELS = ".panels > details, details:is(.project, .values, .view)";
 
-/** Escape closes the innermost open panel, whose summary takes the focus, or leaves a field that is in none. */
+/** Escape closes the innermost open panel and focuses its summary, or leaves a field outside of panels. */
 function onEscape(event) {
   if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
   const on = document.activeElement;
@@ -332,7 +331,7 @@ function onEscape(event) {
   event.preventDefault();
 }
 
-/** Sends the form that has the focus, as its first button does. On a link the two keys open a tab. */
+/** Submits the focused form with its first button. On a link, the keys open a tab. */
 function onSend(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented || event.isComposing) return;
   const on = event.target instanceof Element ? event.target : null;
@@ -343,12 +342,12 @@ function onSend(event) {
   form.requestSubmit(buttons.includes(on) ? on : buttons[0]);
 }
 
-/** Whether parts of the page may ask for themselves. */
+/** Whether automatic updates are on. */
 function isLive() {
   return document.documentElement.dataset.live !== "off";
 }
 
-// A page that the server could not make now is asked for again when it says so.
+// An error page with a delay is reloaded after it.
 const again = document.querySelector("[data-again]");
 if (again) {
   let left = Number(again.dataset.again);
@@ -358,7 +357,7 @@ if (again) {
     again.querySelector("b").textContent = String(Math.max(left, 0));
     if (left > 0) return;
     clearInterval(count);
-    // A form is sent again by its reader alone.
+    // Forms are never resubmitted automatically.
     if (again.dataset.stays) again.textContent = again.dataset.stays;
     else location.reload();
   }, 1000);
@@ -372,8 +371,8 @@ addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail
 begin(document);
 tell();
 
-// Going back and loading again, browsers keep what was typed or chosen: these fields say what the address does, unless
-// something was typed since the page began to load.
+// After going back or reloading, browsers restore field values. These forms are reset to the values of the URL, unless
+// the user has typed since the page started to load.
 const typed = new Set();
 addEventListener("input", (event) => typed.add(event.target.form), { capture: true });
 addEventListener("pageshow", (event) => {
@@ -384,8 +383,7 @@ addEventListener("pageshow", (event) => {
   }
 });
 
-// A page that the browser kept whole is shown again only while its session lasts: nothing is seen of it until the server
-// has said so.
+// A page from the back-forward cache is hidden until the server confirms that the session is still valid.
 addEventListener("pageshow", async (event) => {
   if (!event.persisted) return;
   const root = document.documentElement;

@@ -1,5 +1,5 @@
-// The width of the selected step beside the rows of a trace: moved by dragging the divider, by arrows on it, and by `m`. The
-// browser keeps it. The box of the rows ends within the window. Without this script both have their usual sizes.
+// The width of the detail pane of a trace: changed by dragging the divider, by arrow keys on it and by `m`, and stored in the
+// browser. The rows fit into the window. Without this script both have their default sizes.
 "use strict";
 
 const split = document.querySelector(".split");
@@ -9,7 +9,7 @@ const USUAL = Number(divider.ariaValueNow);
 const WIDE = 70;
 const STEP = 5;
 
-/** Sets the share of the selected step, in percent. */
+/** Sets the width of the pane in percent. */
 function setShare(share, isKept = true) {
   const kept = Math.min(MOST, Math.max(LEAST, Math.round(share)));
   split.style.setProperty("--steps", `${100 - kept}fr`);
@@ -19,7 +19,7 @@ function setShare(share, isKept = true) {
   try {
     localStorage.setItem("pane", String(kept));
   } catch {
-    // A browser that keeps nothing begins with the usual width.
+    // Storage is blocked: the width is not stored.
   }
 }
 
@@ -70,27 +70,27 @@ const grid = split.querySelector(".grid");
 const GAP = 8;
 const LOWEST = 300;
 
-/** Gives the rows the height that is left below the head of the page; where that is little, the page has to be scrolled. */
+/** Limits the height of the rows to the window; if that is too little, the page scrolls. */
 function fit() {
   const place = (part) => part.getBoundingClientRect();
-  // The steps may stick to the window: their usual place is where both parts begin.
+  // The rows can be sticky: their default position is the top of the split.
   const above = place(split).top + scrollY + place(grid).top - place(grid.closest(".steps")).top;
   const left = Math.floor(innerHeight - above - GAP);
   const top = grid.scrollTop;
   grid.style.maxHeight = "";
   const usual = Number.parseFloat(getComputedStyle(grid).maxHeight);
   if (LOWEST <= left && left < usual) grid.style.maxHeight = `${left}px`;
-  // Without a height of its own the box is higher for a moment, which scrolls it back from its end.
+  // Without the limit the box is temporarily higher, which resets its scroll position near the end.
   grid.scrollTop = top;
 }
 
 fit();
 addEventListener("resize", fit);
-// What stands above the rows changes with a trace that goes on, and with what is unfolded.
+// The header changes with updates of the trace and with expanded parts.
 grid.addEventListener("followed", fit);
 document.addEventListener("toggle", fit, true);
 
-// Paper has the rows that are here; where the trace has others, it says which these are.
+// A print contains only the loaded rows, and names their range.
 addEventListener("beforeprint", () => {
   const places = Array.from(grid.querySelectorAll(".window > .row"), (row) => Number(row.getAttribute("aria-rowindex")) - 2);
   const count = Number(grid.getAttribute("aria-rowcount")) - 2;
@@ -102,6 +102,6 @@ let kept = NaN;
 try {
   kept = Number(localStorage.getItem("pane") ?? NaN);
 } catch {
-  // As above.
+  // Storage is blocked.
 }
 if (!Number.isNaN(kept)) setShare(kept, false);

@@ -1,5 +1,5 @@
-// How a filter may go on, under its field: columns, operators and values from the server, and filters that were asked
-// before. Without this script the field is one to type in. Markup comes from the server alone.
+// Suggestions below the filter field: columns, operators and values from the server, and recent filters. Without this script
+// the field is a plain text field. All markup comes from the server.
 "use strict";
 
 const field = document.querySelector("[data-suggests]");
@@ -9,8 +9,8 @@ const RECENT = 8;
 const key = `filters:${field.dataset.suggests}`;
 const slot = {};
 let waiting = 0;
-// The text that the options go on from.
-let asked = "";
+// The text for which the options were loaded.
+let loadedText = "";
 
 const options = () => Array.from(list.children);
 const marked = () => list.querySelector("[aria-selected=true]");
@@ -39,7 +39,7 @@ function remember() {
   try {
     localStorage.setItem(key, JSON.stringify([own, ...recent().filter((one) => one !== own)].slice(0, RECENT)));
   } catch {
-    // Without room, or where the browser keeps nothing, nothing is remembered.
+    // Storage is full or blocked: the filter is not stored.
   }
 }
 
@@ -58,29 +58,29 @@ function showRecent() {
 async function ask() {
   if (field.value === "") {
     slot.abort?.abort();
-    list.dataset.of = asked = "";
+    list.dataset.of = loadedText = "";
     showRecent();
     return;
   }
   const text = before();
   const html = await askPart(slot, `${field.dataset.suggests}?q=${encodeURIComponent(text)}`, false);
-  // Without an answer the field is one to type in.
+  // Without a response the field is a plain text field.
   if (typeof html !== "string" || document.activeElement !== field) return;
   list.innerHTML = html;
-  list.dataset.of = asked = text;
+  list.dataset.of = loadedText = text;
   mark(null);
   open(list.children.length > 0);
 }
 
-/** What stays behind the caret: the rest of the word that the caret is in goes with its beginning. */
+/** The text after the caret, without the rest of the word that an option replaces. */
 function rest(whole) {
   const head = before();
   const behind = field.value.slice(field.selectionStart);
   const sign = whole.at(-1);
-  // An operator, which takes the place of another.
+  // An operator replaces another operator.
   if (!".: ".includes(sign)) return behind.replace(/^(?:[=!<>]=|[<>=~^$*])/, "");
   const isName = sign !== " ";
-  // A name before other terms is one more.
+  // A name before other terms is a new term.
   if (isName && behind && /(?:^|\s)-?$/.test(head)) return ` ${behind.trimStart()}`;
   const isQuoted = head.replace(/\\./g, "").split('"').length % 2 === 0;
   const word = isQuoted ? /^(?:[^"\\]|\\.)*"?/ : /^"(?:[^"\\]|\\.)*"?|^[^\s,"()]*/;
@@ -90,10 +90,10 @@ function rest(whole) {
 
 function choose(option) {
   const { whole } = option.dataset;
-  // More was typed, or the caret moved, since these options came.
-  if (before() === asked) {
+  // The text or the caret changed after these options were loaded.
+  if (before() === loadedText) {
     const behind = rest(whole);
-    // A value within a list, whose next one follows.
+    // A value within a list, followed by another one.
     const start = /^[,)]/.test(behind) ? whole.trimEnd() : whole;
     field.value = start + (start.endsWith(" ") ? behind.trimStart() : behind);
     field.setSelectionRange(start.length, start.length);
@@ -115,7 +115,7 @@ remember();
 
 field.addEventListener("input", () => {
   clearTimeout(waiting);
-  // What is marked belongs to an older text.
+  // The marked option belongs to an older text.
   mark(null);
   waiting = setTimeout(ask, PAUSE);
 });
@@ -133,7 +133,7 @@ field.addEventListener("keydown", (event) => {
       mark(at < 0 ? all.at(-1) : all[at - 1] ?? null);
       break;
     case "Enter":
-      // Nothing marked: the form is sent.
+      // Without a marked option the form is submitted.
       if (at < 0) return;
       choose(all[at]);
       break;

@@ -1,11 +1,10 @@
-// The list of traces: a trace opened beside it, rows that are chosen by keys, and values that a click with Alt excludes.
-// Without this script the first is a link to the same page with more on it, rows are chosen by their boxes, and each value
-// has a link that excludes it. Markup comes from the server alone.
+// The list of traces: peek at a trace next to the list, row selection by keys, and exclusion of values by Alt+click. Without this
+// script the peek is a link, rows are selected by checkboxes, and each value has an exclude link. All markup comes from the server.
 "use strict";
 
 const panel = document.getElementById("peek");
 const list = document.getElementById("list");
-const said = document.getElementById("said");
+const status = document.getElementById("said");
 
 const slot = {};
 
@@ -37,13 +36,13 @@ function mark(row) {
 async function peek(row) {
   const link = row?.querySelector("[data-peek]");
   if (!link || !panel) return;
-  // The mark moves at once; what it is about follows.
+  // The row is marked before its content is loaded.
   mark(row);
   list.classList.add("peeking");
   panel.hidden = false;
   panel.setAttribute("aria-busy", "true");
   const address = new URL(link.href);
-  // Without this script that leads to the row; here it is in view.
+  // The fragment leads to the row, which is already visible.
   address.hash = "";
   const html = await askPart(slot, `${panel.dataset.from}/${link.dataset.peek}/peek${address.search}`);
   if (html === undefined) return;
@@ -54,11 +53,11 @@ async function peek(row) {
   panel.replaceChildren(fragment(html));
   panel.removeAttribute("aria-busy");
   panel.scrollTop = 0;
-  // In a narrow window the panel covers the end of the list, or all of it.
+  // In a narrow window the panel covers a part of the list or all of it.
   if (row.checkVisibility()) row.scrollIntoView({ block: "nearest" });
   else panel.scrollIntoView({ block: "nearest" });
   history.replaceState(history.state, "", address);
-  said.textContent = `Peek: ${row.querySelector(".name").textContent}`;
+  status.textContent = `Peek: ${row.querySelector(".name").textContent}`;
 }
 
 function walk(by) {
@@ -80,11 +79,11 @@ function close() {
   const address = new URL(location.href);
   address.searchParams.delete("peek");
   history.replaceState(history.state, "", address);
-  said.textContent = "Peek closed";
+  status.textContent = "Peek closed";
   if (hadFocus) row?.querySelector(".name").focus();
 }
 
-// Keys that walk begin at the row that is shown: the frame's own listener, which comes after this one, moves the focus.
+// j and k start at the row of the peek: a later listener moves the focus.
 function beforeKey(event) {
   const walks = event.key === "j" || event.key === "k";
   if (walks && isOpen() && !isTyping(event) && !rowOf(document.activeElement)) {
@@ -94,7 +93,7 @@ function beforeKey(event) {
 
 // Whole cells
 
-/** Shows the whole input and output of a row in its place, or folds them again. */
+/** Expands or collapses the whole input and output of a row. */
 async function whole(row) {
   const shown = row.querySelectorAll(".whole");
   if (shown.length > 0) {
@@ -143,7 +142,7 @@ function needed() {
 function tell(aloud) {
   const text = needed() ?? "2 traces selected";
   document.getElementById("n-chosen").textContent = text;
-  if (aloud) said.textContent = text;
+  if (aloud) status.textContent = text;
 }
 
 function choose(row, isRange) {
@@ -179,7 +178,7 @@ const hasKeys = document.documentElement.dataset.keys !== "off";
 const WALKS = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
 
 function onKey(event) {
-  // The frame has moved the focus for a key that walks: the peek follows it.
+  // Another listener has moved the focus for a movement key: the peek follows it.
   if (event.defaultPrevented && !WALKS[event.key]) return;
   if (isTyping(event) || (!hasKeys && event.key !== "Escape")) return;
   const row = rowOf(document.activeElement);
@@ -207,7 +206,7 @@ function onKey(event) {
     case "ArrowDown":
     case "ArrowUp":
       if (isOpen() && row && row !== shownRow()) peek(row);
-      // In a narrow window the peek replaces the list, so no row can take the focus.
+      // In a narrow window the peek replaces the list, so that no row can have the focus.
       else if (isOpen() && !list.querySelector("[data-rows]").checkVisibility()) walk(WALKS[event.key]);
       return;
     case "Escape":
@@ -220,7 +219,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-/** A click with Alt on a value to filter by excludes it, as the link beside it does. */
+/** Alt+click on a facet value excludes it. */
 function onExclude(event) {
   const value = event.target instanceof Element ? event.target.closest(".facets li > a:first-child") : null;
   if (!value || !event.altKey || event.button !== 0) return;
@@ -254,6 +253,6 @@ if (choice) {
     lastChosen = event.target;
     tell(true);
   });
-  // Going back, the browser has the boxes as they were, once the page is shown.
+  // After going back, the browser restores the checkboxes before this event.
   addEventListener("pageshow", () => tell(false));
 }

@@ -1,12 +1,12 @@
-// On every view of a trace: a part of the time axis by dragging, steps of the log opened in place.
-// Without this script the same is reached by links and forms. Markup comes from the server alone.
+// Views of a trace: selects a range of the time axis by dragging, expands observations of the log in place. Without this
+// script links and forms do the same. All markup comes from the server.
 "use strict";
 
 // Time
 
 const grid = document.querySelector("[role=treegrid][data-time]");
 
-/** The share of the axis, from 0 to 1, at a place on the screen. */
+/** The position of a pointer event on the axis, from 0 to 1. */
 function share(event) {
   const frame = grid.querySelector(".ticks").getBoundingClientRect();
   return Math.min(1, Math.max(0, (event.clientX - frame.left) / frame.width));
@@ -22,7 +22,7 @@ function onUp(event) {
   if (from === null) return;
   const ends = [from, share(event)].sort((a, b) => a - b);
   from = null;
-  // A click is no part.
+  // A click does not select a range.
   if (ends[1] - ends[0] < 0.005) return;
   const form = document.querySelector(".time-part form");
   const start = Number(form.elements.t0.dataset.ms);
@@ -31,7 +31,7 @@ function onUp(event) {
   const shown = fields.map((field) => field.value);
   fields.forEach((field, nth) => { field.value = String(Math.round((start + ends[nth] * length) * 1000) / 1000); });
   form.requestSubmit();
-  // The Back button finds the values that the page was sent with.
+  // The Back button restores the original values.
   fields.forEach((field, nth) => { field.value = shown[nth]; });
 }
 
@@ -39,7 +39,7 @@ function onUp(event) {
 
 let nOpened = 0;
 
-/** Several steps are open on one page: what links in one of them lead to has a name of its own. */
+/** Makes ids unique, because several observations can be expanded on one page. */
 function nameApart(part) {
   nOpened += 1;
   for (const one of part.querySelectorAll("[id]")) {
@@ -71,22 +71,22 @@ async function onOpen(event) {
   details.append(part);
 }
 
-/** Puts the next steps of the log behind those that are there. */
-async function further(link, isAsked) {
+/** Appends the next page of the log. */
+async function loadNext(link, isClicked) {
   link.removeAttribute("rel");
   const html = await askHtml(link.href);
-  // Meanwhile what arrived put another link in its place.
+  // An update replaced the link meanwhile.
   if (!link.isConnected) return watch();
   const page = html === null ? null : pageOf(html);
-  const steps = page?.querySelector("ol.log");
-  if (!steps) {
+  const entries = page?.querySelector("ol.log");
+  if (!entries) {
     link.rel = "next";
-    if (isAsked) location.href = link.href;
+    if (isClicked) location.href = link.href;
     return undefined;
   }
-  for (const details of steps.querySelectorAll("details.in-place")) details.hidden = false;
-  const first = steps.firstElementChild;
-  document.querySelector("ol.log").append(...steps.children);
+  for (const details of entries.querySelectorAll("details.in-place")) details.hidden = false;
+  const first = entries.firstElementChild;
+  document.querySelector("ol.log").append(...entries.children);
   const shown = document.querySelector("main .shown");
   const to = page.querySelector("main .shown").textContent.split("–")[1];
   shown.textContent = `${shown.textContent.split("–")[0]}–${to}`;
@@ -100,9 +100,9 @@ async function further(link, isAsked) {
 
 const atEnd = new IntersectionObserver((seen) => {
   const link = seen.find((one) => one.isIntersecting)?.target;
-  // Who walks there by keys comes to the link, and not to rows without end.
+  // With the keyboard, the focus reaches the link instead of an endless list.
   const isWalked = document.activeElement?.closest("ol.log, .pager");
-  if (link?.rel === "next" && !isWalked) further(link, false);
+  if (link?.rel === "next" && !isWalked) loadNext(link, false);
 }, { rootMargin: "400px" });
 
 function watch() {
@@ -117,7 +117,7 @@ document.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("ol.log ~ .pager a[rel=next]") : null;
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  further(link, true);
+  loadNext(link, true);
 });
 if (grid) {
   grid.addEventListener("pointerdown", onDown);

@@ -1,15 +1,15 @@
-// Values: nodes of a tree, further parts and places of a text are put in place, values and paths are copied. Without this
-// script the same is reached by links and forms. Markup comes from the server alone.
+// Values: expands nodes of a tree, loads further parts, finds text in place, copies values and paths. Without this script
+// links and forms do the same. All markup comes from the server.
 "use strict";
 
-/** The part of a page that the server keeps under its address below `_`. */
+/** URL of the fragment of a value page. */
 function fragment(href) {
   const address = new URL(href, location.href);
   address.pathname = address.pathname.replace(/\/value$/, "/_/value");
   return address.href;
 }
 
-/** What the server shows at the address of a page of a value; nothing when it does not. */
+/** An element of the fragment of a value page; null without a response. */
 async function ask(href, selector) {
   const html = await askHtml(fragment(href));
   const template = document.createElement("template");
@@ -38,11 +38,11 @@ async function onToggle(event) {
   rest.setAttribute("aria-busy", "true");
   const body = await ask(link.href, ".node-body");
   rest.removeAttribute("aria-busy");
-  // A link to the page is left where nothing came.
+  // Without a response the link to the page remains.
   if (body) rest.replaceWith(...body.children);
 }
 
-/** Puts what follows a window of nodes or of a text behind it. */
+/** Appends the next window of nodes or of a text. */
 async function more(link) {
   const place = link.closest(".rest");
   if (place.hasAttribute("aria-busy")) return;
@@ -61,7 +61,7 @@ async function more(link) {
   next?.focus();
 }
 
-/** Shows a value with other levels open. */
+/** Shows a value with another number of expanded levels. */
 async function levels(link) {
   const section = link.closest(".value");
   const body = await ask(link.href, ".node-body");
@@ -74,13 +74,13 @@ async function levels(link) {
   link.setAttribute("aria-current", "true");
 }
 
-/** Another form in the pane is another address of the page, which the script of the rows follows. */
+/** Shows a value of the pane in another form: changes the URL, which the script of the rows follows. */
 function form(link) {
   history.pushState(null, "", new URL(link.href).search);
   dispatchEvent(new PopStateEvent("popstate"));
 }
 
-/** A step of the log shows its values in other forms where it stands. */
+/** Shows a value of an expanded log entry in another form. */
 async function again(place, link) {
   const from = new URL(place.parentElement.dataset.from, location.href);
   for (const [name, value] of new URL(link.href).searchParams) {
@@ -94,27 +94,27 @@ async function again(place, link) {
 // Find
 
 async function onSubmit(event) {
-  const asked = event.target.closest(".finder form");
-  if (!asked) return;
+  const form = event.target.closest(".finder form");
+  if (!form) return;
   event.preventDefault();
-  const query = new URLSearchParams(new FormData(asked));
-  const address = `${asked.action}?${query}`;
+  const query = new URLSearchParams(new FormData(form));
+  const address = `${form.action}?${query}`;
   const places = await ask(address, ".places");
   if (!places) {
     location.href = address;
     return;
   }
   places.tabIndex = -1;
-  // In the pane of a trace the rows are those of the tree.
-  if (asked.closest("#detail")) places.querySelector("[data-rows]")?.removeAttribute("data-rows");
-  asked.parentElement.querySelector(".found-here").replaceChildren(places);
+  // On the page of a trace, shortcuts for rows apply to the tree.
+  if (form.closest("#detail")) places.querySelector("[data-rows]")?.removeAttribute("data-rows");
+  form.parentElement.querySelector(".found-here").replaceChildren(places);
   places.focus();
   const wanted = query.get("find").trim().toLowerCase();
-  const section = asked.closest(".value");
+  const section = form.closest(".value");
   if (wanted) highlight("found", section.querySelector(".node-body") ?? section, wanted);
 }
 
-/** Finds in the value that has the keyboard; a second time, the browser finds in the page. */
+/** Opens the search of the focused value; pressed again, the browser searches the page. */
 function onFindKey(event) {
   if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "f" || event.altKey) return;
   const finder = document.activeElement?.closest(".value")?.querySelector(".finder");
@@ -163,7 +163,7 @@ function onClick(event) {
     return;
   }
   if ("form" in link.dataset) {
-    // Only the page with rows can follow.
+    // Only the page with rows follows the URL.
     if (!document.querySelector("[role=treegrid]")) return;
     event.preventDefault();
     form(link);
@@ -175,7 +175,7 @@ function onClick(event) {
 }
 
 prepare(document);
-// The pane, and steps in place, are fetched later.
+// The pane and expanded log entries are loaded later.
 new MutationObserver((changes) => {
   for (const change of changes) {
     for (const node of change.addedNodes) if (node instanceof Element) prepare(node);

@@ -1,5 +1,5 @@
-// Widths of the columns of lists: moved by dragging the end of a head, or by arrows on it. The browser keeps them by list
-// and column. Heads of a list that fits its place stay in view. Without this script columns are as wide as usual.
+// Column widths of lists: changed by dragging the end of a heading or by arrow keys on it, and stored in the browser by list
+// and column. Headings of a list that fits its container are sticky. Without this script columns have their default widths.
 "use strict";
 
 const [LEAST, MOST] = [48, 1200];
@@ -9,7 +9,7 @@ function kept(list) {
   try {
     return JSON.parse(localStorage.getItem(list)) ?? {};
   } catch {
-    // Storage is blocked, or its content is not JSON: all columns have their usual widths.
+    // Storage is blocked, or its content is not JSON: all columns have their default widths.
     return {};
   }
 }
@@ -18,7 +18,7 @@ function keep(list, widths) {
   try {
     localStorage.setItem(list, JSON.stringify(widths));
   } catch {
-    // As above.
+    // Storage is blocked.
   }
 }
 
@@ -36,21 +36,21 @@ function ofTable(table) {
       return `${of("*")} { width: ${width}px; min-width: ${width}px; max-width: ${width}px; }
         ${of("tbody")} { overflow: clip; overflow-clip-margin: 4px; text-overflow: ellipsis; }`;
     });
-    // Where a row is a card it has no columns.
+    // The card layout has no columns.
     sheet.replaceSync(`@container list (min-width: 64.01rem) { ${rules.join("\n")} }`);
     for (const grip of grips) grip.ariaValueNow = String(grip.parentElement.offsetWidth);
   }
 
-  /** In pixels; as wide as usual where none is given. */
+  /** Sets the width in pixels, or the default width if none is given. */
   function setWidth(name, width) {
-    // Another tab may have kept others meanwhile.
+    // Another tab may have stored other widths meanwhile.
     Object.assign(widths, kept(list));
     widths[name] = width && Math.min(MOST, Math.max(LEAST, Math.round(width)));
     show();
     keep(list, widths);
   }
 
-  /** One of them is reached by Tab, the others from it by arrows up and down. */
+  /** One grip is in the Tab order; arrow keys up and down reach the others. */
   function focus(grip) {
     for (const other of grips) other.tabIndex = other === grip ? 0 : -1;
     grip.focus();
@@ -66,7 +66,7 @@ function ofTable(table) {
     grip.title = "Drag, or use the arrow keys; Delete resets the width";
     grip.ariaValueMin = String(LEAST);
     grip.ariaValueMax = String(MOST);
-    // The grip is wider than the line between two columns: the line stays where it is under the pointer.
+    // The grip is wider than the column border, which keeps its distance from the pointer.
     let off = 0;
     const onMove = (event) => setWidth(name, event.clientX + off - cell.getBoundingClientRect().left);
     grip.addEventListener("pointerdown", (event) => {
@@ -94,7 +94,7 @@ function ofTable(table) {
       event.preventDefault();
       event.stopPropagation();
     });
-    // Without this, screen readers would add the label of the grip to the name of the column.
+    // Otherwise screen readers add the label of the grip to the name of the column.
     cell.ariaLabel = label;
     cell.append(grip);
     return grip;
@@ -105,12 +105,12 @@ function ofTable(table) {
   document.adoptedStyleSheets.push(sheet);
   show();
 
-  // Heads do not stay in view inside a box that scrolls, so one that need not scroll does not.
+  // Headings are not sticky inside a scrolling box, so that a box scrolls only if necessary.
   const box = table.parentElement;
   const observer = new ResizeObserver(() => {
     const fits = table.offsetWidth <= box.clientWidth;
     box.classList.toggle("fits", fits);
-    // What gets the focus is not below the heads, whatever their height.
+    // Focused elements are not hidden below the headings.
     const heads = Array.from(document.querySelectorAll(".fits > table > thead"), (head) => head.offsetHeight);
     document.documentElement.style.scrollPaddingTop = heads.length > 0 ? `${Math.max(...heads) + 8}px` : "";
   });
