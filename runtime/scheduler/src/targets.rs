@@ -1,4 +1,5 @@
-//! Targets of a part of a batch: each is read once, and each of its items built once, for all evaluators of the rule.
+//! Targets of a part of a batch. Each target is read once and each of its items is built once for all evaluators
+//! of the rule.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::catalog::PreparedAssignment;
 use crate::parts::{Error, Inner};
 use crate::work::Work;
 
-/// What an item is built by. Assignments of one rule for which it is the same share the items of targets.
+/// The inputs from which an item is built. Assignments of one rule with the same recipe share the items of targets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipe<'c> {
     plan: &'c MappingPlan,
@@ -22,7 +23,7 @@ pub(crate) struct Recipe<'c> {
 }
 
 impl<'c> Recipe<'c> {
-    /// None where the mapping cannot be used.
+    /// `None` if the mapping cannot be used.
     pub(crate) fn of(assignment: &'c PreparedAssignment) -> Option<Self> {
         let plan = assignment.plan.as_ref().ok()?;
         Some(Self { plan, needs: assignment.evaluator.needs })
@@ -37,7 +38,7 @@ impl<'c> Recipe<'c> {
     }
 }
 
-/// What a mapping reads of a trace or a session beside the row itself.
+/// The parts of a trace or a session that a mapping reads in addition to the row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Reads {
     observations: bool,
@@ -62,17 +63,24 @@ impl Reads {
     }
 }
 
-/// What was read of targets, and the items that were built of them.
+/// An item as it was built for a recipe, or the reason why there is no call.
+#[derive(Debug)]
+struct BuiltItem<'c> {
+    recipe: Recipe<'c>,
+    item: Result<Arc<Item>, NoCall>,
+}
+
+/// Cache of the targets that were read and of the items that were built from them.
 #[derive(Debug, Default)]
 pub(crate) struct Targets<'c> {
-    /// Read together, and not used yet.
+    /// Observations that were read in one statement and are not used yet.
     observations: HashMap<(TraceId, ObservationId), Observation>,
     loaded: HashMap<(Target, Reads), Arc<Load>>,
-    items: HashMap<Target, Vec<(Recipe<'c>, Result<Arc<Item>, NoCall>)>>,
+    items: HashMap<Target, Vec<BuiltItem<'c>>>,
 }
 
 impl<'c> Targets<'c> {
-    /// The item of a target, built where no evaluator before needed the same.
+    /// The item of a target; it is built if no earlier evaluator used the same recipe.
     pub(crate) fn item(
         &mut self,
         target: &Target,
@@ -83,18 +91,19 @@ impl<'c> Targets<'c> {
         let Some(recipe) = Recipe::of(assignment) else {
             return build();
         };
-        let known = self.items.entry(target.clone()).or_default();
-        if let Some((_, item)) = known.iter().find(|(other, _)| other.is_same(&recipe)) {
-            return item.clone();
+        let built_items = self.items.entry(target.clone()).or_default();
+        if let Some(built) = built_items.iter().find(|built| built.recipe.is_same(&recipe)) {
+            return built.item.clone();
         }
         let item = build();
-        known.push((recipe, item.clone()));
+        built_items.push(BuiltItem { recipe, item: item.clone() });
         item
     }
 }
 
 impl Inner {
-    /// Reads the observations that are targets; traces and sessions are read when their turn comes.
+    /// Reads the observations that are targets in one statement. Traces and sessions are read one at a time by
+    /// [`Inner::loaded`].
     pub(crate) async fn read_targets<'c>(&self, works: &[Work]) -> Result<Targets<'c>, Error> {
         let leased = || works.iter().flat_map(|work| &work.leased);
         let Some(first) = leased().next() else {
@@ -110,14 +119,14 @@ impl Inner {
         if keys.is_empty() {
             return Ok(Targets::default());
         }
-        // A batch is of one project.
+        // All executions of a batch belong to one project.
         let telemetry = &self.deps.store.telemetry;
         let found = telemetry.target_observations(&first.project, &keys, true).await?;
         let found = found.into_iter().map(|own| ((own.trace_id.clone(), own.id.clone()), own));
         Ok(Targets { observations: found.collect(), ..Targets::default() })
     }
 
-    /// The target of an execution with what the mapping reads of it.
+    /// The target of an execution with the parts that the mapping reads.
     pub(crate) async fn loaded(
         &self,
         targets: &mut Targets<'_>,
@@ -126,8 +135,8 @@ impl Inner {
     ) -> Result<Arc<Load>, Error> {
         let target = &execution.made.target;
         let key = (target.clone(), Reads::of(target, assignment));
-        if let Some(known) = targets.loaded.get(&key) {
-            return Ok(Arc::clone(known));
+        if let Some(load) = targets.loaded.get(&key) {
+            return Ok(Arc::clone(load));
         }
         let load: Load = match target {
             Target::Observation(trace, id) => {
