@@ -12,7 +12,7 @@ pub(crate) fn observation(id: &str, parent: Option<&str>, start_ms: i64, ms: i64
         id: ObservationId::new(id).unwrap(),
         parent_id: parent.map(|p| ObservationId::new(p).unwrap()),
         kind: ObservationKind::Span,
-        name: format!("step {id}"),
+        name: format!("observation {id}"),
         start,
         end: Some(start.plus_millis(ms)),
         completion_start: None,

@@ -79,7 +79,7 @@ fn a_thread_shows_each_message_once_and_links_to_the_call_of_repeated_ones() {
     let html = checked(&thread(calls, 0, 30));
     assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
     assert_eq!(html.matches(">two</pre>").count(), 1);
-    assert!(html.contains("same 1 message as <bdi>step a</bdi></summary>"), "{html}");
+    assert!(html.contains("same 1 message as <bdi>observation a</bdi></summary>"), "{html}");
     assert!(html.contains("Calls 1–3 of 30") && html.contains("&v=thread&at=3\""));
     assert!(html.contains("class=\"turn in1\""));
     checked(&thread(Vec::new(), 0, 0));
@@ -98,7 +98,7 @@ fn a_thread_does_not_repeat_messages_from_before_the_window() {
         assert_eq!(html.matches(new).count(), 1, "{new}: {html}");
     }
     assert!(
-        html.contains("same 1 message as <bdi>step far</bdi></summary>")
+        html.contains("same 1 message as <bdi>observation far</bdi></summary>")
             && html.contains("observation=back&part=input&as=conversation&n=2-2\"")
             && html.contains("?observation=far"),
         "{html}"
@@ -141,7 +141,7 @@ fn a_thread_shows_each_message_once_with_changing_prompts_and_unsent_reasoning()
     }
     assert_eq!(html.matches("<summary>same ").count(), 5, "{html}");
     assert!(
-        html.contains("<summary>same 10 messages as <bdi>step call-5</bdi></summary>")
+        html.contains("<summary>same 10 messages as <bdi>observation call-5</bdi></summary>")
             && html.contains("&n=2-11\""),
         "{html}"
     );
@@ -160,7 +160,7 @@ fn a_thread_shows_a_retry_in_one_line_and_repeated_messages_in_place() {
         ),
     ];
     let html = checked(&thread(calls, 0, 3));
-    assert!(html.contains("same 2 messages as <bdi>step first</bdi>"), "{html}");
+    assert!(html.contains("same 2 messages as <bdi>observation first</bdi>"), "{html}");
     let (_, sub) = html.split_once("data-step=\"sub\"").unwrap();
     let places = [">sub rules</pre>", "same 1 message as", ">Q1</pre>", ">A3</pre>"];
     let places = places.map(|text| sub.find(text).unwrap());
@@ -183,7 +183,7 @@ fn a_thread_shows_each_message_of_a_sliding_window_once() {
         let place = format!(">{text}</pre>");
         assert_eq!(html.matches(&place).count(), 1, "{text}: {html}");
     }
-    assert!(html.contains("same 3 messages as <bdi>step a</bdi>"), "{html}");
+    assert!(html.contains("same 3 messages as <bdi>observation a</bdi>"), "{html}");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_tool_observation_is_shown_at_its_call_and_no_result_is_repeated() {
     assert_eq!(html.matches("<article class=\"turn").count(), 2, "{html}");
     assert_eq!(html.matches(">Open observation</a>").count(), 2, "{html}");
     let [t, u] = ["t", "u"].map(|id| html.find(&format!("?observation={id}")).unwrap());
-    assert!(t < u, "calls and steps of one name pair in order: {html}");
+    assert!(t < u, "calls and observations with one name are paired in order: {html}");
     assert!(html.contains("Calls 1–4 of 4"), "merged calls are counted: {html}");
 }
 
