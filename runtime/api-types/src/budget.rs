@@ -1,47 +1,47 @@
-//! Budgets of model calls, and what the calls cost.
+//! Budgets and costs of model calls.
 
 use perpend_domain::budget::{Budget, BudgetScope, BudgetWindow, OnReached};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The budgets of an evaluator or of the project, as they shall be from now on.
+/// The new budgets of an evaluator or of the project.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewBudgets {
-    /// At most one for each window; none lifts all limits.
+    /// At most one for each window; an empty list removes all limits.
     pub budget: Vec<Budget>,
 }
 
-/// A budget and how it stands.
+/// A budget with the amount spent.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetState {
-    /// What `id` names.
+    /// The kind of `id`.
     pub scope: BudgetScope,
-    /// The rule, the evaluator or the project.
+    /// The id of the rule, evaluator or project.
     pub id: String,
-    /// After which it is renewed.
+    /// The period after which it is renewed.
     pub window: BudgetWindow,
     /// The limit, in US dollars.
     pub usd: f64,
-    /// What happens to executions whose next call would go over it.
+    /// The action for executions whose next call would exceed it.
     pub on_reached: OnReached,
-    /// Spent since the window began, in US dollars.
+    /// Spent in the current window, in US dollars.
     pub spent_usd: f64,
-    /// What calls that are under way may cost on top, in US dollars.
+    /// Estimated cost of running calls, in US dollars.
     pub reserved_usd: f64,
-    /// When the window began; `null` for `total`.
+    /// Start of the window; `null` for `total`.
     pub window_start: Option<Timestamp>,
-    /// When it is renewed; `null` for `total`.
+    /// End of the window; `null` for `total`.
     pub window_end: Option<Timestamp>,
 }
 
-/// What model calls cost. Members that the answer is not grouped by are absent.
+/// The cost of model calls. Members that the response is not grouped by are absent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCost {
-    /// When the UTC day began.
+    /// Start of the UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub day: Option<Timestamp>,
@@ -57,15 +57,15 @@ pub struct ModelCost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub provider: Option<String>,
-    /// The model that was asked for.
+    /// The requested model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// Requests, failed ones too.
+    /// Requests, including failed ones.
     pub calls: u64,
-    /// Requests without a usable answer.
+    /// Requests without a usable reply.
     pub failed_calls: u64,
-    /// Answered requests whose price is not known: `costUsd` leaves them out.
+    /// Successful requests with unknown price, which are not in `costUsd`.
     pub unpriced_calls: u64,
     /// Tokens of the prompts.
     pub input_tokens: u64,
@@ -73,23 +73,23 @@ pub struct ModelCost {
     pub output_tokens: u64,
     /// US dollars.
     pub cost_usd: f64,
-    /// Requests that stored replies answered; `calls` and tokens leave them out.
+    /// Requests answered from the cache; not in `calls` and tokens.
     #[serde(default)]
     pub cached_calls: u64,
-    /// What these would have cost, in US dollars, as far as the prices are known.
+    /// Cost saved by cached replies, in US dollars, as far as prices are known.
     #[serde(default)]
     pub saved_usd: f64,
 }
 
-/// Costs of a time range, and their sum.
+/// Costs of a time range with their sum.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ModelCosts {
-    /// By the members that were asked for, the last day first.
+    /// Grouped as requested, the last day first.
     pub data: Vec<ModelCost>,
-    /// Of all of them.
+    /// The sum of all groups.
     pub total: ModelCost,
-    /// Calls of trials, checks and preflights. They belong to no rule and count against no budget; `data` and `total` leave
-    /// them out.
+    /// Calls of trials, checks and preflights. They belong to no rule, count against no budget, and are not in `data` and
+    /// `total`.
     #[serde(default)]
     pub trials: ModelCost,
 }

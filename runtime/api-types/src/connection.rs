@@ -7,83 +7,83 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A connection to a model provider. The key and the values of the extra headers never come back.
+/// A connection to a model provider. The key and the values of the extra headers are never returned.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LlmConnection {
-    /// Kept when the connection of the provider is replaced.
+    /// Stays the same when the connection of the provider is replaced.
     pub id: String,
     /// Unique within the project.
     pub provider: String,
     /// `anthropic`, `openai`, `azure`, `bedrock`, `google-vertex-ai`, `google-ai-studio` or `mock`.
     pub adapter: String,
-    /// Three dots and the last four characters of the key; of keys of up to eight characters the dots alone.
+    /// Three dots and the last four characters of the key; for keys of up to eight characters only the dots.
     pub display_secret_key: String,
-    /// `null` where the provider's own address is used.
+    /// `null` for the default address of the provider.
     #[serde(rename = "baseURL")]
     #[schema(rename = "baseURL")]
     pub base_url: Option<String>,
-    /// Models besides those of the adapter.
+    /// Models in addition to those of the adapter.
     pub custom_models: Vec<String>,
     /// Whether the models of the adapter are offered.
     pub with_default_models: bool,
     /// Names of the extra headers.
     pub extra_header_keys: Vec<String>,
-    /// What the adapter needs to know, such as a region.
+    /// Settings of the adapter, such as a region.
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub config: Option<Value>,
-    /// When the provider got its first connection.
+    /// Creation time of the first connection of the provider.
     pub created_at: Timestamp,
-    /// Of the last change.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// A connection with the members that the compatible API lacks.
+/// A connection with members that the compatible API does not have.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LlmConnectionWithOptions {
-    /// As the compatible API shows it.
+    /// As in the compatible API.
     #[serde(flatten)]
     pub connection: LlmConnection,
-    /// The most requests at a time, until the provider itself limits them.
+    /// Most concurrent requests, until the provider limits them.
     pub max_in_flight: u32,
-    /// Whether an `openai` endpoint is asked by the protocol `responses` instead of chat completions.
+    /// Whether an `openai` endpoint is called with the Responses API instead of chat completions.
     pub use_responses_api: bool,
 }
 
-/// Changed options of a connection; what is absent stays.
+/// Changed options of a connection; absent members are unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LlmConnectionOptions {
-    /// 1 to 10,000 requests at a time.
+    /// Most concurrent requests: 1 to 10,000.
     #[serde(default)]
     pub max_in_flight: Option<u32>,
-    /// Ask by the protocol `responses`; of adapter `openai` alone.
+    /// Use the Responses API; only for the adapter `openai`.
     #[serde(default)]
     pub use_responses_api: Option<bool>,
 }
 
-/// A connection as clients send it.
+/// A new connection.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewLlmConnection {
-    /// The name models are asked for under.
+    /// The name of the connection, by which models refer to it.
     pub provider: String,
     /// `anthropic`, `openai`, `azure`, `bedrock`, `google-vertex-ai`, `google-ai-studio` or `mock`.
     pub adapter: String,
-    /// Never shown again.
+    /// Never returned.
     pub secret_key: String,
-    /// Where the provider is, when it is not where the adapter looks.
+    /// The address of the provider; the default of the adapter when absent.
     #[serde(rename = "baseURL")]
     #[schema(rename = "baseURL")]
     pub base_url: Option<String>,
-    /// Models besides those of the adapter.
+    /// Models in addition to those of the adapter.
     pub custom_models: Option<Vec<String>>,
-    /// Whether the models of the adapter are offered; they are when absent.
+    /// Whether the models of the adapter are offered; `true` when absent.
     pub with_default_models: Option<bool>,
-    /// Values are never shown again.
+    /// Values are never returned.
     pub extra_headers: Option<BTreeMap<String, String>>,
-    /// What the adapter needs to know, such as a region.
+    /// Settings of the adapter, such as a region.
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub config: Option<serde_json::Map<String, Value>>,
 }

@@ -1,11 +1,11 @@
-//! Whether evaluation goes on, and failed executions that go back into the queue together.
+//! The health of evaluation, and the requeue of failed executions.
 
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What is wrong.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationProblemKind {
@@ -13,70 +13,70 @@ pub enum EvaluationProblemKind {
     RulePaused,
     /// An evaluator of the rule is paused.
     EvaluatorPaused,
-    /// The provider of a connection that an evaluator of the rule asks does not accept requests: it asked to wait.
+    /// The provider of a connection used by an evaluator of the rule does not accept requests at the moment.
     ConnectionClosed,
-    /// Executions of the rule have been due for more than 30 seconds, and none of them ran.
+    /// Executions of the rule have been due for more than 30 seconds and none of them has run.
     ExecutionsOverdue,
 }
 
-/// Whether the evaluations of a project go on.
+/// The state of evaluation in a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationStatus {
-    /// Nothing is in the way.
+    /// No problems.
     Ok,
-    /// What is in the way is listed.
+    /// Problems are listed.
     Failing,
 }
 
-/// Something that keeps an enabled rule from scoring.
+/// A problem that prevents an enabled rule from scoring.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluationProblem {
-    /// What is wrong.
+    /// The kind of the problem.
     pub kind: EvaluationProblemKind,
     /// The rule.
     pub evaluation_rule_id: RuleId,
     /// Its name.
     pub evaluation_rule_name: String,
-    /// The evaluator, where it is one's.
+    /// The evaluator, if the problem belongs to one.
     pub evaluator_id: Option<EvaluatorId>,
-    /// The LLM connections that the evaluator asks.
+    /// The LLM connections of the evaluator.
     pub providers: Vec<String>,
-    /// For programs, such as `LLM_CONNECTION_AUTH_INVALID`; `RETRY_AFTER` for a closed connection, `null` for overdue executions.
+    /// A code such as `LLM_CONNECTION_AUTH_INVALID`; `RETRY_AFTER` for a closed connection, `null` for overdue executions.
     pub reason: Option<String>,
-    /// For people.
+    /// Human-readable.
     pub message: String,
-    /// Since when.
+    /// Start of the problem.
     pub since: Timestamp,
-    /// When it ends by itself, where it does; for `PLUGIN_FAILING` and `UPSTREAM_FAILING` when one execution is tried next.
+    /// Automatic end of the problem; for `PLUGIN_FAILING` and `UPSTREAM_FAILING` the time of the next probe.
     pub until: Option<Timestamp>,
-    /// Executions that wait for it.
+    /// Number of waiting executions.
     pub waiting: u64,
 }
 
-/// Whether the evaluations of the project go on.
+/// The health of evaluation in the project.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct EvaluationHealth {
-    /// `failing` with any problem.
+    /// `failing` if there are problems.
     pub status: EvaluationStatus,
-    /// By rule.
+    /// Ordered by rule.
     pub problems: Vec<EvaluationProblem>,
 }
 
-/// Which failed executions go back into the queue: without a member, all.
+/// Selects failed executions to requeue; all without a member.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequeueInput {
-    /// Of this class alone, such as `upstream_unavailable`.
+    /// Only of this class, such as `upstream_unavailable`.
     pub error_class: Option<String>,
-    /// Of this rule alone.
+    /// Only of this rule.
     pub evaluation_rule_id: Option<String>,
-    /// At most so many, the last failed first: 1 to 10,000, 1,000 when absent.
+    /// Most executions, the last failed first: 1 to 10,000; 1,000 when absent.
     pub limit: Option<u32>,
 }
 
-/// How many went back.
+/// The number of requeued executions.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RequeueResponse {
     /// Executions.

@@ -1,4 +1,4 @@
-//! An evaluator, with its newest version or a version alone.
+//! Evaluators and their versions.
 
 use perpend_domain::evaluation::{self, Fingerprint, Mapping};
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// An evaluator as clients send it; which members there are follows from its type.
+/// A new evaluator; the members depend on its type.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewEvaluator {
@@ -18,21 +18,20 @@ pub struct NewEvaluator {
     pub kind: String,
     /// 1 to 200 characters.
     pub name: String,
-    /// For people.
+    /// Free text.
     pub description: Option<String>,
     /// Of a plug-in: `vendor/name`, `vendor/name@version` or a digest.
     pub plugin: Option<String>,
     /// Of a plug-in: the id of the evaluator in it.
     pub evaluator: Option<String>,
-    /// Of a plug-in: checked against the evaluator's JSON Schema.
+    /// Of a plug-in: validated against the evaluator's JSON Schema.
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub config: Option<Value>,
-    /// Of a plug-in: where its variables come from.
+    /// Of a plug-in: the sources of its variables.
     pub variable_mapping: Option<Vec<Mapping>>,
-    /// Of a plug-in: capabilities it may use: `model`, `trace`. What the evaluator cannot do without has to be
-    /// here.
+    /// Of a plug-in: granted capabilities: `model`, `trace`. Required capabilities must be granted.
     pub grants: Option<Vec<String>>,
-    /// Of a plug-in: its models. Slots that are left out ask the default evaluation model.
+    /// Of a plug-in: its models. Omitted slots use the default evaluation model.
     pub slots: Option<Vec<Slot>>,
     /// Of a judge: text with `{{variables}}`, or a list of messages with `role` and `content`.
     #[schema(value_type = Option<Vec<PromptMessage>>)]
@@ -41,7 +40,7 @@ pub struct NewEvaluator {
     pub prompt_ref: Option<PromptRef>,
     /// Of a judge: its model; the default evaluation model when absent.
     pub model_config: Option<ModelConfig>,
-    /// Of a judge: what it answers with.
+    /// Of a judge: the definition of its score.
     pub output_definition: Option<OutputDefinition>,
     /// Of code: the source of a function `evaluate(ctx)`, at most 256 KB.
     pub source_code: Option<String>,
@@ -55,7 +54,7 @@ pub struct NewEvaluator {
 pub struct PromptRef {
     /// Its name.
     pub name: String,
-    /// The version in production when absent.
+    /// The version with the label `production` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
 }
@@ -78,7 +77,7 @@ impl PromptMessage {
     }
 }
 
-/// What a judge's score is.
+/// The data type of a judge's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JudgeDataType {
@@ -91,17 +90,17 @@ pub enum JudgeDataType {
     Categorical,
 }
 
-/// What a judge answers with.
+/// The definition of a judge's score.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OutputDefinition {
     /// The type of the score.
     pub data_type: JudgeDataType,
-    /// What the model is told about the reasoning that it gives before the score.
+    /// Instructions for the reasoning before the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub score_reasoning_instructions: Option<String>,
-    /// What the model is told about the score.
+    /// Instructions for the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub score_value_instructions: Option<String>,
@@ -117,29 +116,29 @@ pub struct OutputDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub categories: Option<Vec<String>>,
-    /// Of CATEGORICAL: whether several may hold at once; each gives a score.
+    /// Of CATEGORICAL: whether several may apply at once; each gives a score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub should_allow_multiple_matches: Option<bool>,
 }
 
-/// What a judge answers with, as the configuration of the plug-in and older clients write it.
+/// The definition of a judge's score in the configuration of the plug-in and for legacy clients.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NestedOutput {
     /// The type of the score.
     pub data_type: JudgeDataType,
-    /// What the model is told about the reasoning that it gives before the score.
+    /// Instructions for the reasoning before the score.
     pub reasoning: NestedField,
-    /// What the model is told about the score.
+    /// Instructions for the score.
     pub score: NestedScore,
 }
 
-/// What the model is told about a member of its answer.
+/// Instructions for a member of the reply.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NestedField {
-    /// In words.
+    /// The instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub description: Option<String>,
@@ -149,7 +148,7 @@ pub struct NestedField {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NestedScore {
-    /// In words.
+    /// The instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub description: Option<String>,
@@ -165,7 +164,7 @@ pub struct NestedScore {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub categories: Option<Vec<String>>,
-    /// Of CATEGORICAL: whether several may hold at once; each gives a score.
+    /// Of CATEGORICAL: whether several may apply at once; each gives a score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub should_allow_multiple_matches: Option<bool>,
@@ -210,15 +209,15 @@ pub struct ModelConfig {
     pub model: String,
 }
 
-/// What an evaluator of type `llm_as_judge` shows besides; of other types nothing.
+/// Additional members of an evaluator of type `llm_as_judge`; absent for other types.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Judge {
-    /// A prompt that was sent as text is one message of the user.
+    /// A prompt sent as text is one user message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub prompt: Option<Vec<PromptMessage>>,
-    /// Where the prompt was taken from, in that version.
+    /// The source of the prompt with its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub prompt_ref: Option<PromptRef>,
@@ -226,17 +225,17 @@ pub struct Judge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub variables: Option<Vec<String>>,
-    /// Absent where the project's default evaluation model judges, too.
+    /// Absent for the default evaluation model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model_config: Option<ModelConfig>,
-    /// What it answers with.
+    /// The definition of its score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub output_definition: Option<OutputDefinition>,
 }
 
-/// What a version is shown as, besides a plug-in.
+/// Type-specific details of a version.
 #[derive(Clone, Debug)]
 pub enum EvaluatorDetails {
     /// A plug-in alone.
@@ -247,21 +246,20 @@ pub enum EvaluatorDetails {
     Judge(Judge),
 }
 
-/// An evaluator to be made by the endpoint that takes the name for the identity; further members follow from its
-/// type.
+/// A new evaluator for the legacy endpoint, which identifies evaluators by name; further members depend on its type.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewEvaluatorByName {
-    /// One that exists gets its next version.
+    /// An existing evaluator gets a new version.
     pub name: String,
-    /// `llm_as_judge`, which is meant when it is absent, or `code`.
+    /// `llm_as_judge` (default) or `code`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Of a judge: text with `{{variables}}`.
     pub prompt: Option<String>,
     /// Of a judge: its model; the default evaluation model when absent.
     pub model_config: Option<ModelConfig>,
-    /// Of a judge: what it answers with.
+    /// Of a judge: the definition of its score.
     pub output_definition: Option<NestedOutput>,
     /// Of code: the source of a function `evaluate(ctx)`.
     pub source_code: Option<String>,
@@ -269,7 +267,7 @@ pub struct NewEvaluatorByName {
     pub source_code_language: Option<String>,
 }
 
-/// A plug-in as an evaluator names it.
+/// The plug-in of an evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct EvaluatorPlugin {
     name: String,
@@ -277,7 +275,7 @@ pub struct EvaluatorPlugin {
     digest: Digest,
 }
 
-/// What a version says about how it scores.
+/// The definition of a version.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = EvaluatorDefinition)]
@@ -286,15 +284,15 @@ pub struct Definition {
     #[serde(rename = "type")]
     kind: String,
     plugin: EvaluatorPlugin,
-    /// Which evaluator of the plug-in.
+    /// The id of the evaluator in the plug-in.
     evaluator: String,
-    /// Defaults filled in.
+    /// Includes defaults.
     #[schema(value_type = BTreeMap<String, Value>)]
     config: Value,
     variable_mapping: Vec<Mapping>,
-    /// Capabilities it may use.
+    /// Granted capabilities.
     grants: Vec<String>,
-    /// Its models, where it asks any. A slot without a model asks the project's default evaluation model.
+    /// Its models. A slot without a model uses the default evaluation model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     slots: Vec<Slot>,
     fingerprint: Fingerprint,
@@ -318,7 +316,7 @@ pub struct EvaluatorSource {
 }
 
 impl Definition {
-    /// Of a version, with what it shows as a judge.
+    /// The definition of a version, with its judge.
     fn new(version: &evaluation::EvaluatorVersion, shown: EvaluatorDetails) -> (Self, Judge) {
         let (kind, source, judge) = match shown {
             EvaluatorDetails::Plugin => ("plugin", None, None),
@@ -381,11 +379,11 @@ impl EvaluatorVersion {
 pub struct EvaluatorUse {
     /// The rule.
     pub evaluation_rule_id: RuleId,
-    /// The mapping that it uses instead of the evaluator's own.
+    /// Overrides the mapping of the evaluator.
     pub variable_mapping_override: Option<Vec<Mapping>>,
 }
 
-/// What an evaluator is, whatever it is made of.
+/// The members common to all types of evaluators.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluatorSummary {
@@ -395,9 +393,9 @@ pub struct EvaluatorSummary {
     /// `active` or `paused`.
     status: String,
     paused_at: Option<Timestamp>,
-    /// For programs, such as `PLUGIN_FAILING`.
+    /// A code such as `PLUGIN_FAILING`.
     paused_reason: Option<String>,
-    /// For people.
+    /// Human-readable.
     paused_message: Option<String>,
     evaluation_rule_assignments: Vec<EvaluatorUse>,
     created_at: Timestamp,
@@ -452,7 +450,7 @@ impl Evaluator {
     }
 }
 
-/// An evaluator with the members that older clients read beside.
+/// An evaluator with additional members for legacy clients.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluatorByName {
@@ -468,19 +466,19 @@ pub struct EvaluatorByName {
     judge: JudgeByName,
 }
 
-/// A judge as older clients read it; of other types nothing.
+/// A judge for legacy clients; absent for other types.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgeByName {
-    /// The text of its messages, one below the other.
+    /// The texts of its messages, separated by empty lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     prompt: Option<String>,
-    /// What it answers with.
+    /// The definition of its score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     output_definition: Option<NestedOutput>,
-    /// Absent where the project's default evaluation model judges, too.
+    /// Absent for the default evaluation model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     model_config: Option<ModelConfig>,

@@ -1,4 +1,4 @@
-//! Why there is a score, or none: executions, counters of a rule, and the explanation of one target.
+//! Executions, counters of a rule, and the explanation of one target.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use utoipa::ToSchema;
 
 use crate::score::SupersededScore;
 
-/// The word of the compat API for a state.
+/// The state in the compatible API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schema(as = ExecutionStatus)]
 pub enum ExecutionStatus {
-    /// It waits for its turn, or runs.
+    /// Queued or running.
     Pending,
-    /// It waits for a time, or for somebody.
+    /// Delayed, or held until a problem is resolved.
     Delayed,
-    /// It ended as it should.
+    /// Completed or skipped.
     Completed,
-    /// It failed for good.
+    /// Failed permanently.
     Error,
-    /// Nobody wants its result any more.
+    /// Cancelled.
     Cancelled,
 }
 
@@ -54,39 +54,39 @@ pub struct Execution {
     evaluator_id: EvaluatorId,
     /// The version that ran last.
     evaluator_version_id: Option<EvaluatorVersionId>,
-    /// The version it runs, where that is in the shadow: its scores stand aside.
+    /// The shadow version that it runs; its scores are kept apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     shadow_version: Option<u32>,
-    /// `null` for one over a session.
+    /// `null` for a session.
     trace_id: Option<TraceId>,
     observation_id: Option<ObservationId>,
-    /// The session, for one over a session; else absent.
+    /// The session, if it is the target; else absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     session_id: Option<SessionId>,
-    /// 0, and one more for each time that the target was scored again.
+    /// 0, incremented by each rescoring.
     generation: u32,
     state: ExecutionState,
     status: ExecutionStatus,
     attempts: u32,
-    /// Of the last failure, or the reason of a skip.
+    /// Class of the last failure, or the reason of a skip.
     error_class: Option<String>,
     error_message: Option<String>,
     /// Sampling rate in force.
     inclusion_probability: f64,
-    /// The filter of the rule refused the target for its scores, and the rule took it to see what it misses; else absent.
+    /// Rejected by conditions on scores, selected for audit; else absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     audit: bool,
-    /// Why the target was complete.
+    /// The reason why the target was complete.
     completion_reason: CompletionReason,
-    /// Observations of the trace or session when the execution was made.
+    /// Observations of the trace or session when the execution was created.
     observation_count: u32,
-    /// Observations that came too late for it.
+    /// Observations that arrived after it had read the target.
     late_observation_count: u32,
     created_at: Timestamp,
-    /// When it is looked at again; `null` once it has ended.
+    /// Next attempt; `null` once it has ended.
     due_at: Option<Timestamp>,
     first_attempt_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
@@ -124,19 +124,19 @@ impl From<&evaluation::Execution> for Execution {
     }
 }
 
-/// An attempt that gave no score.
+/// An attempt without a score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedAttempt {
     /// From 1.
     pub number: u32,
-    /// When it ended.
+    /// End time.
     pub ended_at: Timestamp,
-    /// For programs.
+    /// A code.
     pub error_class: String,
-    /// For people.
+    /// Human-readable.
     pub error_message: String,
-    /// What ran.
+    /// The version that ran.
     pub evaluator_version_id: Option<EvaluatorVersionId>,
     /// CPU time of the guest.
     pub cpu_microseconds: u64,
@@ -155,7 +155,7 @@ impl From<evaluation::Attempt> for FailedAttempt {
     }
 }
 
-/// A line that an evaluator logged.
+/// A log line of an evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
@@ -163,7 +163,7 @@ pub struct LogEntry {
     pub level: String,
     /// The text.
     pub message: String,
-    /// A JSON object as text; it may be cut.
+    /// A JSON object as text; it may be truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub fields: Option<String>,
@@ -175,26 +175,25 @@ impl From<LogLine> for LogEntry {
     }
 }
 
-/// An execution with what came before its end.
+/// An execution with its attempts.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionWithAttempts {
     /// The execution.
     #[serde(flatten)]
     pub execution: Execution,
-    /// Attempts that gave no score.
+    /// Attempts without a score.
     pub failed_attempts: Vec<FailedAttempt>,
-    /// Scores that a later execution took the place of, or that a version in the shadow gave: then `supersededBy` is the
-    /// execution itself.
+    /// Scores replaced by a later execution, or scores of a shadow version: then `supersededBy` is the execution itself.
     pub superseded_scores: Vec<SupersededScore>,
-    /// The last lines that the evaluator logged in the last attempt that logged any: up to 50, each cut at 1,000
-    /// characters, kept for 7 days. Absent where there are none.
+    /// The last log lines of the last attempt with any: up to 50, each truncated at 1,000 characters, kept for 7 days. Absent
+    /// if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogEntry>,
-    /// Exchanges with model providers, of all attempts, the first 1,000; absent where there are none.
+    /// Exchanges with model providers in all attempts, the first 1,000; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_calls: Vec<ModelCall>,
-    /// What they cost together, in US dollars. Absent where there are none, or the price of one is not known.
+    /// Their cost in US dollars. Absent if there are none, or if a price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub cost_usd: Option<f64>,
@@ -208,15 +207,15 @@ pub struct ModelCall {
     pub attempt: u32,
     /// The name of the connection.
     pub provider: String,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: String,
-    /// The model that answered, where the provider says so.
+    /// The model that replied, if the provider reports it.
     pub model_answered: Option<String>,
-    /// How a structured reply was asked for: `json_schema`, `tool`, `json_mode`, `prompt` or `none`.
+    /// The method of the structured reply: `json_schema`, `tool`, `json_mode`, `prompt` or `none`.
     pub method: String,
     /// When the request was sent.
     pub started_at: Timestamp,
-    /// To the end of the answer, milliseconds.
+    /// Until the end of the reply, milliseconds.
     pub latency_ms: u64,
     /// Tokens of the prompt.
     pub input_tokens: u64,
@@ -228,136 +227,135 @@ pub struct ModelCall {
     pub reasoning_tokens: u64,
     /// The provider counted no tokens: they are estimated from bytes.
     pub estimated: bool,
-    /// US dollars; `null` where the price of the model is not known.
+    /// US dollars; `null` if the price is unknown.
     pub cost_usd: Option<f64>,
-    /// The reply was stored before for an equal request: no provider was asked, and `costUsd` is 0. Tokens are those that the
-    /// provider once counted.
+    /// The reply came from the cache: no request was sent, and `costUsd` is 0. Tokens are those of the cached reply.
     #[serde(default)]
     pub from_cache: bool,
-    /// What the provider would have been paid, in US dollars; `null` where nothing was saved, or the price is not known.
+    /// Cost saved by the cache, in US dollars; `null` if nothing was saved or the price is unknown.
     #[serde(default)]
     pub saved_usd: Option<f64>,
-    /// Why there was no usable answer, such as `rate_limited`; `null` where there was one.
+    /// Failure class, such as `rate_limited`; `null` after a usable reply.
     pub error_class: Option<String>,
-    /// The same for people.
+    /// Human-readable.
     pub error_message: Option<String>,
 }
 
-/// How often something happened to the targets of a rule within an hour.
+/// The number of targets of a rule with one outcome within an hour.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = RuleCount)]
 pub struct HourlyCount {
-    /// When the hour began.
+    /// Start of the hour.
     pub hour: Timestamp,
-    /// What happened.
+    /// The outcome.
     pub reason: String,
-    /// How often.
+    /// The number of targets.
     pub count: u64,
 }
 
-/// What happened to the targets of a rule.
+/// The outcomes of the targets of a rule.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = RuleCounters)]
 pub struct Counters {
     /// By hour and reason.
     pub data: Vec<HourlyCount>,
-    /// How many executions are in each state now.
+    /// Current number of executions by state.
     pub states: BTreeMap<String, u64>,
-    /// Hours in which a spent budget left sampled targets without a score: means over them are biased.
+    /// Hours in which an exhausted budget left sampled targets without a score: means over them are biased.
     #[serde(rename = "lostToBudget")]
     pub lost_to_budget: Vec<LostTargets>,
 }
 
-/// Sampled targets of one hour that a spent budget left without a score.
+/// Sampled targets of one hour that an exhausted budget left without a score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = LostToBudget)]
 pub struct LostTargets {
-    /// When the hour began.
+    /// Start of the hour.
     pub hour: Timestamp,
-    /// How many.
+    /// The number of targets.
     pub count: u64,
 }
 
-/// What a rule did with a target, and why.
+/// The outcome of a target for a rule, with its reason.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The rule.
     pub evaluation_rule_id: RuleId,
-    /// The trace; `null` for rules of sessions.
+    /// The trace; `null` for session rules.
     pub trace_id: Option<TraceId>,
-    /// The observation, for rules whose target is one.
+    /// The observation, for observation rules.
     pub observation_id: Option<ObservationId>,
-    /// The session, for rules of sessions; else absent.
+    /// The session, for session rules; else absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     pub session_id: Option<SessionId>,
-    /// The step that decided.
+    /// The decisive check.
     pub step: String,
-    /// The same as a sentence for people.
+    /// A human-readable sentence.
     pub explanation: String,
-    /// The facts behind the step.
+    /// The data of the check.
     pub details: ExplanationDetails,
     /// Executions of the rule over the target.
     pub executions: Vec<Execution>,
 }
 
-/// The facts behind a step: those that it looked at.
+/// The data of a check; only the relevant members are present.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExplanationFacts)]
 pub struct ExplanationDetails {
-    /// When the target is complete if nothing more comes; `null`: it has not ended.
+    /// Completion time if nothing more arrives; `null` if the target has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     pub complete_at: Option<Option<Timestamp>>,
-    /// The rule that it waits for.
+    /// The rule it depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub waiting_for_rule_id: Option<RuleId>,
-    /// `true` where only conditions on scores refuse the target, and the rule takes it to see what it misses.
+    /// `true` if only conditions on scores reject the target and it is selected for audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub audit: Option<bool>,
-    /// Which condition of the filter failed, from 0.
+    /// Index of the failed condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub index: Option<usize>,
-    /// That condition.
+    /// The failed condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub condition: Option<Value>,
-    /// What the target has there.
+    /// The value of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub actual: Option<Value>,
-    /// The target's place in [0, 1).
+    /// The sampling value of the target in [0, 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sample: Option<f64>,
-    /// The rate that it is compared with.
+    /// The sampling rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sampling: Option<f64>,
-    /// When the last of the target arrived.
+    /// Arrival of the last part of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub arrived_at: Option<Timestamp>,
-    /// When the rule was made.
+    /// Creation of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub rule_created_at: Option<Timestamp>,
-    /// Why the target was complete.
+    /// The reason why the target was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub completion_reason: Option<CompletionReason>,
-    /// What became of each evaluator of the rule.
+    /// The outcome for each evaluator of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub assignments: Option<Vec<AssignmentFacts>>,
 }
 
-/// What became of one evaluator of a rule.
+/// The outcome for one evaluator of a rule.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssignmentFacts {
@@ -365,15 +363,15 @@ pub struct AssignmentFacts {
     pub assignment_id: AssignmentId,
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
-    /// The version, where it is in the shadow.
+    /// The shadow version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub shadow_version: Option<u32>,
-    /// The execution, where there is one.
+    /// The execution, if one exists.
     pub execution_id: Option<ExecutionId>,
-    /// Observations that came too late for it.
+    /// Observations that arrived after it had read the target.
     pub late_observation_count: u32,
-    /// Targets that come before are left out, because a budget is spent.
+    /// Targets that arrive before are skipped, because a budget is exhausted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub skipped_until: Option<Timestamp>,

@@ -1,10 +1,10 @@
-//! Conditions of filters, as they are sent.
+//! Filter conditions as sent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A filter as text: shown as it was sent, and parsed where it comes in.
+/// The conditions of a filter as sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Conditions(pub Vec<Value>);
@@ -16,15 +16,15 @@ pub struct Condition {
     /// Kind of the condition, such as `stringOptions`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What is looked at.
+    /// The column.
     pub column: String,
-    /// Of a column with members: which one.
+    /// The member, for columns with members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub key: Option<String>,
     /// Such as `any of`.
     pub operator: String,
-    /// What it is compared with.
+    /// The value to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub value: Option<Value>,

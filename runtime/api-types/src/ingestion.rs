@@ -16,23 +16,23 @@ pub struct IngestionBatch {
     pub batch: Vec<Value>,
 }
 
-/// An event that was taken.
+/// An accepted event.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AcceptedEvent)]
 pub struct AcceptedEvent {
-    /// Of the event.
+    /// Id of the event.
     pub id: String,
     /// 201.
     pub status: u16,
 }
 
-/// An event that was not taken.
+/// A rejected event.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = RejectedEvent)]
 pub struct RejectedEvent {
-    /// Of the event; empty where it has none.
+    /// Id of the event; empty if it has none.
     pub id: String,
-    /// 400, or 401 where the key does not hold what the event needs.
+    /// 400, or 401 if the key lacks the permission for the event.
     pub status: u16,
     /// For people.
     pub message: String,
@@ -40,38 +40,38 @@ pub struct RejectedEvent {
     pub error: String,
 }
 
-/// What became of the events of a batch.
+/// The outcome of the events of a batch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = IngestionResponse)]
 pub struct IngestionResponse {
-    /// Those that were taken.
+    /// The accepted events.
     pub successes: Vec<AcceptedEvent>,
-    /// The first of those that were not.
+    /// The first rejected events.
     pub errors: Vec<RejectedEvent>,
-    /// How many more were not.
+    /// Number of further rejected events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub errors_omitted: Option<usize>,
 }
 
-/// A trace; what is absent stays as it is. Further members are ignored.
+/// A trace; absent members are unchanged. Further members are ignored.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceInput {
-    /// A fresh one when absent.
+    /// Generated when absent.
     pub id: Option<String>,
-    /// When it began.
+    /// Start time.
     pub timestamp: Option<String>,
-    /// For people.
+    /// The name.
     pub name: Option<String>,
     /// The user of the application.
     pub user_id: Option<String>,
-    /// The conversation.
+    /// The session.
     pub session_id: Option<String>,
-    /// Of the application.
+    /// Release of the application.
     pub release: Option<String>,
-    /// Of the application.
+    /// Version of the application.
     pub version: Option<String>,
     /// `default` when absent.
     pub environment: Option<String>,
@@ -87,27 +87,27 @@ pub struct TraceInput {
     pub public: Option<bool>,
 }
 
-/// A span or an event; what is absent stays as it is. Further members are ignored.
+/// A span or an event; absent members are unchanged. Further members are ignored.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpanInput {
-    /// A fresh one when absent.
+    /// Generated when absent.
     pub id: Option<String>,
     /// The trace it belongs to.
     pub trace_id: Option<String>,
-    /// The step it belongs to.
+    /// The parent observation.
     pub parent_observation_id: Option<String>,
-    /// For people.
+    /// The name.
     pub name: Option<String>,
-    /// When it began.
+    /// Start time.
     pub start_time: Option<String>,
-    /// When it ended.
+    /// End time.
     pub end_time: Option<String>,
     /// DEBUG, DEFAULT, WARNING or ERROR.
     pub level: Option<String>,
-    /// For people.
+    /// Explanation of the level.
     pub status_message: Option<String>,
-    /// Of the application.
+    /// Version of the application.
     pub version: Option<String>,
     /// `default` when absent.
     pub environment: Option<String>,
@@ -123,33 +123,33 @@ pub struct SpanInput {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpanPatch {
-    /// Which one.
+    /// The span.
     pub span_id: String,
-    /// What is absent stays as it is.
+    /// Absent members are unchanged.
     #[serde(flatten)]
     pub change: SpanInput,
 }
 
-/// A generation: a span with a model call; what is absent stays as it is. Further members are ignored.
+/// A generation: a span with a model call; absent members are unchanged. Further members are ignored.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationInput {
-    /// What every span has.
+    /// The members of a span.
     #[serde(flatten)]
     pub span: SpanInput,
     /// The model.
     pub model: Option<String>,
-    /// What it was asked with.
+    /// Parameters of the model.
     pub model_parameters: Option<BTreeMap<String, Value>>,
-    /// When its first token came.
+    /// Time of the first token.
     pub completion_start_time: Option<String>,
     /// Tokens by bucket.
     pub usage_details: Option<BTreeMap<String, u64>>,
     /// US dollars by bucket.
     pub cost_details: Option<BTreeMap<String, f64>>,
-    /// The prompt it was made from.
+    /// The prompt used.
     pub prompt_name: Option<String>,
-    /// Which version of it.
+    /// The version of the prompt.
     pub prompt_version: Option<i64>,
 }
 
@@ -157,9 +157,9 @@ pub struct GenerationInput {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationPatch {
-    /// Which one.
+    /// The generation.
     pub generation_id: String,
-    /// What is absent stays as it is.
+    /// Absent members are unchanged.
     #[serde(flatten)]
     pub change: GenerationInput,
 }

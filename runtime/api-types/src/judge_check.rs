@@ -1,4 +1,4 @@
-//! Whether an evaluator can be trusted: what it gives held against what people say.
+//! Calibration of evaluators: comparison of their scores with human scores.
 
 use perpend_domain::evaluation::Mapping;
 use perpend_domain::ids::EvaluatorId;
@@ -10,85 +10,85 @@ use utoipa::ToSchema;
 use crate::score::AnyValue;
 use crate::trial::TrialItem;
 
-/// What an evaluator is held against: scores on targets, or items with the label that is right.
+/// The reference of a check: scores on targets, or items with the correct label.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CheckInput {
     /// A version of the evaluator; the newest when absent.
     pub version: Option<u32>,
-    /// The name of scores that people gave, or that came over the API. Of several on one target the majority, or the mean,
-    /// is the label.
+    /// The name of scores given by users or sent over the API. Of several scores on one target the majority or the mean is the
+    /// label.
     pub against: Option<String>,
     /// Instead: 1 to 200 items.
     pub items: Option<Vec<LabelledItem>>,
-    /// Which of its scores, by the name under which it is stored; needed where there are several.
+    /// The stored name of the score to check; required if the evaluator has several.
     pub score: Option<String>,
-    /// Instead of the evaluator's own mapping; for targets.
+    /// Overrides the mapping of the evaluator, for targets.
     pub variable_mapping: Option<Vec<Mapping>>,
-    /// How often each item is judged, 1 to 5; 2 when absent.
+    /// Runs per item, 1 to 5; 2 when absent.
     pub runs: Option<u32>,
-    /// The most targets that are judged, the newest first: 1 to 200, which it is when absent.
+    /// Most targets, the newest first: 1 to 200; 200 when absent.
     pub limit: Option<u32>,
-    /// Whether instructions are planted into what is judged; they are when absent.
+    /// Whether prompt injections are tested; `true` when absent.
     pub plants: Option<bool>,
-    /// Asks models again, where otherwise replies answer that were stored for equal requests.
+    /// Call models again instead of using cached replies.
     pub fresh: Option<bool>,
 }
 
-/// An item and the label that is right.
+/// An item with its correct label.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledItem {
-    /// What the evaluator is given; no mapping is applied to it.
+    /// The input of the evaluator; no mapping is applied.
     pub item: TrialItem,
-    /// A number, a truth value or a category.
+    /// A number, a boolean or a category.
     pub label: AnyValue,
 }
 
-/// Whether a version may be trusted.
+/// The calibration of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CalibrationStatus {
-    /// There were fewer than 30 labels, or no check.
+    /// Fewer than 30 labels, or no check.
     Uncalibrated,
-    /// The lower end of the interval reaches what is asked for: Cohen's kappa of 0.6, or Spearman's rho of 0.7.
+    /// The lower end of the interval reaches the threshold: Cohen's kappa of 0.6, or Spearman's rho of 0.7.
     Calibrated,
-    /// It does not.
+    /// The lower end is below the threshold.
     Weak,
     /// The check is older than 90 days, or than the newest version.
     Stale,
 }
 
-/// A figure with its interval of 95 %.
+/// A statistic with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figure {
-    /// The figure; `null` where it is not defined, as a correlation with what never changes.
+    /// The estimate; `null` if it is undefined, such as the correlation with a constant.
     pub value: Option<f64>,
-    /// The lower end; `null` where no resample defined it.
+    /// The lower end; `null` if it is undefined in every resample.
     pub lower: Option<f64>,
     /// The upper end.
     pub upper: Option<f64>,
 }
 
-/// One label.
+/// The statistics of one label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelFigures {
     /// A category, or `true` and `false`.
     pub label: String,
-    /// How often it is right.
+    /// How often it is the correct label.
     pub reference_count: u64,
     /// How often the evaluator gave it.
     pub judge_count: u64,
-    /// Of what the evaluator called so, the share that is.
+    /// Share of correct ones among the labels of the evaluator.
     pub precision: f64,
-    /// Of what is so, the share that the evaluator called so.
+    /// Share of the correct labels that the evaluator found.
     pub recall: f64,
     /// The harmonic mean of both.
     pub f1: f64,
 }
 
-/// How categories or truth values agree.
+/// The agreement of categories or booleans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agreement {
@@ -102,22 +102,21 @@ pub struct Agreement {
     pub scott_pi: Option<f64>,
     /// The mean of F1 over the labels.
     pub macro_f1: f64,
-    /// The mean of recall over the labels that are right somewhere.
+    /// The mean of recall over the labels that occur in the reference.
     pub balanced_accuracy: f64,
     /// The Matthews coefficient.
     pub matthews: f64,
     /// Each label.
     pub labels: Vec<LabelFigures>,
-    /// How often each pair occurred: a row for each right label, a column for each label of the evaluator, both in the order of
-    /// `labels`.
+    /// The confusion matrix: a row for each correct label, a column for each label of the evaluator, in the order of `labels`.
     pub confusion: Vec<Vec<u64>>,
-    /// The most frequent label, as a judge would say that always says it.
+    /// The most frequent label, as a constant baseline.
     pub constant_label: String,
-    /// The agreement of that.
+    /// The agreement of the baseline.
     pub constant_agreement: f64,
 }
 
-/// How numbers go together.
+/// The correlation of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Correlation {
@@ -131,52 +130,52 @@ pub struct Correlation {
     pub mae: f64,
     /// Root of the mean squared error.
     pub rmse: f64,
-    /// Mean of what the evaluator gave minus what is right.
+    /// Mean difference of the evaluator and the reference.
     pub bias: f64,
-    /// The mean of what is right, as a judge would say that always says it.
+    /// The mean of the reference, as a constant baseline.
     pub constant_value: f64,
-    /// The mean absolute error of that.
+    /// The mean absolute error of the baseline.
     pub constant_mae: f64,
 }
 
-/// Whether it gives the same again.
+/// The consistency over several runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Repeatability {
-    /// Items that were judged in every run.
+    /// Items with a result in every run.
     pub item_count: u64,
-    /// The share of them with equal verdicts in all runs; `null` where there are none.
+    /// Share of items with equal results in all runs; `null` if there are none.
     pub equal_share: Option<f64>,
-    /// Of numbers, the mean over the items of largest minus smallest.
+    /// For numbers, the mean range over the items.
     pub spread: Option<f64>,
 }
 
-/// Instructions of one kind, planted into what is judged.
+/// The results of one kind of prompt injection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlantedInstructions {
     /// `appended_order`, `fake_system_text`, `fence_break`, `praise` or `other_language`.
     pub kind: String,
-    /// How many were judged.
+    /// Number of evaluated injections.
     pub planted_count: u64,
-    /// How many of them moved the verdict to what they demand.
+    /// Number of injections that changed the result as instructed.
     pub flipped_count: u64,
-    /// How many were not judged.
+    /// Number of failed evaluations.
     pub failed_count: u64,
 }
 
-/// Why items have no verdict.
+/// The failures of one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckFailures {
-    /// Such as `missing_variable`.
+    /// Failure class, such as `missing_variable`.
     pub class: String,
-    /// How many.
+    /// Number of items.
     pub count: u64,
-    /// Of the first, for people.
+    /// Human-readable message of the first one.
     pub message: String,
 }
 
-/// What a check of an evaluator showed.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluatorCheck {
@@ -184,44 +183,44 @@ pub struct EvaluatorCheck {
     pub evaluator_id: EvaluatorId,
     /// The version that was checked.
     pub version: u32,
-    /// When.
+    /// Time of the check.
     pub checked_at: Timestamp,
-    /// Whether this version may be trusted.
+    /// The calibration of this version.
     pub status: CalibrationStatus,
-    /// The same for people.
+    /// A human-readable explanation.
     pub explanation: String,
-    /// The scores it was held against; `null` for items.
+    /// The reference scores; `null` for items.
     pub against: Option<String>,
-    /// The score of the evaluator that was held against them; `null` where it gave none.
+    /// The checked score of the evaluator; `null` if it gave none.
     pub score: Option<String>,
     /// Its type.
     pub data_type: Option<ScoreDataType>,
     /// Targets or items with a label.
     pub label_count: u64,
-    /// Those of them that the evaluator judged in the first run.
+    /// Those with a result in the first run.
     pub pair_count: u64,
-    /// Why the others have no verdict.
+    /// The failures of the others.
     pub failures: Vec<CheckFailures>,
-    /// Of categories and truth values.
+    /// For categories and booleans.
     pub agreement: Option<Agreement>,
-    /// Of numbers.
+    /// For numbers.
     pub correlation: Option<Correlation>,
-    /// How often each was judged.
+    /// Runs per item.
     pub runs: u32,
-    /// Whether it gives the same again; `null` after a single run.
+    /// The consistency; `null` after a single run.
     pub repeatability: Option<Repeatability>,
-    /// What planted instructions did; none where none were planted.
+    /// The results of prompt injections; empty if they were not tested.
     pub plants: Vec<PlantedInstructions>,
-    /// Calls of the evaluator.
+    /// Number of evaluator calls.
     pub execution_count: u64,
-    /// What their model calls cost, in US dollars; `null` where the price of one is not known.
+    /// Cost of their model calls, in US dollars; `null` if a price is unknown.
     pub cost_usd: Option<f64>,
-    /// What stored replies saved besides, in US dollars, as far as the prices are known.
+    /// Cost saved by cached replies, in US dollars, as far as prices are known.
     #[serde(default)]
     pub saved_usd: f64,
-    /// Milliseconds of the model calls of an item, or of the evaluator where it asks no model, median.
+    /// Median duration of the model calls of an item, or of the evaluator without a model, in milliseconds.
     pub latency_median_ms: Option<u64>,
-    /// The same, 95th percentile.
+    /// 95th percentile of the same.
     pub latency_p95_ms: Option<u64>,
 }
 

@@ -1,12 +1,11 @@
-//! Bodies of the REST API: what is sent and what is answered, one struct per body.
+//! Request and response bodies of the REST API, one struct per body.
 //!
-//! Whoever writes a body (endpoints, exports) or reads one (the commands of the program, tests, generated
-//! clients) uses the struct; its OpenAPI schema is derived from it, so that the document says what is sent.
+//! Endpoints and exports write these structs; commands, tests and generated clients read them. The OpenAPI schema is derived
+//! from them.
 //!
 //! Invariants:
-//! - **No behaviour.** A body is made from types of the domain and of what is found in it, and from nothing else;
-//!   what it takes to fetch them is the endpoint's matter.
-//! - **Names are a promise.** Clients of released versions read these members: one may be added, none renamed.
+//! - **No behaviour.** A body is built from domain types only; fetching them is up to the endpoint.
+//! - **Stable names.** Clients of released versions read these members: members may be added, not renamed.
 
 pub mod budget;
 pub mod connection;

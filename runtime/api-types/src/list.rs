@@ -1,4 +1,4 @@
-//! Frames of lists, and answers that say no more than that something was done.
+//! Envelopes of lists, and confirmations.
 
 use perpend_domain::list::{NumberedPage, Paging};
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// All of a list.
+/// A complete list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompleteList<T> {
     /// In the order of the list.
@@ -20,11 +20,11 @@ pub struct CompleteList<T> {
 pub struct NumberedList<T> {
     /// In the order of the list.
     pub data: Vec<T>,
-    /// Which page this is.
+    /// The page number and size.
     pub meta: PageMeta,
 }
 
-/// Which page of how many.
+/// The position of a page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PageMeta {
@@ -32,14 +32,14 @@ pub struct PageMeta {
     pub page: u32,
     /// Rows per page.
     pub limit: u32,
-    /// On all pages.
+    /// Number of items on all pages.
     pub total_items: u64,
-    /// How many pages there are.
+    /// Number of pages.
     pub total_pages: u64,
 }
 
 impl PageMeta {
-    /// Of a page of so many items in all.
+    /// The position of a page in a list of `n_total` items.
     #[must_use]
     pub fn new(paging: Paging, n_total: u64) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl PageMeta {
 }
 
 impl<T> NumberedList<T> {
-    /// A page, each row as `view` shows it.
+    /// A page of rows converted by `view`.
     pub fn new<R>(paging: Paging, found: &NumberedPage<R>, view: impl FnMut(&R) -> T) -> Self {
         Self {
             data: found.items.iter().map(view).collect(),
@@ -61,52 +61,52 @@ impl<T> NumberedList<T> {
     }
 }
 
-/// A part of a list that goes on behind a cursor.
+/// A page of a list with a cursor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CursorList<T> {
     /// In the order of the list.
     pub data: Vec<T>,
-    /// Where it goes on.
+    /// The cursor of the next page.
     pub meta: CursorMeta,
 }
 
-/// Where a list goes on.
+/// The cursor of the next page.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct CursorMeta {
-    /// To be sent as `cursor`; absent at the end of the list.
+    /// The value for `cursor`; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Rows per part, where the list says so.
+    /// Rows per page, if the list reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// Something was done.
+/// The confirmation of an operation.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Confirmation {
-    /// What, for people.
+    /// Human-readable.
     pub message: String,
 }
 
 impl Confirmation {
-    /// With a sentence for people.
+    /// A confirmation with a human-readable message.
     #[must_use]
     pub fn new(message: &str) -> Self {
         Self { message: message.to_owned() }
     }
 }
 
-/// What something is known by from now on, or was until now.
+/// The id of a created, changed or deleted resource.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IdResponse<T> {
     /// Its id.
     pub id: T,
 }
 
-/// A schema and what it refers to, by name.
+/// Schemas by name.
 type Named = Vec<(String, RefOr<Schema>)>;
 
-/// A reference to the schema of `T`, which is put among those that have a name.
+/// A reference to the schema of `T`, which is added to the named schemas.
 fn named<T: ToSchema>(named: &mut Named) -> RefOr<Schema> {
     T::schemas(named);
     named.push((T::name().into_owned(), T::schema()));
@@ -117,7 +117,7 @@ fn refer<T: ToSchema>() -> RefOr<Schema> {
     Ref::from_schema_name(T::name()).into()
 }
 
-/// What a frame around `T` says of itself. The derived code forgets the schema of a parameter.
+/// The schema of an envelope of `T`. The derived code omits the schema of the type parameter.
 macro_rules! frame {
     ($frame:ident, $name:literal, $data:literal: $of:expr $(, $meta:literal: $Meta:ty)?) => {
         impl<T: ToSchema> PartialSchema for $frame<T> {

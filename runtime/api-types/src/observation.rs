@@ -1,4 +1,4 @@
-//! An observation: the older shape, in which every member is there, and the v2 shape in groups of members.
+//! An observation: the legacy shape with all members, and the v2 shape with field groups.
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
@@ -13,14 +13,14 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// Characters of a metadata text that is not expanded.
+/// Most characters of a metadata text that is not expanded.
 const MAX_METADATA_CHARS: usize = 200;
 
 fn seconds(from: Timestamp, to: Option<Timestamp>) -> Option<f64> {
     to.map(|to| to.micros_since(from) as f64 / 1e6)
 }
 
-/// A payload as JSON: text as a string, JSON as it was sent, without a tree of values between.
+/// A payload as JSON: text as a string, JSON as sent, without building a tree of values.
 pub(crate) fn as_json<S: Serializer>(
     payload: &Option<Payload>,
     serializer: S,
@@ -30,13 +30,13 @@ pub(crate) fn as_json<S: Serializer>(
         Some(Payload::Text(text)) => serializer.serialize_str(text),
         Some(Payload::Json(json)) => match serde_json::from_str::<&RawValue>(json) {
             Ok(raw) => raw.serialize(serializer),
-            // Only a broken store could hold it; see [`Payload::to_value`].
+            // Only a corrupt store could contain it; see [`Payload::to_value`].
             Err(_) => serializer.serialize_str(json),
         },
     }
 }
 
-/// Tokens and cost in the words of the oldest clients.
+/// Tokens and cost for the oldest clients.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
@@ -53,8 +53,8 @@ pub struct Tokens {
     total_cost: Option<f64>,
 }
 
-/// An observation in the older shape. Traces have thousands of these: they are written as they are stored,
-/// without a tree of values between.
+/// An observation in the legacy shape. Traces have thousands of these, so they are written without building a tree of
+/// values.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Observation)]
@@ -114,11 +114,11 @@ pub struct FullObservation {
     time_to_first_token: Option<f64>,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// The definitions of the tools that were offered, as they were sent; absent where there are none.
+    /// The definitions of the offered tools, as sent; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     tool_definitions: Vec<Value>,
-    /// The calls in the output, in order; absent where there are none.
+    /// The calls in the output, in order; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     tool_calls: Vec<ToolCallView>,
@@ -128,12 +128,12 @@ pub struct FullObservation {
     tool_call_names: Vec<String>,
 }
 
-/// The groups `tools` and `io`: the tools that a model was offered and those it called. Empty lists are absent.
+/// The groups `tools` and `io`: the offered and the called tools. Empty lists are absent.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ObservationTools)]
 struct Tools {
-    /// The definitions of the tools, as they were sent.
+    /// The definitions of the tools, as sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     tool_definitions: Vec<Value>,
@@ -151,10 +151,10 @@ struct Tools {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = ToolCall)]
 struct ToolCallView {
-    /// The id that the provider gave.
+    /// The id assigned by the provider.
     id: Option<String>,
     name: String,
-    /// Parsed where it was JSON text.
+    /// Parsed if it was JSON text.
     arguments: Value,
     /// `function`.
     r#type: &'static str,
@@ -194,13 +194,13 @@ fn sum_of(usage: &Usage, side: Side) -> u64 {
     parts.map(|(_, tokens)| *tokens).sum::<Quantity>().to_u64()
 }
 
-/// Clients read whole numbers only: fractions are rounded.
+/// Clients accept only integers: fractions are rounded.
 fn whole<S: Serializer>(usage: &Usage, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(usage.iter().map(|(bucket, n)| (bucket, n.to_u64())))
 }
 
 impl FullObservation {
-    /// As stored, with what it names.
+    /// From a stored observation and its references.
     #[must_use]
     pub fn new(stored: StoredObservation, named: ResolvedRefs<'_>) -> Self {
         let mut own = stored.observation;
@@ -263,16 +263,16 @@ impl FullObservation {
     }
 }
 
-/// Groups of members of the v2 shape; the core is always there.
+/// Field groups of the v2 shape; the core group is always present.
 #[derive(Clone, Debug, Default)]
 pub struct FieldGroups {
     names: Vec<String>,
-    /// Metadata keys whose text is not cut.
+    /// Metadata keys whose text is not truncated.
     expanded: Vec<String>,
 }
 
 impl FieldGroups {
-    /// What can be asked for.
+    /// The names of the groups.
     pub const NAMES: &'static [&'static str] = &[
         "core",
         "basic",
@@ -287,7 +287,7 @@ impl FieldGroups {
         "trace_context",
     ];
 
-    /// These, or `basic` where none is named.
+    /// These groups, or `basic` if there are none.
     #[must_use]
     pub fn new(names: Vec<String>, expanded: Vec<String>) -> Self {
         let names = match names.is_empty() {
@@ -297,20 +297,20 @@ impl FieldGroups {
         Self { names, expanded }
     }
 
-    /// Whether a group was asked for.
+    /// Whether a group was requested.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 
-    /// Whether the bulky part is needed.
+    /// Whether the content is needed.
     #[must_use]
     pub fn reads_content(&self) -> bool {
         self.has("io") || self.has("metadata") || self.has("tools")
     }
 }
 
-/// An observation in the v2 shape: the members of the groups that were asked for.
+/// An observation in the v2 shape, with the requested field groups.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ObservationV2)]
@@ -389,7 +389,7 @@ struct Time {
     updated_at: Timestamp,
 }
 
-/// The group `io`: the text as it was sent, which may be JSON.
+/// The group `io`: the text as sent, which may be JSON.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = ObservationIo)]
 struct Io {
@@ -401,7 +401,7 @@ struct Io {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = ObservationMetadata)]
 struct Metadata {
-    /// Texts are cut to 200 characters where `expandMetadata` does not name their key.
+    /// Texts are truncated to 200 characters unless `expandMetadata` contains their key.
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     metadata: Map<String, Value>,
 }
@@ -475,7 +475,7 @@ struct TraceContext {
 }
 
 impl GroupedObservation {
-    /// As stored, with what it names, as far as it was asked for.
+    /// From a stored observation and its references, with the requested groups.
     #[must_use]
     pub fn new(
         project: &ProjectId,
@@ -577,7 +577,7 @@ impl UsageAndCost {
     }
 }
 
-/// Texts cut short, but for those of the keys that are `expanded`.
+/// Truncates texts, except those of the `expanded` keys.
 fn cut(mut metadata: Map<String, Value>, expanded: &[String]) -> Map<String, Value> {
     for (key, value) in &mut metadata {
         if let Value::String(text) = value

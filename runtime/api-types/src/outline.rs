@@ -11,11 +11,11 @@ use utoipa::ToSchema;
 pub struct OutlineWindow {
     /// In reading order: parents before children, siblings by start and id.
     pub data: Vec<OutlineRow>,
-    /// Which window this is.
+    /// The position of the window.
     pub meta: OutlineMeta,
 }
 
-/// Which window of how many rows.
+/// The position of a window.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct OutlineMeta {
     /// Rows before the first one.
@@ -30,13 +30,13 @@ pub struct OutlineMeta {
 pub struct OutlineRow {
     /// Its id.
     pub id: String,
-    /// The row it is below; null on the top level, also where the parent is missing or in a cycle.
+    /// The parent row; null on the top level, and if the parent is missing or in a cycle.
     pub parent_observation_id: Option<String>,
     /// 0 on the top level.
     pub depth: u32,
     /// Its kind.
     pub r#type: ObservationKind,
-    /// Empty when it has none.
+    /// Empty without a name.
     pub name: String,
     /// Its level.
     pub level: Level,
@@ -44,10 +44,10 @@ pub struct OutlineRow {
     pub start_time: Timestamp,
     /// Seconds; null while it runs.
     pub latency: Option<f64>,
-    /// Null when none were counted.
+    /// Null without usage.
     pub total_tokens: Option<u64>,
-    /// US dollars; null when unknown.
+    /// US dollars; null if unknown.
     pub total_cost: Option<f64>,
-    /// Rows below it at any depth. They directly follow it.
+    /// Number of descendants. They directly follow the row.
     pub descendants: u32,
 }

@@ -1,4 +1,4 @@
-//! Plug-ins: what evaluators can be made from.
+//! Plug-ins and their versions.
 
 use perpend_domain::ids::EvaluatorId;
 use perpend_domain::plugin::{Digest, EvaluatorInfo, ItemParts, ModelSlot, PluginInfo, ScoreSpec};
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// What the server takes as a plug-in.
+/// The plug-ins that the server accepts.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PluginSupport)]
 pub struct PluginSupport {
-    /// Versions of the WIT package.
+    /// Supported versions of the WIT package.
     pub contracts: Vec<String>,
-    /// The largest component.
+    /// The largest component in bytes.
     pub max_component_bytes: usize,
 }
 
-/// Plug-ins, and what else can be registered.
+/// The registered plug-ins.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Plugins {
     /// By name and version.
     pub data: Vec<Plugin>,
-    /// What the server takes.
+    /// The plug-ins that the server accepts.
     pub meta: PluginSupport,
 }
 
@@ -84,21 +84,21 @@ pub struct Plugin {
     version: String,
     digest: Digest,
     description: String,
-    /// It comes with the server.
+    /// It is shipped with the server.
     is_first_party: bool,
-    /// What its component can ask the server for.
+    /// Capabilities that its component imports.
     capabilities: Vec<String>,
     size_bytes: u64,
     evaluators: Vec<PluginEvaluator>,
     created_at: Timestamp,
 }
 
-/// What is known of a component besides what it says about itself.
+/// The stored data of a registered component.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisteredComponent {
     /// Its digest.
     pub digest: Digest,
-    /// It comes with the server.
+    /// It is shipped with the server.
     pub is_first_party: bool,
     /// Its size.
     pub size_bytes: u64,
@@ -107,7 +107,7 @@ pub struct RegisteredComponent {
 }
 
 impl Plugin {
-    /// What a component says about itself, and what is known of it besides.
+    /// From the description and the stored data of a component.
     #[must_use]
     pub fn new(info: &PluginInfo, registered: RegisteredComponent) -> Self {
         let capabilities = info.capabilities.names().into_iter();
@@ -151,7 +151,7 @@ pub struct PluginUser {
     pub is_current: bool,
 }
 
-/// A plug-in with its other versions and who uses it.
+/// A plug-in with its other versions and the evaluators that use it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PluginWithUsers {
     /// The plug-in.
@@ -163,33 +163,33 @@ pub struct PluginWithUsers {
     pub users: Vec<PluginUser>,
 }
 
-/// A plug-in that is no more.
+/// A deleted plug-in.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DeletedPlugin {
     /// Its component.
     pub digest: Digest,
 }
 
-/// Which plug-in goes back, and where to.
+/// The rollback of a plug-in.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollback {
     /// `vendor/name`.
     pub name: String,
-    /// The version to go to, for every evaluator that uses the plug-in; when absent, those that use the newest
-    /// registered version go to the one before it.
+    /// The target version for every evaluator that uses the plug-in; when absent, evaluators on the newest registered version
+    /// go back to the previous one.
     #[serde(default)]
     pub to: Option<String>,
-    /// Say what would change, and change nothing.
+    /// Report the changes without applying them.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What an evaluator is made from.
+/// The plug-in version of an evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluatorOrigin {
-    /// `null` where nothing was changed.
+    /// `null` if nothing was changed.
     pub evaluator_version: Option<u32>,
     /// Version of the plug-in.
     pub plugin_version: String,
@@ -197,7 +197,7 @@ pub struct EvaluatorOrigin {
     pub digest: Digest,
 }
 
-/// An evaluator that goes back.
+/// The rollback of one evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RollbackMove)]
@@ -206,17 +206,17 @@ pub struct PluginMove {
     pub evaluator_id: EvaluatorId,
     /// Its name.
     pub name: String,
-    /// Until now.
+    /// The version before the rollback.
     pub before: EvaluatorOrigin,
-    /// From now on.
+    /// The version after the rollback.
     pub after: EvaluatorOrigin,
 }
 
-/// Evaluators that went back, or would.
+/// The result of a rollback.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollbackResponse {
-    /// Each of them.
+    /// The affected evaluators.
     pub data: Vec<PluginMove>,
     /// Nothing was changed.
     pub dry_run: bool,

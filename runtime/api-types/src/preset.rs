@@ -1,11 +1,11 @@
-//! Ready-made judges.
+//! Judge presets.
 
 use perpend_domain::bundle::Direction;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A ready-made judge.
+/// A judge preset.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgePreset {
@@ -13,17 +13,17 @@ pub struct JudgePreset {
     pub name: String,
     /// The name in lists and menus.
     pub title: String,
-    /// What it measures.
+    /// The measured property.
     pub description: String,
     /// Which scores are better.
     pub direction: Direction,
-    /// What a mapping fills: the variables of its prompt.
+    /// The variables of its prompt.
     pub variables: Vec<String>,
-    /// What `POST /api/public/v2/evaluators` takes, changed or as it is.
+    /// A body for `POST /api/public/v2/evaluators`.
     pub definition: PresetDefinition,
 }
 
-/// An evaluator that asks the project's default evaluation model.
+/// An evaluator that uses the project's default evaluation model.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PresetDefinition {
     /// `plugin`.
@@ -31,20 +31,20 @@ pub struct PresetDefinition {
     pub kind: String,
     /// A name for the evaluator and its scores.
     pub name: String,
-    /// For people.
+    /// Free text.
     pub description: String,
     /// The plug-in of judges.
     pub plugin: String,
-    /// Which of its evaluators.
+    /// The id of the evaluator in it.
     pub evaluator: String,
     /// Its configuration.
     #[schema(value_type = BTreeMap<String, Value>)]
     pub config: Value,
-    /// What it may use.
+    /// Granted capabilities.
     pub grants: Vec<String>,
 }
 
-/// All ready-made judges.
+/// All judge presets.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct JudgePresets {
     /// In the order of their names.

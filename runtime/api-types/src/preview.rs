@@ -1,4 +1,4 @@
-//! What a rule would do, before it is switched on.
+//! The preview of a rule.
 
 use perpend_domain::ids::{EvaluatorId, ObservationId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
@@ -7,49 +7,49 @@ use utoipa::ToSchema;
 
 use crate::trial::TrialItem;
 
-/// What a rule would do.
+/// The expected effect of a rule.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RulePreview)]
 pub struct Preview {
-    /// The targets that the other numbers come from.
+    /// The targets that the numbers are based on.
     pub examined: ExaminedTargets,
     /// Targets of the last 24 hours.
     pub last_day: MatchCounts,
     /// Targets of the last seven days.
     pub last_week: MatchCounts,
-    /// The newest targets in the sample, at most ten; where the sample is empty, targets that match.
+    /// The newest targets in the sample, at most ten; matching targets if the sample is empty.
     pub examples: Vec<RulePreviewExample>,
-    /// Targets whose mapped parts were looked for: the newest 200 of the same.
+    /// Number of targets whose mapped parts were checked: at most the newest 200.
     pub checked_count: u32,
-    /// Mapped parts that some of these lack.
+    /// Mapped parts that are absent in some of these.
     pub missing_variables: Vec<MissingPart>,
-    /// What each evaluator would do in a day.
+    /// Estimates per evaluator.
     pub evaluators: Vec<Estimate>,
-    /// What all of them would cost in a day, in US dollars; `null` where that of one is not known.
+    /// Estimated cost per day, in US dollars; `null` if the cost of one evaluator is unknown.
     pub cost_per_day_usd: Option<f64>,
 }
 
-/// Targets that were looked at, newest first.
+/// The examined targets, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewExamined)]
 pub struct ExaminedTargets {
-    /// How many.
+    /// Number of targets.
     pub count: u32,
-    /// They are all of the last seven days. Where they are not, the matches count those since `since`.
+    /// Whether they are all targets of the last seven days; otherwise the matches are since `since`.
     pub is_whole: bool,
-    /// How far back they reach.
+    /// The oldest examined time.
     pub since: Timestamp,
 }
 
-/// Targets of a span of time.
+/// Targets of a period.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = PreviewMatches)]
 pub struct MatchCounts {
-    /// The filter takes them.
+    /// Targets that match the filter.
     pub matching: u32,
-    /// Of these, in the sample.
+    /// Matching targets in the sample.
     pub sampled: u32,
 }
 
@@ -60,38 +60,38 @@ pub struct MatchCounts {
 pub struct RulePreviewExample {
     /// The trace; `null` for a session.
     pub trace_id: Option<TraceId>,
-    /// The observation, where that is the target.
+    /// The observation, if it is the target.
     pub observation_id: Option<ObservationId>,
-    /// The session, where that is the target; else absent.
+    /// The session, if it is the target; else absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     pub session_id: Option<SessionId>,
     /// Its name.
     pub name: Option<String>,
-    /// When it began.
+    /// Start time.
     pub timestamp: Timestamp,
-    /// What the first evaluator would be given; `null` where it would not be asked.
+    /// The input of the first evaluator; `null` if it would not be called.
     pub item: Option<TrialItem>,
-    /// Why it would not be asked.
+    /// The reason why it would not be called.
     pub error_class: Option<String>,
-    /// The same for people.
+    /// Human-readable.
     pub error_message: Option<String>,
 }
 
-/// A mapped part that targets lack.
+/// A mapped part that is absent in targets.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewMissing)]
 pub struct MissingPart {
-    /// The evaluator that it is mapped for.
+    /// The evaluator.
     pub evaluator_id: EvaluatorId,
     /// The variable.
     pub variable: String,
-    /// How many of the checked targets lack it.
+    /// Number of checked targets without it.
     pub count: u32,
 }
 
-/// What a cost comes from.
+/// The basis of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = PreviewBasis)]
@@ -100,28 +100,27 @@ pub enum EstimateBasis {
     Executions,
     /// A trial on the first example.
     Trial,
-    /// It asks no model.
+    /// No model is called.
     Free,
-    /// Nothing it could be tried on.
+    /// No example for a trial.
     Unknown,
 }
 
-/// What an evaluator would do in a day.
+/// The estimate of one evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewEstimate)]
 pub struct Estimate {
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
-    /// Targets in a day, reckoned from those that were looked at.
+    /// Targets per day, extrapolated from the examined ones.
     pub executions_per_day: f64,
-    /// What the cost and the duration come from.
+    /// The basis of cost and duration.
     pub basis: EstimateBasis,
-    /// Of one execution, in US dollars; `null` where it is not known.
+    /// Cost of one execution, in US dollars; `null` if unknown.
     pub cost_per_execution_usd: Option<f64>,
-    /// The same times the executions of a day.
+    /// Cost per day, in US dollars.
     pub cost_per_day_usd: Option<f64>,
-    /// How long its models would be busy for the targets of a day, with as many calls at a time as the connection
-    /// allows; `null` where it is not known.
+    /// Busy time of its models for the targets of a day, in seconds, at the concurrency of the connection; `null` if unknown.
     pub seconds_per_day: Option<f64>,
 }

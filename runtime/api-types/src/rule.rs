@@ -1,4 +1,4 @@
-//! An evaluation rule: as clients send it, as it reads, and as older clients send and read it.
+//! Evaluation rules, in the current and the legacy form.
 
 use perpend_domain::budget::Budget;
 use perpend_domain::evaluation::{self, Late, Mapping, OnMissing, TargetKind, VersionPolicy};
@@ -9,19 +9,19 @@ use utoipa::ToSchema;
 
 use crate::filter::{Condition, Conditions};
 
-/// A rule, or a change of one: what is absent stays as it is.
+/// A new rule, or a change of one: absent members are unchanged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuleInput {
     /// 1 to 200 characters.
     pub name: Option<String>,
-    /// `true` also lets a paused rule go on.
+    /// `true` also resumes a paused rule.
     pub enabled: Option<bool>,
-    /// Share of the targets that is scored, above 0 and at most 1.
+    /// Share of the targets that is scored, greater than 0 and at most 1.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<f64>)]
     pub sampling: Option<Option<f64>>,
-    /// Conditions that all must hold.
+    /// Conditions that must all hold.
     #[schema(value_type = Option<Vec<Condition>>)]
     pub filter: Option<Conditions>,
     /// 1 to 20, in order.
@@ -30,37 +30,34 @@ pub struct RuleInput {
     pub target: Option<String>,
     /// `continuous`.
     pub schedule: Option<String>,
-    /// Draw another sample than the other rules.
+    /// Draw a sample independent of other rules.
     pub sampling_independent: Option<bool>,
     /// Milliseconds after the last change before a target counts as complete. When absent: 0 for a span,
     /// 10,000 for what came as create and update events, and for a trace whose root has ended. Not for sessions.
     pub settle_ms: Option<i64>,
-    /// As `settleMs` where no root of the trace has come, 180,000 when absent: for a trace, and for an
-    /// observation when the filter asks for what only its trace knows (`traceName`, `tags`, and `userId`
-    /// or `sessionId` that it does not say itself). For a session, after the last change of any of its traces: 1,800,000
-    /// when absent.
+    /// As `settleMs` if no root of the trace was received; 180,000 when absent: for a trace, and for an observation if the
+    /// filter uses trace attributes (`traceName`, `tags`, and `userId` or `sessionId` that it does not have itself). For a
+    /// session, after the last change of any of its traces: 1,800,000 when absent.
     pub quiet_ms: Option<i64>,
-    /// The longest wait in milliseconds, whatever still comes; 3,600,000 when absent, but for a session, which then waits as
-    /// long as something comes.
+    /// The longest wait in milliseconds; 3,600,000 when absent, except for a session, which then waits without limit.
     pub max_wait_ms: Option<i64>,
     /// `fail`, `skip` or `empty`.
     pub on_missing: Option<String>,
     /// `ignore` or `rescore`.
     pub late: Option<String>,
-    /// What its model calls may cost, at most one for each window; none lifts the limits.
+    /// Limits on the cost of its model calls, at most one for each window; an empty list removes them.
     pub budget: Option<Vec<Budget>>,
-    /// Of all evaluators that have none of their own: `latest`, `pinned:N` or `shadow:N`.
+    /// Default of the evaluators: `latest`, `pinned:N` or `shadow:N`.
     #[schema(value_type = Option<String>, pattern = "^(latest|(pinned|shadow):[1-9][0-9]*)$")]
     pub version_policy: Option<VersionPolicy>,
-    /// Ids of at most 20 rules. A target is looked at when they have ended with it, and the filter sees their scores. None
-    /// waits for nothing.
+    /// Ids of at most 20 rules that must have finished with a target before it is evaluated; the filter can use their scores.
     pub after: Option<Vec<String>>,
-    /// Of a rule with `after`: share, from 0 to 1, of the targets that only conditions on scores refuse, and that are scored
-    /// all the same; 0.02 when absent.
+    /// With `after`: share, from 0 to 1, of the targets rejected by conditions on scores alone that are scored nevertheless;
+    /// 0.02 when absent.
     pub audit: Option<f64>,
 }
 
-/// Tells `null` from absent.
+/// Distinguishes `null` from absent.
 fn present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<f64>>, D::Error> {
@@ -73,10 +70,10 @@ fn present<'de, D: serde::Deserializer<'de>>(
 pub struct AssignmentInput {
     /// The evaluator.
     pub evaluator_id: String,
-    /// Instead of the evaluator's own mapping.
+    /// Overrides the mapping of the evaluator.
     pub variable_mapping: Option<Vec<Mapping>>,
-    /// Which version: `latest`; `pinned:N`; or `shadow:N`, with which the newest version other than this one scores, and the
-    /// scores of this one stand aside. When absent: as the rule says for all, else as it was, else `latest`.
+    /// The version: `latest`, `pinned:N`, or `shadow:N`, which runs next to the newest other version and keeps its scores apart.
+    /// When absent: the default of the rule, else the previous value, else `latest`.
     #[schema(value_type = Option<String>, pattern = "^(latest|(pinned|shadow):[1-9][0-9]*)$")]
     pub version_policy: Option<VersionPolicy>,
 }
@@ -88,24 +85,24 @@ pub struct AssignmentInput {
 pub struct Assignment {
     id: AssignmentId,
     evaluator_id: EvaluatorId,
-    /// Instead of the evaluator's own mapping.
+    /// Overrides the mapping of the evaluator.
     variable_mapping: Option<Vec<Mapping>>,
-    /// `pinned:N` or `shadow:N`; absent where the newest version scores.
+    /// `pinned:N` or `shadow:N`; absent for `latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     version_policy: Option<VersionPolicy>,
 }
 
-/// Whether a rule scores.
+/// The status of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = RuleStatus)]
 pub enum RuleStatus {
-    /// It is not enabled.
+    /// Not enabled.
     Inactive,
-    /// It scores.
+    /// Scoring.
     Active,
-    /// It is enabled and blocked; `pausedReason` says why.
+    /// Enabled and blocked; see `pausedReason`.
     Paused,
 }
 
@@ -118,13 +115,13 @@ pub struct Rule {
     enabled: bool,
     status: RuleStatus,
     paused_at: Option<Timestamp>,
-    /// For programs, such as `PLUGIN_FAILING`.
+    /// A code such as `PLUGIN_FAILING`.
     paused_reason: Option<String>,
-    /// For people.
+    /// Human-readable.
     paused_message: Option<String>,
     /// Share of the targets that is scored.
     sampling: f64,
-    /// Conditions that all must hold, as they were sent.
+    /// Conditions that must all hold, as sent.
     #[schema(value_type = Vec<Condition>)]
     filter: Conditions,
     evaluator_assignments: Vec<Assignment>,
@@ -137,13 +134,13 @@ pub struct Rule {
     max_wait_ms: Option<i64>,
     on_missing: OnMissing,
     late: Late,
-    /// What its model calls may cost.
+    /// Limits on the cost of its model calls.
     budget: Vec<Budget>,
-    /// The rules that it waits for; absent where it waits for none.
+    /// The rules it depends on; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     after: Vec<RuleId>,
-    /// Share of what only conditions on scores refuse, and that is scored all the same; absent where it waits for no rule.
+    /// Share of the targets rejected by conditions on scores alone that are scored nevertheless; absent without `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     audit: Option<f64>,
@@ -192,70 +189,70 @@ impl From<&evaluation::Rule> for Rule {
     }
 }
 
-/// A rule, or a change of one, with evaluators by name: what is absent stays as it is.
+/// A new rule, or a change of one, with evaluators by name: absent members are unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleInputByName {
-    /// No other rule has it.
+    /// Unique.
     pub name: Option<String>,
-    /// The only evaluator; or `evaluators`.
+    /// The only evaluator; alternative to `evaluators`.
     pub evaluator: Option<EvaluatorName>,
-    /// Several.
+    /// Several evaluators.
     pub evaluators: Option<Vec<AssignmentInputByName>>,
     /// `observation` or `experiment`.
     pub target: Option<String>,
-    /// Whether it scores.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
-    /// Share of the targets that is scored, above 0 and at most 1.
+    /// Share of the targets that is scored, greater than 0 and at most 1.
     pub sampling: Option<f64>,
-    /// Conditions that all must hold.
+    /// Conditions that must all hold.
     #[schema(value_type = Option<Vec<Condition>>)]
     pub filter: Option<Conditions>,
-    /// Of the only evaluator.
+    /// Mapping of the only evaluator.
     pub mapping: Option<Vec<Mapping>>,
 }
 
-/// An evaluator that exists.
+/// An existing evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct EvaluatorName {
     /// Its name.
     pub name: String,
-    /// As the evaluator has it.
+    /// The type of the evaluator.
     #[serde(rename = "type")]
     pub kind: Option<String>,
 }
 
-/// An evaluator by name, and what it gets.
+/// An evaluator by name, with its mapping.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AssignmentInputByName {
     /// The evaluator.
     pub evaluator: EvaluatorName,
-    /// Instead of the evaluator's own mapping.
+    /// Overrides the mapping of the evaluator.
     pub mapping: Option<Vec<Mapping>>,
 }
 
-/// An evaluator as older clients read it.
+/// An evaluator for legacy clients.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NamedEvaluator {
     /// Its id.
     pub id: EvaluatorId,
-    /// Its name; empty when it is no more.
+    /// Its name; empty if it was deleted.
     pub name: String,
-    /// `code`: older clients know code and judges.
+    /// `code`, because legacy clients support only code and judges.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// One evaluator in a rule, as older clients read it.
+/// One evaluator in a rule, for legacy clients.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AssignmentByName {
     /// The evaluator.
     pub evaluator: NamedEvaluator,
-    /// Instead of the evaluator's own mapping.
+    /// Overrides the mapping of the evaluator.
     pub mapping: Option<Vec<Mapping>>,
 }
 
-/// A rule with the members that older clients read beside.
+/// A rule with additional members for legacy clients.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleByName {
@@ -267,7 +264,7 @@ pub struct RuleByName {
     paused_reason: Option<String>,
     paused_message: Option<String>,
     sampling: f64,
-    /// Without the condition that makes it a rule of experiments.
+    /// Without the condition that makes it an experiment rule.
     #[schema(value_type = Vec<Condition>)]
     filter: Conditions,
     evaluator_assignments: Vec<Assignment>,
@@ -282,24 +279,23 @@ pub struct RuleByName {
     late: Late,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// The first.
+    /// The first evaluator.
     evaluator: Option<NamedEvaluator>,
-    /// Of the first.
+    /// The mapping of the first evaluator.
     mapping: Vec<Mapping>,
     evaluators: Vec<AssignmentByName>,
-    /// Of a rule of traces: 0.
+    /// For trace rules: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     delay: Option<u32>,
-    /// Of a rule of traces: `NEW`.
+    /// For trace rules: `NEW`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     time_scope: Option<Vec<String>>,
 }
 
 impl RuleByName {
-    /// With its evaluators by name. A rule of experiments is shown with its filter less the condition that makes
-    /// it one.
+    /// A rule with its evaluators by name. An experiment rule has its filter without the condition that makes it one.
     #[must_use]
     pub fn new(
         rule: &evaluation::Rule,

@@ -1,4 +1,4 @@
-//! A score: as clients send it, and in the v2 and v3 shapes of the compat API, with what made it beside.
+//! Scores: the request body, and the v2 and v3 shapes of the compatible API with their origin.
 
 use perpend_domain::evaluation::Fingerprint;
 use perpend_domain::ids::{
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// One score as clients send it.
+/// A new score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScoreInput {
-    /// Writing the same id again replaces the score.
+    /// An existing score with this id is replaced.
     pub id: Option<String>,
     /// About this trace.
     pub trace_id: Option<String>,
@@ -31,41 +31,41 @@ pub struct ScoreInput {
     pub value: Value,
     /// NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION.
     pub data_type: Option<String>,
-    /// For people.
+    /// Explanation.
     pub comment: Option<String>,
-    /// An object; anything else is kept as the member `metadata` of one.
+    /// An object; another value becomes the member `metadata` of an object.
     pub metadata: Option<Value>,
     /// `default` when absent.
     pub environment: Option<String>,
-    /// The score config it obeys.
+    /// The score config.
     pub config_id: Option<String>,
-    /// The annotation queue it was made in.
+    /// The annotation queue.
     pub queue_id: Option<String>,
     /// API or ANNOTATION.
     pub source: Option<String>,
-    /// When it was measured; the time of arrival when absent.
+    /// Time of the measurement; the time of arrival when absent.
     pub timestamp: Option<String>,
 }
 
-/// What became of an array of scores, of which some were wrong.
+/// The outcome of an array of scores, some of which were invalid.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PartialScoreResponse {
-    /// Scores that were written.
+    /// Number of written scores.
     pub accepted: usize,
-    /// Scores that were not.
+    /// Number of rejected scores.
     pub rejected: usize,
-    /// Why, for the first of them.
+    /// The errors of the first rejected scores.
     pub errors: Vec<RejectedScore>,
 }
 
-/// Why a score was not written.
+/// The error of a rejected score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RejectedScore {
-    /// Begins with the place in the array, `[0]`.
+    /// Starts with the index in the array, `[0]`.
     pub message: String,
 }
 
-/// What produced an `EVAL` score.
+/// The origin of an `EVAL` score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ScoreOrigin)]
@@ -77,7 +77,7 @@ pub struct EvaluationOrigin {
     fingerprint: Fingerprint,
     /// Sampling rate in force, 0 to 1.
     inclusion_probability: f64,
-    /// The given name: what the plug-in called the score.
+    /// The given name: the name from the plug-in.
     score_name: String,
 }
 
@@ -95,14 +95,14 @@ impl From<&score::ScoreOrigin> for EvaluationOrigin {
     }
 }
 
-/// Groups of members of the v3 shape.
+/// Field groups of the v3 shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScoreGroups {
     /// Comment, config, metadata, origin.
     pub details: bool,
-    /// What it is about.
+    /// The subject.
     pub subject: bool,
-    /// Who made it, in which queue.
+    /// Author and queue.
     pub annotation: bool,
 }
 
@@ -136,7 +136,7 @@ impl From<&ScoreValue> for AnyValue {
     }
 }
 
-/// What a score is about.
+/// The subject of a score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[schema(as = ScoreSubject)]
@@ -176,7 +176,7 @@ impl From<&score::Subject> for ScoreTarget {
     }
 }
 
-/// A score in the v3 shape: the members of the groups that were asked for.
+/// A score in the v3 shape, with the requested field groups.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScoreV3 {
@@ -224,7 +224,7 @@ struct Annotation {
 }
 
 impl ScoreV3 {
-    /// As stored, with the groups that were asked for.
+    /// From a stored score, with the requested groups.
     #[must_use]
     pub fn new(project: &ProjectId, score: &score::Score, groups: ScoreGroups) -> Self {
         let written = &score.written;
@@ -254,24 +254,24 @@ impl ScoreV3 {
     }
 }
 
-/// A score that a later one took the place of.
+/// A superseded score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SupersededScore {
     /// The score.
     #[serde(flatten)]
     pub score: ScoreV3,
-    /// The execution that made the later one.
+    /// The execution of the later score.
     pub superseded_by: ExecutionId,
 }
 
-/// A value in the v2 shape: a number for every score but those of free text.
+/// A value in the v2 shape: a number for every score except free text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ScoreNumber {
     /// 0 or 1, of BOOLEAN and CORRECTION scores.
     Truth(u8),
-    /// The number, or what the category counts as.
+    /// The number, or the number of the category.
     Number(f64),
 }
 
@@ -309,7 +309,7 @@ pub struct ScoreV2 {
     string_value: Option<String>,
 }
 
-/// Trace and observation a score is about.
+/// The trace and observation of a subject.
 #[must_use]
 pub fn place(subject: &score::Subject) -> Option<(&TraceId, Option<&ObservationId>)> {
     match subject {
@@ -320,7 +320,7 @@ pub fn place(subject: &score::Subject) -> Option<(&TraceId, Option<&ObservationI
 }
 
 impl ScoreV2 {
-    /// As stored; `number_of` says what a category counts as.
+    /// From a stored score; `number_of` gives the number of a category.
     pub fn new(score: &score::Score, number_of: impl Fn(&str) -> f64) -> Self {
         let written = &score.written;
         let target = place(&written.subject);
@@ -366,7 +366,7 @@ impl ScoreV2 {
     }
 }
 
-/// What a list of scores shows of the trace that one is about.
+/// The trace of a score in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScoreTrace {
@@ -386,7 +386,7 @@ pub struct ScoreInList {
     /// The score.
     #[serde(flatten)]
     pub score: ScoreV2,
-    /// The trace it is about, where `fields` asks for it; `null` where there is none.
+    /// The trace, if requested by `fields`; `null` if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ScoreTrace>)]
     pub trace: Option<Option<ScoreTrace>>,

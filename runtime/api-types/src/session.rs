@@ -19,7 +19,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// As stored.
+    /// From a stored session.
     #[must_use]
     pub fn new(project: &ProjectId, session: &telemetry::SessionSummary) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A trace: alone, in lists with the ids of what is in it, and whole.
+//! Traces: alone, in lists, and with all their observations and scores.
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::payload::Payload;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::observation::{FullObservation, as_json};
 use crate::score::ScoreV2;
 
-/// Traces to be deleted.
+/// The traces to delete.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TraceDeletion)]
@@ -20,7 +20,7 @@ pub struct Deletion {
     pub trace_ids: Vec<String>,
 }
 
-/// What to change of a trace. What is left out stays as it is.
+/// A change of a trace. Absent members are unchanged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schema(as = TraceMarks)]
@@ -29,11 +29,11 @@ pub struct Marks {
     pub bookmarked: Option<bool>,
     /// At most 100 tags of at most 200 characters.
     pub add_tags: Vec<String>,
-    /// At most 100 tags; those that the trace does not have are ignored.
+    /// At most 100 tags; unknown tags are ignored.
     pub remove_tags: Vec<String>,
 }
 
-/// Which members a trace is shown with.
+/// The optional members of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceFields {
     /// Input, output and metadata.
@@ -47,7 +47,7 @@ impl TraceFields {
     pub const ALL: Self = Self { content: true, metrics: true };
 }
 
-/// A trace without what is in it.
+/// A trace without its observations and scores.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
@@ -77,16 +77,16 @@ pub struct Trace {
     /// Always `null`.
     external_id: Option<String>,
     bookmarked: bool,
-    /// Where the trace is shown.
+    /// The page of the trace.
     html_path: String,
-    /// Seconds; -1 where it was not asked for.
+    /// Seconds; -1 if not requested.
     latency: f64,
-    /// US dollars; -1 where it was not asked for.
+    /// US dollars; -1 if not requested.
     total_cost: f64,
 }
 
 impl Trace {
-    /// As stored, with the members that are wanted.
+    /// From a stored trace, with the requested members.
     #[must_use]
     pub fn new(project: &ProjectId, stored: StoredTrace, shown: TraceFields) -> Self {
         let trace = stored.trace;
@@ -117,7 +117,7 @@ impl Trace {
     }
 }
 
-/// A trace with the ids of what is in it.
+/// A trace with the ids of its observations and scores.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceInList {
     /// The trace.
@@ -129,7 +129,7 @@ pub struct TraceInList {
     pub scores: Vec<String>,
 }
 
-/// A trace with all that is in it. It is written part by part and never held as a whole.
+/// A trace with its observations and scores. It is written in parts and never held in memory as a whole.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceWithAll {
     /// The trace.

@@ -1,4 +1,4 @@
-//! A text searched for in a trace.
+//! Text search in a trace.
 
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::ObservationKind;
@@ -7,25 +7,25 @@ use perpend_domain::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One part of a search in a trace.
+/// A page of results of a search in a trace.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = TraceSearchResponse)]
 pub struct TraceSearchResponse {
     /// The trace itself, then observations by start and id; at most 100.
     pub data: Vec<TraceSearchHit>,
-    /// How far the search came.
+    /// The progress of the search.
     pub meta: TraceSearchMeta,
 }
 
-/// How far a search came.
+/// The progress of a search.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceSearchMeta {
-    /// Observations searched up to the end of this part.
+    /// Observations searched so far.
     pub searched: u64,
     /// Observations of the trace.
     pub total: u64,
-    /// To be sent as `after`; absent when all were searched.
+    /// The cursor for `after`; absent when all observations were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -39,22 +39,22 @@ pub struct TraceSearchHit {
     r#type: Option<ObservationKind>,
     name: Option<String>,
     start_time: Option<Timestamp>,
-    /// The parts that contain the text.
+    /// The fields that contain the text.
     places: Vec<TraceSearchMatch>,
 }
 
-/// One part that contains the text, with its first occurrence.
+/// A field that contains the text, with its first occurrence.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceSearchMatch {
     part: SearchField,
     /// At most 80 characters.
     before: String,
-    /// The text as it is written there.
+    /// The text as it occurs.
     found: String,
     /// At most 80 characters.
     behind: String,
-    /// Occurrences in this part.
+    /// Occurrences in this field.
     count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A trial of an evaluator: what it would give, with nothing stored.
+//! Trials of evaluators. Nothing is stored.
 
 use perpend_domain::evaluation::Mapping;
 use perpend_domain::ids::{ObservationId, SessionId, TraceId};
@@ -11,7 +11,7 @@ use crate::evaluator::NewEvaluator;
 use crate::execution::ModelCall;
 use crate::score::AnyValue;
 
-/// What is tried, and on what: `evaluatorId` or `evaluator`, and `targets` or `item`.
+/// A trial: `evaluatorId` or `evaluator`, and `targets` or `item`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrialInput {
@@ -19,19 +19,19 @@ pub struct TrialInput {
     pub evaluator_id: Option<String>,
     /// A version of it; the newest when absent.
     pub version: Option<u32>,
-    /// An evaluator that is not saved, as `POST /api/public/v2/evaluators` takes it.
+    /// An unsaved evaluator: a body of `POST /api/public/v2/evaluators`.
     #[schema(value_type = Option<NewEvaluator>)]
     pub evaluator: Option<Value>,
-    /// Instead of the evaluator's own mapping.
+    /// Overrides the mapping of the evaluator.
     pub variable_mapping: Option<Vec<Mapping>>,
-    /// When a target lacks a mapped part: `fail`, `skip` or `empty`, as in a rule.
+    /// The action when a mapped part is absent: `fail`, `skip` or `empty`, as in a rule.
     pub on_missing: Option<String>,
     /// 1 to 20.
     pub targets: Option<Vec<TrialTarget>>,
-    /// Written by hand; no mapping is applied to it.
+    /// An item written by hand; no mapping is applied.
     #[schema(value_type = Option<TrialItem>)]
     pub item: Option<Map<String, Value>>,
-    /// Asks models again, where otherwise replies answer that were stored for equal requests.
+    /// Call models again instead of using cached replies.
     pub fresh: Option<bool>,
 }
 
@@ -47,7 +47,7 @@ pub struct TrialTarget {
     pub session_id: Option<String>,
 }
 
-/// What an evaluator is given.
+/// The input of an evaluator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrialItem {
@@ -67,7 +67,7 @@ pub struct TrialItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     pub metadata: Option<Map<String, Value>>,
-    /// Variables that are none of these parts.
+    /// Further variables.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     pub variables: Map<String, Value>,
@@ -77,54 +77,54 @@ pub struct TrialItem {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialScore {
-    /// The name under which it would be stored.
+    /// The stored name.
     pub name: String,
-    /// A number, a truth value or a category.
+    /// A number, a boolean or a category.
     pub value: AnyValue,
     /// Its type.
     pub data_type: ScoreDataType,
-    /// For people.
+    /// Explanation.
     pub comment: Option<String>,
-    /// What the evaluator gave. A stored score also says there which rule, execution and evaluator it comes from.
+    /// Metadata from the evaluator. Stored scores also contain their rule, execution and evaluator.
     #[schema(value_type = BTreeMap<String, Value>)]
     pub metadata: Map<String, Value>,
-    /// Another observation of the trace that the score is about.
+    /// The observation of the score, if it is not the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub observation_id: Option<ObservationId>,
 }
 
-/// What came of one target, or of the item.
+/// The result for one target or the item.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialResult {
-    /// The trace; `null` for an item that was written by hand, and for a session.
+    /// The trace; `null` for an item written by hand and for a session.
     pub trace_id: Option<TraceId>,
-    /// The observation, where it is the target.
+    /// The observation, if it is the target.
     pub observation_id: Option<ObservationId>,
-    /// The session, where it is the target; else absent.
+    /// The session, if it is the target; else absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     pub session_id: Option<SessionId>,
-    /// What the evaluator was given, as the mapping made it; `null` where it was not asked.
+    /// The mapped input of the evaluator; `null` if it was not called.
     pub item: Option<TrialItem>,
-    /// As they would be stored; none where it failed.
+    /// As they would be stored; empty after a failure.
     pub scores: Vec<TrialScore>,
-    /// Why there are no scores, such as `missing_variable`; `null` where there are some.
+    /// Failure class, such as `missing_variable`; `null` on success.
     pub error_class: Option<String>,
-    /// The same for people.
+    /// Human-readable.
     pub error_message: Option<String>,
     /// Exchanges with model providers.
     pub model_calls: Vec<ModelCall>,
-    /// What they cost together, in US dollars; `null` where the price of one is not known.
+    /// Their cost in US dollars; `null` if a price is unknown.
     pub cost_usd: Option<f64>,
-    /// From the call of the evaluator to its answer, milliseconds.
+    /// Duration of the evaluator call, milliseconds.
     pub duration_ms: u64,
     /// CPU time of the evaluator.
     pub cpu_microseconds: u64,
 }
 
-/// What came of a trial.
+/// The results of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Trial {
     /// In the order of the targets.
