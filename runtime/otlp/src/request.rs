@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::limits::{Limits, cut_bytes};
 use crate::notes::Notes;
-use crate::sink::Full;
+use crate::sink::MemoryExhausted;
 
 /// How a request body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

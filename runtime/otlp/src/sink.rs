@@ -41,7 +41,7 @@ pub trait Sink {
     /// [`MemoryExhausted`]: reading stops there.
     fn media(&mut self, media: Media) -> Result<(), MemoryExhausted>;
 
-    /// Takes a log record, for whose memory room was asked with [`Sink::hold`].
+    /// Takes a log record, for whose memory room was asked with [`Sink::retain`].
     fn log(&mut self, log: SpanLog);
 }
 
