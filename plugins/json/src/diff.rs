@@ -1,46 +1,46 @@
-//! `json-diff`: how alike two JSON values are, part by part.
+//! `json-diff`: the similarity of two JSON values.
 
 use perpend_plugin::prelude::*;
 use perpend_plugin_measures::{Profile, Rendering, closeness, levenshtein, number_of};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Deeper parts are compared as text.
+/// The nesting depth below which values are compared as text.
 const MAX_DEPTH: usize = 64;
 
-/// How alike two JSON values are.
+/// The similarity of two JSON values.
 pub struct JsonDiff;
 
-/// How to compare.
+/// The comparison.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JsonDiffConfig {
-    /// Whose numbers to give where the Python and the JavaScript scorer library disagree.
+    /// The scorer library to follow where the Python and the JavaScript one differ.
     pub profile: Profile,
-    /// Compare text that is JSON as text.
+    /// Compare text that is JSON as text, without parsing it.
     pub preserve_strings: bool,
-    /// How two texts are compared.
+    /// The comparison of two texts.
     pub string_scorer: StringScorer,
-    /// How two numbers are compared.
+    /// The comparison of two numbers.
     pub number_scorer: NumberScorer,
 }
 
-/// How two texts are compared.
+/// The comparison of two texts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StringScorer {
-    /// By the edits between them.
+    /// Edit distance.
     #[default]
     Levenshtein,
     /// 1 when equal, else 0.
     ExactMatch,
 }
 
-/// How two numbers are compared.
+/// The comparison of two numbers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NumberScorer {
-    /// By their difference, relative to their size.
+    /// Difference, relative to the size of the numbers.
     #[default]
     NumericDiff,
     /// 1 when equal, else 0.
@@ -50,48 +50,48 @@ pub enum NumberScorer {
 impl Evaluator for JsonDiff {
     const ID: &'static str = "json-diff";
     const TITLE: &'static str = "JSON difference";
-    const DESCRIPTION: &'static str = "How alike output and expected output are as JSON: the mean over \
-        the members of objects and the positions of arrays, texts by edits, numbers by difference.";
+    const DESCRIPTION: &'static str = "The similarity of output and expected output as JSON: the mean over \
+        the members of objects and the positions of arrays; texts by edit distance, numbers by difference.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] =
-        &[ScoreSpec::share("json_diff", "1 when equal, 0 when nothing is alike")];
+        &[ScoreSpec::share("json_diff", "1 when equal, 0 when nothing is similar")];
     type Config = JsonDiffConfig;
 
     fn evaluate(item: &Item, config: &JsonDiffConfig) -> Result<Vec<Score>, EvalError> {
         let output = item.output()?.to_json()?;
         let expected = item.expected_output.as_ref().map_or(Ok(Json::Null), Payload::to_json)?;
         let mut comparison = Comparison { config, worst: None };
-        let value = comparison.compare(&output, &expected, &Place::Root);
+        let value = comparison.compare(&output, &expected, &ValuePath::Root);
         let comment = match &comparison.worst {
-            Some((place, _)) if value < 1.0 => format!("differs most at {place}"),
+            Some((path, _)) if value < 1.0 => format!("differs most at {path}"),
             _ => "equal".to_owned(),
         };
         Ok(vec![Score::share("json_diff", value).comment(comment)])
     }
 }
 
-/// Where in the values a part stands.
-enum Place<'a> {
+/// The path of a part of the values.
+enum ValuePath<'a> {
     Root,
-    Member(&'a Place<'a>, &'a str),
-    Element(&'a Place<'a>, usize),
+    Member(&'a ValuePath<'a>, &'a str),
+    Element(&'a ValuePath<'a>, usize),
 }
 
-impl Place<'_> {
+impl ValuePath<'_> {
     fn depth(&self) -> usize {
         match self {
             Self::Root => 0,
-            Self::Member(above, _) | Self::Element(above, _) => above.depth() + 1,
+            Self::Member(parent, _) | Self::Element(parent, _) => parent.depth() + 1,
         }
     }
 }
 
-impl std::fmt::Display for Place<'_> {
+impl std::fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Root => f.write_str("$"),
-            Self::Member(above, name) => write!(f, "{above}.{name}"),
-            Self::Element(above, index) => write!(f, "{above}[{index}]"),
+            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Element(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }
@@ -103,24 +103,24 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    fn compare(&mut self, a: &Json, b: &Json, place: &Place<'_>) -> f64 {
-        let (a, b) = (self.unpacked(a), self.unpacked(b));
-        if place.depth() < MAX_DEPTH {
+    fn compare(&mut self, a: &Json, b: &Json, path: &ValuePath<'_>) -> f64 {
+        let (a, b) = (self.parsed(a), self.parsed(b));
+        if path.depth() < MAX_DEPTH {
             match (&*a, &*b) {
-                (Json::Object(a), Json::Object(b)) => return self.objects(a, b, place),
-                (Json::Array(a), Json::Array(b)) => return self.arrays(a, b, place),
+                (Json::Object(a), Json::Object(b)) => return self.objects(a, b, path),
+                (Json::Array(a), Json::Array(b)) => return self.arrays(a, b, path),
                 _ => {}
             }
         }
         let score = self.leaf(&a, &b);
         if self.worst.as_ref().is_none_or(|(_, worst)| score < *worst) {
-            self.worst = Some((place.to_string(), score));
+            self.worst = Some((path.to_string(), score));
         }
         score
     }
 
-    /// Text that is an object or an array counts as that.
-    fn unpacked<'v>(&self, value: &'v Json) -> Cow<'v, Json> {
+    /// The parsed value of a text that is a JSON object or array.
+    fn parsed<'v>(&self, value: &'v Json) -> Cow<'v, Json> {
         match value {
             Json::Text(text) if !self.config.preserve_strings => match Json::parse(text) {
                 Ok(parsed) if parsed.is_container() => Cow::Owned(parsed),
@@ -130,21 +130,21 @@ impl Comparison<'_> {
         }
     }
 
-    fn objects(&mut self, a: &[(String, Json)], b: &[(String, Json)], place: &Place<'_>) -> f64 {
+    fn objects(&mut self, a: &[(String, Json)], b: &[(String, Json)], path: &ValuePath<'_>) -> f64 {
         let (a, b) = (by_name(a), by_name(b));
         let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
 
         let mut sum = 0.0;
         for name in &names {
-            sum += self.compare(of(&a, name), of(&b, name), &Place::Member(place, name));
+            sum += self.compare(member(&a, name), member(&b, name), &ValuePath::Member(path, name));
         }
         mean(sum, names.len())
     }
 
-    fn arrays(&mut self, a: &[Json], b: &[Json], place: &Place<'_>) -> f64 {
+    fn arrays(&mut self, a: &[Json], b: &[Json], path: &ValuePath<'_>) -> f64 {
         let pairs = a.iter().zip(b).enumerate();
         let sum: f64 =
-            pairs.map(|(index, (a, b))| self.compare(a, b, &Place::Element(place, index))).sum();
+            pairs.map(|(index, (a, b))| self.compare(a, b, &ValuePath::Element(path, index))).sum();
         mean(sum, a.len().max(b.len()))
     }
 
@@ -184,8 +184,8 @@ impl Comparison<'_> {
     }
 }
 
-/// A member that is absent counts as null.
-fn of<'a>(members: &BTreeMap<&str, &'a Json>, name: &str) -> &'a Json {
+/// The member of this name; null when absent.
+fn member<'a>(members: &BTreeMap<&str, &'a Json>, name: &str) -> &'a Json {
     static NULL: Json = Json::Null;
     members.get(name).copied().unwrap_or(&NULL)
 }
@@ -194,7 +194,7 @@ fn by_name(members: &[(String, Json)]) -> BTreeMap<&str, &Json> {
     members.iter().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
-/// Two empty containers are alike.
+/// The mean; 1 for two empty containers.
 fn mean(sum: f64, n_parts: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^53")]
     let n_parts = n_parts as f64;

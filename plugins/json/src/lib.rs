@@ -1,4 +1,4 @@
-//! First-party plug-in `perpend/json`: form and content of JSON values.
+//! First-party plug-in `perpend/json`: validity, schema and similarity of JSON values.
 
 mod diff;
 mod schema;
@@ -10,6 +10,6 @@ pub use valid::ValidJson;
 
 perpend_plugin::plugin! {
     name: "perpend/json",
-    description: "Form and content of JSON values",
+    description: "Validity, schema and similarity of JSON values",
     evaluators: [ValidJson, JsonSchema, JsonDiff],
 }

@@ -1,15 +1,15 @@
-//! JSON Schema: the checks that `valid-json` and `json-schema` share, and the latter.
+//! `json-schema`, and the validation that it shares with `valid-json`.
 
 use perpend_plugin::prelude::*;
 use serde_json::Value;
 
-/// How many errors are told; the first ones are enough to see what is wrong.
+/// The maximum number of reported errors.
 const MAX_ERRORS: usize = 20;
 
-/// What of a value breaks the schema: JSON Pointers with reasons, none when all is well.
+/// The violations of the schema: JSON Pointers with reasons.
 ///
-/// The dialect is the one `$schema` names, 2020-12 without it. References to other documents are refused:
-/// there is nowhere to load them from.
+/// `$schema` names the dialect; the default is 2020-12. References to other documents are refused, because they cannot be
+/// loaded.
 pub(crate) fn errors(
     schema: &Value,
     formats: bool,
@@ -21,15 +21,15 @@ pub(crate) fn errors(
         .map_err(|why| EvalError::invalid_config(format!("schema: {why}")))?;
     let value = plain(value);
     let errors = validator.iter_errors(&value).take(MAX_ERRORS);
-    let told = errors.map(|error| {
-        let place = error.instance_path().to_string();
-        let place = if place.is_empty() { "the value" } else { &place };
-        format!("{place}: {error}")
+    let messages = errors.map(|error| {
+        let path = error.instance_path().to_string();
+        let path = if path.is_empty() { "the value" } else { &path };
+        format!("{path}: {error}")
     });
-    Ok(told.collect())
+    Ok(messages.collect())
 }
 
-/// The value for the schema engine. A number beyond a float becomes the largest one.
+/// The value for the validator. A number beyond the range of a float becomes the largest float.
 fn plain(value: &Json) -> Value {
     match value {
         Json::Null => Value::Null,
@@ -49,7 +49,7 @@ fn plain(value: &Json) -> Value {
     }
 }
 
-/// The output as JSON: text is parsed, other values are taken as they are.
+/// The output as JSON; text is parsed.
 pub(crate) fn parsed(output: &Payload) -> Result<Json, perpend_plugin::InvalidJson> {
     Json::parse(output.as_text())
 }
@@ -64,12 +64,12 @@ pub struct JsonSchemaConfig {
     /// A JSON Schema; draft 2020-12 unless `$schema` names another.
     #[schemars(schema_with = "object_or_boolean")]
     pub schema: Value,
-    /// Let `format` be a check and not only a remark.
+    /// Assert `format` instead of treating it as an annotation.
     #[serde(default)]
     pub assert_format: bool,
 }
 
-/// The schema of schemas, as far as a form needs it.
+/// The schema of a JSON Schema, as needed for a form.
 pub(crate) fn object_or_boolean(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": ["object", "boolean"] })
 }
@@ -91,7 +91,7 @@ impl Evaluator for JsonSchema {
     }
 }
 
-/// 1 without errors, else 0; the first error is the comment.
+/// 1 without errors, else 0 with the first error as the comment.
 pub(crate) fn verdict(name: &str, errors: Vec<String>) -> Score {
     let Some(first) = errors.first() else {
         return Score::share(name, 1.0).comment("valid");

@@ -1,4 +1,4 @@
-//! `valid-json`: is the output JSON, and the JSON that was asked for?
+//! `valid-json`: whether the output is JSON, and satisfies an optional schema.
 
 use crate::schema::{errors, parsed, verdict};
 use perpend_plugin::prelude::*;
@@ -7,11 +7,11 @@ use serde_json::Value;
 /// 1 when the output is JSON.
 pub struct ValidJson;
 
-/// What JSON to accept.
+/// The accepted JSON.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ValidJsonConfig {
-    /// A JSON Schema that the output must satisfy; without it any object or array passes.
+    /// A JSON Schema that the output must satisfy. By default any object or array passes.
     #[schemars(schema_with = "optional_schema")]
     pub schema: Option<Value>,
 }
@@ -33,7 +33,7 @@ impl Evaluator for ValidJson {
             (Err(why), _) => vec![format!("the output is not JSON: {why}")],
             (Ok(value), Some(schema)) => errors(schema, false, &value)?,
             (Ok(value), None) if value.is_container() => Vec::new(),
-            (Ok(_), None) => vec!["the output is neither object nor array".to_owned()],
+            (Ok(_), None) => vec!["the output must be an object or an array".to_owned()],
         };
         Ok(vec![verdict("valid_json", found)])
     }

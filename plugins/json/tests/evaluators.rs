@@ -1,4 +1,4 @@
-//! What the vectors of the corpus do not show of `perpend/json`.
+//! Cases of `perpend/json` that the vectors of the corpus do not cover.
 #![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_plugin::{EvalError, Item, Json, Plugin, Score};
@@ -17,7 +17,7 @@ fn score(id: &str, item: &Item, config: &str) -> f64 {
 }
 
 #[test]
-fn errors_name_the_place_and_at_most_twenty_are_told() {
+fn errors_name_the_path_and_at_most_twenty_are_reported() {
     let output = Json::Array(vec![Json::from("x"); 50]);
     let config = r#"{"schema":{"items":{"type":"integer"}}}"#;
     let scores = evaluate("json-schema", &Item::with_output(output), config).unwrap();
@@ -27,7 +27,7 @@ fn errors_name_the_place_and_at_most_twenty_are_told() {
 }
 
 #[test]
-fn formats_are_checked_only_when_asked_for() {
+fn formats_are_asserted_only_on_request() {
     let item = Item::with_output("\"not a date\"");
     let config = |formats| {
         format!(r#"{{"schema":{{"type":"string","format":"date"}},"assert_format":{formats}}}"#)
@@ -37,7 +37,7 @@ fn formats_are_checked_only_when_asked_for() {
 }
 
 #[test]
-fn a_schema_that_is_none_or_points_elsewhere_blames_the_configuration() {
+fn an_invalid_or_remote_schema_is_an_error_of_the_configuration() {
     for schema in [r#"{"type":"nonsense"}"#, r#"{"$ref":"https://example.org/schema.json"}"#] {
         for id in ["json-schema", "valid-json"] {
             let answer =
@@ -56,7 +56,7 @@ fn a_number_beyond_a_float_is_json_and_a_number() {
 }
 
 #[test]
-fn the_comment_of_a_difference_names_the_worst_place() {
+fn the_comment_of_a_difference_names_the_path_with_the_lowest_score() {
     let item = Item::with_output(json(r#"{"a":1,"b":{"c":["same","other"]}}"#))
         .expecting(json(r#"{"a":1,"b":{"c":["same",7]}}"#));
     let scores = evaluate("json-diff", &item, "{}").unwrap();

@@ -1,15 +1,15 @@
 //! Levenshtein distance, 64 rows of the table in one machine word.
 //!
-//! After Myers (1999) in Hyyrö's formulation: two bit vectors hold where the column grows and where it
-//! shrinks. It makes 100 KB texts affordable inside the time limit of a call, which the plain table is not.
+//! After Myers (1999) in Hyyrö's formulation: two bit vectors mark the rows where the column grows and where it
+//! shrinks. Texts of 100 KB fit into the time limit of a call, unlike with the plain table.
 
 use crate::Profile;
 use std::collections::BTreeMap;
 
-/// How far two texts are apart.
+/// The edit distance of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distance {
-    /// Insertions, deletions and replacements needed.
+    /// The number of insertions, deletions and replacements.
     pub edits: usize,
     /// The length of the longer text, in the profile's unit.
     pub longest: usize,
@@ -73,7 +73,7 @@ struct Carry {
 }
 
 impl Word {
-    /// Moves to the next column. Gives the horizontal changes of all rows and the carry below.
+    /// Moves to the next column. Returns the horizontal changes of all rows and the carry to the next word.
     fn step(&mut self, equal: u64, above: Carry) -> (u64, u64, Carry) {
         let vertical = equal | self.shrinks;
         let equal = equal | above.down;
@@ -91,7 +91,7 @@ fn bit_parallel(rows: &[u32], columns: &[u32]) -> usize {
     let n_words = rows.len().div_ceil(64);
     let last_row = (rows.len() - 1) % 64;
 
-    // For each unit that occurs in `rows`: a bit for each row that has it.
+    // For each unit in `rows`: the bits of the rows with this unit.
     let mut places: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for (row, unit) in rows.iter().enumerate() {
         places.entry(*unit).or_insert_with(|| vec![0; n_words])[row / 64] |= 1 << (row % 64);
@@ -102,7 +102,7 @@ fn bit_parallel(rows: &[u32], columns: &[u32]) -> usize {
     let mut edits = rows.len();
     for unit in columns {
         let equal = places.get(unit).unwrap_or(&nowhere);
-        // The row above the first one grows by one in each column.
+        // The row above the first one grows by 1 in each column.
         let mut carry = Carry { up: 1, down: 0 };
         for (index, word) in words.iter_mut().enumerate() {
             let (up, down, below) = word.step(equal[index], carry);
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The table of the textbook.
+    /// The textbook algorithm with a full table.
     fn plain(a: &[u32], b: &[u32]) -> usize {
         let mut row: Vec<usize> = (0..=b.len()).collect();
         for (i, x) in a.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The arithmetic that several first-party plug-ins share: how a value reads as text, how far two texts
-//! are apart, how far two numbers are apart. Plain functions, no evaluator lives here.
+//! Functions shared by first-party plug-ins: the text of a value, the distance of two texts and the closeness of
+//! two numbers. It contains no evaluators.
 
 mod distance;
 mod number;

@@ -1,4 +1,4 @@
-//! Numbers: as two languages print them, and how far two of them are apart.
+//! Numbers as Python and JavaScript print them, and the closeness of two numbers.
 
 use crate::Profile;
 use perpend_plugin::{Json, Number};
@@ -11,7 +11,7 @@ fn shortest(number: f64) -> (String, i32) {
     (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
 }
 
-/// A finite number in plain notation, without fraction when it has none.
+/// A finite number in plain notation, without a fraction when it is an integer.
 fn plain(digits: &str, exponent: i32) -> String {
     let n_digits = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let zeros = |n: i32| "0".repeat(usize::try_from(n).unwrap_or(0));
@@ -78,7 +78,7 @@ fn print_js(number: f64) -> String {
     format!("{sign}{}", plain(&digits, exponent))
 }
 
-/// A JSON number as the profile's language prints what it reads.
+/// A JSON number as the language of the profile prints it after parsing.
 pub(crate) fn print(number: &Number, profile: Profile) -> String {
     match profile {
         Profile::Js => print_js(number.as_f64()),
@@ -89,8 +89,8 @@ pub(crate) fn print(number: &Number, profile: Profile) -> String {
     }
 }
 
-/// The number a value stands for: numbers and booleans; in profile js also text and null, as that
-/// language converts them. `None` where there is no number.
+/// The number of a value: of numbers and booleans; in profile js also of text and null, as that language
+/// converts them. `None` for other values.
 #[must_use]
 pub fn number_of(value: &Json, profile: Profile) -> Option<f64> {
     match value {
@@ -102,7 +102,7 @@ pub fn number_of(value: &Json, profile: Profile) -> Option<f64> {
     }
 }
 
-/// 1 − |a − b| / (|a| + |b|), and 1 when both are 0. `None` where a number is beyond a float.
+/// 1 − |a − b| / (|a| + |b|), and 1 when both are 0. `None` when a number is beyond the range of a float.
 #[must_use]
 pub fn closeness(a: f64, b: f64) -> Option<f64> {
     let sum = a.abs() + b.abs();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_finite_number_is_none() {
+    fn a_value_without_a_finite_number_is_none() {
         let huge = number_of(&Json::parse("1e400").unwrap(), Profile::Py).unwrap();
         assert_eq!(closeness(huge, huge), None);
         assert_eq!(number_of(&Json::Null, Profile::Py), None);

@@ -1,14 +1,14 @@
-//! Which of two scorer libraries a number follows where they disagree.
+//! The scorer library to follow.
 
 use perpend_plugin::prelude::*;
 
-/// Which scorer library's number is given where the Python and the JavaScript one disagree.
+/// The scorer library to follow where the Python and the JavaScript one differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// As the Python library: lengths in Unicode characters, `True`, `None`, `1.0`.
+    /// The Python library: lengths in Unicode characters, `True`, `None`, `1.0`.
     #[default]
     Py,
-    /// As the JavaScript library: lengths in UTF-16 units, `true`, `null`, `1`.
+    /// The JavaScript library: lengths in UTF-16 units, `true`, `null`, `1`.
     Js,
 }

@@ -1,16 +1,16 @@
-//! How a value reads as text.
+//! The text of a value.
 
 use crate::{Profile, number};
 use perpend_plugin::{EvalError, Json, Payload};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// How containers become JSON text that two sides can be compared by.
+/// The rendering of containers as JSON text for comparisons.
 #[derive(Clone, Copy, Debug)]
 pub struct Rendering {
-    /// How numbers are printed.
+    /// The notation of numbers.
     pub profile: Profile,
-    /// Members by name instead of in written order.
+    /// Sort members by name instead of keeping the written order.
     pub sort_keys: bool,
     /// Escape everything outside ASCII.
     pub ascii: bool,
@@ -74,7 +74,7 @@ impl Rendering {
     }
 }
 
-/// The text of a value: a string itself, others as the profile's language turns them into text.
+/// The text of a value: a string unchanged, others as the language of the profile converts them.
 #[must_use]
 pub fn text_of(value: &Json, profile: Profile) -> Cow<'_, str> {
     match (value, profile) {
@@ -84,7 +84,7 @@ pub fn text_of(value: &Json, profile: Profile) -> Cow<'_, str> {
         (Json::Bool(false), Profile::Py) => Cow::Borrowed("False"),
         (Json::Object(_), Profile::Js) => Cow::Borrowed("[object Object]"),
         (Json::Array(values), Profile::Js) => {
-            // JavaScript leaves null out when it joins an array.
+            // JavaScript joins null as an empty string.
             let texts = values.iter().map(|value| match value {
                 Json::Null => Cow::Borrowed(""),
                 other => text_of(other, profile),
@@ -95,7 +95,7 @@ pub fn text_of(value: &Json, profile: Profile) -> Cow<'_, str> {
     }
 }
 
-/// The text of a payload; a string is only borrowed.
+/// The text of a payload. A string is borrowed.
 ///
 /// # Errors
 /// `invalid-input` when the payload is not JSON.

@@ -1,22 +1,22 @@
-//! `match` and `answer`: finding the answer a model gives at a known place.
+//! `match` and `answer`: the answer of a model at a known position.
 
-use crate::verdict::{shown, verdict};
+use crate::verdict::{quoted, verdict};
 use crate::words::{finite_number, fold, folded_if, trim_punctuation};
 use perpend_plugin::prelude::*;
 use std::borrow::Cow;
 
-/// 1 when the output has a target at a place.
+/// 1 when the output contains a target at a position.
 pub struct Match;
 
-/// Where to look and how.
+/// The position and the comparison.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MatchConfig {
-    /// Where the target must stand.
+    /// The position of the target in the output.
     pub location: Location,
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     pub ignore_case: bool,
-    /// Compare numbers where the target is one: `1,234.50` equals `1234.5`, `25` does not end with 5.
+    /// Compare numbers when the target is a number: `1,234.50` equals `1234.5`, `25` does not end with 5.
     pub numeric: bool,
 }
 
@@ -26,7 +26,7 @@ impl Default for MatchConfig {
     }
 }
 
-/// A place in the output.
+/// A position in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
@@ -36,45 +36,46 @@ pub enum Location {
     Begin,
     /// Anywhere.
     Any,
-    /// It is the whole output.
+    /// The whole output.
     Exact,
 }
 
 impl Evaluator for Match {
     const ID: &'static str = "match";
-    const TITLE: &'static str = "Match at a place";
+    const TITLE: &'static str = "Match at a position";
     const DESCRIPTION: &'static str = "1 when the output has the expected output, or any element of it, \
-        at the given place; white space and punctuation at the ends do not count.";
+        at the given position; white space and punctuation at the ends are ignored.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
-    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share("match", "1 when a target is there")];
+    const SCORES: &'static [ScoreSpec] =
+        &[ScoreSpec::share("match", "1 when a target is at the position")];
     type Config = MatchConfig;
 
     fn evaluate(item: &Item, config: &MatchConfig) -> Result<Vec<Score>, EvalError> {
         let output = item.output_text()?;
         let mut last = Found { answer: output.trim().to_owned(), holds: false };
         for target in item.targets()? {
-            last = look(output, &target, config);
+            last = compare(output, &target, config);
             if last.holds {
                 break;
             }
         }
-        let reason = format!("looked at {}", shown(&last.answer));
+        let reason = format!("compared {}", quoted(&last.answer));
         Ok(vec![verdict("match", last.holds, reason).with("answer", last.answer)])
     }
 }
 
-/// What was compared with a target, and whether it was the same.
-struct Found {
+/// The text that was compared with a target, and the result.
+struct Comparison {
     answer: String,
     holds: bool,
 }
 
-fn look(output: &str, target: &str, config: &MatchConfig) -> Found {
+fn compare(output: &str, target: &str, config: &MatchConfig) -> Comparison {
     let (output, target) = (output.trim(), target.trim());
     if config.numeric
         && let Some(wanted) = finite_number(&without_decoration(target))
     {
-        return look_for_number(&without_decoration(output), wanted, config.location);
+        return compare_number(&without_decoration(output), wanted, config.location);
     }
     let in_output = folded_if(config.ignore_case, output);
     let target = folded_if(config.ignore_case, target);
@@ -85,14 +86,14 @@ fn look(output: &str, target: &str, config: &MatchConfig) -> Found {
         Location::Any => in_output.contains(target),
         Location::Exact => in_output == target,
     };
-    Found { answer: output.to_owned(), holds }
+    Comparison { answer: output.to_owned(), holds }
 }
 
-fn look_for_number(output: &str, wanted: f64, location: Location) -> Found {
+fn compare_number(output: &str, wanted: f64, location: Location) -> Comparison {
     let wanted = five_digits(wanted);
     if location == Location::Exact {
         let answer = finite_number(output.trim()).map_or_else(|| output.to_owned(), five_digits);
-        return Found { holds: answer == wanted, answer };
+        return Comparison { holds: answer == wanted, answer };
     }
     let mut numbers = output.split_whitespace().filter_map(finite_number).map(five_digits);
     let answer = match location {
@@ -101,11 +102,11 @@ fn look_for_number(output: &str, wanted: f64, location: Location) -> Found {
         Location::Any | Location::Exact => numbers.find(|number| *number == wanted),
     };
     let answer = answer.unwrap_or_default();
-    Found { holds: answer == wanted, answer }
+    Comparison { holds: answer == wanted, answer }
 }
 
-/// Without currency signs, thousands separators and emphasis, also where they are escaped, and without
-/// dots that end a word or a sentence.
+/// The text without currency signs, thousands separators and emphasis, escaped or not, and without dots that
+/// end a word or a sentence.
 fn without_decoration(text: &str) -> String {
     const DECORATION: &str = "$£€,*_";
     let mut kept = String::with_capacity(text.len());
@@ -140,27 +141,27 @@ fn five_digits(number: f64) -> String {
     format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs())
 }
 
-/// 1 when what follows the last `ANSWER:` is a target.
+/// 1 when the text after the last `ANSWER:` is a target.
 pub struct Answer;
 
-/// What an answer is.
+/// The extent of the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AnswerConfig {
-    /// How much of what follows `ANSWER:` is the answer.
-    pub kind: Kind,
+    /// The part of the text after `ANSWER:` that is the answer.
+    pub kind: AnswerKind,
 }
 
 impl Default for AnswerConfig {
     fn default() -> Self {
-        Self { kind: Kind::Line }
+        Self { kind: AnswerKind::Line }
     }
 }
 
-/// How much of the text is the answer.
+/// The extent of an answer.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum AnswerKind {
     /// One letter, no word character after it.
     Letter,
     /// One word at the end of its line; a full stop may follow.
@@ -172,8 +173,8 @@ pub enum Kind {
 impl Evaluator for Answer {
     const ID: &'static str = "answer";
     const TITLE: &'static str = "Answer line";
-    const DESCRIPTION: &'static str = "1 when what follows the last \"ANSWER:\" of the output equals the \
-        expected output, or any element of it; case does not count.";
+    const DESCRIPTION: &'static str = "1 when the text after the last \"ANSWER:\" of the output equals the \
+        expected output, or any element of it; case is ignored.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] =
         &[ScoreSpec::share("answer", "1 when the answer is a target")];
@@ -187,15 +188,15 @@ impl Evaluator for Answer {
         };
         let is_target = |target: &String| fold(target) == fold(answer);
         let holds = targets.iter().any(is_target);
-        let reason = format!("answered {}", shown(answer));
+        let reason = format!("answered {}", quoted(answer));
         Ok(vec![verdict("answer", holds, reason).with("answer", answer)])
     }
 }
 
-/// What follows the last `ANSWER`, blanks, `:`, blanks.
+/// The text after the last `ANSWER`, blanks, `:`, blanks.
 fn after_last_marker(output: &str) -> Option<&str> {
     const MARKER: &str = "answer";
-    // Upper case in ASCII only changes no byte position.
+    // The change of case is limited to ASCII and preserves byte positions.
     let lower: Cow<'_, str> = Cow::Owned(output.to_ascii_lowercase());
     lower.rmatch_indices(MARKER).find_map(|(at, _)| {
         let rest = output[at + MARKER.len()..].trim_start();
@@ -203,23 +204,23 @@ fn after_last_marker(output: &str) -> Option<&str> {
     })
 }
 
-fn answer(rest: &str, kind: Kind) -> Option<&str> {
+fn answer(rest: &str, kind: AnswerKind) -> Option<&str> {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
     match kind {
-        Kind::Letter => {
+        AnswerKind::Letter => {
             let letter =
                 rest.get(..1).filter(|letter| letter.as_bytes()[0].is_ascii_alphabetic())?;
             let is_alone = !rest[1..].chars().next().is_some_and(is_word);
             is_alone.then_some(letter)
         }
-        Kind::Word => {
+        AnswerKind::Word => {
             let end = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
             let after = after.strip_prefix('.').unwrap_or(after);
             let line = after.lines().next().unwrap_or_default();
             (!word.is_empty() && line.trim().is_empty()).then_some(word)
         }
-        Kind::Line => {
+        AnswerKind::Line => {
             let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
             (!line.is_empty() && after.trim().is_empty()).then_some(line)
         }

@@ -1,20 +1,20 @@
-//! What a text contains, begins with and ends with.
+//! `contains-…`, `includes`, `starts-with` and `ends-with`: parts of a text.
 
-use crate::verdict::{shown, verdict};
+use crate::verdict::{quoted, verdict};
 use crate::words::folded_if;
 use perpend_plugin::prelude::*;
 
-/// The terms to look for.
+/// The terms to find.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TermsConfig {
-    /// The terms; without them the expected output is the list.
+    /// The terms. Default: the expected output, or its elements.
     pub terms: Option<Vec<String>>,
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     pub ignore_case: bool,
 }
 
-/// The terms of an item that were found and that were not.
+/// The terms in the output, and the missing ones.
 struct Search {
     found: Vec<String>,
     missing: Vec<String>,
@@ -106,14 +106,14 @@ impl Evaluator for ContainsNone {
     }
 }
 
-/// 1 when an expected text is part of the output.
+/// 1 when a target is part of the output.
 pub struct Includes;
 
-/// How to look.
+/// The comparison.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IncludesConfig {
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     pub ignore_case: bool,
 }
 
@@ -142,20 +142,20 @@ impl Evaluator for Includes {
     }
 }
 
-/// The end of the output to look at.
+/// The text at the beginning or end of the output.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EndConfig {
-    /// The text to look for; without it the expected output, or any element of it.
+    /// The text to find. Default: the expected output, or any element of it.
     pub text: Option<String>,
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     pub ignore_case: bool,
-    /// Leave white space around the output out.
+    /// Ignore white space around the output.
     pub trim: bool,
 }
 
 impl EndConfig {
-    fn first_that(
+    fn first_target(
         &self,
         item: &Item,
         test: fn(&str, &str) -> bool,
@@ -181,11 +181,11 @@ impl Evaluator for StartsWith {
     const DESCRIPTION: &'static str = "1 when the output begins with the text, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] =
-        &[ScoreSpec::share("starts_with", "1 when the output begins with it")];
+        &[ScoreSpec::share("starts_with", "1 when the output begins with the text")];
     type Config = EndConfig;
 
     fn evaluate(item: &Item, config: &EndConfig) -> Result<Vec<Score>, EvalError> {
-        let found = config.first_that(item, |output, text| output.starts_with(text))?;
+        let found = config.first_target(item, |output, text| output.starts_with(text))?;
         Ok(vec![verdict("starts_with", found.is_some(), reason(found.as_ref()))])
     }
 }
@@ -199,18 +199,18 @@ impl Evaluator for EndsWith {
     const DESCRIPTION: &'static str = "1 when the output ends with the text, else 0.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] =
-        &[ScoreSpec::share("ends_with", "1 when the output ends with it")];
+        &[ScoreSpec::share("ends_with", "1 when the output ends with the text")];
     type Config = EndConfig;
 
     fn evaluate(item: &Item, config: &EndConfig) -> Result<Vec<Score>, EvalError> {
-        let found = config.first_that(item, |output, text| output.ends_with(text))?;
+        let found = config.first_target(item, |output, text| output.ends_with(text))?;
         Ok(vec![verdict("ends_with", found.is_some(), reason(found.as_ref()))])
     }
 }
 
 fn reason(found: Option<&String>) -> String {
     match found {
-        Some(target) => format!("{} was found", shown(target)),
+        Some(target) => format!("{} was found", quoted(target)),
         None => "no target was found".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! `exact-match` and `levenshtein`: how equal two values are.
+//! `exact-match` and `levenshtein`: equality and similarity of two values.
 
 use crate::verdict::verdict;
 use perpend_plugin::prelude::*;
@@ -8,13 +8,13 @@ use std::borrow::Cow;
 /// 1 when output and expected output are equal.
 pub struct ExactMatch;
 
-/// How to compare.
+/// The comparison.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExactMatchConfig {
-    /// Whose numbers to give where the Python and the JavaScript scorer library disagree.
+    /// The scorer library to follow where the Python and the JavaScript one differ.
     pub profile: Profile,
-    /// Let objects be equal whose members stand in another order.
+    /// Ignore the order of the members of objects.
     pub ignore_key_order: bool,
 }
 
@@ -22,14 +22,14 @@ impl Evaluator for ExactMatch {
     const ID: &'static str = "exact-match";
     const TITLE: &'static str = "Exact match";
     const DESCRIPTION: &'static str = "1 when output and expected output are equal, else 0. Objects and \
-        arrays are compared as JSON, also with a text that is JSON; a number keeps how it was written.";
+        arrays are compared as JSON, also when one of them is text that is JSON; numbers are compared as written.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share("exact_match", "1 when equal, else 0")];
     type Config = ExactMatchConfig;
 
     fn evaluate(item: &Item, config: &ExactMatchConfig) -> Result<Vec<Score>, EvalError> {
         let equal = match (item.output()?, &item.expected_output) {
-            // Two texts: nothing has to be parsed.
+            // Two texts are compared without parsing.
             (Payload::Text(output), Some(Payload::Text(expected))) => output == expected,
             (output, expected) => {
                 let expected = expected.as_ref().map_or(Ok(Json::Null), Payload::to_json)?;
@@ -42,7 +42,7 @@ impl Evaluator for ExactMatch {
 }
 
 fn equal_values(a: &Json, b: &Json, config: &ExactMatchConfig) -> bool {
-    // JavaScript takes null for an object.
+    // In JavaScript null is an object.
     let is_container = |value: &Json| {
         value.is_container() || (config.profile == Profile::Js && *value == Json::Null)
     };
@@ -52,7 +52,7 @@ fn equal_values(a: &Json, b: &Json, config: &ExactMatchConfig) -> bool {
     text_of(a, config.profile) == text_of(b, config.profile)
 }
 
-/// Text that is JSON counts as that JSON.
+/// The value as JSON text; text that is JSON is normalized.
 fn as_json(value: &Json, config: &ExactMatchConfig) -> String {
     let rendering =
         Rendering { profile: config.profile, sort_keys: config.ignore_key_order, ascii: false };
@@ -65,14 +65,14 @@ fn as_json(value: &Json, config: &ExactMatchConfig) -> String {
     }
 }
 
-/// How much of a text would have to be changed.
+/// The similarity of two texts by their edit distance.
 pub struct Levenshtein;
 
-/// Which text a value is.
+/// The conversion of values to text.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LevenshteinConfig {
-    /// Whose numbers to give where the Python and the JavaScript scorer library disagree.
+    /// The scorer library to follow where the Python and the JavaScript one differ.
     pub profile: Profile,
 }
 
@@ -89,7 +89,7 @@ impl Evaluator for Levenshtein {
     fn evaluate(item: &Item, config: &LevenshteinConfig) -> Result<Vec<Score>, EvalError> {
         let output = text_of_payload(item.output()?, config.profile)?;
         let expected = match &item.expected_output {
-            // JavaScript compares with the text of null; absent is missing in both.
+            // JavaScript compares with the text of null. An absent value is missing in both.
             Some(null) if null.is_null() && config.profile == Profile::Js => Cow::Borrowed("null"),
             _ => text_of_payload(item.expected()?, config.profile)?,
         };

@@ -1,16 +1,16 @@
-//! `numeric-diff`: how close two numbers are.
+//! `numeric-diff`: the closeness of two numbers.
 
 use perpend_plugin::prelude::*;
 use perpend_plugin_measures::{Profile, closeness, number_of, print_py};
 
-/// How close two numbers are, relative to their size.
+/// The closeness of two numbers, relative to their size.
 pub struct NumericDiff;
 
-/// What counts as a number.
+/// The conversion of values to numbers.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NumericDiffConfig {
-    /// Whose numbers to give where the Python and the JavaScript scorer library disagree: `js` also
+    /// The scorer library to follow where the Python and the JavaScript one differ: `js` also
     /// converts text and null.
     pub profile: Profile,
 }
@@ -32,8 +32,9 @@ impl Evaluator for NumericDiff {
         };
         let output = number(item.output()?, "output", config)?;
         let expected = number(expected, "expected output", config)?;
-        let close = closeness(output, expected)
-            .ok_or_else(|| EvalError::invalid_input("a number is too large to compute with"))?;
+        let close = closeness(output, expected).ok_or_else(|| {
+            EvalError::invalid_input("a number must be within the range of a 64-bit float")
+        })?;
         let score = Score::share("numeric_diff", close)
             .comment(format!("{} against {}", print_py(output), print_py(expected)))
             .with("difference", (output - expected).abs());
@@ -43,5 +44,5 @@ impl Evaluator for NumericDiff {
 
 fn number(value: &Payload, part: &str, config: &NumericDiffConfig) -> Result<f64, EvalError> {
     number_of(&value.to_json()?, config.profile)
-        .ok_or_else(|| EvalError::invalid_input(format!("the {part} is no number")))
+        .ok_or_else(|| EvalError::invalid_input(format!("the {part} must be a number")))
 }

@@ -1,14 +1,14 @@
-//! Regular expressions. The engine does not backtrack: no expression can be made to run for ever, and
-//! look-around and back-references do not exist.
+//! Regular expressions. The engine does not backtrack: matching takes linear time, and look-around and
+//! back-references are not supported.
 
 use std::borrow::Cow;
 
-use crate::size::crossed;
-use crate::verdict::{shown, verdict};
+use crate::size::bounds_problem;
+use crate::verdict::{quoted, verdict};
 use crate::words::folded_if;
 use perpend_plugin::prelude::*;
 
-/// The size a compiled expression may have.
+/// The maximum size of a compiled expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 fn build(pattern: &str, ignore_case: bool) -> Result<regex::Regex, regex::Error> {
@@ -22,8 +22,8 @@ fn compile(pattern: &str, ignore_case: bool) -> Result<regex::Regex, EvalError> 
     build(pattern, ignore_case).map_err(|why| EvalError::invalid_config(format!("pattern: {why}")))
 }
 
-/// What is wrong with an expression, told when it is saved.
-fn faults(pattern: &str, ignore_case: bool) -> Vec<ConfigProblem> {
+/// The problems of an expression, reported when it is saved.
+fn problems(pattern: &str, ignore_case: bool) -> Vec<ConfigProblem> {
     let failed = build(pattern, ignore_case).err();
     let problem = failed.map(|why| ConfigProblem::at("/pattern", why.to_string()));
     problem.into_iter().collect()
@@ -32,16 +32,16 @@ fn faults(pattern: &str, ignore_case: bool) -> Vec<ConfigProblem> {
 /// 1 when the output matches an expression.
 pub struct Regex;
 
-/// What to look for.
+/// The expression.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegexConfig {
-    /// A regular expression without look-around and back-references.
+    /// A regular expression. Look-around and back-references are not supported.
     pub pattern: String,
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     #[serde(default)]
     pub ignore_case: bool,
-    /// The expression must cover the whole output, not only a part of it.
+    /// Require that the expression matches the whole output, not only a part of it.
     #[serde(default)]
     pub full_match: bool,
 }
@@ -67,30 +67,30 @@ impl Evaluator for Regex {
         let output = item.output_text()?;
         let expression = compile(&config.expression(), config.ignore_case)?;
         let score = match expression.find(output) {
-            Some(found) => verdict("regex", true, format!("matched {}", shown(found.as_str()))),
+            Some(found) => verdict("regex", true, format!("matched {}", quoted(found.as_str()))),
             None => verdict("regex", false, "no match"),
         };
         Ok(vec![score])
     }
 
     fn check_config(config: &RegexConfig) -> Vec<ConfigProblem> {
-        faults(&config.expression(), config.ignore_case)
+        problems(&config.expression(), config.ignore_case)
     }
 }
 
-/// 1 when what an expression captures is what was expected.
+/// 1 when the captured text of an expression is a target.
 pub struct Pattern;
 
-/// What to capture.
+/// The expression and its groups.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatternConfig {
-    /// A regular expression with at least one group, without look-around and back-references.
+    /// A regular expression with at least one group. Look-around and back-references are not supported.
     pub pattern: String,
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     #[serde(default = "yes")]
     pub ignore_case: bool,
-    /// Every group that took part must equal a target, not only one of them.
+    /// Require that every group that participates in the match equals a target, not only one of them.
     #[serde(default)]
     pub match_all: bool,
 }
@@ -127,12 +127,12 @@ impl Evaluator for Pattern {
             groups.iter().find(|group| is_target(group)).map(|group| (*group).to_owned())
         };
         let holds = answer.is_some();
-        // The only thing captured is the answer, also when it is wrong.
+        // A single captured text is the answer, even if it is wrong.
         let only = (!config.match_all && captures.len() == 2).then(|| groups.first()).flatten();
         let answer = answer.or(only.map(|group| (*group).to_owned()));
         let reason = answer.as_deref().map_or_else(
             || "no captured text is a target".to_owned(),
-            |answer| format!("captured {}", shown(answer)),
+            |answer| format!("captured {}", quoted(answer)),
         );
         Ok(vec![verdict("pattern", holds, reason).with("answer", answer)])
     }
@@ -140,30 +140,31 @@ impl Evaluator for Pattern {
     fn check_config(config: &PatternConfig) -> Vec<ConfigProblem> {
         match build(&config.pattern, config.ignore_case) {
             Ok(expression) if expression.captures_len() == 1 => {
-                let message = "has no group: what stands in (parentheses) is what is compared";
+                let message =
+                    "`pattern` must have at least one group in (parentheses); its text is compared";
                 vec![ConfigProblem::at("/pattern", message)]
             }
-            _ => faults(&config.pattern, config.ignore_case),
+            _ => problems(&config.pattern, config.ignore_case),
         }
     }
 }
 
-/// 1 when an expression matches often enough and not too often.
+/// 1 when the number of matches is within the bounds.
 pub struct RegexCount;
 
-/// What to count.
+/// The expression and the bounds.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegexCountConfig {
-    /// A regular expression without look-around and back-references.
+    /// A regular expression. Look-around and back-references are not supported.
     pub pattern: String,
-    /// Take upper and lower case letters for the same.
+    /// Ignore the difference between upper and lower case.
     #[serde(default)]
     pub ignore_case: bool,
-    /// The fewest matches that pass.
+    /// The minimum number of matches that passes.
     #[serde(default)]
     pub min: usize,
-    /// The most matches that pass.
+    /// The maximum number of matches that passes.
     #[serde(default)]
     pub max: Option<usize>,
 }
@@ -185,8 +186,8 @@ impl Evaluator for RegexCount {
     }
 
     fn check_config(config: &RegexCountConfig) -> Vec<ConfigProblem> {
-        let bounds = crossed(Some(config.min), config.max);
-        let faults = faults(&config.pattern, config.ignore_case).into_iter();
-        faults.chain(bounds).collect()
+        let bounds = bounds_problem(Some(config.min), config.max);
+        let problems = problems(&config.pattern, config.ignore_case).into_iter();
+        problems.chain(bounds).collect()
     }
 }

@@ -1,16 +1,16 @@
-//! `length` and `readability`: how long a text is and how hard to read.
+//! `length` and `readability`: the length of a text and its reading level.
 
 use crate::stats::TextStats;
 use perpend_plugin::prelude::*;
 
-/// 1 when the output is as long as it should be.
+/// 1 when the length of the output is within the bounds.
 pub struct Length;
 
 /// The lengths that pass.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-// Without a bound every text would pass, and `target` beside another bound has no meaning: the schema
-// refuses both, so that they show when the configuration is saved.
+// Without a bound every text would pass, and `target` together with another bound has no meaning: the schema
+// refuses both, so that the error is reported when the configuration is saved.
 #[schemars(extend("anyOf" = [
     {
         "required": ["min"],
@@ -28,30 +28,30 @@ pub struct Length;
     }
 ]))]
 pub struct LengthConfig {
-    /// What is counted.
+    /// The unit of length.
     pub unit: Unit,
-    /// The smallest length that passes.
+    /// The minimum length that passes.
     #[schemars(range(min = 0.0))]
     pub min: Option<f64>,
-    /// The largest length that passes.
+    /// The maximum length that passes.
     #[schemars(range(min = 0.0))]
     pub max: Option<f64>,
-    /// The one length that passes; use it instead of `min` and `max`.
+    /// The only length that passes; excludes `min` and `max`.
     #[schemars(range(min = 0.0))]
     pub target: Option<f64>,
-    /// How much of the score is lost with each unit outside; without it everything is.
+    /// The amount by which the score falls with each unit outside of the bounds. By default the score is 0 there.
     #[schemars(range(min = 0.0))]
     pub slope: Option<f64>,
 }
 
-/// What is counted.
+/// A unit of length.
 #[derive(Clone, Copy, Debug, Default, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Unicode characters.
     #[default]
     Chars,
-    /// Runs of anything but white space.
+    /// Runs of characters other than white space.
     Words,
     /// Bytes of UTF-8.
     Bytes,
@@ -62,17 +62,17 @@ pub enum Unit {
 }
 
 impl LengthConfig {
-    /// What its schema cannot say.
+    /// The problem that the schema cannot express.
     fn problem(&self) -> Option<ConfigProblem> {
         match (self.min, self.max, self.target) {
             (None, None, None) => {
-                Some(ConfigProblem::at("", "one of min, max and target is needed"))
+                Some(ConfigProblem::at("", "at least one of `min`, `max` and `target` is required"))
             }
             (None, None, Some(_)) => None,
             (_, _, Some(_)) => {
-                Some(ConfigProblem::at("/target", "target stands beside min or max"))
+                Some(ConfigProblem::at("/target", "`target` excludes `min` and `max`"))
             }
-            (min, max, None) => crossed(min, max),
+            (min, max, None) => bounds_problem(min, max),
         }
     }
 
@@ -86,13 +86,13 @@ impl LengthConfig {
     }
 }
 
-/// Bounds between which there is nothing.
-pub(crate) fn crossed<T: PartialOrd + std::fmt::Display>(
+/// The problem of a minimum that is larger than the maximum.
+pub(crate) fn bounds_problem<T: PartialOrd + std::fmt::Display>(
     min: Option<T>,
     max: Option<T>,
 ) -> Option<ConfigProblem> {
     let (min, max) = min.zip(max)?;
-    let message = || format!("min, {min}, is larger than max, {max}: nothing would pass");
+    let message = || format!("`min` must not be larger than `max`, got {min} and {max}");
     (max < min).then(|| ConfigProblem::at("/min", message()))
 }
 
@@ -136,24 +136,24 @@ fn as_f64(count: usize) -> f64 {
     count as f64
 }
 
-/// 1 when the output is as easy to read as it should be.
+/// 1 when the reading level of the output is within the bounds.
 pub struct Readability;
 
 /// The grades that pass.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadabilityConfig {
-    /// Which grade is computed.
+    /// The formula of the grade.
     pub formula: Formula,
-    /// The smallest grade that passes.
+    /// The minimum grade that passes.
     #[serde(default)]
     pub min: Option<f64>,
-    /// The largest grade that passes.
+    /// The maximum grade that passes.
     #[serde(default)]
     pub max: Option<f64>,
 }
 
-/// A grade of readability, for English.
+/// A formula of readability, for English.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Formula {
@@ -166,7 +166,7 @@ pub enum Formula {
 }
 
 impl Formula {
-    /// The grade of a text; `None` where there is no word.
+    /// The grade of a text; `None` when it has no words.
     #[must_use]
     pub fn grade(self, stats: &TextStats) -> Option<f64> {
         if stats.words == 0 {
@@ -207,6 +207,6 @@ impl Evaluator for Readability {
     }
 
     fn check_config(config: &ReadabilityConfig) -> Vec<ConfigProblem> {
-        crossed(config.min, config.max).into_iter().collect()
+        bounds_problem(config.min, config.max).into_iter().collect()
     }
 }

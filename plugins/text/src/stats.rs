@@ -1,17 +1,17 @@
-//! Counting what a text is made of.
+//! Counts of the characters, words and lines of a text.
 
-/// What a text is made of.
+/// The counts of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextStats {
     /// Bytes of UTF-8.
     pub bytes: usize,
     /// Unicode characters.
     pub chars: usize,
-    /// Runs of anything but white space.
+    /// Runs of characters other than white space.
     pub words: usize,
-    /// Runs of end marks before white space or the end; at least one where there is a word.
+    /// Runs of end marks before white space or the end; at least 1 for a text with words.
     pub sentences: usize,
-    /// Line breaks plus one; none in an empty text.
+    /// Line breaks plus 1; 0 for an empty text.
     pub lines: usize,
     /// Letters and digits.
     pub alnum: usize,
@@ -22,7 +22,7 @@ pub struct TextStats {
 }
 
 impl TextStats {
-    /// Counts everything.
+    /// The counts of `text`.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let words = text.split_whitespace().count();

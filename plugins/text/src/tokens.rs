@@ -1,4 +1,4 @@
-//! `normalized-exact` and `token-f1`: comparing what is left after case, punctuation and articles.
+//! `normalized-exact` and `token-f1`: comparison of words without case, punctuation and articles.
 
 use crate::verdict::verdict;
 use crate::words::{finite_number, fold, trim_punctuation};
@@ -6,8 +6,7 @@ use perpend_plugin::prelude::*;
 use perpend_plugin_measures::print_py;
 use std::collections::BTreeSet;
 
-/// The words of a text that carry meaning: case folded, without punctuation and articles, numbers in one
-/// notation.
+/// The words of a text: case folded, without punctuation and articles, numbers in one notation.
 fn words(text: &str) -> Vec<String> {
     let tokens = text.split(|character: char| character.is_whitespace() || character == '-');
     tokens.map(|token| plain(&fold(token))).filter(|word| !word.is_empty()).collect()
@@ -33,7 +32,7 @@ impl Evaluator for NormalizedExact {
     const ID: &'static str = "normalized-exact";
     const TITLE: &'static str = "Normalised exact match";
     const DESCRIPTION: &'static str = "1 when the output equals the expected output, or any element of \
-        it, apart from case, punctuation, articles and how numbers are written.";
+        it, apart from case, punctuation, articles and the notation of numbers.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] =
         &[ScoreSpec::share("normalized_exact", "1 when a target has the same words")];
@@ -42,21 +41,21 @@ impl Evaluator for NormalizedExact {
     fn evaluate(item: &Item, _: &NoConfig) -> Result<Vec<Score>, EvalError> {
         let output = words(item.output_text()?);
         let targets = item.targets()?;
-        // A target without words says nothing.
+        // A target without words is ignored.
         let holds = !output.is_empty() && targets.iter().any(|target| words(target) == output);
         let reason = if holds { "same words" } else { "no target has the same words" };
         Ok(vec![verdict("normalized_exact", holds, reason)])
     }
 }
 
-/// How many words output and target share.
+/// The overlap of the words of output and target.
 pub struct TokenF1;
 
-/// Words to leave out.
+/// The words to ignore.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenF1Config {
-    /// Words that do not count on either side.
+    /// Words that are ignored in both texts.
     pub stop_words: Vec<String>,
 }
 
@@ -64,7 +63,7 @@ impl Evaluator for TokenF1 {
     const ID: &'static str = "token-f1";
     const TITLE: &'static str = "Word overlap (F1)";
     const DESCRIPTION: &'static str = "The harmonic mean of the share of the output's words that are \
-        expected and the share of the expected words that the output has; the best target counts.";
+        expected and the share of the expected words in the output, for the best target.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] =
         &[ScoreSpec::share("token_f1", "1 when the words are the same")];
@@ -78,15 +77,15 @@ impl Evaluator for TokenF1 {
         let output = counted(item.output_text()?);
         let targets = item.targets()?;
         let best = targets.iter().map(|target| f1(&output, &counted(target))).fold(0.0, f64::max);
-        // Two decimals, by way of text: the rounding of a binary number to decimals has one right answer.
+        // Rounded to two decimals by way of text, which rounds a binary number correctly.
         let rounded = format!("{best:.2}").parse().unwrap_or(best);
         Ok(vec![Score::share("token_f1", rounded).comment(format!("F1 over words {rounded}"))])
     }
 }
 
-/// A word counts as shared once, however often it stands on a side; each side's length counts repeats.
+/// A word that occurs in both texts is counted once, repeats included only in the lengths.
 fn f1(output: &[String], target: &[String]) -> f64 {
-    // A target without words says nothing; an output without words has none of them.
+    // A target without words is ignored; an output without words shares none.
     if target.is_empty() || output.is_empty() {
         return 0.0;
     }

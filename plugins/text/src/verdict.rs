@@ -1,4 +1,4 @@
-//! The shape most scores here have: 1 or 0 and the reason.
+//! Scores of 1 or 0 with a reason.
 
 use perpend_plugin::Score;
 
@@ -7,10 +7,10 @@ pub(crate) fn verdict(name: &str, holds: bool, reason: impl Into<String>) -> Sco
     Score::share(name, f64::from(u8::from(holds))).comment(reason)
 }
 
-/// A text short enough to stand in a comment.
-pub(crate) fn shown(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+/// A text, quoted and shortened for a comment.
+pub(crate) fn quoted(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    match text.char_indices().nth(MAX_CHARS) {
         None => format!("\"{text}\""),
         Some((end, _)) => format!("\"{}…\"", &text[..end]),
     }

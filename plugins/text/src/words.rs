@@ -1,12 +1,12 @@
-//! What several evaluators do to words: case folding and trimming.
+//! Case folding and trimming of words.
 
 use std::borrow::Cow;
 
 /// Full case folding, so that `STRASSE` equals `straße`.
 ///
 /// The standard library has no case folding, but lower case of upper case of lower case is the same for
-/// every character except the dotless i, which folds to itself. (Cherokee letters fold to upper case by
-/// the book; here both sides become lower case, which compares the same.)
+/// every character except the dotless i, which folds to itself. (The standard folds Cherokee letters
+/// to upper case; here both sides become lower case, which is equivalent for comparisons.)
 pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         let has_upper = text.bytes().any(|byte| byte.is_ascii_uppercase());
@@ -24,19 +24,19 @@ pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// The folded text, or the text as it is.
+/// The folded text, or the unchanged text.
 pub(crate) fn folded_if(ignore_case: bool, text: &str) -> Cow<'_, str> {
     if ignore_case { fold(text) } else { Cow::Borrowed(text) }
 }
 
-/// Without white space and ASCII punctuation at both ends.
+/// The text without white space and ASCII punctuation at both ends.
 pub(crate) fn trim_punctuation(text: &str) -> &str {
     text.trim_matches(|character: char| {
         character.is_whitespace() || character.is_ascii_punctuation()
     })
 }
 
-/// The number a text is: digits with sign, fraction and exponent. No `inf`, no `nan`, nothing around it.
+/// The number in a text of digits with optional sign, fraction and exponent; `None` for `inf`, `nan` and surrounding text.
 pub(crate) fn finite_number(text: &str) -> Option<f64> {
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     let is_plain =
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folding_is_full_and_not_only_lower_case() {
+    fn folding_is_full_case_folding() {
         for (text, same_as) in [
             ("straße", "STRASSE"),
             ("ẞ", "ss"),

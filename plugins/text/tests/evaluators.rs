@@ -1,4 +1,4 @@
-//! Evaluators that have no vectors in the corpus, and the edges of those that have.
+//! Evaluators without vectors in the corpus, and edge cases of the others.
 #![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_plugin::{EvalError, Item, Json, Plugin, Score};
@@ -8,18 +8,18 @@ fn evaluate(id: &str, item: &Item, config: &str) -> Result<Vec<Score>, EvalError
     ThisPlugin::evaluate(id, item, config)
 }
 
-/// The one number an evaluator gives.
+/// The number of the only score.
 fn score(id: &str, item: &Item, config: &str) -> f64 {
     evaluate(id, item, config).unwrap()[0].as_f64().unwrap()
 }
 
-fn saying(output: &str) -> Item {
+fn with_output(output: &str) -> Item {
     Item::with_output(output)
 }
 
 #[test]
 fn contains_all_is_the_share_of_terms_found() {
-    let item = saying("The Quick fox");
+    let item = with_output("The Quick fox");
     assert_eq!(score("contains-all", &item, r#"{"terms":["Quick","fox"]}"#), 1.0);
     assert_eq!(score("contains-all", &item, r#"{"terms":["quick","fox"]}"#), 0.5);
     assert_eq!(score("contains-all", &item, r#"{"terms":["quick"],"ignore_case":true}"#), 1.0);
@@ -27,7 +27,7 @@ fn contains_all_is_the_share_of_terms_found() {
 
 #[test]
 fn contains_any_and_none_are_opposites() {
-    let item = saying("refund issued");
+    let item = with_output("refund issued");
     for (terms, any) in [(r#"["refund","sorry"]"#, 1.0), (r#"["sorry"]"#, 0.0)] {
         let config = format!(r#"{{"terms":{terms}}}"#);
         assert_eq!(score("contains-any", &item, &config), any);
@@ -38,25 +38,29 @@ fn contains_any_and_none_are_opposites() {
 #[test]
 fn terms_default_to_the_expected_list_and_an_empty_list_is_not_applicable() {
     let list = Json::parse(r#"["a","z"]"#).unwrap();
-    assert_eq!(score("contains-all", &saying("abc").expecting(list), "{}"), 0.5);
-    let empty = evaluate("contains-any", &saying("abc"), r#"{"terms":[]}"#);
+    assert_eq!(score("contains-all", &with_output("abc").expecting(list), "{}"), 0.5);
+    let empty = evaluate("contains-any", &with_output("abc"), r#"{"terms":[]}"#);
     assert!(matches!(empty, Err(EvalError::NotApplicable(_))), "{empty:?}");
 }
 
 #[test]
 fn ends_are_found_in_the_configuration_or_the_expected_output() {
-    assert_eq!(score("starts-with", &saying("Dear Ada"), r#"{"text":"Dear"}"#), 1.0);
-    assert_eq!(score("starts-with", &saying("dear Ada").expecting("Dear"), "{}"), 0.0);
-    assert_eq!(score("ends-with", &saying("bye \n"), r#"{"text":"bye"}"#), 0.0);
+    assert_eq!(score("starts-with", &with_output("Dear Ada"), r#"{"text":"Dear"}"#), 1.0);
+    assert_eq!(score("starts-with", &with_output("dear Ada").expecting("Dear"), "{}"), 0.0);
+    assert_eq!(score("ends-with", &with_output("bye \n"), r#"{"text":"bye"}"#), 0.0);
     assert_eq!(
-        score("ends-with", &saying("Bye \n"), r#"{"text":"bye","trim":true,"ignore_case":true}"#),
+        score(
+            "ends-with",
+            &with_output("Bye \n"),
+            r#"{"text":"bye","trim":true,"ignore_case":true}"#
+        ),
         1.0
     );
 }
 
 #[test]
 fn a_regular_expression_finds_a_part_or_covers_the_whole() {
-    let item = saying("order 12345");
+    let item = with_output("order 12345");
     assert_eq!(score("regex", &item, r#"{"pattern":"[0-9]{5}"}"#), 1.0);
     assert_eq!(score("regex", &item, r#"{"pattern":"[0-9]{5}","full_match":true}"#), 0.0);
     assert_eq!(score("regex", &item, r#"{"pattern":"ORDER|[0-9]+","ignore_case":true}"#), 1.0);
@@ -65,11 +69,11 @@ fn a_regular_expression_finds_a_part_or_covers_the_whole() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_used_blames_the_configuration() {
+fn an_invalid_expression_is_an_error_of_the_configuration() {
     for pattern in ["(", "(?=x)", r"\\w{1000}{1000}"] {
         let config = format!(r#"{{"pattern":"{pattern}"}}"#);
         for id in ["regex", "pattern", "regex-count"] {
-            let answer = evaluate(id, &saying("x").expecting("x"), &config);
+            let answer = evaluate(id, &with_output("x").expecting("x"), &config);
             assert!(
                 matches!(answer, Err(EvalError::InvalidConfig(_))),
                 "{id} {pattern}: {answer:?}"
@@ -80,7 +84,7 @@ fn an_expression_that_cannot_be_used_blames_the_configuration() {
 
 #[test]
 fn length_is_counted_in_the_chosen_unit_and_falls_off_with_the_slope() {
-    let item = saying("Zürich. Bern!");
+    let item = with_output("Zürich. Bern!");
     assert_eq!(score("length", &item, r#"{"max":13}"#), 1.0);
     assert_eq!(score("length", &item, r#"{"max":13,"unit":"bytes"}"#), 0.0);
     assert_eq!(score("length", &item, r#"{"target":2,"unit":"words"}"#), 1.0);
@@ -90,9 +94,9 @@ fn length_is_counted_in_the_chosen_unit_and_falls_off_with_the_slope() {
 }
 
 #[test]
-fn length_without_bounds_or_with_bounds_that_contradict_is_a_bad_configuration() {
+fn length_with_missing_or_contradictory_bounds_is_an_invalid_configuration() {
     for config in ["{}", r#"{"min":3,"max":2}"#, r#"{"target":3,"max":2}"#] {
-        let answer = evaluate("length", &saying("x"), config);
+        let answer = evaluate("length", &with_output("x"), config);
         assert!(matches!(answer, Err(EvalError::InvalidConfig(_))), "{config}: {answer:?}");
     }
 }
@@ -106,7 +110,7 @@ fn exact_match_can_ignore_the_order_of_keys() {
 }
 
 #[test]
-fn an_absent_output_is_bad_input_for_every_evaluator() {
+fn an_absent_output_is_invalid_input_for_every_evaluator() {
     let item = Item::default().expecting("x");
     for evaluator in ThisPlugin::describe().evaluators {
         let config = match evaluator.id {
@@ -121,16 +125,16 @@ fn an_absent_output_is_bad_input_for_every_evaluator() {
 }
 
 #[test]
-fn comments_stay_short_however_long_the_texts_are() {
+fn comments_of_long_texts_are_short() {
     let long = "x".repeat(100_000);
-    let item = saying(&long).expecting(long.as_str());
+    let item = with_output(&long).expecting(long.as_str());
     for (id, config) in [("includes", "{}"), ("match", "{}"), ("regex", r#"{"pattern":"x+"}"#)] {
         let scores = evaluate(id, &item, config).unwrap();
         assert!(scores[0].comment.as_ref().is_some_and(|comment| comment.len() < 200), "{id}");
     }
 }
 
-/// What an evaluator has against a configuration that satisfies its schema.
+/// The problems of a configuration that satisfies its schema.
 fn problems(id: &str, config: &str) -> Vec<(String, String)> {
     let problems = ThisPlugin::check_config(id, config);
     let told = problems.into_iter();
@@ -138,22 +142,17 @@ fn problems(id: &str, config: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_configuration_with_which_nothing_could_pass_is_refused_when_it_is_saved() {
+fn a_configuration_that_no_output_could_pass_is_refused_when_it_is_saved() {
     for (id, config, place, word) in [
-        ("length", r#"{"min":5,"max":2}"#, "/min", "larger than max"),
-        ("length", r#"{"target":3,"max":2}"#, "/target", "beside"),
-        ("length", "{}", "", "needed"),
-        (
-            "readability",
-            r#"{"formula":"ari","min":9,"max":1.5}"#,
-            "/min",
-            "min, 9, is larger than max, 1.5",
-        ),
-        ("regex-count", r#"{"pattern":"a","min":2,"max":1}"#, "/min", "larger than max"),
+        ("length", r#"{"min":5,"max":2}"#, "/min", "larger than `max`"),
+        ("length", r#"{"target":3,"max":2}"#, "/target", "excludes"),
+        ("length", "{}", "", "required"),
+        ("readability", r#"{"formula":"ari","min":9,"max":1.5}"#, "/min", "got 9 and 1.5"),
+        ("regex-count", r#"{"pattern":"a","min":2,"max":1}"#, "/min", "larger than `max`"),
         ("regex", r#"{"pattern":"("}"#, "/pattern", "unclosed group"),
         ("regex-count", r#"{"pattern":"["}"#, "/pattern", "unclosed"),
         ("pattern", r#"{"pattern":"a(?=b)"}"#, "/pattern", "look"),
-        ("pattern", r#"{"pattern":"ab"}"#, "/pattern", "no group"),
+        ("pattern", r#"{"pattern":"ab"}"#, "/pattern", "at least one group"),
     ] {
         let found = problems(id, config);
         let [(at, message)] = found.as_slice() else {
