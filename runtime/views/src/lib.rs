@@ -81,12 +81,12 @@ pub use scores::score::{
     OriginView, ResourceLink, RuleOutcome, RuleRange, ScoreView, Tone, aggregate, anchor,
 };
 pub use session::page::{SessionPage, TURNS_PER_PAGE, Turn, TurnHits, TurnInput};
-pub use trace::aspect::{HeadInput, Neighbours, RowState, TraceView, TypedRange, ViewParams};
 pub use trace::compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSelectionPage, CompareSide,
     ComparedObservation, ContentFingerprints, ObservationFingerprints, ScoresByName,
 };
 pub use trace::find::{FindInput, FindPage};
+pub use trace::header::{HeadInput, Neighbours, RowState, TraceView, TypedRange, ViewParams};
 pub use trace::log::{LOG_PAGE_SIZE, LogInput, LogPage};
 pub use trace::observation_scores::{ObservationScore, ObservationScores};
 pub use trace::page::{DetailInput, DetailPage, TraceInput, TracePage};

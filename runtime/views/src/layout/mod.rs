@@ -2,8 +2,8 @@
 
 pub mod assets;
 pub(crate) mod forms;
-pub(crate) mod keys;
 pub(crate) mod preferences;
 pub(crate) mod setup;
 pub(crate) mod shell;
+pub(crate) mod shortcuts;
 pub(crate) mod small_pages;

@@ -111,7 +111,7 @@ pub enum Section {
 
 /// An entry of the sidebar.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct SidebarEntry {
     pub(crate) section: Section,
     pub(crate) label: &'static str,
     /// Path relative to the project.
@@ -124,9 +124,9 @@ pub(crate) struct Entry {
 
 /// A group of entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
+pub(crate) struct SidebarGroup {
     pub(crate) label: &'static str,
-    pub(crate) entries: &'static [Entry],
+    pub(crate) entries: &'static [SidebarEntry],
 }
 
 const fn entry(
@@ -134,12 +134,12 @@ const fn entry(
     label: &'static str,
     path: &'static str,
     (key, icon): (&'static str, &'static str),
-) -> Entry {
-    Entry { section, label, path, key, icon }
+) -> SidebarEntry {
+    SidebarEntry { section, label, path, key, icon }
 }
 
-static GROUPS: [Group; 2] = [
-    Group {
+static GROUPS: [SidebarGroup; 2] = [
+    SidebarGroup {
         label: "Observe",
         entries: &[
             entry(Section::Overview, "Overview", "", ("h", "M2 8l6-5 6 5M4 7v6h8V7")),
@@ -153,7 +153,7 @@ static GROUPS: [Group; 2] = [
             ),
         ],
     },
-    Group {
+    SidebarGroup {
         label: "Evaluate",
         entries: &[
             entry(Section::Scores, "Scores", "/scores", ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4")),
@@ -207,11 +207,11 @@ impl Shell {
         Self { api: api.into_iter().collect(), ..self }
     }
 
-    pub(crate) fn groups(&self) -> &'static [Group] {
+    pub(crate) fn groups(&self) -> &'static [SidebarGroup] {
         &GROUPS
     }
 
-    pub(crate) fn href(&self, entry: &Entry) -> String {
+    pub(crate) fn href(&self, entry: &SidebarEntry) -> String {
         format!("{}{}{}", self.base(), entry.path, self.focus.query())
     }
 
@@ -224,7 +224,10 @@ impl Shell {
     }
 
     /// Counts of an entry: number, description and CSS class.
-    pub(crate) fn counters(&self, entry: &Entry) -> Vec<(String, &'static str, &'static str)> {
+    pub(crate) fn counters(
+        &self,
+        entry: &SidebarEntry,
+    ) -> Vec<(String, &'static str, &'static str)> {
         let all = match entry.section {
             Section::Rules => [
                 (self.attention.paused, "paused", "waiting"),
@@ -241,7 +244,7 @@ impl Shell {
         some.map(|(n, what, class)| (shown(n), what, class)).collect()
     }
 
-    pub(crate) fn marks(&self, entry: &Entry) -> bool {
+    pub(crate) fn marks(&self, entry: &SidebarEntry) -> bool {
         self.section == entry.section
     }
 

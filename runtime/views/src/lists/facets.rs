@@ -17,18 +17,18 @@ pub(crate) const MAX_FILTER: usize = 500;
 pub struct FacetsView {
     pub(crate) n_traces: String,
     pub(crate) is_cut: bool,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<FacetGroup>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct FacetGroup {
     pub(crate) label: &'static str,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<FacetValue>,
     pub(crate) has_more: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
+pub(crate) struct FacetValue {
     pub(crate) text: Text,
     pub(crate) n: String,
     /// URL of the list with this value; absent if the filter is too long.
@@ -103,7 +103,7 @@ impl FacetsView {
     }
 }
 
-fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
+fn group(facet: &Facet, query: &TracesQuery, base: &str) -> FacetGroup {
     let with_term = |test: Test, id: &str| {
         let condition = Condition { column: find(TRACES, id), test };
         let q = joined(&query.q, condition)?;
@@ -119,7 +119,7 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
             }
             None => (Some(with_score(query, value?, base)), None),
         };
-        Some(Value {
+        Some(FacetValue {
             text: match (facet.column, value) {
                 // The spelling of the other pages.
                 (FacetColumn::Level | FacetColumn::Kind, Some(word)) => {
@@ -132,7 +132,7 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
             without,
         })
     };
-    Group {
+    FacetGroup {
         label: label(facet.column),
         values: facet.values.iter().filter_map(value).collect(),
         has_more: facet.has_more,
@@ -172,7 +172,7 @@ fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
     query.first(base)
 }
 
-impl Group {
+impl FacetGroup {
     pub(crate) fn is_of_scores(&self) -> bool {
         self.label == label(FacetColumn::Score)
     }

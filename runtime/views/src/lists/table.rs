@@ -8,7 +8,7 @@ use crate::Text;
 
 /// The heading of a column.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
+pub(crate) struct ColumnHeading {
     pub(crate) column: Column,
     /// URL of the list sorted by this column.
     pub(crate) href: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Head {
 /// Headings and row actions of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    pub(crate) heads: Vec<Head>,
+    pub(crate) heads: Vec<ColumnHeading>,
     /// URL prefix of the preview, followed by the id of a trace; absent if the list has no preview.
     pub(crate) peek: Option<String>,
     /// Id of the trace in the preview.
@@ -46,10 +46,10 @@ pub(crate) struct MenuItem {
 }
 
 impl Table {
-    pub(crate) fn new(columns: &Columns, head: impl Fn(Head) -> Head) -> Self {
+    pub(crate) fn new(columns: &Columns, head: impl Fn(ColumnHeading) -> ColumnHeading) -> Self {
         let heads = columns
             .iter()
-            .map(|column| head(Head { column: column.clone(), href: None, state: None }));
+            .map(|column| head(ColumnHeading { column: column.clone(), href: None, state: None }));
         Self {
             heads: heads.collect(),
             peek: None,

@@ -14,7 +14,7 @@ use crate::lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedS
 use crate::lists::focus::FocusView;
 use crate::lists::menu;
 use crate::lists::page_links::PageLinks;
-use crate::lists::table::{Head, Table};
+use crate::lists::table::{ColumnHeading, Table};
 use crate::lists::trace_line::TraceLine;
 use crate::overview::trends::Trend;
 use crate::trace::peek::Peek;
@@ -66,7 +66,7 @@ pub struct TracesPage {
 }
 
 /// A column of the picker.
-struct Pick {
+struct PickerColumn {
     name: String,
     label: Text,
     is_shown: bool,
@@ -74,7 +74,7 @@ struct Pick {
     earlier: Option<String>,
 }
 
-impl Pick {
+impl PickerColumn {
     fn of(column: &Column, is_shown: bool) -> Self {
         Self { name: column.name(), label: column.label(), is_shown, earlier: None }
     }
@@ -161,7 +161,7 @@ impl TracesPage {
             };
             let state = query.sort.state_of(&order);
             let turned = TracesQuery { sort: query.sort.of_heading(order), ..query.clone() };
-            Head { href: Some(turned.first(base)), state, ..head }
+            ColumnHeading { href: Some(turned.first(base)), state, ..head }
         });
         let peeked_id = self.peek.as_ref().and_then(Peek::id);
         table.peeked_id = peeked_id.map(str::to_owned);
@@ -184,16 +184,16 @@ impl TracesPage {
     }
 
     /// The columns of the picker, selected ones first.
-    fn picks(&self) -> Vec<Pick> {
+    fn picks(&self) -> Vec<PickerColumn> {
         let columns = &self.query.columns;
         let shown = columns.iter().enumerate().map(|(at, column)| {
             let moved = TracesQuery { columns: columns.moved(at), ..self.query.clone() };
-            Pick {
+            PickerColumn {
                 earlier: (0 < at).then(|| moved.first(self.shell.base())),
-                ..Pick::of(column, true)
+                ..PickerColumn::of(column, true)
             }
         });
-        let others = columns.others().map(|column| Pick::of(&column, false));
+        let others = columns.others().map(|column| PickerColumn::of(&column, false));
         shown.chain(others).collect()
     }
 

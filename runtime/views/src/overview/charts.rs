@@ -80,7 +80,7 @@ pub struct Chart {
     /// Start of the first bucket and end of the last; for days, the first and the last day.
     pub(crate) ends: Vec<Html>,
     pub(crate) most: String,
-    pub(crate) bars: Vec<Drawn>,
+    pub(crate) bars: Vec<DrawnBar>,
     pub(crate) has_part: bool,
     /// Legend of hatched bars.
     pub(crate) partial: Option<&'static str>,
@@ -95,7 +95,7 @@ pub struct Chart {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct DrawnBar {
     pub(crate) x: usize,
     pub(crate) y: f64,
     pub(crate) height: f64,
@@ -132,7 +132,7 @@ impl Chart {
         let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
             let height = height(bar.value, most);
-            Drawn {
+            DrawnBar {
                 x,
                 y: HEIGHT - height,
                 height,
@@ -200,7 +200,7 @@ impl Chart {
                 true => (date(at), date(at)),
                 false => (clock(at), at.to_iso_micros()),
             };
-            Drawn {
+            DrawnBar {
                 x,
                 y: HEIGHT - all,
                 height: all,

@@ -97,13 +97,13 @@ pub struct ScoreTrend {
     pub(crate) value: Text,
     pub(crate) interval: Option<String>,
     pub(crate) n: String,
-    pub(crate) spark: Vec<Dot>,
+    pub(crate) spark: Vec<SparkPoint>,
     pub(crate) href: String,
 }
 
 /// Mean of one time bucket.
 #[derive(Clone, Debug)]
-pub(crate) struct Dot {
+pub(crate) struct SparkPoint {
     pub(crate) x: usize,
     pub(crate) y: f64,
     pub(crate) height: f64,
@@ -130,14 +130,14 @@ impl ScoreTrend {
         let dots = over_time.iter().enumerate().filter_map(|(x, (at, mean))| {
             let (end, zero) = (place((*mean)?), place(0.0));
             let height = ((end - zero).abs() * 10.0).round() / 10.0;
-            Some(Dot {
+            Some(SparkPoint {
                 x,
                 y: HEIGHT - end.max(zero),
                 height: height.max(0.5),
                 title: format!("{at}: {}", number((*mean)?)),
             })
         });
-        let dots: Vec<Dot> = dots.collect();
+        let dots: Vec<SparkPoint> = dots.collect();
         let spark = match dots.len() < MIN_DOTS {
             true => Vec::new(),
             false => dots,

@@ -18,7 +18,7 @@ use crate::lists::page_links::PageLinks;
 use crate::lists::trace_line::TraceLine;
 use crate::overview::charts::{Chart, TurnBar};
 use crate::scores::score::{RuleRange, ScoreView, Tone};
-use crate::trace::find::{PartExcerpt, part_excerpt};
+use crate::trace::find::{FieldExcerpt, field_excerpt};
 use crate::trace::thread::{duration_text, mark};
 use crate::values::content::{
     Addresses, Block, CallMessages, RepeatedMessages, display_text, repeated_messages,
@@ -72,7 +72,7 @@ pub struct SessionPage {
 pub struct TurnHits {
     text: Text,
     /// Numbers of the turns, with an excerpt of input or output; without one the match is in an observation.
-    turns: Vec<(u64, Option<PartExcerpt>)>,
+    turns: Vec<(u64, Option<FieldExcerpt>)>,
     has_more: bool,
     /// Number of turns at the end that were not searched.
     n_left: u64,
@@ -95,7 +95,7 @@ impl TurnHits {
             let input = sought.in_payload(SearchField::Input, trace.input.as_ref());
             let found =
                 input.or_else(|| sought.in_payload(SearchField::Output, trace.output.as_ref()));
-            found.map(part_excerpt)
+            found.map(field_excerpt)
         };
         let turns = turns.iter();
         Self {
@@ -140,9 +140,9 @@ pub struct Turn {
     number: u64,
     trace: TraceLine,
     /// Messages of its input that repeat an earlier turn.
-    same: Option<Same>,
+    same: Option<RepeatedMessages>,
     input: Block,
-    tools: Option<Tools>,
+    tools: Option<ToolCalls>,
     /// Number of observations, if there are too many to list tool calls.
     n_observations_over_limit: Option<String>,
     output: Block,
@@ -150,7 +150,7 @@ pub struct Turn {
 
 /// Tool calls of a turn.
 #[derive(Clone, Debug)]
-struct Tools {
+struct ToolCalls {
     /// `3 tool calls`
     title: String,
     /// Names of the first calls.
@@ -176,7 +176,7 @@ struct ToolCall {
     is_large: bool,
 }
 
-impl Tools {
+impl ToolCalls {
     /// `None` if only the root is a tool call. `trace` is the URL of the trace.
     fn of(found: ToolObservations, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
         let ToolObservations { steps: mut observations, n } = found;
@@ -239,7 +239,7 @@ impl ToolCall {
 
 /// Messages of an input that repeat those of earlier turns.
 #[derive(Clone, Debug)]
-struct Same {
+struct RepeatedMessages {
     n: usize,
     /// Number of the turn that contains most of them.
     turn: u64,
@@ -249,7 +249,7 @@ struct Same {
     those: String,
 }
 
-impl Same {
+impl RepeatedMessages {
     fn title(&self) -> String {
         format!("same {} as turn {}", plural(self.n as u64, "message"), self.turn)
     }
@@ -350,7 +350,7 @@ impl Turn {
             let excluded = same.as_ref().map(|same| same.messages.clone());
             let same = same.map(|RepeatedMessages { messages, call }| {
                 let turn = (first + call as u64).saturating_sub(n_before as u64);
-                Same {
+                RepeatedMessages {
                     n: messages.n(),
                     turn,
                     is_before: turn < first,
@@ -363,7 +363,7 @@ impl Turn {
             Self {
                 number,
                 same,
-                tools: Tools::of(tools, trace.root.as_ref(), &line.href(base)),
+                tools: ToolCalls::of(tools, trace.root.as_ref(), &line.href(base)),
                 n_observations_over_limit,
                 input: Block::without(trace.input.as_ref(), &input, excluded.unwrap_or_default()),
                 output: Block::of(trace.output.as_ref(), &at("output")),

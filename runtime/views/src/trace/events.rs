@@ -28,7 +28,7 @@ const SMALL_NODES: usize = 150;
 
 /// A recorded exception; absent fields are empty.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RecordedException {
     pub(crate) kind: Text,
     pub(crate) message: Text,
     pub(crate) stack: Text,
@@ -37,10 +37,10 @@ pub(crate) struct Failure {
 }
 
 /// The first exceptions of an observation.
-pub(crate) fn failures(observation: &Observation, at: &Addresses) -> Vec<Failure> {
+pub(crate) fn failures(observation: &Observation, at: &Addresses) -> Vec<RecordedException> {
     let shortened = |text: &str| cut(without_media(text), FAILURE_CHARACTERS);
     let found = exceptions(&observation.content.metadata).into_iter();
-    let shown = found.take(FAILURES).map(|one| Failure {
+    let shown = found.take(FAILURES).map(|one| RecordedException {
         kind: shortened(one.kind),
         message: shortened(one.message),
         stack: shortened(one.stack),
@@ -54,14 +54,14 @@ pub(crate) fn failures(observation: &Observation, at: &Addresses) -> Vec<Failure
 pub(crate) struct EventList {
     key: &'static str,
     pub(crate) title: &'static str,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<EventItem>,
     /// `100 of 1,000 shown` and the URL of the whole list, if it is cut.
     pub(crate) more: Option<(String, String)>,
 }
 
 /// An event, or a link to a trace.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct EventItem {
     time: Option<Timestamp>,
     /// Offset from the start of the observation.
     pub(crate) at: String,
@@ -105,14 +105,14 @@ pub(crate) fn event_lists(
         let time = item.get("time").and_then(Value::as_str);
         let time = time.and_then(|time| Timestamp::parse(time).ok());
         let after = time.map(|time| offset(time.micros_since(observation.start)));
-        Some(Item { time, at: after.unwrap_or_default(), ..Item::of(name, item, at) })
+        Some(EventItem { time, at: after.unwrap_or_default(), ..EventItem::of(name, item, at) })
     };
     let link = |item: &Map<String, Value>, at: &Addresses| {
         let trace = item.get("traceId")?.as_str()?;
         let span = item.get("spanId").and_then(Value::as_str);
         let span = span.map(|span| format!("?observation={}", encode(span)));
         let href = format!("{base}/traces/{}{}", segment(trace), span.unwrap_or_default());
-        Some(Item { href: Some(href), ..Item::of(Text::from(trace), item, at) })
+        Some(EventItem { href: Some(href), ..EventItem::of(Text::from(trace), item, at) })
     };
     let lists = [
         list("Events", (metadata, "events"), at, event),
@@ -123,7 +123,7 @@ pub(crate) fn event_lists(
     (lists, rest)
 }
 
-impl Item {
+impl EventItem {
     fn of(name: Text, item: &Map<String, Value>, at: &Addresses) -> Self {
         let attributes = item.get("attributes").and_then(Value::as_object);
         let n = attributes.map_or(0, Map::len);
@@ -152,14 +152,14 @@ fn list(
     title: &'static str,
     (metadata, key): (&Map<String, Value>, &'static str),
     at: &Addresses,
-    item: impl Fn(&Map<String, Value>, &Addresses) -> Option<Item>,
+    item: impl Fn(&Map<String, Value>, &Addresses) -> Option<EventItem>,
 ) -> Option<EventList> {
     let all = metadata.get(key)?.as_array()?;
     let items = all.iter().enumerate().map(|(nth, one)| {
         let at = at.at(&format!("$['{key}'][{nth}]"));
         item(one.as_object()?, &at)
     });
-    let mut items: Vec<Item> = items.collect::<Option<_>>()?;
+    let mut items: Vec<EventItem> = items.collect::<Option<_>>()?;
     items.sort_by_key(|item| (item.time.is_none(), item.time));
     let more = (SHOWN < items.len()).then(|| {
         let shown = format!("{SHOWN} of {} shown", count(items.len() as u64));
@@ -305,7 +305,7 @@ mod tests {
         assert!(inline_medium(&of_nested, 1).is_some());
         let numbers: Vec<String> = in_json.media.iter().map(address).collect();
         assert!(numbers[1].contains("/media/1?path="), "{numbers:?}");
-        let n_of = |item: &Item| -> usize {
+        let n_of = |item: &EventItem| -> usize {
             let all = item.attributes.iter();
             all.map(|attribute| attribute.media.len()).sum()
         };

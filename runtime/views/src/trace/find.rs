@@ -6,7 +6,7 @@ use askama::Template;
 use perpend_domain::text_search::{FieldMatch, SearchCursor, SearchHit, TraceSearchPage};
 
 use crate::facts::utc_time;
-use crate::trace::around::Around;
+use crate::trace::match_excerpt::MatchExcerpt;
 use crate::{Html, Shell, Text};
 
 /// One page of the observations of a trace that contain a text.
@@ -19,7 +19,7 @@ pub struct FindPage {
     trace: String,
     text: String,
     notice: Option<Text>,
-    hits: Vec<Row>,
+    hits: Vec<HitRow>,
     /// Number of hits on earlier pages.
     n_before: u64,
     /// Whether the trace itself is the first hit.
@@ -49,7 +49,7 @@ pub struct FindInput {
 
 /// A hit on the page.
 #[derive(Debug)]
-struct Row {
+struct HitRow {
     /// URL-encoded id of the observation; empty for the trace itself.
     observation_id: String,
     href: String,
@@ -59,25 +59,25 @@ struct Row {
     /// Number of occurrences in all fields.
     n: u64,
     /// One excerpt for each field.
-    places: Vec<PartExcerpt>,
+    places: Vec<FieldExcerpt>,
 }
 
 /// Field, excerpt around the first occurrence, and the number of further occurrences in words.
-pub(crate) type PartExcerpt = (&'static str, Around, String);
+pub(crate) type FieldExcerpt = (&'static str, MatchExcerpt, String);
 
-pub(crate) fn part_excerpt(place: FieldMatch) -> PartExcerpt {
+pub(crate) fn field_excerpt(place: FieldMatch) -> FieldExcerpt {
     let more = match place.n {
         0 | 1 => String::new(),
         n => format!("and {} more", count(n - 1)),
     };
-    (place.part.as_str(), Around::from(place.excerpt), more)
+    (place.part.as_str(), MatchExcerpt::from(place.excerpt), more)
 }
 
-impl Row {
+impl HitRow {
     fn new(hit: SearchHit, trace: &str, text: &str) -> Self {
         let find = encode(text);
         let n = hit.places.iter().map(|place| place.n.max(1)).sum();
-        let places = hit.places.into_iter().map(part_excerpt).collect();
+        let places = hit.places.into_iter().map(field_excerpt).collect();
         match hit.step {
             Some(step) => {
                 let id = encode(step.id.as_str());
@@ -117,7 +117,7 @@ impl FindPage {
         });
         let [searched, n_observations] = [part.n_searched, part.n_steps].map(count);
         let rows = part.hits.into_iter();
-        let hits: Vec<Row> = rows.map(|hit| Row::new(hit, &trace, &text)).collect();
+        let hits: Vec<HitRow> = rows.map(|hit| HitRow::new(hit, &trace, &text)).collect();
         Self {
             searched: next
                 .as_ref()

@@ -8,7 +8,7 @@ use perpend_domain::trace::Trace;
 
 use crate::format::{count, duration, kind_label};
 use crate::lists::page_links::PageLinks;
-use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
+use crate::trace::header::{HeadInput, RowState, TraceHeader, ViewParams};
 use crate::trace::thread::facts;
 use crate::values::content::display_text;
 use crate::{Shell, Text};
@@ -46,15 +46,15 @@ pub struct LogInput {
 #[template(path = "log.html")]
 pub struct LogPage {
     shell: Shell,
-    head: Head,
-    entries: Vec<Entry>,
+    head: TraceHeader,
+    entries: Vec<LogEntry>,
     shown: String,
     hidden: Option<String>,
     page_links: PageLinks,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct LogEntry {
     /// URL-encoded id of the observation.
     observation_id: String,
     href: String,
@@ -80,7 +80,7 @@ impl LogPage {
         let entries =
             input.observations.into_iter().map(|(observation, [input_text, output_text])| {
                 let id = encode(observation.id.as_str());
-                Entry {
+                LogEntry {
                     href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
                     detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
                     observation_id: id,
@@ -99,7 +99,7 @@ impl LogPage {
                     output: output_text,
                 }
             });
-        let entries: Vec<Entry> = entries.collect();
+        let entries: Vec<LogEntry> = entries.collect();
         let number = |n: usize| count(n as u64);
         let behind = input.at + entries.len();
         let shown = format!(
@@ -111,7 +111,13 @@ impl LogPage {
         let address = input.row_state.address(&input.view_params);
         let way = |at: usize| format!("{address}&at={at}");
         Self {
-            head: Head::new(&input.trace, base, &input.view_params, &input.row_state, input.head),
+            head: TraceHeader::new(
+                &input.trace,
+                base,
+                &input.view_params,
+                &input.row_state,
+                input.head,
+            ),
             shown,
             hidden: input.view_params.hidden(input.n_hidden),
             page_links: PageLinks {

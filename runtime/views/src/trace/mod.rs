@@ -1,11 +1,11 @@
 //! One trace: the tree with its time axis, the log, the conversation, and the comparison of two traces.
 
-pub(crate) mod around;
-pub(crate) mod aspect;
 pub(crate) mod compare;
 pub(crate) mod events;
 pub(crate) mod find;
+pub(crate) mod header;
 pub(crate) mod log;
+pub(crate) mod match_excerpt;
 pub(crate) mod observation_scores;
 pub(crate) mod page;
 pub(crate) mod peaks;

@@ -12,12 +12,12 @@ use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::format::{count, dollars, duration, exact_duration, kind_label, plural};
 use crate::layout::forms::FormContext;
 use crate::scores::score::{RuleOutcome, RuleRange, ScoreView, Tone};
-use crate::trace::aspect::{Head, HeadInput, TraceView};
-use crate::trace::events::{EventList, Failure, event_lists, failures};
+use crate::trace::events::{EventList, RecordedException, event_lists, failures};
+use crate::trace::header::{HeadInput, TraceHeader, TraceView};
 use crate::trace::observation_scores::ObservationScores;
 use crate::trace::peaks::{Peak, peaks};
 use crate::trace::rows::{RowsInput, Window, column_classes, cost_cell, nonzero};
-use crate::trace::timeline::TimePart;
+use crate::trace::timeline::TimelinePanel;
 use crate::values::content::{
     Addresses, Forms, RenderedValue, called_tools, display_text, without_media,
 };
@@ -84,8 +84,8 @@ impl DetailInput {
 #[template(path = "trace.html")]
 pub struct TracePage {
     shell: Shell,
-    head: Head,
-    time: Option<TimePart>,
+    head: TraceHeader,
+    time: Option<TimelinePanel>,
     peaks: Vec<Peak>,
     ticks: Vec<Tick>,
     has_long_ticks: bool,
@@ -123,7 +123,7 @@ struct Detail {
     level: Option<&'static str>,
     level_class: &'static str,
     status_message: Option<Text>,
-    failures: Vec<Failure>,
+    failures: Vec<RecordedException>,
     /// Known duration, tokens and cost.
     figures: String,
     facts: Vec<Fact>,
@@ -168,9 +168,9 @@ impl TracePage {
         let tokens = nonzero(Some(total_tokens(&trace.usage)));
         let cost = cost_cell(trace.cost());
         Self {
-            head: Head::new(&trace, base, view_params, &window.row_state, head),
+            head: TraceHeader::new(&trace, base, view_params, &window.row_state, head),
             time: (rows.view_params.trace_view == TraceView::Time)
-                .then(|| TimePart::new(&rows, &window)),
+                .then(|| TimelinePanel::new(&rows, &window)),
             peaks: peaks(&rows),
             has_long_ticks: ticks.iter().any(Tick::is_long),
             ticks,

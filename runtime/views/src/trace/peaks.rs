@@ -5,7 +5,7 @@ use perpend_domain::outline::{OutlineNode, highest};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{count, dollars, duration};
-use crate::trace::aspect::RowState;
+use crate::trace::header::RowState;
 use crate::trace::rows::RowsInput;
 
 /// With fewer rows no peak is shown.

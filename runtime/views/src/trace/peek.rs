@@ -12,7 +12,7 @@ use crate::format::{count, plural};
 use crate::layout::forms::{FormContext, RejectedForm};
 use crate::lists::trace_line::TraceLine;
 use crate::scores::score::{RuleOutcome, ScoreView};
-use crate::trace::aspect::{Label, tags};
+use crate::trace::header::{LinkedLabel, tags};
 use crate::values::content::{Addresses, Block};
 
 /// Input of [`Peek`].
@@ -178,7 +178,7 @@ impl PeekContent {
     }
 
     /// Tags with links to the traces that have them.
-    pub(crate) fn tags(&self, base: &str) -> Vec<Label> {
+    pub(crate) fn tags(&self, base: &str) -> Vec<LinkedLabel> {
         tags(self.line.tags.iter().map(Text::raw), base)
     }
 

@@ -16,7 +16,7 @@ use perpend_domain::time::Timestamp;
 use crate::Text;
 use crate::format::{cost, count, duration, kind_label, plural};
 use crate::lists::chips::ScoreChip;
-use crate::trace::aspect::{RowState, TraceView, ViewParams, forgotten};
+use crate::trace::header::{RowState, TraceView, ViewParams, dropped_rows};
 
 /// Maximum number of rendered rows.
 pub const ROW_WINDOW: usize = 200;
@@ -97,7 +97,7 @@ pub(crate) struct Window {
     /// Number of filtered observations, in words.
     pub(crate) hidden: Option<String>,
     /// Which collapsed or expanded rows were dropped, in words.
-    pub(crate) forgotten: Option<String>,
+    pub(crate) dropped_rows: Option<String>,
     /// Index of the selected line, or of the collapsed line that contains it.
     pub(crate) selected: Option<usize>,
     pub(crate) map: Option<Minimap>,
@@ -201,7 +201,7 @@ impl Window {
             rest: format!("{}{}", row_state.folds, input.view_params.query()),
             row_state,
             hidden: input.view_params.hidden(view.n_hidden()),
-            forgotten: forgotten(input.folds),
+            dropped_rows: dropped_rows(input.folds),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Minimap::new(view)),
             path,

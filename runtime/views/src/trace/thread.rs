@@ -8,7 +8,7 @@ use perpend_domain::trace::Trace;
 use crate::facts::total_tokens;
 use crate::format::{count, duration, kind_label, plural};
 use crate::lists::page_links::PageLinks;
-use crate::trace::aspect::{Head, HeadInput, RowState, ViewParams};
+use crate::trace::header::{HeadInput, RowState, TraceHeader, ViewParams};
 use crate::trace::rows::{cost_cell, nonzero};
 use crate::values::content::{
     Addresses, Block, CallMessages, MessageSelection, NewMessages, ObservationLink, display_text,
@@ -84,8 +84,8 @@ pub struct ThreadInput {
 #[template(path = "thread.html")]
 pub struct ThreadPage {
     shell: Shell,
-    head: Head,
-    entries: Vec<Entry>,
+    head: TraceHeader,
+    entries: Vec<ThreadEntry>,
     shown: String,
     /// Number of generations that were not compared, in words.
     unread: Option<String>,
@@ -94,7 +94,7 @@ pub struct ThreadPage {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ThreadEntry {
     /// Kind, name and URL of the enclosing agent, if it differs from that of the entry before.
     heading: Option<(&'static str, Text, String)>,
     /// URL-encoded id of the observation.
@@ -108,12 +108,12 @@ struct Entry {
     message: Option<Text>,
     is_large: bool,
     /// The input in order: repeated messages, each with the new messages after them.
-    input: Vec<(Option<Same>, Block)>,
+    input: Vec<(Option<RepeatedMessages>, Block)>,
     output: Block,
 }
 
 /// Messages repeated from an earlier call: number, name of the call, and URLs of the messages and of the call.
-type Same = (String, Text, [String; 2]);
+type RepeatedMessages = (String, Text, [String; 2]);
 
 impl ThreadPage {
     /// Builds the page.
@@ -159,16 +159,16 @@ impl ThreadPage {
                 (kind_label(within.kind), name, of_id(&within.id))
             });
             before = within;
-            Entry {
+            ThreadEntry {
                 heading,
                 href: address(&call.observation),
                 is_large,
                 input: input.collect(),
                 output,
-                ..Entry::of(call)
+                ..ThreadEntry::of(call)
             }
         });
-        let entries: Vec<Entry> = entries.collect();
+        let entries: Vec<ThreadEntry> = entries.collect();
         let number = |n: usize| count(n as u64);
         let shown = format!(
             "Calls {}–{} of {}",
@@ -180,7 +180,13 @@ impl ThreadPage {
         let way = |at: usize| format!("{address}&at={at}");
         let behind = input.at + n_window;
         Self {
-            head: Head::new(&input.trace, base, &input.view_params, &input.row_state, input.head),
+            head: TraceHeader::new(
+                &input.trace,
+                base,
+                &input.view_params,
+                &input.row_state,
+                input.head,
+            ),
             hidden: input.view_params.hidden(input.n_hidden),
             shown,
             page_links: PageLinks {
@@ -280,7 +286,7 @@ pub(crate) fn mark(observation: &Observation) -> Option<(&'static str, &'static 
     }
 }
 
-impl Entry {
+impl ThreadEntry {
     fn of(call: &Call) -> Self {
         let observation = &call.observation;
         Self {

@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::Text;
 use crate::format::{duration, exact_duration, plural};
-use crate::trace::aspect::{RowState, ViewParams};
+use crate::trace::header::{RowState, ViewParams};
 use crate::trace::rows::{RowsInput, Window, part_of};
 use perpend_domain::outline::{Bar, CriticalPath};
 
@@ -19,11 +19,11 @@ const FEW: usize = 8;
 const LONG_MS: f64 = 10_000.0;
 
 #[derive(Debug)]
-pub(crate) struct TimePart {
+pub(crate) struct TimelinePanel {
     /// Query parameters that the form repeats as hidden fields.
     pub(crate) hidden_fields: Vec<Parameter>,
-    pub(crate) from: End,
-    pub(crate) to: End,
+    pub(crate) from: RangeEnd,
+    pub(crate) to: RangeEnd,
     /// URL of the whole axis.
     pub(crate) whole: Option<String>,
     /// URL of the time range of the selected observation; the whole axis for an observation without duration and for
@@ -33,7 +33,7 @@ pub(crate) struct TimePart {
     pub(crate) has_selection_range: bool,
     /// Duration and number of observations of the critical path.
     pub(crate) summary: Option<String>,
-    pub(crate) longest: Vec<Longest>,
+    pub(crate) longest: Vec<PathNode>,
     /// Total idle time and number of gaps.
     pub(crate) gaps: Option<String>,
     /// Label and URL of the longest gaps.
@@ -44,13 +44,13 @@ pub(crate) struct TimePart {
 
 /// An end of the axis range: milliseconds from the start of the trace, field value and validation error.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct RangeEnd {
     pub(crate) ms: f64,
     pub(crate) shown: String,
     pub(crate) problem: Option<&'static str>,
 }
 
-impl End {
+impl RangeEnd {
     /// The `nth` end, 0 or 1. `length` is the duration of the trace in milliseconds.
     fn new(view_params: &ViewParams, nth: usize, (ms, length): (f64, f64)) -> Self {
         let shown = match LONG_MS <= length {
@@ -68,13 +68,13 @@ impl End {
 
 /// An observation with a large share of the critical path.
 #[derive(Debug)]
-pub(crate) struct Longest {
+pub(crate) struct PathNode {
     pub(crate) name: Text,
     pub(crate) href: String,
     pub(crate) own: String,
 }
 
-impl TimePart {
+impl TimelinePanel {
     pub(crate) fn new(input: &RowsInput<'_>, window: &Window) -> Self {
         let outline = input.view.outline();
         let (start, end) = outline.period().unwrap_or_default();
@@ -89,7 +89,7 @@ impl TimePart {
         let path = window.path.iter().flatten();
         let longest = longest(path.clone()).into_iter().map(|(row, self_time_us)| {
             let entry = &outline.rows()[row];
-            Longest {
+            PathNode {
                 name: Text::from(outline.name(entry)),
                 href: at(&RowState::new(Some(entry.id()), input.folds), input.view_params.zoom),
                 own: duration(self_time_us),
@@ -121,8 +121,8 @@ impl TimePart {
             bands,
             summary: informative_path(window, outline.rows().len()).and_then(summary),
             hidden_fields: kept.chain(whole.pairs()).collect(),
-            from: End::new(input.view_params, 0, (from, length)),
-            to: End::new(input.view_params, 1, (to, length)),
+            from: RangeEnd::new(input.view_params, 0, (from, length)),
+            to: RangeEnd::new(input.view_params, 1, (to, length)),
             whole: input.view_params.zoom.map(|_| at(&window.row_state, None)),
             selection_range: at(&window.row_state, selection_range),
             has_selection_range: selection_range.is_some(),

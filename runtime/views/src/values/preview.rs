@@ -4,7 +4,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::text_search::{Excerpt, first};
 
 use crate::Text;
-use crate::trace::around::Around;
+use crate::trace::match_excerpt::MatchExcerpt;
 
 /// Length in bytes after which a beginning is truncated at the next word boundary.
 const BEGINNING: usize = 200;
@@ -40,7 +40,7 @@ impl Preview {
                 behind: Text::default(),
             });
         };
-        let around = Around::from(Excerpt::of(value, (from, to)));
+        let around = MatchExcerpt::from(Excerpt::of(value, (from, to)));
         let before = around.before.raw();
         let start = before.char_indices().rev().nth(BEFORE - 1);
         let start = start.map_or(0, |(at, _)| at);

@@ -11,7 +11,7 @@ use super::source::without_media;
 use crate::Text;
 use crate::format::json::{extent, skip_spaces, string_end};
 
-use crate::trace::around::Around;
+use crate::trace::match_excerpt::MatchExcerpt;
 
 /// The shortest segment is `[0]`, so a path with more segments exceeds `MAX_PATH`.
 const MAX_SEGMENTS: usize = MAX_PATH / 3 + 1;
@@ -38,7 +38,7 @@ pub(crate) struct TextMatch {
     pub(crate) href: String,
     /// The match is in a key, not in a value.
     pub(crate) is_key: bool,
-    pub(crate) around: Around,
+    pub(crate) around: MatchExcerpt,
 }
 
 impl TextMatches {
@@ -162,7 +162,7 @@ impl Search<'_> {
         self.matches.is_partial |= self.pattern.first(rest).is_some();
     }
 
-    fn text_match(&self, segments: &[PathSegment], around: Around, form: &str) -> TextMatch {
+    fn text_match(&self, segments: &[PathSegment], around: MatchExcerpt, form: &str) -> TextMatch {
         let mut path = String::from("$");
         let mut form = form;
         for segment in segments {

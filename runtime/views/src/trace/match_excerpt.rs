@@ -6,13 +6,13 @@ use crate::Text;
 
 /// A match with the text before and after it.
 #[derive(Clone, Debug)]
-pub(crate) struct Around {
+pub(crate) struct MatchExcerpt {
     pub(crate) before: Text,
     pub(crate) found: Text,
     pub(crate) behind: Text,
 }
 
-impl From<Excerpt> for Around {
+impl From<Excerpt> for MatchExcerpt {
     fn from(excerpt: Excerpt) -> Self {
         Self {
             before: Text::lines(excerpt.before),

@@ -216,19 +216,19 @@ fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
 }
 
 /// Which collapsed or expanded rows were dropped, in words.
-pub(crate) fn forgotten(folds: &Folds) -> Option<String> {
-    let said = |what: &str, now: &str| {
+pub(crate) fn dropped_rows(folds: &Folds) -> Option<String> {
+    let words = |what: &str, now: &str| {
         format!("Only the last {MAX_FOLDS} {what} rows are kept; earlier ones are {now} again.")
     };
-    let opened = folds.forgot_open.then(|| said("expanded", "collapsed"));
-    let closed = folds.forgot_closed.then(|| said("collapsed", "expanded"));
+    let opened = folds.forgot_open.then(|| words("expanded", "collapsed"));
+    let closed = folds.forgot_closed.then(|| words("collapsed", "expanded"));
     let all: Vec<String> = opened.into_iter().chain(closed).collect();
     (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// A link to another view or level.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct ViewLink {
     pub(crate) label: &'static str,
     pub(crate) key: &'static str,
     pub(crate) href: String,
@@ -237,14 +237,14 @@ pub(crate) struct Link {
 
 /// The header of all views of a trace.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct TraceHeader {
     pub(crate) id: String,
     pub(crate) name: Option<Text>,
     /// URLs of the list of traces and of the search in this trace.
     pub(crate) list: String,
     pub(crate) find: String,
     /// The current search.
-    pub(crate) sought: Option<Search>,
+    pub(crate) sought: Option<CurrentSearch>,
     /// URL of the comparison.
     pub(crate) compare: String,
     /// Neighbours in the list from which the trace was opened.
@@ -257,14 +257,14 @@ pub(crate) struct Head {
     pub(crate) n_more_chips: usize,
     /// URL of all scores of the trace and its observations.
     pub(crate) scores: String,
-    pub(crate) labels: Vec<Label>,
-    pub(crate) views: Vec<Link>,
-    pub(crate) levels: Vec<Link>,
-    pub(crate) kinds: Kinds,
+    pub(crate) labels: Vec<LinkedLabel>,
+    pub(crate) views: Vec<ViewLink>,
+    pub(crate) levels: Vec<ViewLink>,
+    pub(crate) kinds: KindFilter,
     /// Column choice of views with rows.
     pub(crate) columns: Option<ColumnChoice>,
     /// The filters in words.
-    pub(crate) viewed: String,
+    pub(crate) filter_label: String,
     /// URL without the filters of level and kind.
     pub(crate) all: String,
     /// Errors in the query string.
@@ -272,7 +272,7 @@ pub(crate) struct Head {
     /// Whether the trace is bookmarked.
     pub(crate) is_bookmarked: bool,
     /// Tags with links to the traces that have them.
-    pub(crate) tags: Vec<Label>,
+    pub(crate) tags: Vec<LinkedLabel>,
     /// Actions of the forms for bookmark and tags.
     pub(crate) bookmarks: String,
     pub(crate) tagging: String,
@@ -284,7 +284,7 @@ pub(crate) struct Head {
 
 /// The filter by observation kind.
 #[derive(Debug)]
-pub(crate) struct Kinds {
+pub(crate) struct KindFilter {
     /// Name in URLs, label, number of observations and whether it is selected.
     pub(crate) choices: Vec<(&'static str, &'static str, String, bool)>,
     /// Query parameters that the form repeats as hidden fields.
@@ -292,22 +292,22 @@ pub(crate) struct Kinds {
 }
 
 /// `errors · tool, generation`
-fn viewed(view_params: &ViewParams) -> String {
+fn filter_label(view_params: &ViewParams) -> String {
     let kinds: Vec<&str> = view_params.kinds.iter().map(|kind| kind_label(*kind)).collect();
     let level = LEVELS.iter().find(|(min, _)| *min == view_params.min);
     let level = level.filter(|(min, _)| min.is_some());
-    let said = [
+    let words = [
         level.map(|(_, label)| label.to_lowercase()),
         (!kinds.is_empty()).then(|| kinds.join(", ")),
     ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    match said.is_empty() {
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    match words.is_empty() {
         true => "all observations".to_owned(),
-        false => said.join(" · "),
+        false => words.join(" · "),
     }
 }
 
-impl Kinds {
+impl KindFilter {
     fn new(
         view_params: &ViewParams,
         row_state: &RowState,
@@ -348,7 +348,7 @@ pub struct HeadInput {
 
 /// A text search in the trace.
 #[derive(Debug)]
-pub(crate) struct Search {
+pub(crate) struct CurrentSearch {
     pub(crate) text: Text,
     /// URLs of the page with all hits and of this page without the search.
     pub(crate) all: String,
@@ -357,13 +357,13 @@ pub(crate) struct Search {
 
 /// A labelled value below the title, with a link to the traces that have it.
 #[derive(Debug)]
-pub(crate) struct Label {
+pub(crate) struct LinkedLabel {
     pub(crate) label: &'static str,
     pub(crate) value: Text,
     pub(crate) href: Option<String>,
 }
 
-impl Head {
+impl TraceHeader {
     pub(crate) fn new(
         trace: &Trace,
         base: &str,
@@ -372,13 +372,13 @@ impl Head {
         input: HeadInput,
     ) -> Self {
         let at = |view_params: &ViewParams| row_state.address(view_params);
-        let views = TraceView::ALL.iter().map(|(own, _, label, key)| Link {
+        let views = TraceView::ALL.iter().map(|(own, _, label, key)| ViewLink {
             label,
             key,
             href: at(&ViewParams { trace_view: *own, ..view_params.clone() }),
             is_current: *own == view_params.trace_view,
         });
-        let levels = LEVELS.iter().map(|(min, label)| Link {
+        let levels = LEVELS.iter().map(|(min, label)| ViewLink {
             label,
             key: "",
             href: at(&ViewParams { min: *min, ..view_params.clone() }),
@@ -422,8 +422,8 @@ impl Head {
             labels: labels(trace, base),
             views: views.collect(),
             levels: levels.collect(),
-            viewed: viewed(view_params),
-            kinds: Kinds::new(view_params, row_state, &input.kinds),
+            filter_label: filter_label(view_params),
+            kinds: KindFilter::new(view_params, row_state, &input.kinds),
             columns: ColumnChoice::new(view_params, row_state),
             all: at(&ViewParams { min: None, kinds: Vec::new(), ..view_params.clone() }),
             faults: input.faults.into_iter().map(Text::from).collect(),
@@ -463,9 +463,9 @@ impl ColumnChoice {
 }
 
 /// The current search. `find` is the URL of the search page.
-fn search(view_params: &ViewParams, row_state: &RowState, find: &str) -> Option<Search> {
+fn search(view_params: &ViewParams, row_state: &RowState, find: &str) -> Option<CurrentSearch> {
     let text = view_params.find.as_deref()?;
-    Some(Search {
+    Some(CurrentSearch {
         text: Text::from(text),
         all: format!("{find}?q={}", encode(text)),
         end: row_state.address(&ViewParams { find: None, ..view_params.clone() }),
@@ -527,8 +527,8 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<HeadFigure> {
     figures.into_iter().flatten().collect()
 }
 
-fn labels(trace: &Trace, base: &str) -> Vec<Label> {
-    let to = |label, value: &str, href: String| Label {
+fn labels(trace: &Trace, base: &str) -> Vec<LinkedLabel> {
+    let to = |label, value: &str, href: String| LinkedLabel {
         label,
         value: Text::from(value),
         href: Some(href),
@@ -547,8 +547,8 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
 }
 
 /// Tags with links to the traces that have them.
-pub(crate) fn tags<'t>(tags: impl Iterator<Item = &'t str>, base: &str) -> Vec<Label> {
-    let label = |tag: &'t str| Label {
+pub(crate) fn tags<'t>(tags: impl Iterator<Item = &'t str>, base: &str) -> Vec<LinkedLabel> {
+    let label = |tag: &'t str| LinkedLabel {
         label: "tag",
         value: Text::from(tag),
         href: Some(traces_with_tag(base, tag)),

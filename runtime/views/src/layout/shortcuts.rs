@@ -3,7 +3,7 @@
 
 /// A keyboard shortcut.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct Shortcut {
     /// Labels of the keys.
     pub(crate) caps: &'static [&'static str],
     /// Key that activates or focuses the element of `needs`; empty if another script handles the key.
@@ -14,8 +14,12 @@ pub(crate) struct Key {
 }
 
 /// A key that activates the element it needs.
-const fn leads(key: &'static [&'static str; 1], needs: &'static str, text: &'static str) -> Key {
-    Key { caps: key, acts: key[0], needs, text }
+const fn leads(
+    key: &'static [&'static str; 1],
+    needs: &'static str,
+    text: &'static str,
+) -> Shortcut {
+    Shortcut { caps: key, acts: key[0], needs, text }
 }
 
 /// The same for a key with Shift.
@@ -24,21 +28,21 @@ const fn shifted(
     caps: &'static [&'static str; 2],
     needs: &'static str,
     text: &'static str,
-) -> Key {
-    Key { caps, acts: key, needs, text }
+) -> Shortcut {
+    Shortcut { caps, acts: key, needs, text }
 }
 
 /// A key that a script handles.
-const fn heard(caps: &'static [&'static str], needs: &'static str, text: &'static str) -> Key {
-    Key { caps, acts: "", needs, text }
+const fn heard(caps: &'static [&'static str], needs: &'static str, text: &'static str) -> Shortcut {
+    Shortcut { caps, acts: "", needs, text }
 }
 
 /// All shortcuts except those of the sections, with headings.
-pub(crate) fn groups() -> [(&'static str, &'static [Key]); 2] {
+pub(crate) fn groups() -> [(&'static str, &'static [Shortcut]); 2] {
     [("This page", &OF_SOME_PAGES), ("Everywhere", &EVERYWHERE)]
 }
 
-static OF_SOME_PAGES: [Key; 31] = [
+static OF_SOME_PAGES: [Shortcut; 31] = [
     leads(&["/"], "[data-filter]", "Filter"),
     leads(&["t"], "[data-hot=t]", "Set the time range"),
     shifted("E", &["Shift", "E"], "[data-hot=E]", "Set the environments"),
@@ -84,7 +88,7 @@ static OF_SOME_PAGES: [Key; 31] = [
     leads(&["f"], "[data-find]", "Find in this trace or session"),
 ];
 
-static EVERYWHERE: [Key; 10] = [
+static EVERYWHERE: [Shortcut; 10] = [
     heard(&["Ctrl", "K"], "#palette", "Search by id or name, or open a page"),
     heard(&["."], "main [data-command]", "Actions of this page"),
     heard(&["Ctrl", "Enter"], "form", "Submit the focused form"),
