@@ -201,7 +201,7 @@ impl Diff {
     fn one_sided(&mut self, text: &str, is_a: bool, max_bytes: usize) {
         let formatted = formatted(text, text.len() <= MAX_WHOLE);
         let plain = |text| {
-            let piece = lines::Piece { text, is_marked: false };
+            let piece = lines::LinePiece { text, is_marked: false };
             vec![piece]
         };
         let lines = split(&formatted).into_iter().take(MAX_LINES).map(plain);
