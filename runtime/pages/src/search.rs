@@ -125,13 +125,13 @@ pub(super) async fn search_page(
     // Nothing has such a name or id, so the text is searched for in the contents of traces.
     let is_whole = answer.notes.is_empty() && answer.older_href.is_none();
     if let ("1", 0, true, Some(contents)) =
-        (params.go.as_str(), answer.n_hits(), is_whole, &answer.contents)
+        (params.go.as_str(), answer.n_hits(), is_whole, &answer.text_matches)
     {
         return Ok(Redirect::to(&contents.href).into_response());
     }
-    if answer.contents.is_some() {
+    if answer.text_matches.is_some() {
         let q = encode(q);
-        answer.later = Some(format!("{}/_/search/contents?q={q}", search.base));
+        answer.text_matches_href = Some(format!("{}/_/search/contents?q={q}", search.base));
     }
     let view = SearchPage { shell: viewer.shell(Section::Search), q: q.to_owned(), answer };
     page(StatusCode::OK, &view)
@@ -144,7 +144,9 @@ fn too_long_page(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
         shell: viewer.shell(Section::Search),
         q: q.to_owned(),
         answer: SearchResults {
-            none: Text::from(format!("The search text has {n} characters. Nothing was searched.")),
+            no_hits: Text::from(format!(
+                "The search text has {n} characters. Nothing was searched."
+            )),
             notes: vec![TOO_LONG],
             ..SearchResults::default()
         },
@@ -227,7 +229,7 @@ impl<'a> Search<'a> {
         match SearchTerm::of(q) {
             SearchTerm::Help => answer.has_help = true,
             SearchTerm::Ids(text) => {
-                answer.none = Text::from(format!("No object has the id “{}”", truncated(text)));
+                answer.no_hits = Text::from(format!("No object has the id “{}”", truncated(text)));
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
@@ -242,7 +244,7 @@ impl<'a> Search<'a> {
                     answer.groups.push(SearchEntryGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
-                answer.none = self.empty_message(text);
+                answer.no_hits = self.empty_message(text);
                 self.add_traces(text, None, &mut answer);
                 self.add_pages(text, &mut answer);
             }
@@ -289,7 +291,7 @@ impl<'a> Search<'a> {
     fn add_traces(&self, text: &str, title: Option<Text>, answer: &mut SearchResults) {
         let query = TracesQuery::of(word(text));
         let default_title = || Text::from(format!("Traces that contain “{}”", truncated(text)));
-        answer.contents = Some(SearchEntry {
+        answer.text_matches = Some(SearchEntry {
             title: title.unwrap_or_else(default_title),
             note: Text::from("in the name, or in the input or output of any observation"),
             href: query.first(&self.base),

@@ -180,9 +180,9 @@ fn the_overview_is_inert() {
     assert!(parts[2].contains("(25–75)"), "{}", parts[2]);
     let later = trends.map(|trend| DeferredTrend {
         label: "Scores",
-        part: typed(),
-        whole: typed(),
-        shown: Some(trend),
+        fragment_href: typed(),
+        page_href: typed(),
+        trend: Some(trend),
     });
     let overview = checked(&OverviewPage {
         shell: shell(),
@@ -201,12 +201,12 @@ fn the_overview_is_inert() {
         is_compared: true,
         quantiles: Some(DeferredTrend {
             label: "Latency and users",
-            part: typed(),
-            whole: typed(),
-            shown: Some(Trend::Figures(vec![figure])),
+            fragment_href: typed(),
+            page_href: typed(),
+            trend: Some(Trend::Figures(vec![figure])),
         }),
         cost: Some(chart("Cost", ChartPart::Errors)),
-        later: later.into(),
+        trends: later.into(),
         attention: vec![AttentionItem {
             name: text(HOSTILE),
             state: "paused",
@@ -386,13 +386,13 @@ fn search_results_are_inert_and_name_omitted_data() {
         href: format!("/project/p/traces/{}", encode(HOSTILE)),
     };
     let answer = SearchResults {
-        contents: Some(hit.clone()),
+        text_matches: Some(hit.clone()),
         groups: vec![SearchEntryGroup::new("Sessions", vec![hit; 9])],
         notes: vec!["Older ones were not searched."],
         older_href: Some("/project/p/search?q=x&below=7".to_owned()),
-        none: text(HOSTILE),
+        no_hits: text(HOSTILE),
         no_text_matches: Some(text(HOSTILE)),
-        later: Some(typed()),
+        text_matches_href: Some(typed()),
         has_help: true,
     };
     let page = |answer: &SearchResults| {
@@ -408,8 +408,10 @@ fn search_results_are_inert_and_name_omitted_data() {
     let options = hits.matches("role=\"option\"").count();
     assert_eq!(options, SearchEntryGroup::LIMIT + 1, "and where contents are searched");
     assert!(!hits.contains("<html"));
-    let none =
-        SearchResults { none: text("No session begins with “x”"), ..SearchResults::default() };
+    let none = SearchResults {
+        no_hits: text("No session begins with “x”"),
+        ..SearchResults::default()
+    };
     assert!(page(&none).contains("No session begins with “x”"));
 }
 

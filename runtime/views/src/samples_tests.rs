@@ -36,7 +36,7 @@ pub(crate) fn focus() -> FocusView {
 pub(crate) fn forms() -> FormContext {
     FormContext {
         token: format!("{}.0123456789abcdef", "A".repeat(86)),
-        back: format!("/project/p?q={}", encode(HOSTILE)),
+        return_url: format!("/project/p?q={}", encode(HOSTILE)),
         flash: Some(FlashMessage {
             id: "0123456789abcdef".to_owned(),
             text: Text::from(HOSTILE),
@@ -57,7 +57,7 @@ pub(crate) fn shell() -> Shell {
         forms: forms(),
         focus: Focus::default(),
         attention: AttentionCounts { paused: 2, failed: 100 },
-        here: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
+        url: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
         ],

@@ -257,7 +257,7 @@ pub(crate) async fn session_page(
         n_turns,
         current_turn: turn,
         is_jump,
-        at: match params.at.is_empty() {
+        typed_turn: match params.at.is_empty() {
             true => params.turn,
             false => params.at,
         },

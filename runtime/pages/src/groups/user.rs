@@ -128,7 +128,7 @@ async fn deferred_charts(
         true => Some(charts(app, viewer, user).await?),
         false => None,
     };
-    Ok(DeferredTrend { shown, ..place })
+    Ok(DeferredTrend { trend: shown, ..place })
 }
 
 /// `GET P/_/users/{user}/trends`: the charts, with the query parameters of the page.

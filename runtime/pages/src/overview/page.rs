@@ -65,7 +65,7 @@ pub(crate) async fn overview_page(
         is_compared: false,
         quantiles: None,
         cost: None,
-        later: Vec::new(),
+        trends: Vec::new(),
         attention: Vec::new(),
         failed: Vec::new(),
         runs: Vec::new(),
@@ -97,7 +97,7 @@ pub(crate) async fn overview_page(
     let later = trends::deferred_trends(&app, &viewer, is_whole.then_some(range)).await?;
     let mut later = later.into_iter();
     view.quantiles = later.next();
-    view.later = later.collect();
+    view.trends = later.collect();
     view.attention = waiting(&app, &viewer).await?;
     let mut errors = range_filter(range);
     errors.conditions.extend(error_filter().conditions);

@@ -86,7 +86,7 @@ pub(crate) async fn deferred_trends(
         };
         let which = Some(("part", part.to_owned()));
         let place = deferred_trend(viewer, label, (&parts, &base), which);
-        all.push(DeferredTrend { shown, ..place });
+        all.push(DeferredTrend { trend: shown, ..place });
     }
     Ok(all)
 }
@@ -104,9 +104,9 @@ pub(crate) fn deferred_trend(
     };
     DeferredTrend {
         label,
-        part: with(part, which),
-        whole: with(page, Some(("trends", "1".to_owned()))),
-        shown: None,
+        fragment_href: with(part, which),
+        page_href: with(page, Some(("trends", "1".to_owned()))),
+        trend: None,
     }
 }
 

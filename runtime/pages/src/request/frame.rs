@@ -208,7 +208,7 @@ fn error_page(
     let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
     let view = ErrorPage {
         // Without forms, so that all pages that are not found are identical.
-        shell: Shell { forms: FormContext::default(), here: String::new(), ..shell },
+        shell: Shell { forms: FormContext::default(), url: String::new(), ..shell },
         status: status.as_u16(),
         title,
         message: Text::from(message),

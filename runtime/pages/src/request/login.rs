@@ -181,7 +181,7 @@ pub(crate) async fn logout_page(
 ) -> Result<Response, Problem> {
     match session_viewer(&app, &headers).await? {
         Some(viewer) => {
-            let shell = Shell { here: "/logout".to_owned(), ..viewer.shell(Section::Other) };
+            let shell = Shell { url: "/logout".to_owned(), ..viewer.shell(Section::Other) };
             page(StatusCode::OK, &LogoutPage { shell })
         }
         None => Ok(Redirect::to("/login").into_response()),

@@ -77,7 +77,7 @@ impl Viewer {
     /// A copy whose forms redirect to this page.
     pub(crate) fn with_return_path(&self, back: &str) -> Self {
         let mut viewer = self.clone();
-        viewer.form_context.back = back.to_owned();
+        viewer.form_context.return_url = back.to_owned();
         viewer
     }
 
@@ -105,7 +105,7 @@ impl Viewer {
             preferences: self.preferences,
             forms: self.form_context.clone(),
             focus: self.focus.clone(),
-            here: self.form_context.back.clone(),
+            url: self.form_context.return_url.clone(),
             attention: self.waits,
             api: Vec::new(),
             now: self.now,
@@ -233,7 +233,7 @@ async fn viewer_of_session(
                 token.session_tag(),
                 submissions.last(token, now)
             ),
-            back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
+            return_url: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
             flash: notice,
         },
     }
@@ -271,7 +271,7 @@ pub(crate) async fn shell(
     Ok(match session_viewer(app, headers).await? {
         Some(viewer) => Shell {
             focus: focus_of(address.query().unwrap_or_default()).0,
-            here: path_of(address).to_owned(),
+            url: path_of(address).to_owned(),
             ..viewer.shell(section)
         },
         None => request::origin::shell(headers),

@@ -125,7 +125,7 @@ async fn load_page(
     };
     if is_without_any && view.stopped.is_none() {
         count_conditions(app, viewer, &conditions, &mut view).await?;
-        view.elsewhere = elsewhere(app, viewer, &view.query).await?;
+        view.other_times = elsewhere(app, viewer, &view.query).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
     if is_bare && read::newest_traces(app, &viewer.project, Filter::default(), 1).await?.is_empty()
@@ -188,7 +188,7 @@ async fn count_conditions(
     }
     let focus = &view.query.focus;
     let parts = [focus.without_environments(), focus.without_time()];
-    for (alone, focus) in view.alone.iter_mut().zip(parts) {
+    for (alone, focus) in view.counts_by_focus.iter_mut().zip(parts) {
         if focus != Focus::default() {
             let query = TracesQuery { focus, ..TracesQuery::default() };
             *alone = Some(count(query).await?);

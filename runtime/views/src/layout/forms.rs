@@ -10,7 +10,7 @@ pub struct FormContext {
     /// CSRF token, masked differently in every response. Empty without a session.
     pub token: String,
     /// URL to return to after the form was sent.
-    pub back: String,
+    pub return_url: String,
     /// Message about the last change, for one minute.
     pub flash: Option<FlashMessage>,
 }
@@ -19,7 +19,7 @@ pub struct FormContext {
 impl fmt::Debug for FormContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FormKit")
-            .field("back", &self.back)
+            .field("return_url", &self.return_url)
             .field("flash", &self.flash)
             .finish_non_exhaustive()
     }

@@ -25,7 +25,7 @@ pub struct Shell {
     /// Time range and environments, which links to sections preserve.
     pub focus: Focus,
     /// URL of the page; empty for an error page.
-    pub here: String,
+    pub url: String,
     /// Counts of the sidebar.
     pub attention: AttentionCounts,
     /// API requests for the same data.
@@ -188,7 +188,7 @@ impl Shell {
     pub(crate) fn canonical(&self) -> Option<String> {
         const LEFT_OUT: [&str; 8] =
             ["in", "view", "after", "before", "page", "saved", "looked", "found"];
-        let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
+        let (path, query) = self.url.split_once('?').unwrap_or((&self.url, ""));
         let pairs = query.split('&').filter(|pair| {
             let name = pair.split('=').next().unwrap_or_default();
             is_known(name) && !LEFT_OUT.contains(&name)
@@ -295,8 +295,7 @@ mod tests {
     #[test]
     fn the_canonical_url_omits_where_the_page_was_opened_from() {
         let canonical = |here: &str| {
-            let here = here.to_owned();
-            let shell = Shell { here, ..Shell::default() };
+            let shell = Shell { url: here.to_owned(), ..Shell::default() };
             shell.canonical()
         };
         for (here, own) in [

@@ -38,17 +38,17 @@ pub struct SearchResults {
     /// Groups with hits.
     pub groups: Vec<SearchEntryGroup>,
     /// Link to the list of traces that contain the text.
-    pub contents: Option<SearchEntry>,
+    pub text_matches: Option<SearchEntry>,
     /// Message if no trace contains the text.
     pub no_text_matches: Option<Text>,
     /// URL of the fragment that counts these traces.
-    pub later: Option<String>,
+    pub text_matches_href: Option<String>,
     /// Sentences about data that was not searched.
     pub notes: Vec<&'static str>,
     /// URL that continues a search of older traces.
     pub older_href: Option<String>,
     /// Message without hits.
-    pub none: Text,
+    pub no_hits: Text,
     /// Whether to show the help.
     pub has_help: bool,
 }
@@ -97,7 +97,7 @@ impl SearchResults {
 
     fn message(&self) -> Text {
         match self.n_hits() {
-            0 => self.none.clone(),
+            0 => self.no_hits.clone(),
             n => Text::from(format!("{n} found")),
         }
     }

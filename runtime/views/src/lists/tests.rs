@@ -279,7 +279,8 @@ fn an_empty_list_has_setup_instructions_and_a_filtered_one_removable_conditions(
         ..TracesQuery::of("userId:x")
     };
     let two = BoundedCount { n: 2, is_more: false };
-    let narrowed = checked(&TracesPage { setup: None, alone: [Some(two), None], ..page(focused) });
+    let narrowed =
+        checked(&TracesPage { setup: None, counts_by_focus: [Some(two), None], ..page(focused) });
     let list = format!("{}/traces", shell().base());
     for expected in [
         format!(
@@ -533,9 +534,9 @@ fn a_user_and_a_session_are_inert() {
         is_outside: false,
         charts: Some(DeferredTrend {
             label: "Over time",
-            part: typed(),
-            whole: typed(),
-            shown: None,
+            fragment_href: typed(),
+            page_href: typed(),
+            trend: None,
         }),
         all_traces: typed(),
         sessions: vec![hostile_group(GroupKey::Session)],
@@ -561,7 +562,7 @@ fn a_user_and_a_session_are_inert() {
         n_turns: 30,
         wanted: 1,
         is_jump: true,
-        at: typed(),
+        typed_turn: typed(),
         fault: Some("The turn is not understood: it is a number."),
         found: Some(TurnHits::new(
             ("/project/p", HOSTILE),

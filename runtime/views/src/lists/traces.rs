@@ -32,13 +32,13 @@ pub struct TracesPage {
     /// Time range and environments.
     pub focus: FocusView,
     /// First and last match outside the time range, if there is none inside.
-    pub elsewhere: Option<(Timestamp, Timestamp)>,
+    pub other_times: Option<(Timestamp, Timestamp)>,
     /// Query parameters.
     pub query: TracesQuery,
     /// Terms of the filter.
     pub terms: Vec<TermChip>,
     /// Matches of the time range alone and of the environments alone, if no trace matches.
-    pub alone: [Option<BoundedCount>; 2],
+    pub counts_by_focus: [Option<BoundedCount>; 2],
     /// The page.
     pub page: ListPage,
     /// Rows of this page.
@@ -100,7 +100,10 @@ impl TracesPage {
             terms: self.terms.clone(),
             kept: self.query.hidden_fields(&["q"]),
             sorts: self.sorts(),
-            empty_counts: EmptyListCounts { by_focus: self.alone, other_times: self.elsewhere },
+            empty_counts: EmptyListCounts {
+                by_focus: self.counts_by_focus,
+                other_times: self.other_times,
+            },
         }
     }
 
@@ -213,7 +216,7 @@ impl TracesPage {
 
     /// First and last match at other times, and the URL of these matches.
     fn in_any_time(&self) -> Option<(Html, Html, String)> {
-        let (first, last) = self.elsewhere?;
+        let (first, last) = self.other_times?;
         let query = TracesQuery { focus: self.query.focus.without_time(), ..self.query.clone() };
         Some((utc_time(first), utc_time(last), query.first(self.shell.base())))
     }

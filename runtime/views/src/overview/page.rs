@@ -29,7 +29,7 @@ pub struct OverviewPage {
     /// Cost over time.
     pub cost: Option<Chart>,
     /// Charts that are loaded later.
-    pub later: Vec<DeferredTrend>,
+    pub trends: Vec<DeferredTrend>,
     /// Rules, evaluators and executions that need attention.
     pub attention: Vec<AttentionItem>,
     /// Latest traces with errors in the time range.

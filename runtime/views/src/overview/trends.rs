@@ -45,11 +45,11 @@ pub struct DeferredTrend {
     /// Label.
     pub label: &'static str,
     /// URL of the fragment.
-    pub part: String,
+    pub fragment_href: String,
     /// URL of the page with all parts.
-    pub whole: String,
+    pub page_href: String,
     /// The computed part, if it was requested with the page.
-    pub shown: Option<Trend>,
+    pub trend: Option<Trend>,
 }
 
 /// Cost of a model, or of several.

@@ -58,7 +58,7 @@ pub struct SessionPage {
     /// Whether a turn was requested, which then gets the focus.
     pub is_jump: bool,
     /// The requested time as typed; empty for a number.
-    pub at: String,
+    pub typed_turn: String,
     /// Error in the query string.
     pub fault: Option<&'static str>,
     /// Search results, if a text was searched.

@@ -26,7 +26,7 @@ fn page(turns: Vec<Turn>) -> String {
         n_turns: 30,
         wanted: 1,
         is_jump: false,
-        at: String::new(),
+        typed_turn: String::new(),
         fault: None,
         found: None,
         page_links: PageLinks::default(),
