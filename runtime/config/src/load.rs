@@ -17,7 +17,7 @@ pub enum Error {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         error: std::io::Error,
     },
     /// The file is not TOML.
@@ -35,7 +35,7 @@ pub enum Error {
     UnknownKey {
         /// As written.
         key: String,
-        /// Where it stands.
+        /// Its source.
         source_name: String,
         /// The nearest known key.
         hint: String,
@@ -45,7 +45,7 @@ pub enum Error {
     BadValue {
         /// Its key.
         key: String,
-        /// Where it stands.
+        /// Its source.
         source_name: String,
         /// What is wrong, and what would be right.
         problem: String,

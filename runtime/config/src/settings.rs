@@ -92,7 +92,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: Some("public-url"),
         default: "",
         since: "0.1",
-        text: "How browsers reach the server, when a proxy stands before it. Used in printed links and in those of \
+        text: "How browsers reach the server, when it runs behind a proxy. Used in printed links and in those of \
                answers, such as upload links. Without it, answers use the Host header where that is an IP address, \
                localhost or a single label, and else the address of server.listen.",
         set: |config, text| {
@@ -112,7 +112,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         text: "Connections that may be open at a time. When another one comes, the one that has been idle longest \
                is closed; when none is idle, the new one waits to be accepted. 0: as many as the limit of open \
                files allows, less a reserve for database, workers and files, at most 8192. The reserve is kept \
-               whatever stands here; the server raises its soft limit of open files to the hard one.",
+               for every value; the server raises its soft limit of open files to the hard one.",
         set: |config, text| {
             config.max_connections = number(text, 0, 1 << 20)? as usize;
             Ok(())
@@ -458,7 +458,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "4608",
         since: "0.1",
         text: "Largest body of the other requests; beyond it the answer is 413. Components of plug-ins \
-               may be up to 64 MiB whatever stands here.",
+               may be up to 64 MiB for every value.",
         set: |config, text| {
             config.api_max_body_bytes = (number(text, 1, 1 << 20)? as usize) << 10;
             Ok(())
@@ -481,7 +481,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         ingestion,
         "Requests with telemetry, batches of events or scores that one key may make per minute; all of them \
          may come at once. 0: any number. Beyond it the answer is 429 with `Retry-After`. The answers say in \
-         `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` how the key stands. Each server \
+         `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` the state of the key. Each server \
          counts for itself."
     ),
     rate_limit!(

@@ -1,4 +1,4 @@
-//! What users write, and what they are told.
+//! Configurations and their errors.
 
 use std::collections::BTreeMap;
 

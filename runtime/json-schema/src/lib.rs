@@ -1,60 +1,58 @@
-//! JSON Schemas, and values held against them: configurations of evaluators, items of datasets, bodies of
-//! requests.
+//! Validates values against JSON Schemas: configurations of evaluators, dataset items, request bodies.
 //!
 //! Invariants:
-//! - **A schema reaches nothing.** No file and no network, whatever it refers to.
-//! - **Work is not bounded here.** A small schema can ask for any amount of time, memory and stack: those
-//!   that others wrote are used in processes that end at their limits (`perpend-sandbox`).
+//! - **No external references.** A schema never accesses files or the network.
+//! - **Unbounded work.** A small schema can require any amount of time, memory and stack: user-supplied schemas are used in
+//!   processes with limits (`perpend-sandbox`).
 //!
-//! The library behind it is generic over what it reads: it is compiled into this crate once, and into no
-//! other.
+//! The generic code of the library is compiled only into this crate.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
-/// Characters of a message or a pointer; the library's may quote the whole value.
+/// Most characters of a message or a pointer; messages of the library may quote the whole value.
 const MAX_CHARS: usize = 500;
 
-/// Forms within forms that are looked into for what is wrong.
+/// Most nested alternatives (`anyOf`, `oneOf`) that are searched for the violation.
 const MAX_DEPTH: usize = 4;
 
-/// A schema, compiled.
+/// A compiled schema.
 #[derive(Debug)]
 pub struct Schema(Validator);
 
-/// The value is no schema, or one that cannot be used.
+/// The value is not a valid schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON Schema, at {pointer:?}: {message}")]
 pub struct InvalidSchema {
     /// JSON Pointer into the schema.
     pub pointer: String,
-    /// What is wrong there.
+    /// The problem.
     pub message: String,
 }
 
-/// One thing in a value that a schema does not allow.
+/// A violation of a schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// Where: names of members and places in lists, from the outside in.
+    /// The path: names of members and indexes, from the outside in.
     pub path: Vec<Value>,
-    /// Where, as a JSON Pointer; cut after 500 characters.
+    /// The path as a JSON Pointer, truncated to 500 characters.
     pub pointer: String,
-    /// What.
+    /// The kind of the violation.
     pub kind: ViolationKind,
-    /// For people; at most 500 characters.
+    /// Human-readable; at most 500 characters.
     pub message: String,
 }
 
-/// What is wrong, where others may want to say it in their own words.
+/// The kind of a violation, for callers with their own messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViolationKind {
-    /// A member of this name is missing.
+    /// A required member is missing.
     Missing(String),
-    /// No members of these names are known.
+    /// Unknown members.
     Unknown(Vec<String>),
-    /// The message says it.
+    /// Another violation; see the message.
     Other,
 }
 
@@ -62,7 +60,7 @@ impl Schema {
     /// Compiles a schema of the draft that its `$schema` names, or of 2020-12.
     ///
     /// # Errors
-    /// When it is none, or refers to what is not in it.
+    /// If it is not a schema, or has a reference outside of it.
     pub fn new(schema: &Value) -> Result<Self, InvalidSchema> {
         Self::compile(schema, None)
     }
@@ -93,7 +91,7 @@ impl Schema {
         Ok(Self(validator))
     }
 
-    /// What of a value the schema does not allow, at most `max` things.
+    /// The first `max` violations of a value.
     #[must_use]
     pub fn violations(&self, value: &Value, max: usize) -> Vec<Violation> {
         if self.0.is_valid(value) {
@@ -105,8 +103,8 @@ impl Schema {
     }
 }
 
-/// What an error says. Where a value may have several forms, it says what the form that is meant lacks, or which values
-/// there are: "valid under none of the schemas" helps nobody.
+/// The violations of an error. For alternatives they are those of the closest alternative, or the list of allowed values,
+/// because "valid under none of the schemas" is not helpful.
 fn violations_of(error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
     let forms = match error.kind() {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
@@ -115,7 +113,7 @@ fn violations_of(error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
         _ => return vec![violation(error)],
     };
     if let Some(values) = values(error, forms) {
-        let message = short(&format!("{} is expected", values.join(" or ")));
+        let message = short(&format!("must be one of {}", values.join(", ")));
         return vec![Violation { message, ..violation(error) }];
     }
     match meant(error, forms) {
@@ -126,7 +124,7 @@ fn violations_of(error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
     }
 }
 
-/// The values that there are, where each form is one or some.
+/// The allowed values, if each alternative is a constant or an enumeration.
 fn values(
     error: &ValidationError<'_>,
     forms: &[Vec<ValidationError<'static>>],
@@ -150,8 +148,7 @@ fn values(
     Some(values)
 }
 
-/// The form that is meant: the only one with the fewest violations of those that differ in no value by which forms are told
-/// apart.
+/// The closest alternative: the only one with the fewest violations among those without a violated discriminator.
 fn meant<'f>(
     error: &ValidationError<'_>,
     forms: &'f [Vec<ValidationError<'static>>],

@@ -45,20 +45,20 @@ fn of_several_forms_the_one_that_is_meant_is_spoken_of_and_of_several_values_all
         of_kind("number", json!({ "number": { "type": "integer" } })),
         { "type": "string" },
     ]});
-    let told = |value| {
+    let messages = |value| {
         let faults = faults(&schema, &value).into_iter();
         faults.map(|fault| (fault.pointer, fault.message)).collect::<Vec<_>>()
     };
-    let missing = told(json!({ "kind": "number" }));
+    let missing = messages(json!({ "kind": "number" }));
     assert_eq!(missing.len(), 1, "{missing:?}");
     assert!(missing[0].1.contains("\"number\" is a required"), "{missing:?}");
-    let wrong = told(json!({ "kind": "word", "word": "many" }));
+    let wrong = messages(json!({ "kind": "word", "word": "many" }));
     let want = "\"few\" or \"some\" or \"all\" is expected".to_owned();
     assert_eq!(wrong, [("/word".to_owned(), want)]);
-    let wrong = told(json!({ "kind": "number", "number": "x" }));
+    let wrong = messages(json!({ "kind": "number", "number": "x" }));
     assert_eq!(wrong[0].0, "/number");
     // Nothing says which one is meant.
-    assert_eq!(told(json!(7)).len(), 1);
+    assert_eq!(messages(json!(7)).len(), 1);
 }
 
 #[test]

@@ -96,7 +96,7 @@ const fn is_small(n_bytes: usize) -> bool {
     n_bytes <= SMALL_BYTES
 }
 
-/// Subtracts from what somebody holds; who holds nothing is forgotten.
+/// Subtracts from the memory of an owner; an owner without memory is removed.
 fn subtract<K: Eq + Hash>(held: &mut HashMap<K, usize>, key: &K, n_bytes: usize) {
     if let Some(of_key) = held.get_mut(key) {
         *of_key -= n_bytes;

@@ -1,5 +1,4 @@
-//! Reads a request and holds the memory that it takes against what it was charged: for the fuzz target and for
-//! the test of the crate.
+//! Compares the memory of reading a request with the charged amount, for the fuzz target and the test of the crate.
 
 use peak_alloc::PeakAlloc;
 use perpend_domain::batch::{Media, SpanLog};
@@ -7,14 +6,14 @@ use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
 use perpend_otlp::{Context, Encoding, Limits, MemoryExhausted, Sink, read_logs, read_traces};
 
-/// Memory beside what is charged: for the reader itself.
-const BESIDE: usize = 64 << 10;
+/// Uncharged memory of the reader itself.
+const UNCHARGED: usize = 64 << 10;
 /// Memory for a request of any size, as its span may hold `max_values` values.
 const ALLOWANCE: usize = 40 << 20;
 /// Memory for a larger request, as a multiple of its size.
 const MAX_TIMES: usize = 5;
 
-/// Takes what a request becomes, and drops it: what is left is the memory of the reader.
+/// A sink that drops everything, so that only the memory of the reader remains.
 #[derive(Default)]
 struct Charged {
     n_held: usize,
@@ -73,7 +72,7 @@ pub(crate) fn check(allocator: &PeakAlloc, bytes: &[u8], encoding: Encoding, lim
         let (charged, len) = (sink.n_charged, bytes.len());
         let start = String::from_utf8_lossy(&bytes[..len.min(200)]);
         assert!(
-            n_taken <= charged + BESIDE,
+            n_taken <= charged + UNCHARGED,
             "{n_taken} bytes taken, {charged} charged, for {len} sent: {start:?}"
         );
     }

@@ -1,6 +1,6 @@
-//! The attributes of one span, indexed once and then asked many times.
+//! The attributes of one span, indexed for many lookups.
 //!
-//! Most of some two hundred questions end in "absent", so a small filter answers those before any search.
+//! Most of about two hundred lookups find nothing, so a small filter answers them before any search.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::json;
 use crate::model::{Pairs, Value};
 
-/// One attribute and its place in the order of arrival.
+/// One attribute with its position in the order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'s> {
     pub(crate) key: &'s str,
@@ -20,17 +20,17 @@ pub(crate) struct Entry<'s> {
     pub(crate) prefix: &'static str,
 }
 
-/// Attributes sorted by key, the last of equal keys. Those under a native prefix stand apart.
+/// Attributes sorted by key, the last of equal keys. Attributes with a native prefix are separate.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes<'s> {
     plain: Vec<Entry<'s>>,
     /// Keys without `perpend.` or `langfuse.`; where both are present, the value of `perpend.`.
     native: Vec<Entry<'s>>,
-    /// Which plain keys may be there.
+    /// The filter of plain keys.
     filter: [u64; 8],
-    /// The same for the native ones.
+    /// The filter of native keys.
     native_filter: [u64; 8],
-    /// The same for the first four bytes of keys: most prefixes that are asked for are absent.
+    /// The same for the first four bytes of keys: most prefixes are absent.
     heads: u64,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn input_and_output(source: &Source<'_>, kind: Kind) -> (Chosen, Chos
     (rows.input(), rows.output())
 }
 
-/// Row 6 of span events; the span's own system instructions stand in for missing ones.
+/// Row 6 of span events; the span's own system instructions replace missing ones.
 fn details(source: &Source<'_>, events: &[(&str, Map<String, Json>)]) -> EventContent {
     if events.is_empty() {
         return EventContent::default();
@@ -71,8 +71,8 @@ fn any_payload(value: &Value<'_>) -> Payload {
     }
 }
 
-/// Whether a payload still says something after parsing. An empty object does: it may be the arguments
-/// of a tool that takes none.
+/// Whether a payload has content after parsing. An empty object counts: it may be the arguments of a tool without
+/// parameters.
 fn says_something(payload: &Payload) -> bool {
     match payload {
         Payload::Text(text) => !text.is_empty(),
@@ -95,7 +95,7 @@ impl Rows<'_, '_> {
         says_something(&payload).then_some(payload)
     }
 
-    /// A message list with the system instructions that stand next to it.
+    /// A message list with the adjacent system instructions.
     fn list(&self, value: Option<Json>) -> Option<Payload> {
         let value = value.filter(has_messages)?;
         let instructions = self.source.attributes.get(SYSTEM).map(default_json);
@@ -106,7 +106,7 @@ impl Rows<'_, '_> {
         value.filter(has_messages).map(Payload::from_value)
     }
 
-    /// A message list sent as one attribute. Text without instructions beside it is not taken apart.
+    /// A message list sent as one attribute. Text without adjacent instructions is not parsed.
     fn sent_list(&self, key: &str, takes_system: bool) -> Option<Payload> {
         let attributes = self.source.attributes;
         let value = attributes.get(key)?;
@@ -343,7 +343,7 @@ impl Rows<'_, '_> {
         }
     }
 
-    /// Row 10: tool spans carry an empty model call beside the call of the tool.
+    /// Row 10: tool spans contain an empty model call in addition to the tool call.
     fn vertex(&self, model_call: &str, tool_call: &str) -> Option<Payload> {
         self.one(model_call)
             .filter(|payload| payload.as_str() != "{}")

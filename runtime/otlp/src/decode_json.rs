@@ -15,7 +15,7 @@ use crate::model::{
     Attributed, Event, Id, Link, LogRecord, Pairs, Room, Scope, Span, Value, check_ids,
 };
 
-const NO_TRACES: &str = "this endpoint takes traces, but the body holds logs or metrics";
+const NO_TRACES: &str = "this endpoint accepts traces, but the body contains logs or metrics";
 
 pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<(), DecodeError> {
     let Some(body) = top_level(bytes)? else {
@@ -226,7 +226,7 @@ fn scope_spans(
     Ok(())
 }
 
-/// A span, or why it is rejected: then nothing of it is held.
+/// A span, or the reason of its rejection; nothing of a rejected span is kept.
 fn span<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Result<Span<'a>, &'static str> {
     let found = value.object([
         "traceId",
@@ -342,7 +342,7 @@ fn resource_logs(value: Raw<'_>, mapper: &mut LogMapper<'_>) -> Result<(), Decod
     Ok(())
 }
 
-/// A record; none when it names no span.
+/// A record; `None` without a span id.
 fn log_record<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Option<LogRecord<'a>> {
     let [trace_id, span_id, time, observed, event_name, body, found] = value.object([
         "traceId",
@@ -373,7 +373,7 @@ fn key_value<'a>(pair: Raw<'a>, room: &mut Room) -> (Cow<'a, str>, Value<'a>) {
 }
 
 fn any_value<'a>(value: Raw<'a>, room: &mut Room) -> Value<'a> {
-    // The body was checked: there is no error to be told.
+    // The body was checked before, so there is no error to report.
     value_of(&mut value.reader(), 0, room).unwrap_or(Value::Absent)
 }
 

@@ -96,7 +96,7 @@ fn scope<'a>(
     Ok(())
 }
 
-/// A span, or why it is rejected: then nothing of it was held.
+/// A span, or the reason of its rejection; nothing of a rejected span is kept.
 fn span<'a>(
     bytes: &'a [u8],
     room: &mut Room,
@@ -199,7 +199,7 @@ fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A record; none when it names no span.
+/// A record; `None` without a span id.
 fn log_record<'a>(
     bytes: &'a [u8],
     room: &mut Room,
@@ -268,7 +268,7 @@ fn pairs<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Pairs<'a>
     Ok(pairs)
 }
 
-/// A finite number, or the text JSON writers use for what is none.
+/// A finite number, or the usual text for infinities and NaN.
 pub(crate) fn double<'a>(value: f64) -> Value<'a> {
     if value.is_finite() {
         Value::Double(value)

@@ -1,10 +1,9 @@
-//! The other way in: create and update events of the batch API as parts of observations.
+//! Create and update events of the batch API as patches of observations.
 //!
-//! One event becomes one [`Patch`]; what several of them make together is decided by
-//! [`perpend_domain::patch::merge`]. This stands beside the mapping of spans because both share the reading
-//! of usage, cost, environments, media and tool calls, and the same limits.
+//! One event becomes one [`Patch`]; [`perpend_domain::patch::merge`] combines several. The module is in this crate because it
+//! shares the parsing of usage, cost, environments, media and tool calls, and the limits, with the mapping of spans.
 //!
-//! Invariants: those of this crate. An event that is wrong is named by its field and costs no other one.
+//! Invariants: those of this crate. An invalid event is reported with its field and does not affect others.
 
 use perpend_domain::batch::Media;
 use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
@@ -21,22 +20,22 @@ use crate::media::Extractor;
 use crate::notes::Notes;
 use crate::{facts, mapping, metadata, tools, usage};
 
-/// The record of a trace has two characters more in its id, and 800 at most like any other.
+/// The id of the record of a trace is two characters longer than the trace id, and has at most 800 characters.
 const TOO_LONG: &str =
     "is too long: the id of a trace that comes as an event has at most 798 characters";
 
-/// What one event asks for.
+/// The content of one event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A part of a trace or an observation, with the media taken out of it.
+    /// A patch of a trace or an observation, and its extracted media.
     Patch(Box<Patch>, Vec<Media>),
-    /// A score, as the scores endpoint takes it, and when the event was made.
+    /// A score, as in the scores endpoint, with the time of the event.
     Score(Json, Timestamp),
-    /// A message of a client library about itself: taken and forgotten.
+    /// A message of a client library about itself; accepted and ignored.
     Log,
 }
 
-/// Kinds that a `-create` or `-update` event may name.
+/// Kinds of `-create` and `-update` events.
 const KINDS: [(&str, Kind); 10] = [
     ("span", Kind::Span),
     ("generation", Kind::Generation),
@@ -53,7 +52,7 @@ const KINDS: [(&str, Kind); 10] = [
 /// Reads one event of a batch.
 ///
 /// # Errors
-/// [`Issue`] naming the first field that is wrong.
+/// [`Issue`] with the first invalid field.
 pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, Issue> {
     let members = event.as_object().ok_or_else(|| Issue::new("event", "an object is expected"))?;
     let envelope = Fields { members, prefix: "" };
@@ -154,7 +153,7 @@ impl<'e> Fields<'e> {
         read(text).map(Some).ok_or_else(bad)
     }
 
-    /// What identifies somebody or something that has no row of its own.
+    /// An identifier of something without a row of its own, such as a user.
     fn key(&self, name: &str) -> Result<Option<String>, Issue> {
         let key = self.word(name)?;
         match key.as_deref().is_none_or(fits) {
@@ -190,7 +189,7 @@ impl<'e> Fields<'e> {
         list.flatten().ok_or_else(|| self.fault("tags", "a list of strings is expected"))
     }
 
-    /// Metadata is an object; what is none becomes a member of one.
+    /// Metadata is an object; another value becomes a member of an object.
     fn metadata(&self) -> Map<String, Json> {
         match self.get("metadata") {
             None => Map::new(),
@@ -211,13 +210,13 @@ impl Part<'_> {
     /// The kind that the body names.
     fn kind(&self) -> Result<Kind, Issue> {
         let name = self.body.required("type")?;
-        name.parse().map_err(|_| self.body.fault("type", "is no type of observation"))
+        name.parse().map_err(|_| self.body.fault("type", "must be a type of observation"))
     }
 
     fn trace(&self) -> Result<(Patch, Vec<Media>), Issue> {
         let body = &self.body;
         let id = body.id("id", |id| TraceId::to_store(id).ok())?;
-        // Without an id it is made from the event, so that a retry means the same trace.
+        // A missing id is derived from the event, so that a retry refers to the same trace.
         let id = id
             .or_else(|| TraceId::to_store(self.event_id).ok())
             .filter(|id| record_id(id).is_some_and(|record| fits(record.as_str())))
@@ -251,9 +250,9 @@ impl Part<'_> {
         patch.end = body.time("endTime")?;
         patch.completion_start = body.time("completionStartTime")?;
         if kind == Kind::Event {
-            // An event has no length: it is over when it is told. An update says nothing of its time.
-            let told = (!is_update).then_some(self.at);
-            patch.end = patch.end.or(patch.start).or(told);
+            // An event has no duration: it ends when it is reported. An update does not change the time.
+            let reported_at = (!is_update).then_some(self.at);
+            patch.end = patch.end.or(patch.start).or(reported_at);
         }
         let level = body.text("level")?.map(str::parse::<Level>).transpose();
         patch.level = level
@@ -421,13 +420,13 @@ mod tests {
 
     #[test]
     fn an_event_is_over_when_it_is_told() {
-        let told = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
-        let begun = Timestamp::parse("2026-03-01T09:00:00Z").unwrap();
+        let reported_at = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
+        let started_at = Timestamp::parse("2026-03-01T09:00:00Z").unwrap();
         let without = patch("event-create", json!({ "id": "o" }));
-        assert_eq!(merge([&without]).unwrap().end, Some(told));
+        assert_eq!(merge([&without]).unwrap().end, Some(reported_at));
         let with = json!({ "id": "o", "startTime": "2026-03-01T09:00:00Z" });
         let with = patch("event-create", with);
-        assert_eq!(merge([&with]).unwrap().end, Some(begun));
+        assert_eq!(merge([&with]).unwrap().end, Some(started_at));
         assert_eq!(patch("event-update", json!({ "id": "o" })).end, None);
     }
 

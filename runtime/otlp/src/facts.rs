@@ -16,20 +16,20 @@ use crate::source::Source;
 /// Longest tag in characters.
 const MAX_TAG_CHARS: usize = 200;
 const MAX_TAGS: usize = 100;
-/// Parts of one text that are looked at for tags.
+/// Most parts of one text that are read as tags.
 const MAX_TAG_PARTS: usize = 1_000;
 
 pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
     let attributes = source.attributes;
     let is_tool = kind == Kind::Tool;
     let is_blank = |name: &str| name.trim().is_empty();
-    let said = |name: &&'s str| !is_blank(name);
+    let is_set = |name: &&'s str| !is_blank(name);
     let tool = |keys: &[&str]| attributes.first_text(keys).filter(|_| is_tool);
     let found = tool(&["gen_ai.tool.name"])
-        .filter(said)
-        .or_else(|| attributes.text("genkit:name").filter(said))
-        .or_else(|| tool(&["ai.toolCall.name", "tool.name"]).filter(said))
-        .or_else(|| attributes.text("logfire.msg").filter(said));
+        .filter(is_set)
+        .or_else(|| attributes.text("genkit:name").filter(is_set))
+        .or_else(|| tool(&["ai.toolCall.name", "tool.name"]).filter(is_set))
+        .or_else(|| attributes.text("logfire.msg").filter(is_set));
     if let Some(name) = found {
         return Cow::Borrowed(name);
     }
@@ -100,7 +100,7 @@ pub(crate) fn provider(source: &Source<'_>) -> Option<String> {
         .map(Cow::Borrowed)
         .or_else(|| attributes.get("mlflow.llm.provider").and_then(any_text))?;
     let provider = text.trim().to_lowercase();
-    // The dotted names of the conventions say who; other dots divide the provider from its API.
+    // The dotted names of the conventions are providers; other dots separate the provider from its API.
     let is_dotted_name = ["azure.ai.", "aws.", "gcp.", "ibm.", "x.", "moonshot."]
         .iter()
         .any(|company| provider.starts_with(company));
@@ -369,7 +369,7 @@ pub(crate) fn limited_tags(tags: Vec<String>, notes: &mut Notes) -> Vec<String> 
     unique.into_iter().take(MAX_TAGS).collect()
 }
 
-/// LiveKit spans that only keep the books.
+/// LiveKit spans for bookkeeping.
 const LIVEKIT_BOOKKEEPING: [&str; 14] = [
     "user_speaking",
     "eou_detection",

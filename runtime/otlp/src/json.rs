@@ -1,10 +1,10 @@
-//! JSON as senders write it: walked where it is, read into a borrowed tree, or copied without one.
+//! Lenient JSON: walked in place, parsed into a borrowed tree, or copied without a tree.
 //!
-//! A reader of our own because strict ones reject an escaped lone surrogate, which `JSON.stringify` does
-//! produce, and nesting that otlp.md wants cut (2.2, 6.3).
+//! Strict parsers reject an escaped lone surrogate, which `JSON.stringify` produces, and deep nesting that otlp.md truncates
+//! (2.2, 6.3).
 //!
-//! A request body is never a tree: [`Raw`] finds its parts in the bytes. Trees are made of JSON that an
-//! attribute holds as text, of at most [`MAX_NODES`] values.
+//! A request body is never parsed into a tree: [`Raw`] finds its parts in the bytes. Trees are built only of JSON in the text
+//! of an attribute, with at most [`MAX_NODES`] values.
 
 mod extents;
 mod node;
@@ -128,7 +128,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Walks over what stands inside.
+    /// Walks over the members of the value.
     pub(crate) const fn reader(self) -> Reader<'a> {
         Reader { offset: self.offset, extents: self.extents, ..Reader::of_body(self.bytes, 0) }
     }
@@ -451,7 +451,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// What stands from `start` to here.
+    /// The text from `start` to the current position.
     fn since(&self, start: usize) -> Cow<'a, str> {
         match self.text {
             // Strings begin and end at ASCII characters, so this never cuts one.
@@ -503,7 +503,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One escape: the character it stands for, none for U+0000, and whether it was repaired.
+    /// One escape: its character, `None` for U+0000, and whether it was repaired.
     fn escape(&mut self) -> Result<(Option<char>, bool)> {
         #[cfg(test)]
         extents::N_ESCAPES.set(extents::N_ESCAPES.get() + 1);

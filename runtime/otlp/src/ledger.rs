@@ -1,4 +1,4 @@
-//! What a request takes while it is read: room is asked for before memory is taken ([`Sink`]).
+//! The memory of a request while it is read: it is reserved before it is allocated ([`Sink`]).
 
 use crate::DecodeError;
 use crate::limits::Limits;
@@ -7,19 +7,19 @@ use crate::sink::{MemoryExhausted, Sink};
 
 /// Memory for each decoded value, lists grown to twice what they hold.
 const BYTES_PER_DECODED_VALUE: usize = 256;
-/// A byte that is no text becomes a character of three.
+/// An invalid byte becomes a character of three bytes.
 const MAX_GROWTH: usize = 3;
 /// Memory that the rules take for each value of a span while they work on it; a level of a flattened key
 /// counts as two.
 const BYTES_PER_VALUE: usize = 256;
 /// Copies of the text of a span that the rules hold at one time.
 const N_COPIES: usize = 4;
-/// And of what its texts grow by: JSON is written into room that doubles until it is enough.
+/// Copies of the growth of its texts: JSON is written into a buffer that doubles.
 const N_COPIES_GROWN: usize = 8;
 /// Memory for the rest of one span.
 const BYTES_PER_SPAN: usize = 16 << 10;
 
-/// The memory of one request beside what its sink holds.
+/// The memory of one request, without the data held by its sink.
 pub(crate) struct Ledger<'m> {
     pub(crate) sink: &'m mut dyn Sink,
     pub(crate) limits: &'m Limits,
@@ -36,7 +36,7 @@ impl<'m> Ledger<'m> {
         Self { sink, limits, n_groups: 0, of_index: 0, of_resource: 0, of_scope: 0 }
     }
 
-    /// The body is read with an index of so many bytes.
+    /// Sets the size of the index of the body.
     pub(crate) fn index(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
         self.of_index = n_bytes;
         Ok(self.reserve(0)?)
@@ -53,13 +53,13 @@ impl<'m> Ledger<'m> {
         within(self.n_groups, self.limits.max_spans, "resources and scopes")
     }
 
-    /// So many bytes of the description of the resource are about to be read.
+    /// Reserves memory for the description of a resource.
     pub(crate) fn describe_resource(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
         self.of_resource += self.of_description(n_bytes);
         Ok(self.reserve(0)?)
     }
 
-    /// So many bytes of the description of the scope are about to be read.
+    /// Reserves memory for the description of a scope.
     pub(crate) fn describe_scope(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
         self.of_scope += self.of_description(n_bytes);
         Ok(self.reserve(0)?)
@@ -77,12 +77,12 @@ impl<'m> Ledger<'m> {
         BYTES_PER_DECODED_VALUE * n_values + MAX_GROWTH * n_bytes
     }
 
-    /// A member of so many bytes is about to be read.
+    /// Reserves memory for a member that is about to be read.
     pub(crate) fn read(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted> {
         self.reserve(self.to_read(n_bytes))
     }
 
-    /// What was read from so many bytes is about to be mapped.
+    /// Reserves memory for a member that is about to be mapped.
     pub(crate) fn map(&mut self, n_bytes: usize, room: &Room) -> Result<(), MemoryExhausted> {
         let texts = N_COPIES * n_bytes + N_COPIES_GROWN * room.n_grown();
         let values = BYTES_PER_VALUE * room.n_taken(self.limits.max_values);
@@ -94,7 +94,7 @@ impl<'m> Ledger<'m> {
     }
 }
 
-/// Refuses the one that is too many.
+/// Rejects a count above the limit.
 pub(crate) const fn within(
     n_found: usize,
     max: usize,

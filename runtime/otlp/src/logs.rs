@@ -19,7 +19,7 @@ use crate::source::Source;
 use crate::times::timestamp;
 use crate::{Context, DecodeError, facts};
 
-/// Keeps the records that are used; what they become depends on the order of their times.
+/// Collects the relevant records; the result depends on the order of their times.
 pub(crate) struct LogMapper<'m> {
     context: &'m Context,
     pub(crate) ledger: Ledger<'m>,
@@ -102,7 +102,7 @@ impl<'m> LogMapper<'m> {
                 observation_id: &log.observation_id,
                 environment: &environment,
             };
-            // Several results of one name in one request are told apart by their place among those.
+            // Several results of one name in one request are distinguished by their index.
             let name = log.attributes.get("gen_ai.evaluation.name");
             let name = name.and_then(|name| name.as_str()).unwrap_or_default();
             let key = (log.trace_id.clone(), log.observation_id.clone(), name.to_owned());

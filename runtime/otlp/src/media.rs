@@ -1,4 +1,4 @@
-//! Media inside payloads: taken out, and a token left in their place (otlp.md 5).
+//! Extracts media from payloads and replaces them by tokens (otlp.md 5).
 
 use std::sync::LazyLock;
 
@@ -16,12 +16,12 @@ use sha2::{Digest as _, Sha256};
 use crate::json::{self, from_base64};
 use crate::limits::MAX_MEDIA_ITEMS;
 
-/// How deep provider objects are looked for.
+/// Deepest nesting in which provider objects are searched.
 const MAX_DEPTH: usize = 10;
 /// Longest head of a data URI, up to its comma.
 const MAX_HEAD: usize = 256;
 const DATA_URI: &str = ";base64,";
-/// The type of bytes that neither their object nor their beginning tells.
+/// The type of bytes without declaration and known signature.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// Content types that are stored as media.
@@ -99,7 +99,7 @@ fn may_hold_media(json: &str) -> bool {
     MARKERS.as_ref().is_some_and(|markers| markers.is_match(json))
 }
 
-/// Takes media out of the fields of one observation.
+/// Extracts media from the fields of one observation.
 pub(crate) struct Extractor<'e> {
     pub(crate) trace_id: &'e TraceId,
     pub(crate) observation_id: &'e ObservationId,
@@ -290,7 +290,7 @@ impl Extractor<'_> {
         Some(out)
     }
 
-    /// Keeps the bytes and returns the token that stands for them; none when they are not taken.
+    /// Stores the bytes and returns their token; `None` if they are not extracted.
     fn store(
         &mut self,
         content_type: &str,

@@ -15,7 +15,7 @@ struct Branch<'k> {
     n_slots: usize,
 }
 
-/// Rebuilds what stands under `prefix` (which ends with a dot); none when nothing does.
+/// Rebuilds the tree under `prefix` (which ends with a dot); `None` if there is none.
 ///
 /// A level whose keys are all digits becomes an array, gaps closed. Segments are data: they are only
 /// ever compared with each other.
@@ -135,7 +135,7 @@ fn tidy_message(message: &mut Map<String, Json>) {
         part
     });
     message.insert("content".to_owned(), parts);
-    // What stands last in the order of members should not move because of this.
+    // Keeps the order of the other members.
     message.shift_remove("contents");
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn traceloop(attributes: &Attributes<'_>, key: &str) -> Option<Json> 
     let is_numbered =
         |entry: &&Entry<'_>| index_of(first_segment(&entry.key[prefix.len()..])).is_some();
     let has_list = under.iter().any(|entry| is_numbered(&entry));
-    // What stands beside a list is not part of it: filter results of a provider, the name of the prompt.
+    // Members next to a list are not part of it: filter results of a provider, the name of the prompt.
     let fields = under.iter().filter(|entry| match has_list {
         true => is_numbered(entry),
         false => is_message_field(&entry.key[prefix.len()..]),
@@ -186,8 +186,7 @@ fn is_message_field(path: &str) -> bool {
     FIELDS.contains(&first_segment(path))
 }
 
-/// What an object's wrapper member holds, and beside it what stands beside the wrapper; without a
-/// wrapper the object itself.
+/// The content of the wrapper member of an object, merged with the other members; without a wrapper the object itself.
 fn unwrapped(item: Json, wrapper: &str) -> Json {
     match item {
         Json::Object(mut members) => match members.shift_remove(wrapper) {
@@ -294,10 +293,10 @@ mod tests {
         let one = [("c.content", "d"), ("c.role", "assistant")];
         let one = with(&one, |a| traceloop(a, "c").unwrap());
         assert_eq!(one, json!({ "content": "d", "role": "assistant" }));
-        let beside = [("p.0.content", "a"), ("p.prompt_filter_results", "[]")];
-        let list = with(&beside, |a| traceloop(a, "p").unwrap());
+        let adjacent = [("p.0.content", "a"), ("p.prompt_filter_results", "[]")];
+        let list = with(&adjacent, |a| traceloop(a, "p").unwrap());
         assert_eq!(list, json!([{ "content": "a" }]));
-        assert_eq!(with(&beside[1..], |a| traceloop(a, "p")), None);
+        assert_eq!(with(&adjacent[1..], |a| traceloop(a, "p")), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! User metadata, and what no other rule consumed (otlp.md 2.12, 2.16).
+//! User metadata and attributes that no other rule consumes (otlp.md 2.12, 2.16).
 
 use perpend_domain::memory;
 use serde_json::{Map, Value as Json};
@@ -410,8 +410,8 @@ fn is_content_key(key: &str) -> bool {
         || is_provider_content(key)
 }
 
-/// `gen_ai.prompt.0.role`, but not `gen_ai.prompt.name`. A field without an index may stand beside a list and be no
-/// part of it: it stays here too.
+/// `gen_ai.prompt.0.role`, but not `gen_ai.prompt.name`. A field without an index may be next to a list
+/// without being part of it: it stays here too.
 fn is_flattened_message(key: &str) -> bool {
     let prompt = key.strip_prefix("gen_ai.prompt.");
     let path = prompt.or_else(|| key.strip_prefix("gen_ai.completion."));

@@ -1,7 +1,7 @@
-//! What of a span or an event is stored otherwise than it was sent.
+//! Notices about changed values of a span or an event.
 //!
-//! Every limit on a field goes through [`Notes`]: the value that is kept is cut or replaced, and the metadata and the
-//! answer say so.
+//! Every limit on a field goes through [`Notes`]: the stored value is truncated or replaced, and the metadata and the response
+//! report it.
 
 use perpend_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS, fits};
 use serde_json::{Map, Value as Json};
@@ -24,7 +24,7 @@ const NOTICES: &str = "notices";
 
 /// Characters of a fact that names something, such as a model or a release.
 const MAX_FACT_CHARS: usize = 800;
-/// Bytes of text in one key of an index: PostgreSQL holds 2,704 with the numbers and headers beside it.
+/// Bytes of text in one key of an index: PostgreSQL allows 2,704 including numbers and headers.
 const MAX_KEY_BYTES: usize = 2_400;
 
 /// Changes of one span or event.
@@ -89,8 +89,8 @@ impl Notes {
         }
     }
 
-    /// Cuts a name to so many characters, and to the bytes that a key has left for it beside the id: with the short ids
-    /// of spans that is never less than 790 characters of three bytes.
+    /// Truncates a name to a number of characters and to the bytes that its index key has left after the id: with the short
+    /// ids of spans at least 790 characters of three bytes.
     pub(crate) fn limit_name(
         &mut self,
         field: &str,

@@ -1,4 +1,4 @@
-//! What one request is read with, and what became of it.
+//! The context of a request and the report of its mapping.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub enum Encoding {
     Json,
 }
 
-/// The body is no request at all, or too large a one: nothing of it can be stored.
+/// The body is not a valid request, or exceeds a limit: nothing is stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Not protobuf of any message.
@@ -42,8 +42,8 @@ pub enum DecodeError {
         /// The limit.
         max: usize,
     },
-    /// The [`crate::Sink`] has no room for it.
-    #[error("the request takes more memory than there is for it")]
+    /// The [`crate::Sink`] has no memory for it.
+    #[error("the request needs more memory than is available")]
     Full,
 }
 
@@ -53,10 +53,10 @@ impl From<MemoryExhausted> for DecodeError {
     }
 }
 
-/// What the mapping needs to know beside the bytes.
+/// The context of the mapping.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// When the request arrived: the time of spans that carry none.
+    /// Arrival of the request: the time of spans without a time.
     pub arrived_at: Timestamp,
     /// `x-langfuse-sdk-name` or `x-perpend-sdk-name`.
     pub sdk_name: Option<String>,
@@ -68,34 +68,34 @@ pub struct Context {
     pub is_own_telemetry: bool,
 }
 
-/// Why a span was rejected, or what of it was changed.
+/// The reason of a rejection or a change of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// A few words that name the field.
+    /// A short text with the field.
     pub text: Cow<'static, str>,
     /// Start of the name of the instrumentation scope.
     pub scope: String,
 }
 
-/// What became of the spans of a request, beside what its [`crate::Sink`] has.
+/// The counts of spans of a request; the spans themselves are in its [`crate::Sink`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MappingReport {
-    /// Spans taken, those that were dropped as noise included.
+    /// Accepted spans, including those dropped as noise.
     pub n_accepted: usize,
-    /// Spans left out because they are malformed.
+    /// Rejected spans.
     pub n_rejected: usize,
-    /// The first few different reasons of rejected spans.
+    /// The first distinct reasons of rejections.
     pub rejections: Vec<Reason>,
-    /// Spans that are stored otherwise than they were sent.
+    /// Spans stored with changes.
     pub n_changed: usize,
-    /// The first few different changes.
+    /// The first distinct changes.
     pub changes: Vec<Reason>,
-    /// For the sender of an accepted request that holds nothing.
+    /// A hint for the client about an accepted request without spans.
     pub hint: Option<&'static str>,
 }
 
 impl MappingReport {
-    /// Reasons of each kind that are kept.
+    /// Most reasons of each kind.
     const MAX_REASONS: usize = 5;
     const MAX_SCOPE_BYTES: usize = 100;
     const MAX_TEXT_BYTES: usize = 160;

@@ -1,4 +1,4 @@
-//! The tree a payload becomes, for people and for programs: what answers "why does my span look like this?".
+//! Renders the observations of a payload as a tree or as JSON, to explain the mapping.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use perpend_domain::trace::Trace;
 use perpend_domain::usage::{Side, side_of};
 use serde_json::{Map, Value as Json, json};
 
-/// Metadata that describes the span, beside the keys of the user.
+/// Metadata that describes the span, next to the keys of the user.
 const DESCRIBING: [&str; 9] = [
     "attributes",
     "resourceAttributes",
@@ -48,7 +48,7 @@ pub fn tree(observations: &[Observation], traces: &[Trace], colour: bool) -> Str
     out
 }
 
-/// One observation and how deep it stands.
+/// One observation with its depth.
 struct Row<'o> {
     depth: usize,
     observation: &'o Observation,
@@ -99,7 +99,7 @@ fn painted(text: &str, code: &str, colour: bool) -> String {
     }
 }
 
-/// Names come from senders and must not steer the terminal.
+/// Removes control characters: names are untrusted and must not control the terminal.
 fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -242,7 +242,7 @@ fn time_json(at: Option<Timestamp>) -> Json {
 
 fn user_metadata(metadata: &Map<String, Json>) -> Map<String, Json> {
     let mut kept = metadata.clone();
-    // A key of the user's that is called like one of these won; it is told by its value.
+    // A user key with the same name wins; it is recognised by its value.
     kept.retain(|key, value| {
         !DESCRIBING.contains(&key.as_str()) || value.is_string() || value.is_boolean()
     });

@@ -1,23 +1,23 @@
-//! Where a request goes, piece by piece, and who answers for the memory that it takes.
+//! The receiver of the parts of a request, which also limits its memory.
 
 use perpend_domain::batch::{Batch, Media, SpanLog};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
 
-/// There is no room for more of this request.
+/// The memory limit of the request is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryExhausted;
 
-/// Takes what a request becomes. Everything is charged before it is held: a reader holds one decoded span
-/// at a time, and asks for room for that one first.
+/// Receives the parts of a request. Memory is charged before it is used: a reader holds one decoded span at a time and
+/// reserves its memory first.
 pub trait Sink {
-    /// Makes room for so many bytes beside what is held already, until the next call.
+    /// Reserves memory in addition to the retained one, until the next call.
     ///
     /// # Errors
     /// [`MemoryExhausted`]: reading stops there.
     fn reserve(&mut self, n_bytes: usize) -> Result<(), MemoryExhausted>;
 
-    /// So many bytes are held from now on, to the end of the request.
+    /// Retains memory until the end of the request.
     ///
     /// # Errors
     /// [`MemoryExhausted`]: reading stops there.
@@ -41,11 +41,11 @@ pub trait Sink {
     /// [`MemoryExhausted`]: reading stops there.
     fn media(&mut self, media: Media) -> Result<(), MemoryExhausted>;
 
-    /// Takes a log record, for whose memory room was asked with [`Sink::retain`].
+    /// Takes a log record, whose memory was retained before with [`Sink::retain`].
     fn log(&mut self, log: SpanLog);
 }
 
-/// All that was sent, without a bound: for tests, and for what a user reads from an own file.
+/// An unlimited sink, for tests and for local files.
 impl Sink for Batch {
     fn reserve(&mut self, _: usize) -> Result<(), MemoryExhausted> {
         Ok(())

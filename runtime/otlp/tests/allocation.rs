@@ -195,7 +195,7 @@ fn corpus() -> Vec<(Vec<u8>, Encoding)> {
     read.collect()
 }
 
-// One test: what runs beside it would be counted too.
+// A single test: allocations of concurrent tests would be counted too.
 #[test]
 fn no_more_memory_is_taken_than_the_sink_granted() {
     let protobuf = protobuf_bodies().into_iter();

@@ -56,7 +56,7 @@ fn request(spans: &[Value], scope: &Value, resource: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What was sent, and what was said to it.
+/// A request and its response.
 struct Mapped {
     batch: Batch,
     taken: MappingReport,

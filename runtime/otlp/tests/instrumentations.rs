@@ -295,9 +295,9 @@ fn a_source_that_says_nothing_leaves_the_place_to_the_next() {
         Case {
             scope: "app",
             name: "a choice of nothing",
-            attributes: json!({ "output.value": "said" }),
+            attributes: json!({ "output.value": "reply" }),
             events: json!([["gen_ai.choice", {}]]),
-            facts: json!({ "output": "said" }),
+            facts: json!({ "output": "reply" }),
         },
     ]);
 }

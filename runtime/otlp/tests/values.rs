@@ -44,11 +44,12 @@ fn nested(n_arrays: usize, inner: &str) -> String {
 #[test]
 fn a_blank_name_is_no_name() {
     for blank in ["", " ", "\n\n \t", "\u{3000}"] {
-        let said = json!([
+        let attributes = json!([
             { "key": "logfire.msg", "value": { "stringValue": blank } },
             { "key": "langfuse.trace.name", "value": { "stringValue": blank } },
         ]);
-        let span = json!({ "traceId": TRACE, "spanId": SPAN, "name": blank, "attributes": said });
+        let span =
+            json!({ "traceId": TRACE, "spanId": SPAN, "name": blank, "attributes": attributes });
         let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
         let stored = mapped(body.to_string().as_bytes(), Encoding::Json);
         assert_eq!(stored.name, "unnamed");

@@ -9,7 +9,7 @@ use crate::{Clusters, Interval, moments};
 pub struct Options {
     /// Where the generator starts, such as [`crate::random::seed`] of run and metric.
     pub seed: u64,
-    /// How often to resample: 2 000 where nothing else is asked for.
+    /// Number of resamples; 2 000 by default.
     pub resamples: usize,
     /// The level of the interval.
     pub level: f64,

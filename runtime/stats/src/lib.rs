@@ -8,7 +8,7 @@
 //!   define is `None`. What is returned is finite.
 //! - **Held to vectors.** `tests/corpus/stats` has the values of the reference libraries.
 //!
-//! Every p-value is two-sided, every interval has the `level` it was asked for (0.95 where people say
+//! Every p-value is two-sided, every interval has the requested `level` (0.95 for
 //! "95 %"), and every result is in the unit of the values unless its text says otherwise.
 
 pub mod agreement;

@@ -22,7 +22,7 @@ pub struct Options {
     pub level: f64,
     /// Where the generator of random flips starts.
     pub seed: u64,
-    /// How many random flips to draw where not all are tried: 10 000 where nothing else is asked for.
+    /// Number of random sign flips, if not all are tried; 10 000 by default.
     pub flips: usize,
 }
 

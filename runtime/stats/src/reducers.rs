@@ -16,7 +16,7 @@ pub enum Reducer {
     Max,
     /// 1 when at least `k` repetitions succeed, otherwise 0.
     AtLeast {
-        /// How many successes are asked for.
+        /// The required number of successes.
         k: usize,
         /// The lowest value that is a success, usually 1.
         value: f64,

@@ -9,7 +9,7 @@ use perpend_stats::{
 };
 use proptest::prelude::*;
 
-/// Scores, grades, equal values, values beside each other and values at the ends of what is allowed.
+/// Scores, grades, equal values, adjacent values and extreme values.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         0.0..=1.0,

@@ -322,7 +322,7 @@ impl Counts {
                 self.left_out_by_total(suggested).unwrap_or(suggested)
             }
         };
-        // A count of unknown meaning beside those of a provider, such as a duration, is not part of its total.
+        // A count of unknown meaning next to those of a provider, such as a duration, is not part of its total.
         let unknown = std::mem::take(&mut self.unknown);
         let mut reading = self.disjoint(left_out, is_flat, false);
         let counted = unknown.iter().filter(|(name, _)| !is_providers && !name.contains('.'));
@@ -352,9 +352,9 @@ impl Counts {
         }
     }
 
-    /// Usage in attributes. A side includes its parts by the conventions, unless the numbers say otherwise, its sender
-    /// is known to count the cached input beside it, or there is no total and the name of the reasoning says that it is
-    /// counted beside the output.
+    /// Usage in attributes. A side includes its parts by the conventions, unless the numbers contradict it, the library is known
+    /// to count the cached input separately, or there is no total and the name of the reasoning count implies that it is
+    /// separate from the output.
     pub(super) fn of_attributes(mut self, is_cache_beside: bool) -> Reading {
         self.unknown.clear();
         let (cached, reasoning) = (self.cached_and_written(), self.sum(&[Meaning::Reasoning]));
@@ -362,11 +362,11 @@ impl Counts {
             |part: Quantity, side: Meaning| self.value(side).is_some_and(|side| side < part);
         let has_total = self.known.contains_key(&Meaning::Total);
         let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
-        let is_named_beside =
+        let is_separate_by_name =
             !has_total && relation(Meaning::Reasoning) == Some(Relation::Additional);
         let must = (
             is_cache_beside || is_more(cached, Meaning::Input),
-            is_named_beside || is_more(reasoning, Meaning::Output),
+            is_separate_by_name || is_more(reasoning, Meaning::Output),
         );
         let by_total = || {
             let total = self.value(Meaning::Total)?;
@@ -381,8 +381,8 @@ impl Counts {
                 )
             }))
         };
-        let told = by_total().unwrap_or_default();
-        let left_out = (must.0 || told.0, must.1 || told.1);
+        let by_total = by_total().unwrap_or_default();
+        let left_out = (must.0 || by_total.0, must.1 || by_total.1);
         let reading = self.disjoint(left_out, false, true);
         Reading { usage: reading.usage, invalid: reading.invalid }
     }
@@ -401,8 +401,8 @@ impl Counts {
             };
             usage.insert(bucket.to_owned(), value);
         };
-        // What the two sides include, and what is counted beside them.
-        let (mut inside, mut beside) = ([Quantity::ZERO; 2], [Quantity::ZERO; 2]);
+        // Parts included in the two sides, and parts counted separately.
+        let (mut inside, mut separate) = ([Quantity::ZERO; 2], [Quantity::ZERO; 2]);
         let mut uncached = None;
         let one_hour = self.sum(&[Meaning::CacheWrite1h]);
         let has_write = self.known.contains_key(&Meaning::CacheWrite);
@@ -441,7 +441,7 @@ impl Counts {
             put(count, *meaning, value);
             let at = usize::from(meaning.side() == Some(Side::Output));
             let sums = match is_beside && !(is_flat && count.is_in_details) {
-                true => &mut beside,
+                true => &mut separate,
                 false => &mut inside,
             };
             sums[at] = sums[at].saturating_add(value);
@@ -451,7 +451,7 @@ impl Counts {
             let of_side = (inside[at], no_cached && at == 0);
             let rest = self.rest(side, uncached.filter(|_| at == 0 && !is_flat), of_side);
             let rest = rest.or(uncached.filter(|_| at == 0));
-            let all = [rest.unwrap_or_default(), inside[at], beside[at]];
+            let all = [rest.unwrap_or_default(), inside[at], separate[at]];
             inclusive = inclusive.saturating_add(all.into_iter().sum());
             if let Some(rest) = rest {
                 usage.insert(side.bucket().to_owned(), rest);
