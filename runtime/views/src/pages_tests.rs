@@ -299,7 +299,7 @@ fn the_other_pages_are_inert() {
     let html = checked(&rules);
     assert!(html.contains("Showing the newest 200 of each"));
     assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
-    assert!(html.contains(">same name</a>"), "one name is not said twice");
+    assert!(html.contains(">same name</a>"), "the name is not repeated");
     let empty = checked(&RulesPage {
         shell: shell(),
         setup: Some(Setup {

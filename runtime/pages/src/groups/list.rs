@@ -269,7 +269,7 @@ async fn list(
         stopped: on.map(|on| StoppedSearch {
             n_tested: tested.n_tested,
             n_found: groups.len() as u64,
-            on: Some(on),
+            next_href: Some(on),
         }),
         n_scored: groups::lines::SCORED_TRACES,
         by,

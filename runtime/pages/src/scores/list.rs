@@ -468,7 +468,7 @@ pub(crate) async fn list_page(
         stopped: part.stopped.as_ref().map(|at| StoppedSearch {
             n_tested: MAX_TESTED,
             n_found: part.items.len() as u64,
-            on: Some(links.at(cursor_of(at), is_backwards)),
+            next_href: Some(links.at(cursor_of(at), is_backwards)),
         }),
         older: superseded_note(&older, shows_older).map(|note| (note, toggle, other)),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,

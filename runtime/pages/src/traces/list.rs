@@ -296,7 +296,7 @@ async fn fill(
     view.stopped = (0 < n_left).then(|| StoppedSearch {
         n_tested,
         n_found: total.map_or(n, |total| total.n),
-        on,
+        next_href: on,
     });
     let is_counted = total.is_some_and(|total| !total.is_more);
     view.pager = Pager {

@@ -82,9 +82,9 @@ impl Preferences {
             match field(choice.name) {
                 Some(value) if choice.values.contains(&value) => all.take(value),
                 None => {}
-                Some(_) => {
+                Some(value) => {
                     let offered = choice.values.join(", ");
-                    return Err((choice.name, format!("must be one of {offered}")));
+                    return Err((choice.name, format!("must be one of {offered}; got {value}")));
                 }
             }
         }
@@ -182,6 +182,9 @@ mod tests {
         assert!(odd.is_dark() && odd.is_without_keys && !odd.is_compact);
         let wrong = |name: &str| (name == "theme").then_some("pink");
         let (name, message) = Preferences::of_form(wrong).unwrap_err();
-        assert_eq!((name, message.as_str()), ("theme", "must be one of system, light, dark"));
+        assert_eq!(
+            (name, message.as_str()),
+            ("theme", "must be one of system, light, dark; got pink")
+        );
     }
 }

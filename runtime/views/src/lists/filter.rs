@@ -15,7 +15,7 @@ use crate::{Html, Text};
 pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("column:value", "equals the value; separate terms with spaces, all must match"),
     ("column:a,b", "is one of these"),
-    ("-column:a,b", "is none of these"),
+    ("-column:a,b", "is not one of these"),
     ("column:~part", "contains the text; ^part: starts with it, $part: ends with it"),
     ("column:>2", "is greater than; also >=, <, <= and !="),
     ("column:1..5", "is between 1 and 5"),
@@ -226,13 +226,13 @@ pub struct StoppedSearch {
     /// Rows that matched.
     pub n_found: u64,
     /// URL that continues the search; absent if there is a link to the next page.
-    pub on: Option<String>,
+    pub next_href: Option<String>,
 }
 
 impl StoppedSearch {
     /// Whether a script continues the search, because nothing was found yet.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.n_found == 0 && self.on.is_some()
+    pub(crate) fn continues_automatically(&self) -> bool {
+        self.n_found == 0 && self.next_href.is_some()
     }
 
     /// `20,000 traces searched, 5 found`. `row` is the singular noun of a row.

@@ -372,7 +372,11 @@ fn a_stopped_search_shows_its_progress_instead_of_no_matches() {
             shell: shell(),
             query: TracesQuery::of("a"),
             lines,
-            stopped: Some(StoppedSearch { n_tested: 20_000, n_found: n, on: Some(on.clone()) }),
+            stopped: Some(StoppedSearch {
+                n_tested: 20_000,
+                n_found: n,
+                next_href: Some(on.clone()),
+            }),
             pager: Pager {
                 n_before: Some(0),
                 n,
@@ -388,8 +392,8 @@ fn a_stopped_search_shows_its_progress_instead_of_no_matches() {
         let expected = format!("The search stopped: 20,000 traces searched, {n} found.");
         assert!(html.contains(&expected), "{html}");
         assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
-        let goes_on = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
-        assert_eq!(goes_on, n == 0, "a script goes on where nothing was found: {html}");
+        let continues = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
+        assert_eq!(continues, n == 0, "a script continues only without matches: {html}");
         assert!(html.contains("rel=\"next\""), "{html}");
         assert!(!html.contains("No traces match") && !html.contains(">none<"), "{html}");
     }
@@ -499,7 +503,7 @@ fn lists_of_sessions_and_users_are_inert() {
             stopped: Some(StoppedSearch {
                 n_tested: 2_000,
                 n_found: 1,
-                on: Some("/p/sessions?q=a&after=1.a".to_owned()),
+                next_href: Some("/p/sessions?q=a&after=1.a".to_owned()),
             }),
             n_scored: 100,
             by,

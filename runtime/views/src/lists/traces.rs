@@ -31,7 +31,7 @@ pub struct TracesPage {
     pub shell: Shell,
     /// Time range and environments.
     pub focus: FocusView,
-    /// First and last match outside the time range, if there is none inside.
+    /// First and last match outside the time range, if no trace matches inside it.
     pub other_times: Option<(Timestamp, Timestamp)>,
     /// Query parameters.
     pub query: TracesQuery,

@@ -69,7 +69,7 @@ pub struct ViewParams {
     pub min: Option<Level>,
     /// Observation kinds; empty for all.
     pub kinds: Vec<ObservationKind>,
-    /// Columns besides the name; empty for the default.
+    /// Columns other than the name; empty for the default.
     pub columns: Vec<RowColumn>,
     /// Range of the time axis in milliseconds from the start of the trace.
     pub zoom: Option<(f64, f64)>,
@@ -325,7 +325,7 @@ impl KindFilter {
     }
 }
 
-/// Input of the header besides the trace.
+/// Input of the header other than the trace.
 #[derive(Debug, Default)]
 pub struct HeadInput {
     /// Errors in the query string.

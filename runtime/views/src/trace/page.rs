@@ -46,7 +46,7 @@ pub struct TraceInput<'a> {
     pub head: HeadInput,
 }
 
-/// Input of the detail pane besides the trace or observation.
+/// Input of the detail pane other than the trace or observation.
 #[derive(Debug, Default)]
 pub struct DetailInput {
     /// Base URL of the project.
