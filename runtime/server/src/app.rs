@@ -1,4 +1,4 @@
-//! What a server is made of.
+//! State of the server, divided by interface.
 
 use std::sync::Arc;
 
@@ -20,37 +20,37 @@ use tokio::sync::Notify;
 
 use crate::operations;
 
-/// The parts of a server, each of which is cheap to clone.
+/// Components of a server; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Who may ask, and every setting.
+    /// Authentication and settings, shared by all interfaces.
     pub web: Web,
     /// The database.
     pub store: Store,
     /// Runs evaluators.
     pub engine: Arc<Engine>,
-    /// Speaks to model providers.
+    /// Client of model providers.
     pub llm: Llm,
-    /// Turns what arrives into scores.
+    /// Schedules executions of evaluators.
     pub scheduler: Scheduler,
-    /// What senders of telemetry reach.
+    /// State of the ingestion endpoints.
     pub ingress: perpend_api::ingress::App,
-    /// Manages tenants.
+    /// State of the administration endpoints.
     pub admin: perpend_api::admin::App,
-    /// Answers questions about what was recorded.
+    /// State of the endpoints that read telemetry.
     pub records: perpend_api::records::App,
-    /// What clients of the API reach.
+    /// State of the other API endpoints.
     pub api: perpend_api::App,
-    /// What browsers reach.
+    /// State of the HTML pages.
     pub pages: perpend_pages::App,
-    /// What exports work with.
+    /// State of the exports.
     pub exports: exports::App,
-    /// The project that the login link opens.
+    /// The project opened by the login link.
     pub home_project: ProjectId,
     pub(crate) sweep_wanted: Arc<Notify>,
 }
 
-/// What an [`App`] is made of.
+/// Components of an [`App`].
 #[derive(Debug)]
 pub(crate) struct NewApp {
     pub(crate) store: Store,
@@ -68,12 +68,12 @@ pub(crate) struct NewApp {
     pub(crate) bundle: Bundle,
     pub(crate) components: ComponentFolder,
     pub(crate) decoders: Decoders,
-    /// The OpenAPI document, for the page about it.
+    /// Generates the OpenAPI document for the API reference.
     pub(crate) document: fn() -> Value,
 }
 
 impl App {
-    /// Gives each room its part.
+    /// Builds the state of each interface.
     pub(crate) fn new(new: NewApp) -> Self {
         let (prices, outbound) = (new.prices, new.outbound);
         let sweep_wanted = Arc::new(Notify::new());
@@ -123,7 +123,7 @@ impl App {
                 scheduler: scheduler.clone(),
                 home_project: new.home_project.clone(),
                 document: new.document,
-                operations: operations::of(&admin, &records, &api),
+                operations: operations::router(&admin, &records, &api),
             }),
             exports: exports::App {
                 store: store.clone(),

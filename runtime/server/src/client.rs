@@ -1,4 +1,4 @@
-//! A small HTTP client for a server on this machine: the demo and the end-to-end tests speak with it.
+//! A small HTTP client for the demo, the plug-in commands and the end-to-end tests.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-/// Longest wait for an answer.
+/// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Largest answer.
+/// Largest response body, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// An answer, read whole.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its status.
+    /// Status code.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body as JSON; `null` when it is none.
+    /// The body as JSON; `null` if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// Speaks to one server, as one caller.
+/// A client of one server with one set of credentials.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: HyperClient<HttpConnector, Body>,
@@ -54,7 +54,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A caller without credentials.
+    /// A client without credentials.
     #[must_use]
     pub fn new(origin: &str) -> Self {
         let mut connector = HttpConnector::new();
@@ -74,7 +74,7 @@ impl Client {
         &self.origin
     }
 
-    /// A caller with a key pair.
+    /// Sets a key pair.
     #[must_use]
     pub fn with_keys(mut self, public_key: &str, secret_key: &str) -> Self {
         let encoded = STANDARD.encode(format!("{public_key}:{secret_key}"));
@@ -82,31 +82,31 @@ impl Client {
         self
     }
 
-    /// A caller with this `Authorization` header.
+    /// Sets the `Authorization` header.
     #[must_use]
     pub fn with_authorization(mut self, value: &str) -> Self {
         self.authorization = Some(value.to_owned());
         self
     }
 
-    /// A caller that also sends this header.
+    /// Adds a header to each request.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// A caller that waits so long for an answer.
+    /// Sets the timeout of each request.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the response.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If the request fails or times out.
     pub async fn send(
         &self,
         method: Method,
@@ -131,13 +131,13 @@ impl Client {
             anyhow::Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_vec() })
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;
-        answered.with_context(|| format!("no answer from {path}"))?
+        answered.with_context(|| format!("no response from {path}"))?
     }
 
     /// `GET`.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If the request fails or times out.
     pub async fn get(&self, path: &str) -> anyhow::Result<Answer> {
         self.send(Method::GET, path, &[], Body::empty()).await
     }
@@ -145,7 +145,7 @@ impl Client {
     /// A request with a JSON body.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If the request fails or times out.
     pub async fn json(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Answer> {
         let headers = [(CONTENT_TYPE.as_str(), "application/json")];
         self.send(method, path, &headers, body.to_string()).await

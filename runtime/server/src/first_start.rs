@@ -1,5 +1,4 @@
-//! What the first start makes: one organization, one project, one key pair, and the key pair of the
-//! organization that the settings give.
+//! Initialization on the first start: an organization, a project, a key pair, and the configured key pair of the organization.
 
 use perpend_catalog::{Init, KeyOwner, Project};
 use perpend_db::Error;
@@ -10,14 +9,14 @@ use perpend_storage::Store;
 pub use perpend_http_kit::auth::KeyPair;
 use perpend_http_kit::auth::STRONG_CHARS;
 
-/// Finds the project of this installation, or makes it: the one that the login link opens.
+/// Returns the project of this installation, which the login link opens, or creates it.
 ///
-/// A key pair from the settings is made sure of at each start, unless it was deleted; without one, a pair is made only while
-/// there is no project. It is shown before it is stored: who is stopped in between makes another at the next
-/// start, and no pair is lost.
+/// A configured key pair is created at each start if it is missing, unless it was deleted. Without one, a key pair is generated
+/// together with the first project. It is printed before it is stored, so that no stored secret is unknown if the process is
+/// killed in between.
 ///
 /// # Errors
-/// When the database fails.
+/// If the database fails or a configured key pair conflicts with a stored one.
 pub async fn first_start(
     store: &Store,
     init: &perpend_config::Init,
@@ -26,7 +25,7 @@ pub async fn first_start(
     show: fn(&KeyPair),
 ) -> Result<Project, Error> {
     let project = project_and_key(store, init, (ids, now), show).await?;
-    organization_key(store, init, &project, (ids, now)).await?;
+    ensure_organization_key(store, init, &project, (ids, now)).await?;
     Ok(project)
 }
 
@@ -37,15 +36,15 @@ async fn project_and_key(
     show: fn(&KeyPair),
 ) -> Result<Project, Error> {
     let names = "PERPEND_INIT_PUBLIC_KEY and PERPEND_INIT_SECRET_KEY";
-    let given = pair_in_force(store, (&init.public_key, &init.secret_key), names).await?;
-    let (pair, is_made) = match (given, store.catalog.first_project().await?) {
+    let configured = configured_pair(store, (&init.public_key, &init.secret_key), names).await?;
+    let (pair, is_made) = match (configured, store.catalog.first_project().await?) {
         (Some(pair), _) => (pair, false),
         (None, Some(project)) => {
             return Ok(project);
         }
         (None, None) => (KeyPair::random(ids), true),
     };
-    let note = Some("made by the first start".to_owned());
+    let note = Some("created by the first start".to_owned());
     let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
     let project_id = ids.uuid().to_string();
     let organization_id = ids.uuid().to_string();
@@ -61,19 +60,19 @@ async fn project_and_key(
     }
     let project = store.catalog.create_first_project(&new, now).await?;
     match store.catalog.api_key(&new.key.public_key).await? {
-        Some(known) if !known.made.secret_hash.matches(&pair.secret_key) => Err(Error::Conflict(
-            "init.public_key is known with another secret: choose another public key beside the new secret",
+        Some(stored) if !stored.made.secret_hash.matches(&pair.secret_key) => Err(Error::Conflict(
+            "init.public_key exists with another secret; choose another public key for the new secret",
         )),
         _ => Ok(project),
     }
 }
 
-/// The key pair of two settings, unless it was deleted.
+/// The configured key pair, unless it was deleted.
 ///
-/// A deleted pair is not made again: it may have been deleted because its secret leaked, and the variables of a
-/// deployment outlive that. Nor does it stop the start: deleting a pair would then take the whole server down at
-/// its next restart, hours or weeks later. So the start goes on without the pair and says which settings to change.
-async fn pair_in_force(
+/// A deleted pair is not created again, because its secret may have leaked and the settings of a deployment may still contain
+/// it. It does not prevent the start either, because deleting a pair would then stop the server at its next restart. Instead the
+/// server logs which settings to change.
+async fn configured_pair(
     store: &Store,
     (public_key, secret_key): (&Option<String>, &Option<String>),
     names: &'static str,
@@ -82,11 +81,11 @@ async fn pair_in_force(
         return Ok(None);
     };
     let id = PublicKey::to_store(&public_key).map_err(inconsistent)?;
-    // In this order: a public key is noted as used together with its pair, also by another node just now.
+    // In this order, because another node may store the pair and mark its public key as used at the same time.
     if store.catalog.is_public_key_used(&id).await? && store.catalog.api_key(&id).await?.is_none() {
         tracing::warn!(
             public_key,
-            "the key pair of {names} was deleted and is not made again; its requests are refused: remove the \
+            "the key pair of {names} was deleted and is not created again, so its requests are rejected; remove the \
              two settings, or set a new pair"
         );
         return Ok(None);
@@ -94,7 +93,7 @@ async fn pair_in_force(
     if secret_key.chars().count() < STRONG_CHARS {
         tracing::warn!(
             public_key,
-            "the secret of {names} has fewer than {STRONG_CHARS} characters and can be guessed: set a longer one beside \
+            "the secret of {names} has fewer than {STRONG_CHARS} characters and can be guessed; set a longer one with \
              another public key"
         );
     }
@@ -108,37 +107,36 @@ fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
     }
 }
 
-/// Makes sure that the key pair of the settings opens the organization of this project; again is a no-op.
-async fn organization_key(
+/// Creates the configured key pair of the organization if it is missing.
+async fn ensure_organization_key(
     store: &Store,
     init: &perpend_config::Init,
     project: &Project,
     (ids, now): (&dyn IdSource, Timestamp),
 ) -> Result<(), Error> {
     let names = "PERPEND_INIT_ORG_PUBLIC_KEY and PERPEND_INIT_ORG_SECRET_KEY";
-    let given = (&init.org_public_key, &init.org_secret_key);
-    let Some(pair) = pair_in_force(store, given, names).await? else {
+    let settings = (&init.org_public_key, &init.org_secret_key);
+    let Some(pair) = configured_pair(store, settings, names).await? else {
         return Ok(());
     };
     let secret = pair.secret_key.clone();
-    let note = Some("made from the settings".to_owned());
+    let note = Some("created from the settings".to_owned());
     let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
     let owner = KeyOwner::Organization(project.organization.id.clone());
     match store.catalog.api_key(&key.public_key).await? {
-        Some(known) if known.owner == owner && known.made.secret_hash.matches(&secret) => Ok(()),
-        Some(known) if known.owner == owner => Err(Error::Conflict(
-            "init.org_public_key is known with another secret: choose another public key beside the new \
-             secret",
+        Some(stored) if stored.owner == owner && stored.made.secret_hash.matches(&secret) => Ok(()),
+        Some(stored) if stored.owner == owner => Err(Error::Conflict(
+            "init.org_public_key exists with another secret; choose another public key for the new secret",
         )),
         Some(_) => Err(Error::Conflict(
             "init.org_public_key is the public key of a project or of another organization",
         )),
         None => match store.catalog.create_key(&owner, &key, now).await {
-            // Another node that starts just now made it.
+            // Another node created it at the same time.
             Err(Error::Conflict(_)) if store.catalog.api_key(&key.public_key).await?.is_some() => {
                 Ok(())
             }
-            made => made,
+            created => created,
         },
     }
 }

@@ -1,4 +1,4 @@
-//! The sandbox in the server's own process, which `evaluation.isolation = "in-process"` selects.
+//! The sandbox within the server process, for `evaluation.isolation = "in-process"`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -26,7 +26,7 @@ pub(crate) struct InProcess {
     catalog: Catalog,
     cache_dir: Arc<Path>,
     loaded: Arc<Mutex<HashMap<Digest, Arc<Plugin>>>>,
-    /// Numbers projects, which take turns on the processors.
+    /// Hashes projects to tenant numbers for fair scheduling on the CPU cores.
     numbers: RandomState,
 }
 
@@ -42,7 +42,7 @@ fn failed(class: FailureClass, message: String) -> CallResult {
 
 impl InProcess {
     /// # Errors
-    /// When the WebAssembly engine cannot start.
+    /// If the WebAssembly engine cannot start.
     pub(crate) fn new(
         store: &Store,
         cache_dir: &Path,
@@ -131,7 +131,7 @@ impl LocalSandbox for InProcess {
     }
 
     fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)> {
-        // Tasks of their own: a call in a transaction must go on while its caller waits for the database.
+        // Separate tasks, because a call must make progress while its caller waits for the database.
         let mut running = JoinSet::new();
         for (position, call) in calls.into_iter().enumerate() {
             let own = self.clone();
@@ -141,7 +141,9 @@ impl LocalSandbox for InProcess {
             loop {
                 match running.join_next().await? {
                     Ok(result) => return Some((result, running)),
-                    Err(error) => tracing::error!(%error, "a call ended without a result"),
+                    Err(error) => {
+                        tracing::error!(%error, "an evaluation task ended without a result")
+                    }
                 }
             }
         });

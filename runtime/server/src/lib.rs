@@ -1,9 +1,9 @@
-//! The server: wiring, the life of a process, and the commands of the program.
+//! The server: dependency wiring, process lifecycle and the commands of the program.
 //!
 //! Invariants:
-//! - **A 2xx on a write means durable.** The answer leaves after the store's commit.
-//! - **Ingress waits for nobody.** No evaluator, model or page stands between a batch and its answer;
-//!   overload answers 503 with `Retry-After`, memory stays bounded.
+//! - **A 2xx on a write means durable.** The response is sent after the commit.
+//! - **Ingestion does not depend on evaluation.** The response to a batch waits for no evaluator, model or page. Overload gives
+//!   503 with `Retry-After`, and memory stays bounded.
 
 mod app;
 pub mod backup;

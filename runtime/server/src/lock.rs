@@ -1,24 +1,23 @@
-//! One server at a time on a database file.
+//! Lock file that allows one server per database file.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Taken before the database is opened and given back by the operating system when this is dropped or
-/// the process ends, however it ends.
+/// Acquired before the database is opened, and released by the operating system when it is dropped or the process ends.
 ///
-/// It is held by the server alone: workers are other programs, and do not inherit it.
+/// Worker processes do not inherit it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Locks the file beside the database, which stays there: removing it could unlock a later server.
+    /// Locks the file `{database}.lock`, which is never removed, because that could release the lock of a later server.
     ///
     /// # Errors
-    /// When another server has it, or the file cannot be made.
+    /// If another server has the lock, or the file cannot be created.
     pub(crate) fn take(database: &Path) -> anyhow::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push(".lock");
@@ -32,7 +31,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => anyhow::bail!(
-                "another server works on {}: a database file has one server at a time (--data-dir)",
+                "another server uses {}; a database file can have one server at a time (--data-dir)",
                 database.display()
             ),
             Err(TryLockError::Error(error)) => {
@@ -47,12 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_server_is_refused_until_the_first_is_gone() {
+    fn a_second_lock_fails_until_the_first_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("perpend.db");
         let first = Lock::take(&database).unwrap();
-        let refused = Lock::take(&database).unwrap_err().to_string();
-        assert!(refused.contains("another server"), "{refused}");
+        let error = Lock::take(&database).unwrap_err().to_string();
+        assert!(error.contains("another server"), "{error}");
         drop(first);
         Lock::take(&database).unwrap();
     }

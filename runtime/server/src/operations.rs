@@ -1,12 +1,12 @@
-//! The operations of the API behind their guards: for whoever sends requests, and for pages that ask in this process.
+//! Routes of the API with authentication, for HTTP requests and for pages that call operations in this process.
 
 use axum::Router;
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the rooms collected their routes behind their guards"
+    reason = "each module registered its routes with authentication"
 )]
-pub(crate) fn of(
+pub(crate) fn router(
     admin: &perpend_api::admin::App,
     records: &perpend_api::records::App,
     api: &perpend_api::App,

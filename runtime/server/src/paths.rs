@@ -1,4 +1,4 @@
-//! Every path of the server: those of each room, and what is around all of them.
+//! All routes of the server and the middleware around them.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::operations;
 
-/// The document, which is everybody's: whoever asks for it needs no key.
+/// The public route of the OpenAPI document.
 fn own_routes() -> (Router<Web>, ApiDescription) {
     let mut routes = Routes::default();
     routes.open("/api/openapi.json", || async {
@@ -31,7 +31,7 @@ fn own_routes() -> (Router<Web>, ApiDescription) {
     routes.into_parts()
 }
 
-/// What is said of every route.
+/// Descriptions of all routes.
 #[must_use]
 pub fn described() -> ApiDescription {
     let (_, own) = own_routes();
@@ -53,16 +53,16 @@ pub(crate) fn document() -> Value {
     serde_json::to_value(openapi()).unwrap_or_default()
 }
 
-/// What the server serves, and what each route needs.
+/// All routes with their required permissions.
 #[must_use]
 pub fn served() -> Vec<RouteEntry> {
     described().routes()
 }
 
-/// Every path of the server.
+/// The router of all routes.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the rooms collected their routes behind their guards"
+    reason = "each module registered its routes with authentication"
 )]
 pub fn router(app: &App) -> Router {
     let web = &app.web;
@@ -71,7 +71,7 @@ pub fn router(app: &App) -> Router {
     let (pages, _) = pages::routes();
     let mut paths = ingress
         .with_state(app.ingress.clone())
-        .merge(operations::of(&app.admin, &app.records, &app.api))
+        .merge(operations::router(&app.admin, &app.records, &app.api))
         .merge(own.with_state(web.clone()))
         .merge(pages.with_state(app.pages.clone()))
         .fallback({
@@ -89,7 +89,7 @@ pub fn router(app: &App) -> Router {
         .layer(from_fn_with_state(web.clone(), edge::note_client))
 }
 
-/// An unknown path.
+/// The response for an unknown path: a problem below `/api/`, otherwise a page or plain text.
 async fn not_found(app: pages::App, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     if let Some(there) = pages::without_slash(&parts.method, &parts.headers, &parts.uri) {
@@ -97,40 +97,40 @@ async fn not_found(app: pages::App, request: Request) -> Response {
     }
     let path = parts.uri.path();
     if path.starts_with("/api/") {
-        let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));
+        let problem = Problem::new(Code::NotFound, format!("unknown endpoint `{path}`"));
         return problem::respond_for_path(path, problem);
     }
     if pages::wants_page(&parts.headers) {
         return pages::not_found(&app, &parts.headers, &parts.uri).await;
     }
-    let text = "There is no such page. The traces are at /.\n";
+    let text = "Page not found. The start page is /.\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_operation_has_an_id_of_its_own() {
+    fn operation_ids_are_unique() {
         let document = serde_json::to_value(super::openapi()).unwrap();
         let mut ids = std::collections::BTreeSet::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
                 let id = operation["operationId"].as_str();
                 let id = id.unwrap_or_else(|| panic!("{method} {path} has no id"));
-                assert!(ids.insert(id.to_owned()), "{id} is there twice");
+                assert!(ids.insert(id.to_owned()), "{id} is used twice");
             }
         }
     }
 
     #[test]
-    fn no_two_bodies_have_the_same_name() {
+    fn schema_names_are_unique() {
         let described = super::described();
-        let twice = described.ambiguous_schemas();
-        assert!(twice.is_empty(), "names of two bodies: {twice:?}");
+        let ambiguous = described.ambiguous_schemas();
+        assert!(ambiguous.is_empty(), "names of several schemas: {ambiguous:?}");
     }
 
     #[test]
-    fn what_the_document_refers_to_is_in_it() {
+    fn references_in_the_document_are_resolved() {
         let document = serde_json::to_value(super::openapi()).unwrap();
         let text = document.to_string();
         let mut n_refs = 0;
@@ -139,6 +139,6 @@ mod tests {
             assert!(document.pointer(pointer).is_some(), "{pointer}");
             n_refs += 1;
         }
-        assert!(0 < n_refs, "nothing is referred to");
+        assert!(0 < n_refs, "the document has references");
     }
 }

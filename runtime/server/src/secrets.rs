@@ -1,11 +1,10 @@
-//! The key that an installation seals with: where it comes from, and the proof that it is the right one.
+//! The key that encrypts stored secrets: its source and the check that it belongs to the database.
 //!
 //! Invariants:
-//! - **A wrong key never seals.** A canary, sealed when the installation got its key, is opened at each start of
-//!   each server; where it does not open, the start is refused. Otherwise a second key would come into use
-//!   unnoticed, and what the first one sealed would be lost one value at a time.
-//! - **A lost key is not replaced in silence.** A key is made only where nothing was sealed before; giving one up
-//!   takes a command that says what is lost (`perpend secrets reset`).
+//! - **A wrong key is never used.** A canary value, encrypted when the key is created, is decrypted at each start of each server;
+//!   if that fails, the server does not start. Otherwise values would be encrypted with different keys without notice.
+//! - **A lost key is not replaced automatically.** A key is created only if there are no encrypted values. Replacing a lost key
+//!   requires a command that lists the lost values (`perpend secrets reset`).
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,20 +20,20 @@ use perpend_http_client::{Vault, parse_key, random_key};
 use perpend_storage::Store;
 
 const FILE: &str = "secrets.key";
-/// Name of the canary among the secrets of the installation, and what it belongs to.
+/// Name of the canary in the table of server secrets, and its owner for authenticated encryption.
 const CANARY: &str = "vault-canary";
 const CANARY_TEXT: &str = "perpend";
 
-/// Where the key of an installation is.
+/// The source of the key.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum KeySource {
     /// The setting `secrets.key`.
     Setting(String),
     /// A file in the data directory.
     File(PathBuf),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Setting(_) => f.write_str("the setting secrets.key (PERPEND_SECRETS_KEY)"),
@@ -43,7 +42,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Place {
+impl KeySource {
     pub(crate) fn of(config: &Config) -> Self {
         match &config.secrets.key {
             Some(key) => Self::Setting(key.clone()),
@@ -51,7 +50,7 @@ impl Place {
         }
     }
 
-    /// The vault with this key; none when there is no file.
+    /// The vault with this key; absent if the file does not exist.
     fn read(&self) -> anyhow::Result<Option<Vault>> {
         let read;
         let text = match self {
@@ -70,14 +69,15 @@ impl Place {
                 Err(error) => return Err(error).with_context(|| format!("cannot read {self}")),
             },
         };
-        let key = parse_key(text).with_context(|| format!("{self} does not hold a key"))?;
+        let key =
+            parse_key(text).with_context(|| format!("{self} does not contain a valid key"))?;
         Ok(Some(Vault::new(&key)))
     }
 
-    /// Makes a key and its file.
-    fn make(&self, ids: &dyn IdSource) -> anyhow::Result<Vault> {
+    /// Creates a key and its file.
+    fn create(&self, ids: &dyn IdSource) -> anyhow::Result<Vault> {
         let Self::File(path) = self else {
-            anyhow::bail!("{self} does not hold a key");
+            anyhow::bail!("{self} does not contain a valid key");
         };
         let key = random_key(ids);
         write_private(path, &STANDARD.encode(key))
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// What to warn about a key file with these permissions. Not an error: some platforms set the permissions of mounted
+/// A warning about the permissions of a key file. It is not an error, because some platforms set the permissions of mounted
 /// volumes themselves.
 fn mode_warning(path: &Path, mode: u32) -> Option<String> {
     let risk = match mode & 0o777 {
@@ -101,14 +101,14 @@ fn mode_warning(path: &Path, mode: u32) -> Option<String> {
     ))
 }
 
-/// A new file that its owner alone can read.
+/// Creates a file that only its owner can read.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
     let folder = std::fs::metadata(path.parent().unwrap_or(path))?;
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    // Root may make it for a server that runs as another user, who could not read it.
+    // If root creates the file, the user of the server, who owns the directory, must be able to read it.
     if rustix::process::geteuid().is_root() && folder.uid() != file.metadata()?.uid() {
         fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
     }
@@ -116,90 +116,93 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-const WAY_OUT: &str = "Start with the key that was used before: restore secrets.key in the data directory from a \
-    backup, or set PERPEND_SECRETS_KEY to it; all servers on one database need the same key. If it is lost for \
-    good, `perpend secrets reset` lists what cannot be read any more; with --confirm it goes on with another key";
+const REMEDY: &str = "Start with the previous key: restore secrets.key in the data directory from a backup, or set \
+    PERPEND_SECRETS_KEY to it; all servers on one database need the same key. If the key is lost, `perpend secrets \
+    reset` lists the values that cannot be decrypted; with --confirm it replaces the key";
 
-/// The database was set up with another key, so this one sealed nothing in it.
+/// The key is not that of the database.
 #[derive(Debug, thiserror::Error)]
-#[error("the key in {place} is not the one that this database was set up with. {}", WAY_OUT)]
-struct Differs {
-    place: String,
+#[error("the key in {source_name} is not the key of this database. {}", REMEDY)]
+struct KeyMismatch {
+    source_name: String,
 }
 
-fn differs(place: &Place) -> Differs {
-    Differs { place: place.to_string() }
+fn key_mismatch(source: &KeySource) -> KeyMismatch {
+    KeyMismatch { source_name: source.to_string() }
 }
 
-/// Refuses to start without a database, or with one of 0 bytes, beside a key: SQLite would make a new one, and the
-/// installation would seem to be empty. A first start that was killed leaves no key beside such a file, because the key is
-/// made after the tables.
-pub(crate) fn refuse_emptied(url: &DatabaseUrl, config: &Config) -> anyhow::Result<()> {
+/// Fails if there is a key but the database file is missing or empty, because SQLite would create an empty database. A first
+/// start that was killed does not leave a key, because the key is created after the tables.
+pub(crate) fn ensure_database_not_lost(url: &DatabaseUrl, config: &Config) -> anyhow::Result<()> {
     let DatabaseUrl::Sqlite(database) = url else {
         return Ok(());
     };
     let key = config.data_dir.join(FILE);
-    let found = std::fs::metadata(database);
-    let is_missing = found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let metadata = std::fs::metadata(database);
+    let is_missing = metadata.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
     anyhow::ensure!(
         !is_missing || !key.exists(),
-        "the database file {} is missing, although {} shows that this installation was in use. Correct --data-dir or \
-         --database-url, or restore the file from a backup; to begin with an empty database, move secrets.key away, or \
-         give its text in PERPEND_SECRETS_KEY and delete the file",
+        "the database file {} is missing, but {} exists, so this installation was in use. Correct --data-dir or \
+         --database-url, or restore the file from a backup; to start with an empty database, move secrets.key away, or \
+         set PERPEND_SECRETS_KEY to its text and delete the file",
         database.display(),
         key.display()
     );
-    let is_empty = found.is_ok_and(|file| file.len() == 0);
+    let is_empty = metadata.is_ok_and(|file| file.len() == 0);
     anyhow::ensure!(
         !is_empty || !key.exists(),
-        "the database file {} has 0 bytes, although {} shows that this installation was in use: something emptied \
-         it. Restore it from a backup; to begin with an empty database, delete the file",
+        "the database file {} has 0 bytes, but {} exists, so this installation was in use. Restore the \
+         database from a backup; to start with an empty database, delete the file",
         database.display(),
         key.display()
     );
     Ok(())
 }
 
-/// The vault of this installation, with a new key on its first start.
+/// The vault of this installation; the first start creates the key.
 pub(crate) async fn open(
     store: &Store,
     config: &Config,
     ids: &dyn IdSource,
 ) -> anyhow::Result<Vault> {
-    let place = Place::of(config);
-    if let Some(vault) = place.read()? {
-        prove(store, &vault, &place, ids).await?;
+    let source = KeySource::of(config);
+    if let Some(vault) = source.read()? {
+        verify_key(store, &vault, &source, ids).await?;
         return Ok(vault);
     }
     let is_first = store.catalog.known_secret(CANARY).await?.is_none()
         && store.catalog.sealed_values().await?.is_empty();
     anyhow::ensure!(
         is_first,
-        "{place} is missing, and this database was set up with the key in it. {WAY_OUT}"
+        "{source} is missing, and the key of this database was in it. {REMEDY}"
     );
-    begin(store, &place, ids).await
+    create_key(store, &source, ids).await
 }
 
-/// A new key, proved for the first time.
-async fn begin(store: &Store, place: &Place, ids: &dyn IdSource) -> anyhow::Result<Vault> {
-    let vault = place.make(ids)?;
-    let proved = prove(store, &vault, place, ids).await;
-    if let (Err(error), Place::File(path)) = (&proved, place)
-        && error.is::<Differs>()
+/// Creates a key and its canary.
+async fn create_key(
+    store: &Store,
+    source: &KeySource,
+    ids: &dyn IdSource,
+) -> anyhow::Result<Vault> {
+    let vault = source.create(ids)?;
+    let verified = verify_key(store, &vault, source, ids).await;
+    if let (Err(error), KeySource::File(path)) = (&verified, source)
+        && error.is::<KeyMismatch>()
     {
-        // Another server that started at the same time was first: its key counts. After any other error the canary
-        // may be in the database, and the key that sealed it has to stay.
+        // Another server created its key at the same time, so this one is unused. After any other error, the canary may be
+        // stored, so the key is kept.
         let _ = std::fs::remove_file(path);
     }
-    proved?;
+    verified?;
     Ok(vault)
 }
 
-/// Proves that this is the key of the database, which gets its canary where it has none yet.
-async fn prove(
+/// Checks that this is the key of the database; stores the canary if there is none.
+async fn verify_key(
     store: &Store,
     vault: &Vault,
-    place: &Place,
+    source: &KeySource,
     ids: &dyn IdSource,
 ) -> anyhow::Result<()> {
     let canary = match store.catalog.known_secret(CANARY).await? {
@@ -207,27 +210,27 @@ async fn prove(
         None => {
             let sealed = store.catalog.sealed_values().await?;
             let lost = unreadable(vault, &sealed);
-            anyhow::ensure!(opens_some(&lost, &sealed), differs(place));
+            anyhow::ensure!(decrypts_some(&lost, &sealed), key_mismatch(source));
             for name in lost {
-                tracing::warn!("{name} was encrypted with another key and has to be entered again");
+                tracing::warn!("{name} was encrypted with another key and must be entered again");
             }
-            let fresh = vault.seal(CANARY, CANARY_TEXT, ids)?;
-            store.catalog.secret(CANARY, || fresh).await?
+            let new = vault.seal(CANARY, CANARY_TEXT, ids)?;
+            store.catalog.secret(CANARY, || new).await?
         }
     };
     match vault.unseal(CANARY, &canary) {
         Ok(_) => Ok(()),
-        Err(_) => Err(differs(place).into()),
+        Err(_) => Err(key_mismatch(source).into()),
     }
 }
 
-/// Whether a key may be the one of a database without a canary. One value that opens proves it: the others were
-/// sealed with a key that was lost before there was a canary, and stay as lost as they are.
-fn opens_some(lost: &[String], sealed: &[Sealed]) -> bool {
+/// Whether the key may be that of a database without a canary. One decrypted value is sufficient: the others were encrypted with
+/// an earlier key.
+fn decrypts_some(lost: &[String], sealed: &[Sealed]) -> bool {
     sealed.is_empty() || lost.len() < sealed.len()
 }
 
-/// Names of the values that this key does not open.
+/// Names of the values that this key does not decrypt.
 fn unreadable(vault: &Vault, sealed: &[Sealed]) -> Vec<String> {
     let lost = sealed.iter().filter(|value| {
         let owner = value.at.owner(&value.project);
@@ -245,51 +248,51 @@ fn name(value: &Sealed) -> String {
     }
 }
 
-/// What giving up a lost key means.
+/// The effect of [`reset`].
 #[derive(Debug)]
-pub(crate) enum Reset {
-    /// The key at hand is the right one.
-    Fits,
-    /// Another key takes over, and these values cannot be read.
+pub(crate) enum ResetEffect {
+    /// The current key is that of the database.
+    KeyMatches,
+    /// The key is replaced, and these values are lost.
     Lost(Vec<String>),
 }
 
-/// What [`reset`] would do.
-pub(crate) async fn preview(store: &Store, config: &Config) -> anyhow::Result<Reset> {
+/// The effect of [`reset`], without changes.
+pub(crate) async fn preview(store: &Store, config: &Config) -> anyhow::Result<ResetEffect> {
     let sealed = store.catalog.sealed_values().await?;
     let canary = store.catalog.known_secret(CANARY).await?;
-    let (fits, lost) = match Place::of(config).read()? {
+    let (matches, lost) = match KeySource::of(config).read()? {
         None => {
             let lost: Vec<_> = sealed.iter().map(name).collect();
             (canary.is_none() && lost.is_empty(), lost)
         }
         Some(vault) => {
             let lost = unreadable(&vault, &sealed);
-            let fits = match canary {
+            let matches = match canary {
                 Some(canary) => vault.unseal(CANARY, &canary).is_ok(),
-                None => opens_some(&lost, &sealed),
+                None => decrypts_some(&lost, &sealed),
             };
-            (fits, lost)
+            (matches, lost)
         }
     };
-    Ok(if fits { Reset::Fits } else { Reset::Lost(lost) })
+    Ok(if matches { ResetEffect::KeyMatches } else { ResetEffect::Lost(lost) })
 }
 
-/// Makes the key at hand, or a new one, the key of the database. Values that it does not open stay as they are:
-/// if the former key is found after all, another reset takes it back into use.
+/// Makes the current key, or a new one, the key of the database. Values that it does not decrypt are kept, so that another reset
+/// can return to the previous key.
 pub(crate) async fn reset(
     store: &Store,
     config: &Config,
     ids: &dyn IdSource,
-) -> anyhow::Result<Place> {
-    let place = Place::of(config);
-    let vault = match place.read()? {
+) -> anyhow::Result<KeySource> {
+    let source = KeySource::of(config);
+    let vault = match source.read()? {
         Some(vault) => vault,
-        None => place.make(ids)?,
+        None => source.create(ids)?,
     };
     let canary = vault.seal(CANARY, CANARY_TEXT, ids)?;
     store.catalog.replace_secret(CANARY, &canary).await?;
-    Ok(place)
+    Ok(source)
 }
 
 #[cfg(test)]

@@ -230,7 +230,7 @@ impl Server {
         let lock = lock(&url)?;
         let listener = bind(&mut config).await?;
         let address = config.listen;
-        secrets::refuse_emptied(&url, &config)?;
+        secrets::ensure_database_not_lost(&url, &config)?;
         let store = open_store(&url, &config, stops).await?;
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;

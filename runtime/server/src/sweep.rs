@@ -1,10 +1,10 @@
-//! What is due from time to time: the data of deleted projects go, so do traces past the retention of their
-//! project and stored replies of models, and it is written down when keys were used.
+//! Periodic cleanup: deletes data of deleted projects, traces past their retention, and stored replies of models, and records
+//! when keys were last used.
 //!
 //! Invariants:
-//! - **No input.** A round finds its work in the store; one that is lost or cut off is made up for by the
-//!   next, here or on another node.
-//! - **Nobody waits for it.** It works in small transactions beside the requests.
+//! - **No input.** A round finds its work in the database. If it fails or is cancelled, a later round on this or another node
+//!   does the work.
+//! - **Requests do not wait for it.** It uses small transactions.
 
 use std::time::Duration;
 
@@ -13,42 +13,42 @@ use tokio_util::sync::CancellationToken;
 
 use crate::App;
 
-/// How often to look while nobody deletes a project.
-const EVERY: Duration = Duration::from_secs(600);
-/// How often to look while deleted projects linger, and to write down the use of keys.
-const SOON: Duration = Duration::from_secs(60);
+/// Interval of rounds.
+const INTERVAL: Duration = Duration::from_secs(600);
+/// Interval of rounds while data of deleted projects remain, and of recording the use of keys.
+const SHORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Works until `shutdown`.
+/// Runs until `shutdown`.
 pub(crate) async fn run(app: &App, shutdown: CancellationToken) {
     let mut next = Instant::now();
     while !shutdown.is_cancelled() {
         if next <= Instant::now() {
-            // A round that is cut off costs nothing: the next one goes on.
+            // A cancelled round is continued by the next one.
             let is_done = tokio::select! {
                 is_done = sweep(app) => is_done,
                 () = shutdown.cancelled() => break,
             };
-            next = Instant::now() + if is_done { EVERY } else { SOON };
+            next = Instant::now() + if is_done { INTERVAL } else { SHORT_INTERVAL };
         }
-        note_uses(app).await;
+        record_key_uses(app).await;
         tokio::select! {
             () = shutdown.cancelled() => {}
             () = app.sweep_wanted.notified() => next = Instant::now(),
-            () = tokio::time::sleep(SOON) => {}
+            () = tokio::time::sleep(SHORT_INTERVAL) => {}
         }
     }
-    note_uses(app).await;
+    record_key_uses(app).await;
 }
 
-/// Does all of it once, now.
+/// Runs one round.
 pub async fn round(app: &App) {
-    note_uses(app).await;
+    record_key_uses(app).await;
     sweep(app).await;
 }
 
-/// Deletes what is due. `true` when there is nothing that has to be looked at again soon.
+/// Deletes expired data. `false` if another round is needed soon.
 async fn sweep(app: &App) -> bool {
-    forget_replies(app).await;
+    delete_replies(app).await;
     delete_expired(app).await;
     match app.store.sweep(app.web.clock.now()).await {
         Ok(swept) => {
@@ -56,36 +56,36 @@ async fn sweep(app: &App) -> bool {
                 tracing::info!(
                     n_expired_traces = swept.n_expired,
                     n_deleted_projects = swept.n_gone,
-                    "swept"
+                    "expired data deleted"
                 );
             }
             swept.n_lingering == 0
         }
         Err(error) => {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "sweep failed and will go on");
+            tracing::warn!(error, "deleting expired data failed; will retry");
             false
         }
     }
 }
 
-/// Forgets stored replies that are past their time or beyond the size of their project.
-async fn forget_replies(app: &App) {
+/// Deletes stored replies that are expired or exceed the limit of their project.
+async fn delete_replies(app: &App) {
     let limits = app.web.config.evaluation;
     let until = app.web.clock.now().plus_millis(-limits.reply_lifetime_ms);
     let ledger = &app.store.ledger;
     let swept = ledger.sweep_replies(until, limits.max_reply_bytes);
     match swept.await {
         Ok(0) => {}
-        Ok(n_replies) => tracing::info!(n_replies, "stored replies of models forgotten"),
+        Ok(n_replies) => tracing::info!(n_replies, "stored replies of models deleted"),
         Err(error) => {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "stored replies of models stay for now");
+            tracing::warn!(error, "deleting stored replies of models failed; will retry");
         }
     }
 }
 
-/// Deletes sessions and lines of evaluators whose time is over.
+/// Deletes expired sessions and log lines of evaluators.
 async fn delete_expired(app: &App) {
     let now = app.web.clock.now();
     let deleted = async {
@@ -98,11 +98,11 @@ async fn delete_expired(app: &App) {
     }
 }
 
-async fn note_uses(app: &App) {
+async fn record_key_uses(app: &App) {
     for (id, at) in app.web.keys.take_uses() {
         if let Err(error) = app.store.catalog.note_key_use(&id, at).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "use of a key not written down");
+            tracing::warn!(error, "recording the use of a key failed");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The real clock and the real source of ids: the only place in the server that asks the system.
+//! The system clock and random ids; all other code gets them through traits.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

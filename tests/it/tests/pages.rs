@@ -413,8 +413,8 @@ async fn sessions_and_users_are_walked_page_by_page_and_opened() {
     assert_eq!(rows(&visitor.page("/users").await), ["ada"]);
     for (list, name) in [("/sessions", "after"), ("/sessions", "before"), ("/users", "before")] {
         let page = visitor.page(&format!("{list}?{name}=yesterday")).await;
-        let said = format!("{name}: this is not a cursor of this list");
-        assert!(page.contains(&said), "{list}: {page}");
+        let notice = format!("`{name}` must be a cursor of this list");
+        assert!(page.contains(&notice), "{list}: {page}");
         assert_eq!(rows(&page), rows(&visitor.page(list).await), "{list}");
     }
     app.stop().await.unwrap();

@@ -180,7 +180,7 @@ async fn the_request_of_the_list_of_users_gives_the_sums_of_its_rows() {
         let sums = rows.map(|row| (row["userId"].clone(), row["uniq_uniqueSessionIds"].clone()));
         let wanted = [(json!("ada"), json!(2)), (json!("it's \"bob\""), json!(1))];
         assert_eq!(sums.collect::<Vec<_>>(), wanted, "{path}");
-        assert_eq!(page.contains("It has no filter of users"), path.contains("q="));
+        assert_eq!(page.contains("It does not filter users"), path.contains("q="));
     }
     app.stop().await.unwrap();
 }

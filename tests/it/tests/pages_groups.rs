@@ -114,7 +114,7 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     assert_eq!(rows(&page), ["chat"]);
     assert!(page.contains("/sessions?env=default\">Clear"), "{page}");
     assert!(page.contains("name=\"q\" value=\"traceCount:&#62;2\""), "{page}");
-    assert!(page.contains("The API has no filter of sessions"), "{page}");
+    assert!(page.contains("The API does not filter sessions"), "{page}");
     app.stop().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What a backup says of itself.
+//! The manifest of a backup.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,30 +8,30 @@ use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::files::{self, Entry};
+use super::files::{self, FileEntry};
 
 pub(super) const FILE: &str = "manifest.json";
-/// As `sha256sum` writes it. A directory without it is not a whole backup.
+/// In the format of `sha256sum`. A directory without it is not a complete backup.
 pub(super) const DIGEST: &str = "manifest.sha256";
 pub(super) const FORMAT: &str = "perpend-backup/1";
 
-/// What a backup holds.
+/// Describes the contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
     /// `perpend-backup/1`.
     pub format: String,
-    /// The version that made it.
+    /// The version of Perpend that created the backup.
     pub perpend_version: String,
-    /// When it was begun.
+    /// When the backup was started.
     pub created_at: Timestamp,
-    /// Of the database.
+    /// Schema version of the database.
     pub schema_version: i64,
     /// Where the key of the stored secrets is.
     pub secrets_key: SecretsKey,
-    /// Every file but the manifest and its digest.
-    pub files: Vec<Entry>,
-    /// Rows by table of the database.
+    /// All files except the manifest and its digest.
+    pub files: Vec<FileEntry>,
+    /// Number of rows by table.
     pub rows: BTreeMap<String, u64>,
 }
 
@@ -41,13 +41,13 @@ pub struct Manifest {
 pub enum SecretsKey {
     /// In the backup.
     Included,
-    /// In the data directory that the backup is of, and not in the backup.
+    /// Only in the data directory of the server.
     LeftOut,
     /// In the settings of the server.
     InSettings,
-    /// The server has one, and it was neither in the data directory nor in the settings of the command.
+    /// The database has a key, but it is neither in the data directory nor in the settings of the command.
     NotFound,
-    /// There was none.
+    /// The installation has no key yet.
     None,
 }
 
@@ -65,20 +65,20 @@ impl Manifest {
     pub(super) fn read(dir: &Path) -> anyhow::Result<Self> {
         let read = |name: &str| {
             std::fs::read_to_string(dir.join(name)).with_context(|| {
-                format!("{} is not a whole backup: cannot read {name}", dir.display())
+                format!("{} is not a complete backup: cannot read {name}", dir.display())
             })
         };
         let (text, digest) = (read(FILE)?, read(DIGEST)?);
         ensure!(
             digest == digest_of(&text),
-            "{} is damaged: {DIGEST} does not fit it",
+            "{} is damaged: it does not match {DIGEST}",
             dir.join(FILE).display()
         );
-        let damaged = || format!("{} is not a manifest", dir.join(FILE).display());
-        let manifest: Self = serde_json::from_str(&text).with_context(damaged)?;
+        let invalid = || format!("{} is not a valid manifest", dir.join(FILE).display());
+        let manifest: Self = serde_json::from_str(&text).with_context(invalid)?;
         ensure!(
             manifest.format == FORMAT,
-            "{} has the format {:?}, this program reads {FORMAT:?}",
+            "{} has the format {:?}, expected {FORMAT:?}",
             dir.display(),
             manifest.format
         );

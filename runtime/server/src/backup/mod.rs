@@ -1,14 +1,14 @@
-//! Backups of an installation on SQLite: made, verified and restored.
+//! Backups of an installation on SQLite: creation, verification and restore.
 //!
-//! A backup is a directory: `perpend.db`, with leave `secrets.key`, `manifest.json`, and `manifest.sha256`, which
-//! is written last.
+//! A backup is a directory with `perpend.db`, optionally `secrets.key`, `manifest.json`, and `manifest.sha256`, which is written
+//! last.
 //!
 //! Invariants:
-//! - **What has the name is whole.** Everything is written under another name, synchronised and checked; one
-//!   rename gives it its name.
-//! - **Every byte is covered.** The manifest has a digest of each file, `manifest.sha256` that of the manifest, and
-//!   no other file may be there.
-//! - **Nothing is replaced.** Neither a backup nor a restore writes over anything.
+//! - **A backup is complete.** All files are written to a temporary directory, flushed and checked. One rename gives it the final
+//!   name.
+//! - **Every byte is covered.** The manifest has a digest of each file, `manifest.sha256` that of the manifest, and there are no
+//!   other files.
+//! - **Nothing is overwritten**, neither by a backup nor by a restore.
 
 mod files;
 mod manifest;
@@ -23,33 +23,32 @@ use perpend_domain::time::Timestamp;
 use perpend_storage::backup::{self as database, SCHEMA_VERSION};
 
 use crate::lock::Lock;
-use files::Partial;
+use files::PartialDirectory;
 
-pub use files::Entry;
+pub use files::FileEntry;
 
 pub use manifest::{Manifest, SecretsKey};
 
-/// The database, in a backup and in a data directory.
+/// File name of the database, in a backup and in a data directory.
 const DATABASE: &str = "perpend.db";
-/// The key that encrypts stored secrets, in both.
+/// File name of the key that encrypts stored secrets, in both.
 pub const KEY: &str = "secrets.key";
-/// A table whose first row is the canary of the key (`secrets`): every start makes it before any other, and a
-/// restore keeps it.
-const PROOF: &str = "server_secrets";
-/// How often a person hears how far it is.
-const REPORT_EVERY: Duration = Duration::from_secs(2);
+/// The table with the canary of the key (`secrets`). A row shows that the database has a key.
+const CANARY_TABLE: &str = "server_secrets";
+/// Interval of progress messages.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Takes lines about how far it is.
+/// Receives progress messages.
 pub type Progress<'p> = &'p mut dyn FnMut(String);
 
-/// What is to be in a backup.
+/// Options of a backup.
 #[derive(Debug)]
-pub struct Wanted<'w> {
-    /// The backup; nothing may be there.
-    pub to: &'w Path,
-    /// Include the key that encrypts stored secrets.
+pub struct BackupOptions<'a> {
+    /// Directory to create; it must not exist.
+    pub to: &'a Path,
+    /// Whether to include the key that encrypts stored secrets.
     pub with_keys: bool,
-    /// Said in the manifest.
+    /// Time of the backup, for the manifest.
     pub now: Timestamp,
 }
 
@@ -57,65 +56,61 @@ fn sqlite(config: &Config, command: &str) -> anyhow::Result<PathBuf> {
     match config.database() {
         DatabaseUrl::Sqlite(path) => Ok(path),
         url @ DatabaseUrl::Postgres(_) => bail!(
-            "perpend {command} is for SQLite, and --database-url names {url}: use PostgreSQL's own pg_dump and \
-             pg_restore, and keep {} with the dump",
+            "perpend {command} supports SQLite only, got --database-url {url}; use pg_dump and pg_restore of PostgreSQL, \
+             and keep {} with the dump",
             config.data_dir.join(KEY).display()
         ),
     }
 }
 
-fn is_there(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Writes a backup and verifies it, while a server may be running.
+/// Creates a backup and verifies it; a server may be running.
 ///
 /// # Errors
-/// When anything cannot be read or written, or the database is damaged; then nothing has the name of the backup.
+/// If a file cannot be read or written, or the database is damaged. The directory is not created then.
 pub async fn create(
     config: &Config,
-    wanted: &Wanted<'_>,
+    options: &BackupOptions<'_>,
     progress: Progress<'_>,
 ) -> anyhow::Result<Manifest> {
     let source = sqlite(config, "backup")?;
     ensure!(
         source.exists(),
-        "there is no database {} (--data-dir, --database-url)",
+        "the database {} does not exist (--data-dir, --database-url)",
         source.display()
     );
-    ensure!(
-        !is_there(wanted.to),
-        "{} exists already: a backup replaces nothing, name another directory",
-        wanted.to.display()
-    );
-    if wanted.with_keys {
+    ensure!(!exists(options.to), "{} already exists; use another directory", options.to.display());
+    if options.with_keys {
         ensure_key_file(config)?;
     }
-    let partial = Partial::beside(wanted.to)?;
+    let partial = PartialDirectory::next_to(options.to)?;
     let copy = partial.path().join(DATABASE);
     copy_database(&source, &copy, config.database_wait, progress).await?;
     files::make_private(&copy)?;
     progress("checking the copy".to_owned());
     let contents = database::inspect(&copy)
         .await
-        .with_context(|| format!("the copy of {} is not sound", source.display()))?;
+        .with_context(|| format!("the copy of {} is damaged", source.display()))?;
     let mut entries = vec![files::entry(partial.path(), DATABASE)?];
-    let mut secrets_key = copy_key(config, wanted.with_keys, &partial, &mut entries)?;
-    if secrets_key == SecretsKey::None && contents.rows.get(PROOF).is_some_and(|n| 0 < *n) {
-        // A server has a key for this database, wherever that is.
+    let mut secrets_key = copy_key(config, options.with_keys, &partial, &mut entries)?;
+    if secrets_key == SecretsKey::None && contents.rows.get(CANARY_TABLE).is_some_and(|n| 0 < *n) {
+        // The database has a key elsewhere.
         secrets_key = SecretsKey::NotFound;
     }
     let manifest = Manifest {
         format: manifest::FORMAT.to_owned(),
         perpend_version: env!("CARGO_PKG_VERSION").to_owned(),
-        created_at: wanted.now,
+        created_at: options.now,
         schema_version: contents.schema_version,
         rows: contents.rows,
         secrets_key,
         files: entries,
     };
     manifest.write(partial.path())?;
-    partial.publish(wanted.to)?;
+    partial.publish(options.to)?;
     Ok(manifest)
 }
 
@@ -127,7 +122,7 @@ async fn copy_database(
 ) -> anyhow::Result<()> {
     let copying = database::copy(source, copy, wait);
     tokio::pin!(copying);
-    let mut reports = tokio::time::interval(REPORT_EVERY);
+    let mut reports = tokio::time::interval(PROGRESS_INTERVAL);
     let size = |path: &Path| path.metadata().map_or(0, |file| file.len() >> 20);
     let copied = loop {
         tokio::select! {
@@ -143,18 +138,18 @@ async fn copy_database(
     files::sync(copy)
 }
 
-/// Refuses to include a key where there is no file with it, before anything is copied.
+/// Fails if there is no key file to include. Called before anything is copied.
 fn ensure_key_file(config: &Config) -> anyhow::Result<()> {
     ensure!(
         config.secrets.key.is_none(),
-        "--with-keys includes the file {KEY}, and here the key is in the settings (PERPEND_SECRETS_KEY): leave \
-         --with-keys out, and keep a copy of the key where the settings are kept"
+        "--with-keys includes the file {KEY}, but the key is in the settings (PERPEND_SECRETS_KEY); omit --with-keys, and \
+         keep a copy of the settings"
     );
     let file = config.data_dir.join(KEY);
     ensure!(
         file.exists(),
-        "--with-keys finds no key: {} is not there. Where the server has its key in the settings \
-         (PERPEND_SECRETS_KEY), run this command with them and leave --with-keys out",
+        "--with-keys requires the file {}, which does not exist. If the key of the server is in the settings \
+         (PERPEND_SECRETS_KEY), run this command with these settings and without --with-keys",
         file.display()
     );
     Ok(())
@@ -163,8 +158,8 @@ fn ensure_key_file(config: &Config) -> anyhow::Result<()> {
 fn copy_key(
     config: &Config,
     with_keys: bool,
-    partial: &Partial,
-    entries: &mut Vec<Entry>,
+    partial: &PartialDirectory,
+    entries: &mut Vec<FileEntry>,
 ) -> anyhow::Result<SecretsKey> {
     if config.secrets.key.is_some() {
         return Ok(SecretsKey::InSettings);
@@ -179,23 +174,24 @@ fn copy_key(
     Ok(SecretsKey::Included)
 }
 
-/// Reads all of a backup and compares it with what its manifest says.
+/// Reads a complete backup and compares it with its manifest.
 ///
 /// # Errors
-/// When a byte differs, a file is missing or too many, or the database is damaged or newer than this program.
+/// If a file differs, is missing or not in the manifest, or the database is damaged or newer than this program.
 pub async fn verify(backup: &Path, progress: Progress<'_>) -> anyhow::Result<Manifest> {
     let manifest = Manifest::read(backup)?;
-    let mut there = files::below(backup)?;
-    there.retain(|name| name != manifest::FILE && name != manifest::DIGEST);
+    let mut unlisted = files::list(backup)?;
+    unlisted.retain(|name| name != manifest::FILE && name != manifest::DIGEST);
     for entry in &manifest.files {
         progress(format!("reading {} ({} MiB)", entry.path, entry.bytes >> 20));
-        let at = there.iter().position(|name| *name == entry.path);
-        let at = at.with_context(|| format!("{} lacks {}", backup.display(), entry.path))?;
-        there.swap_remove(at);
+        let at = unlisted.iter().position(|name| *name == entry.path);
+        let at =
+            at.with_context(|| format!("{} does not contain {}", backup.display(), entry.path))?;
+        unlisted.swap_remove(at);
         let found = files::entry(backup, &entry.path)?;
         ensure!(
             found == *entry,
-            "{} is damaged: it has {} bytes with SHA-256 {}, and the manifest says {} bytes with {}",
+            "{} is damaged: it has {} bytes with SHA-256 {}, expected {} bytes with {}",
             backup.join(&entry.path).display(),
             found.bytes,
             found.sha256,
@@ -204,15 +200,15 @@ pub async fn verify(backup: &Path, progress: Progress<'_>) -> anyhow::Result<Man
         );
     }
     ensure!(
-        there.is_empty(),
-        "{} holds what the manifest does not name: {}",
+        unlisted.is_empty(),
+        "{} contains files that are not in the manifest: {}",
         backup.display(),
-        there.join(", ")
+        unlisted.join(", ")
     );
     ensure!(
         manifest.schema_version <= SCHEMA_VERSION,
-        "{} has schema version {}, this program knows up to {SCHEMA_VERSION}: it was made by Perpend {}, use that \
-         version or a later one",
+        "{} has schema version {}, this program supports up to {SCHEMA_VERSION}; use Perpend {}, which created it, or \
+         later",
         backup.display(),
         manifest.schema_version,
         manifest.perpend_version
@@ -220,21 +216,20 @@ pub async fn verify(backup: &Path, progress: Progress<'_>) -> anyhow::Result<Man
     progress("checking the database".to_owned());
     let contents = database::inspect(&backup.join(DATABASE))
         .await
-        .with_context(|| format!("{} is not sound", backup.join(DATABASE).display()))?;
+        .with_context(|| format!("{} is damaged", backup.join(DATABASE).display()))?;
     ensure!(
         contents.schema_version == manifest.schema_version && contents.rows == manifest.rows,
-        "{} does not hold the rows that the manifest counts",
+        "{} does not have the number of rows in the manifest",
         backup.join(DATABASE).display()
     );
     Ok(manifest)
 }
 
-/// Verifies a backup and makes it the data directory of the settings. Sessions of browsers end, and leases of the
-/// server that it was taken from are given back.
+/// Verifies a backup and copies it to the data directory of the settings. Browser sessions in it are ended, and leases of its
+/// server are released.
 ///
 /// # Errors
-/// When the backup does not verify, or the data directory is a link, a mount point or not empty; then nothing is
-/// there afterwards that was not before.
+/// If the backup is invalid, or the data directory is a symbolic link, a mount point or not empty. Nothing is created then.
 pub async fn restore(
     config: &Config,
     backup: &Path,
@@ -244,19 +239,19 @@ pub async fn restore(
     let data_dir = &config.data_dir;
     ensure!(
         target == data_dir.join(DATABASE),
-        "perpend restore puts the database at {}: leave --database-url out, and move the file afterwards",
+        "perpend restore creates the database at {}; omit --database-url, and move the file afterwards",
         data_dir.join(DATABASE).display()
     );
-    files::ensure_movable_to(data_dir)?;
+    files::ensure_replaceable(data_dir)?;
     ensure_empty(data_dir)?;
     let manifest = verify(backup, progress).await?;
-    let partial = Partial::beside(data_dir)?;
+    let partial = PartialDirectory::next_to(data_dir)?;
     for entry in &manifest.files {
         progress(format!("copying {} ({} MiB)", entry.path, entry.bytes >> 20));
         let copied = files::copy(backup, partial.path(), &entry.path)?;
         ensure!(
             copied == *entry,
-            "{} changed while it was restored",
+            "{} changed during the restore",
             backup.join(&entry.path).display()
         );
     }
@@ -265,7 +260,7 @@ pub async fn restore(
         .await
         .with_context(|| format!("cannot change {}", copy.display()))?;
     files::sync(&copy)?;
-    // A server that was started meanwhile has a lock beside its database, so the directory is not empty.
+    // If a server was started in the meantime, its lock file is in the directory, which is then not empty.
     let _lock = Lock::take(&copy)?;
     ensure_empty(data_dir)?;
     partial.publish(data_dir)?;
@@ -282,7 +277,7 @@ fn ensure_empty(data_dir: &Path) -> anyhow::Result<()> {
     };
     ensure!(
         is_empty,
-        "{} is not empty, and a restore replaces nothing: name another --data-dir, or move this one away",
+        "{} is not empty; use another --data-dir, or move this one away",
         data_dir.display()
     );
     Ok(())

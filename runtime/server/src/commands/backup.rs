@@ -11,17 +11,17 @@ use perpend_domain::time::Clock as _;
 use super::kit::{load, say};
 use super::serve;
 use crate::SystemClock;
-use crate::backup::{self, Manifest, SecretsKey, Wanted};
+use crate::backup::{self, BackupOptions, Manifest, SecretsKey};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct BackupArgs {
     #[command(subcommand)]
     verify: Option<BackupCommand>,
-    /// The directory to make; nothing may be there
+    /// The directory to create; it must not exist
     #[arg(value_name = "TO", required = true)]
     to: Option<PathBuf>,
-    /// Include `secrets.key`, which opens the stored secrets: then the backup is one itself
+    /// Include `secrets.key`, which decrypts the stored secrets; keep such a backup secret
     #[arg(long)]
     with_keys: bool,
     /// Print the manifest as JSON
@@ -33,7 +33,7 @@ pub(super) struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
-    /// Read a whole backup and compare it with its manifest
+    /// Compare all files of a backup with its manifest
     Verify {
         /// The directory of the backup
         #[arg(value_name = "BACKUP")]
@@ -56,7 +56,7 @@ pub(super) struct RestoreArgs {
     settings: SettingArgs,
 }
 
-/// For people, and apart from the result.
+/// Prints progress to standard error.
 fn progress(line: String) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -64,33 +64,33 @@ fn progress(line: String) {
 pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     if let Some(BackupCommand::Verify { backup, json }) = &args.verify {
         let manifest = serve::runtime()?.block_on(backup::verify(backup, &mut progress))?;
-        return shown(&manifest, *json, || {
-            say(&format!("{} is whole.", backup.display()));
+        return print_manifest(&manifest, *json, || {
+            say(&format!("{} is complete.", backup.display()));
             describe(&manifest);
         });
     }
     let to = args.to.as_deref().unwrap_or(Path::new(""));
     let config = load(&args.settings)?;
-    let wanted = Wanted { to, with_keys: args.with_keys, now: SystemClock.now() };
+    let options = BackupOptions { to, with_keys: args.with_keys, now: SystemClock.now() };
     let runtime = serve::runtime()?;
-    let manifest = runtime.block_on(backup::create(&config, &wanted, &mut progress))?;
+    let manifest = runtime.block_on(backup::create(&config, &options, &mut progress))?;
     if manifest.secrets_key == SecretsKey::NotFound {
-        // Also for who asks for JSON: a backup by a timer is where settings are forgotten.
+        // Also with --json, because scheduled backups often lack the settings.
         progress(format!(
-            "warning: this command found no key of the stored secrets, neither {} nor PERPEND_SECRETS_KEY. Run it with \
-             the settings of the server, and make sure that there is a copy of the key: without it the stored secrets \
-             cannot be read after a restore.",
+            "warning: no key of the stored secrets was found, neither {} nor PERPEND_SECRETS_KEY. Run this command with \
+             the settings of the server, and keep a copy of the key. Without the key, the stored secrets cannot be \
+             decrypted after a restore.",
             config.data_dir.join(backup::KEY).display()
         ));
     }
-    shown(&manifest, args.json, || {
-        say(&format!("{} is made and verified.", to.display()));
+    print_manifest(&manifest, args.json, || {
+        say(&format!("{} was created and verified.", to.display()));
         describe(&manifest);
         if manifest.secrets_key == SecretsKey::LeftOut {
             let key = config.data_dir.join(backup::KEY);
             say(&format!(
-                "{} is not in it. Keep a copy of that file elsewhere: without it the stored secrets, such as keys of \
-                 model providers, cannot be read after a restore. --with-keys includes it.",
+                "{} is not included. Keep a copy of this file: without it, the stored secrets, such as keys of model \
+                 providers, cannot be decrypted after a restore. --with-keys includes it.",
                 key.display()
             ));
         }
@@ -101,14 +101,14 @@ pub(super) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let config = load(&args.settings)?;
     let runtime = serve::runtime()?;
     let manifest = runtime.block_on(backup::restore(&config, &args.backup, &mut progress))?;
-    shown(&manifest, args.json, || {
+    print_manifest(&manifest, args.json, || {
         let data_dir = config.data_dir.display();
-        say(&format!("{data_dir} is restored."));
+        say(&format!("{data_dir} was restored."));
         describe(&manifest);
         match manifest.secrets_key {
             SecretsKey::LeftOut | SecretsKey::NotFound => say(&format!(
-                "The backup was made without secrets.key. Put it into {data_dir} before the server starts, or give its \
-                 text in PERPEND_SECRETS_KEY: without it the server does not start."
+                "The backup does not include secrets.key. Copy it to {data_dir} before you start the server, or set \
+                 PERPEND_SECRETS_KEY to its text. The server does not start without it."
             )),
             SecretsKey::InSettings => {
                 say("Start the server with the same secrets.key setting as before.");
@@ -123,7 +123,7 @@ fn describe(manifest: &Manifest) {
     let n_bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let rows = |table| manifest.rows.get(table).copied().unwrap_or_default();
     say(&format!(
-        "  made       {} by Perpend {}, schema version {}",
+        "  created    {} by Perpend {}, schema version {}",
         manifest.created_at, manifest.perpend_version, manifest.schema_version
     ));
     say(&format!(
@@ -135,26 +135,30 @@ fn describe(manifest: &Manifest) {
         }
     ));
     say(&format!(
-        "  holds      {} traces, {} observations, {} scores",
+        "  contains   {} traces, {} observations, {} scores",
         rows("traces"),
         rows("observations"),
         rows("scores")
     ));
     let key = match manifest.secrets_key {
-        SecretsKey::Included => "included: keep the backup as safe as the key",
+        SecretsKey::Included => "included; keep the backup secret",
         SecretsKey::LeftOut => "not included",
         SecretsKey::InSettings => "in the settings of the server, not included",
         SecretsKey::NotFound => "not found, not included",
-        SecretsKey::None => "there was none",
+        SecretsKey::None => "none",
     };
     say(&format!("  secrets.key  {key}"));
 }
 
-fn shown(manifest: &Manifest, json: bool, people: impl FnOnce()) -> anyhow::Result<ExitCode> {
+fn print_manifest(
+    manifest: &Manifest,
+    json: bool,
+    print_text: impl FnOnce(),
+) -> anyhow::Result<ExitCode> {
     if json {
         say(&serde_json::to_string_pretty(manifest)?);
     } else {
-        people();
+        print_text();
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `perpend secrets`: what to do when the key of stored secrets is lost.
+//! `perpend secrets`: replaces a lost key of stored secrets.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use super::kit::{load, say};
 use super::{organization_key, serve};
 use crate::RandomIds;
 use crate::lock::Lock;
-use crate::secrets::{self, Reset};
+use crate::secrets::{self, ResetEffect};
 
 pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Result<ExitCode> {
     let config = load(settings)?;
@@ -21,22 +21,20 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
         };
         let store = organization_key::open(&config).await?;
         let done = match secrets::preview(&store, &config).await {
-            Ok(Reset::Lost(_)) if is_confirmed => {
-                let place = secrets::reset(&store, &config, &RandomIds).await;
-                place.map(|place| {
-                    say(&format!(
-                        "From now on stored secrets are encrypted with the key in {place}."
-                    ));
-                    say("Enter the lost ones again; everything else is as it was.");
+            Ok(ResetEffect::Lost(_)) if is_confirmed => {
+                let source = secrets::reset(&store, &config, &RandomIds).await;
+                source.map(|source| {
+                    say(&format!("Stored secrets are now encrypted with the key in {source}."));
+                    say("Enter the lost secrets again.");
                     ExitCode::SUCCESS
                 })
             }
-            Ok(Reset::Lost(lost)) => {
-                warn_of(&lost);
+            Ok(ResetEffect::Lost(lost)) => {
+                print_lost(&lost);
                 Ok(ExitCode::FAILURE)
             }
-            Ok(Reset::Fits) => {
-                say("The key fits this database: there is nothing to reset.");
+            Ok(ResetEffect::KeyMatches) => {
+                say("The key matches this database. Nothing to reset.");
                 Ok(ExitCode::SUCCESS)
             }
             Err(error) => Err(error),
@@ -46,22 +44,20 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
     })
 }
 
-fn warn_of(lost: &[String]) {
+fn print_lost(lost: &[String]) {
     match lost {
-        [] => say(
-            "The database was set up with another key, but no stored secret needs it: none is lost.",
-        ),
+        [] => say("The database has another key, but no stored secrets, so none is lost."),
         lost => {
             say(
-                "Without the former key these secrets cannot be read any more and have to be entered again:",
+                "Without the previous key, these secrets cannot be decrypted and must be entered again:",
             );
             for name in lost {
                 say(&format!("  {name}"));
             }
-            say("If there is a backup of secrets.key, restore it instead.");
+            say("If you have a backup of secrets.key, restore it instead.");
         }
     }
     say(
-        "Nothing was changed. To go on without the former key, stop every server on this database and add --confirm.",
+        "Nothing was changed. To replace the key, stop all servers on this database and add --confirm.",
     );
 }

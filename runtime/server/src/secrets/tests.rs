@@ -1,4 +1,4 @@
-//! What a start does with each key that it may find, on each database.
+//! Behavior at start with each state of the key, on each database.
 
 use perpend_catalog::connections::Connection;
 use perpend_config::Sources;
@@ -60,17 +60,17 @@ async fn seal(store: &Store, vault: &Vault, provider: &str) {
     assert!(store.catalog.put_connection(&project, &connection).await.unwrap());
 }
 
-/// The refusal of a start, which names the ways out.
-async fn refused(store: &Store, config: &Config) -> String {
+/// The error of a start, which names the remedies.
+async fn start_error(store: &Store, config: &Config) -> String {
     let text = open(store, config, &RandomIds).await.unwrap_err().to_string();
-    for way in ["backup", "PERPEND_SECRETS_KEY", "perpend secrets reset"] {
-        assert!(text.contains(way), "{text} should name {way}");
+    for remedy in ["backup", "PERPEND_SECRETS_KEY", "perpend secrets reset"] {
+        assert!(text.contains(remedy), "{text} should name {remedy}");
     }
     text
 }
 
 #[tokio::test]
-async fn the_first_start_makes_a_key_for_its_owner_alone_and_later_ones_use_it() {
+async fn the_first_start_creates_a_private_key_file_and_later_starts_use_it() {
     use std::os::unix::fs::PermissionsExt as _;
     on_each_database(|store| async move {
         let (dir, config) = node();
@@ -80,7 +80,7 @@ async fn the_first_start_makes_a_key_for_its_owner_alone_and_later_ones_use_it()
         assert_eq!(again.unseal("o", &sealed).unwrap(), "s");
         let mode = std::fs::metadata(key_file(&dir)).unwrap().permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
-        // The same key as a setting, on a server without the file.
+        // The same key in the settings, without the file.
         let key = std::fs::read_to_string(key_file(&dir)).unwrap();
         let (other, _) = node();
         let other = with_key(&other, &key);
@@ -90,9 +90,9 @@ async fn the_first_start_makes_a_key_for_its_owner_alone_and_later_ones_use_it()
 }
 
 #[tokio::test]
-async fn a_key_that_root_makes_is_for_the_owner_of_the_data_directory() {
+async fn a_key_created_by_root_belongs_to_the_owner_of_the_data_directory() {
     use std::os::unix::fs::{MetadataExt as _, chown};
-    // Nobody else can give files away.
+    // Only root can change the owner of a file.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -108,49 +108,49 @@ async fn a_key_that_root_makes_is_for_the_owner_of_the_data_directory() {
 }
 
 #[tokio::test]
-async fn a_new_key_stays_when_the_database_fails_before_its_proof_is_known() {
+async fn a_new_key_is_kept_when_the_database_fails_before_the_canary_is_stored() {
     let database = TempDatabase::sqlite();
     let (dir, config) = node();
-    let place = Place::of(&config);
+    let source = KeySource::of(&config);
     let broken = database.open().await;
     broken.close().await;
-    let failed = begin(&broken, &place, &RandomIds).await.unwrap_err();
-    assert!(!failed.is::<Differs>(), "{failed}");
+    let failed = create_key(&broken, &source, &RandomIds).await.unwrap_err();
+    assert!(!failed.is::<KeyMismatch>(), "{failed}");
     let key = std::fs::read_to_string(key_file(&dir)).unwrap();
     let store = database.open().await;
     open(&store, &config, &RandomIds).await.unwrap();
     assert_eq!(std::fs::read_to_string(key_file(&dir)).unwrap(), key);
 
-    // Where another key counts, a new one goes.
+    // With another key in the database, a new one is removed.
     let (later, config) = node();
-    let place = Place::of(&config);
-    let refused = begin(&store, &place, &RandomIds).await.unwrap_err();
-    assert!(refused.is::<Differs>(), "{refused}");
+    let source = KeySource::of(&config);
+    let refused = create_key(&store, &source, &RandomIds).await.unwrap_err();
+    assert!(refused.is::<KeyMismatch>(), "{refused}");
     assert!(!key_file(&later).exists());
     store.close().await;
 }
 
 #[tokio::test]
-async fn a_lost_or_different_key_stops_the_start_and_no_new_one_is_made() {
+async fn a_lost_or_different_key_prevents_the_start_and_no_new_one_is_created() {
     on_each_database(|store| async move {
         let (dir, config) = node();
         open(&store, &config, &RandomIds).await.unwrap();
         let key = std::fs::read_to_string(key_file(&dir)).unwrap();
 
         std::fs::remove_file(key_file(&dir)).unwrap();
-        let said = refused(&store, &config).await;
-        assert!(said.contains("secrets.key is missing"), "{said}");
-        assert!(!said.contains("encrypted"), "nothing was: {said}");
+        let error = start_error(&store, &config).await;
+        assert!(error.contains("secrets.key is missing"), "{error}");
+        assert!(!error.contains("encrypted"), "nothing was: {error}");
         assert!(!key_file(&dir).exists());
 
         std::fs::write(key_file(&dir), key_of(7)).unwrap();
-        let said = refused(&store, &config).await;
-        assert!(said.contains("not the one"), "{said}");
-        refused(&store, &with_key(&dir, &key_of(7))).await;
+        let error = start_error(&store, &config).await;
+        assert!(error.contains("is not the key of this database"), "{error}");
+        start_error(&store, &with_key(&dir, &key_of(7))).await;
 
         std::fs::write(key_file(&dir), "").unwrap();
         let damaged = open(&store, &config, &RandomIds).await.unwrap_err();
-        assert!(damaged.to_string().contains("does not hold a key"), "{damaged}");
+        assert!(damaged.to_string().contains("does not contain a valid key"), "{damaged}");
 
         std::fs::write(key_file(&dir), key).unwrap();
         open(&store, &config, &RandomIds).await.unwrap();
@@ -159,26 +159,26 @@ async fn a_lost_or_different_key_stops_the_start_and_no_new_one_is_made() {
 }
 
 #[tokio::test]
-async fn an_installation_from_before_the_proof_proves_its_key_with_what_it_has_sealed() {
+async fn without_a_canary_the_key_is_verified_with_encrypted_values() {
     on_each_database(|store| async move {
         let (dir, config) = node();
         seal(&store, &vault_of(1), "first").await;
         seal(&store, &vault_of(1), "second").await;
-        // Its key is lost, or is another one.
-        refused(&store, &config).await;
+        // The key is lost or different.
+        start_error(&store, &config).await;
         assert!(!key_file(&dir).exists());
-        refused(&store, &with_key(&dir, &key_of(2))).await;
+        start_error(&store, &with_key(&dir, &key_of(2))).await;
         assert_eq!(store.catalog.known_secret(CANARY).await.unwrap(), None);
-        // A key that was lost and replaced before: what is lost does not take down what works.
+        // A key that was lost and replaced earlier: lost values do not prevent the start.
         seal(&store, &vault_of(2), "third").await;
         open(&store, &with_key(&dir, &key_of(2)), &RandomIds).await.unwrap();
-        refused(&store, &with_key(&dir, &key_of(1))).await;
+        start_error(&store, &with_key(&dir, &key_of(1))).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn servers_that_start_at_once_on_one_database_agree_on_one_key() {
+async fn servers_that_start_concurrently_on_one_database_agree_on_one_key() {
     on_each_database(|store| async move {
         let nodes: Vec<_> = (0..6).map(|_| node()).collect();
         let starts = nodes.iter().map(|(_, config)| open(&store, config, &RandomIds));
@@ -187,33 +187,33 @@ async fn servers_that_start_at_once_on_one_database_agree_on_one_key() {
         let n_started = started.iter().filter(|vault| vault.is_ok()).count();
         assert_eq!((n_started, nodes.iter().filter(with_key).count()), (1, 1));
         for (_, config) in nodes.iter().filter(|node| !with_key(node)) {
-            refused(&store, config).await;
+            start_error(&store, config).await;
         }
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_reset_names_what_is_lost_and_can_be_taken_back() {
+async fn a_reset_lists_lost_values_and_can_be_reverted() {
     on_each_database(|store| async move {
         let (dir, config) = node();
         let old = with_key(&dir, &key_of(1));
-        assert!(matches!(preview(&store, &old).await.unwrap(), Reset::Fits));
+        assert!(matches!(preview(&store, &old).await.unwrap(), ResetEffect::KeyMatches));
         open(&store, &old, &RandomIds).await.unwrap();
         seal(&store, &vault_of(1), "main").await;
-        assert!(matches!(preview(&store, &old).await.unwrap(), Reset::Fits));
+        assert!(matches!(preview(&store, &old).await.unwrap(), ResetEffect::KeyMatches));
 
         let lost = async |config: &Config| match preview(&store, config).await.unwrap() {
-            Reset::Lost(lost) => lost,
-            Reset::Fits => Vec::new(),
+            ResetEffect::Lost(lost) => lost,
+            ResetEffect::KeyMatches => Vec::new(),
         };
         assert_eq!(lost(&config).await, ["the LLM connection \"main\" of project p"]);
-        refused(&store, &config).await;
+        start_error(&store, &config).await;
         reset(&store, &config, &RandomIds).await.unwrap();
         open(&store, &config, &RandomIds).await.unwrap();
-        refused(&store, &old).await;
+        start_error(&store, &old).await;
 
-        // The former key is found after all.
+        // The previous key is found.
         assert_eq!(lost(&old).await, Vec::<String>::new());
         reset(&store, &old, &RandomIds).await.unwrap();
         let vault = open(&store, &old, &RandomIds).await.unwrap();
@@ -224,28 +224,28 @@ async fn a_reset_names_what_is_lost_and_can_be_taken_back() {
 }
 
 #[test]
-fn an_empty_or_missing_database_file_is_refused_beside_a_key_and_nowhere_else() {
+fn an_empty_or_missing_database_file_is_an_error_only_with_a_key_file() {
     let (dir, config) = node();
     let url = config.database();
     let database = dir.path().join("perpend.db");
-    refuse_emptied(&url, &config).unwrap();
-    // A first start that was killed before it made its tables, and so before it made a key.
+    ensure_database_not_lost(&url, &config).unwrap();
+    // A first start that was killed before it created the tables and the key.
     std::fs::write(&database, "").unwrap();
-    refuse_emptied(&url, &config).unwrap();
+    ensure_database_not_lost(&url, &config).unwrap();
     std::fs::write(key_file(&dir), key_of(1)).unwrap();
-    let said = refuse_emptied(&url, &config).unwrap_err().to_string();
-    assert!(said.contains("0 bytes") && said.contains("backup"), "{said}");
+    let error = ensure_database_not_lost(&url, &config).unwrap_err().to_string();
+    assert!(error.contains("0 bytes") && error.contains("backup"), "{error}");
     std::fs::write(&database, "SQLite format 3").unwrap();
-    refuse_emptied(&url, &config).unwrap();
+    ensure_database_not_lost(&url, &config).unwrap();
     std::fs::remove_file(&database).unwrap();
-    let said = refuse_emptied(&url, &config).unwrap_err().to_string();
-    assert!(said.contains("is missing"), "{said}");
+    let error = ensure_database_not_lost(&url, &config).unwrap_err().to_string();
+    assert!(error.contains("is missing"), "{error}");
     std::fs::remove_file(key_file(&dir)).unwrap();
-    refuse_emptied(&url, &config).unwrap();
+    ensure_database_not_lost(&url, &config).unwrap();
 }
 
 #[test]
-fn a_key_that_others_may_read_or_replace_is_warned_about() {
+fn a_key_file_that_others_may_read_or_replace_gives_a_warning() {
     let warning = |mode| mode_warning(Path::new("secrets.key"), mode);
     assert_eq!(warning(0o100_600), None);
     assert!(warning(0o640).is_some_and(|text| text.contains("may read the key")));
