@@ -2,12 +2,12 @@
 
 import { getLlama, LlamaGrammarEvaluationState } from "node-llama-cpp";
 
-import { Refused } from "./request.js";
+import { RequestError } from "./request.js";
 import { forGrammar } from "./schema.js";
 
 const CONTEXT_TOKENS = 4096;
 
-/** The conversation as a text to go on with: the model was made to continue texts. */
+/** The conversation as a text to continue: the model is not tuned for chat. */
 function promptOf(messages) {
   const turns = messages.map(({ role, content }) => {
     const name = role === "developer" ? "system" : role;
@@ -38,71 +38,70 @@ class Model {
     try {
       return await this.llama.createGrammarForJsonSchema(forGrammar(schema, this.maxText));
     } catch (error) {
-      throw new Refused(`response_format: no grammar can be made of this schema: ${error.message}`, "response_format");
+      throw new RequestError(`response_format: the schema cannot be converted to a grammar: ${error.message}`, "response_format");
     }
   }
 
   promptTokens(messages, limit) {
-    // Names of special tokens in what was judged stay text.
+    // Names of special tokens in the messages are treated as text.
     const tokens = this.model.tokenize(promptOf(messages), false);
     const { bos, shouldPrependBosToken } = this.model.tokens;
     if (shouldPrependBosToken && bos !== null) tokens.unshift(bos);
     if (tokens.length + limit > CONTEXT_TOKENS) {
-      throw new Refused(`maximum context length is ${CONTEXT_TOKENS} tokens, ${tokens.length} are given`, "messages");
+      throw new RequestError(`maximum context length is ${CONTEXT_TOKENS} tokens, got ${tokens.length} and a limit of ${limit}`, "messages");
     }
     return tokens;
   }
 
-  /** The text that a token adds to those before it; empty while it is a part of a character. */
-  added(tokens, token, said) {
+  /** The text that a token adds to the previous tokens; empty while the token is part of a character. */
+  added(tokens, token, before) {
     const text = this.model.detokenize([...tokens, token]);
-    return text.endsWith("\ufffd") ? "" : text.slice(said.length);
+    return text.endsWith("\ufffd") ? "" : text.slice(before.length);
   }
 
-  logprobsOf(tokens, token, said, { probabilities, confidence }, n) {
+  logprobsOf(tokens, token, before, { probabilities, confidence }, n) {
     const alternatives = [];
     for (const [other, probability] of probabilities ?? []) {
       if (alternatives.length === n || probability === 0) break;
-      alternatives.push({ token: this.added(tokens, other, said), logprob: Math.log(probability) });
+      alternatives.push({ token: this.added(tokens, other, before), logprob: Math.log(probability) });
     }
-    return { token: this.added(tokens, token, said), logprob: Math.log(confidence), top_logprobs: alternatives };
+    return { token: this.added(tokens, token, before), logprob: Math.log(confidence), top_logprobs: alternatives };
   }
 
   /**
-   * One reply. It ends where the model ends it, where its JSON is complete, or at the limit. For a caller that is gone, as
-   * `signal` says, nothing is worked out.
+   * One reply. It ends when the model ends it, when its JSON is complete, or at the limit. `signal` aborts the generation.
    */
-  async complete(asked, signal) {
+  async complete(request, signal) {
     signal.throwIfAborted();
-    const grammar = await this.grammarOf(asked);
-    const prompt = this.promptTokens(asked.messages, asked.limit);
-    const { temperature, topP, seed, topLogprobs } = asked;
+    const grammar = await this.grammarOf(request);
+    const prompt = this.promptTokens(request.messages, request.limit);
+    const { temperature, topP, seed, topLogprobs } = request;
     const options = { temperature, topP, seed };
     if (grammar) options.grammarEvaluationState = new LlamaGrammarEvaluationState({ model: this.model, grammar });
-    const wanted = topLogprobs === undefined ? {} : { confidence: true, probabilities: topLogprobs > 0 };
+    const metadata = topLogprobs === undefined ? {} : { confidence: true, probabilities: topLogprobs > 0 };
     await this.sequence.clearHistory();
-    const [tokens, shown] = [[], []];
+    const [tokens, output] = [[], []];
     let text = "";
     let isComplete = true;
-    for await (const next of this.sequence.evaluateWithMetadata(prompt, wanted, options)) {
+    for await (const next of this.sequence.evaluateWithMetadata(prompt, metadata, options)) {
       signal.throwIfAborted();
       const { token } = next;
-      shown.push(topLogprobs === undefined ? token : this.logprobsOf(tokens, token, text, next, topLogprobs));
+      output.push(topLogprobs === undefined ? token : this.logprobsOf(tokens, token, text, next, topLogprobs));
       text += this.added(tokens, token, text);
       tokens.push(token);
       if (grammar && isJson(text)) break;
-      isComplete = tokens.length < asked.limit;
+      isComplete = tokens.length < request.limit;
       if (!isComplete) break;
     }
-    return { text: text.trim(), tokens: shown, promptTokens: prompt.length, isComplete };
+    return { text: text.trim(), tokens: output, promptTokens: prompt.length, isComplete };
   }
 }
 
-/** Loads a model file (GGUF). A text in its replies has at most `maxText` characters. */
+/** Loads a model file (GGUF). Texts in structured replies have at most `maxText` characters. */
 export async function openModel(modelPath, maxText) {
   const llama = await getLlama({ gpu: false, build: "never", logLevel: "error" });
   const model = await llama.loadModel({ modelPath });
-  // One thread: on a busy machine several wait for each other longer than they work.
+  // One thread: on a busy machine several threads mostly wait for each other.
   const context = await model.createContext({ contextSize: CONTEXT_TOKENS, threads: 1 });
   return new Model(llama, model, context.getSequence(), maxText);
 }

@@ -1,16 +1,16 @@
-// JSON Schemas in the form that the grammars of node-llama-cpp hold a reply to.
+// JSON Schemas in the form that the grammars of node-llama-cpp support.
 //
-// A small model does not keep bounds that nothing enforces, and may write a text without end. So a number within bounds
-// becomes a choice of steps, and texts and lists get a length.
+// A small model does not respect bounds that are not enforced, and may write an endless text. A number within bounds
+// therefore becomes a choice of steps, and texts and lists get a maximum length.
 
 const MAX_ITEMS = 8;
 const STEPS = 20;
 
-/** A bound: a keyword, or what the description says where a client has moved it there. */
+/** A bound: the value of a keyword, or its value in the description, where some clients move it. */
 function bound(schema, keyword) {
   if (typeof schema[keyword] === "number") return schema[keyword];
-  const told = new RegExp(`\\b${keyword}: (-?\\d+(?:\\.\\d+)?)`).exec(schema.description ?? "");
-  return told ? Number(told[1]) : undefined;
+  const match = new RegExp(`\\b${keyword}: (-?\\d+(?:\\.\\d+)?)`).exec(schema.description ?? "");
+  return match ? Number(match[1]) : undefined;
 }
 
 function steps(schema) {
@@ -27,8 +27,8 @@ function steps(schema) {
 const each = (members, change) => Object.fromEntries(Object.entries(members).map(([name, of]) => [name, change(of)]));
 
 /**
- * The schema for a grammar, with texts of at most `maxText` characters. What a grammar cannot express is left to the
- * caller's own check of the reply.
+ * The schema for a grammar, with texts of at most `maxText` characters. Constraints that a grammar cannot express
+ * are left to the caller.
  */
 export function forGrammar(schema, maxText) {
   const inner = (part) => forGrammar(part, maxText);

@@ -1,21 +1,21 @@
-//! A plug-in that asks a model. Copy the folder, rename the crate and the plug-in, change the rest.
+//! A plug-in that calls a model: a starting point to copy and rename.
 
 use perpend_plugin::host::{Level, log_with};
 use perpend_plugin::model::{Request, Role, Slot, SlotKind, complete_all};
 use perpend_plugin::prelude::*;
 use perpend_plugin::{ConfigProblem, Domain};
 
-/// Asks a model whether the output answers the input, as often as configured, and takes the mean.
+/// The share of votes of a model that the output answers the input.
 pub struct Answers;
 
-/// Its JSON Schema is what the server checks, and what a person who sets the evaluator up sees.
+/// The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswersConfig {
-    /// What the judge is told; `{input}` and `{output}` stand for the parts of the item.
+    /// The prompt for the model; `{input}` and `{output}` are replaced by the parts of the item.
     #[serde(default = "default_prompt")]
     pub prompt: String,
-    /// How often the model is asked.
+    /// The number of requests to the model.
     #[serde(default = "default_votes")]
     #[schemars(range(min = 1, max = 9))]
     pub votes: u8,
@@ -29,10 +29,10 @@ fn default_votes() -> u8 {
     1
 }
 
-/// What the model is asked to fill in.
+/// The answer of the model.
 #[derive(Deserialize, JsonSchema)]
 struct Vote {
-    /// One sentence that says why.
+    /// The reason, in one sentence.
     reason: String,
     /// Whether the question is answered.
     answered: bool,
@@ -47,7 +47,7 @@ impl Evaluator for Answers {
         output: true,
         ..Parts::NONE
     };
-    // A place for a model: whoever makes an evaluator of this says which one it is.
+    // The slot for a model. The configuration of an evaluator assigns a model to it.
     const SLOTS: &'static [Slot] = &[Slot::required(
         "judge",
         SlotKind::Chat,
@@ -75,7 +75,7 @@ impl Evaluator for Answers {
             .slot("judge")
             .temperature(if config.votes == 1 { 0.0 } else { 0.7 })
             .answering::<Vote>();
-        // All at once: the host runs them side by side. Each is another one, or the cache would answer.
+        // The host runs the requests concurrently. Each has its own seed, so that the cache does not answer it.
         let questions: Vec<Request> = (0..config.votes)
             .map(|vote| Request {
                 seed: Some(u64::from(vote)),
@@ -84,7 +84,7 @@ impl Evaluator for Answers {
             .collect();
         let mut votes = Vec::new();
         for answer in complete_all(&questions) {
-            // An error of the model is handed on: the host decides whether the evaluation is tried again.
+            // The host decides whether an error of the model is retried.
             votes.push(answer?.read::<Vote>()?);
         }
         let yes = votes.iter().filter(|vote| vote.answered).count();
@@ -98,21 +98,21 @@ impl Evaluator for Answers {
         Ok(vec![score.comment(reasons.join("\n"))])
     }
 
-    // What a schema cannot say. The server asks before it saves an evaluator.
+    // Checks that a JSON Schema cannot express. The server runs them before it saves an evaluator.
     fn check_config(config: &AnswersConfig) -> Vec<ConfigProblem> {
         if config.prompt.contains("{output}") {
             return Vec::new();
         }
         vec![ConfigProblem::at(
             "/prompt",
-            "the prompt has no {output}: the judge would not see what it judges",
+            "`prompt` must contain {output}",
         )]
     }
 }
 
 perpend_plugin::plugin! {
     name: "example/judge",
-    description: "Judges by models",
+    description: "Evaluators that call a model",
     evaluators: [Answers],
     exports: [config_check],
 }

@@ -1,17 +1,17 @@
-//! A plug-in with one evaluator. Copy the folder, rename the crate and the plug-in, change the rest.
+//! A plug-in with one evaluator: a starting point to copy and rename.
 
 use perpend_plugin::prelude::*;
 
 /// Passes when the output has at most `max_chars` characters.
 pub struct MaxLength;
 
-/// Its JSON Schema is what the server checks, and what a person who sets the evaluator up sees.
+/// The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MaxLengthConfig {
-    /// The largest number of characters that passes.
+    /// The maximum number of characters that passes.
     pub max_chars: usize,
-    /// Leave white space at both ends out of the count.
+    /// Ignore white space at both ends.
     #[serde(default)]
     pub trim: bool,
 }
@@ -20,7 +20,7 @@ impl Evaluator for MaxLength {
     const ID: &'static str = "max-length";
     const TITLE: &'static str = "Maximum length";
     const DESCRIPTION: &'static str = "Passes when the output is not too long.";
-    // What is not named here is not loaded: the output is the only part of the item this reads.
+    // The parts of the item that the evaluator reads; others are not loaded.
     const NEEDS: Parts = Parts::OUTPUT;
     const SCORES: &'static [ScoreSpec] = &[ScoreSpec::boolean(
         "within_limit",
@@ -29,7 +29,7 @@ impl Evaluator for MaxLength {
     type Config = MaxLengthConfig;
 
     fn evaluate(item: &Item, config: &MaxLengthConfig) -> Result<Vec<Score>, EvalError> {
-        let output = item.output_text()?; // absent: the item is reported as bad input, not as 0
+        let output = item.output_text()?; // an absent output is invalid input, not a score of 0
         let output = if config.trim { output.trim() } else { output };
         let length = output.chars().count();
         let score = Score::boolean("within_limit", length <= config.max_chars)

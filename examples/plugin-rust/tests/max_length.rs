@@ -1,4 +1,4 @@
-//! An evaluator is a plain function: its tests need no server and no sandbox.
+//! Tests of the evaluator as a function, without a server or a sandbox.
 
 use perpend_plugin::prelude::*;
 use perpend_plugin::{EvalError, Plugin};
@@ -16,7 +16,7 @@ fn an_output_over_the_limit_does_not_pass() {
 }
 
 #[test]
-fn the_server_calls_it_with_its_identifier_and_the_configuration_as_json() {
+fn an_evaluator_is_called_by_its_identifier_with_a_json_configuration() {
     let item = Item::with_output("  yes  ");
     let scores =
         ThisPlugin::evaluate("max-length", &item, r#"{"max_chars":3,"trim":true}"#).unwrap();
@@ -24,7 +24,7 @@ fn the_server_calls_it_with_its_identifier_and_the_configuration_as_json() {
 }
 
 #[test]
-fn an_item_without_output_is_bad_input() {
+fn an_item_without_output_is_invalid_input() {
     let answer = ThisPlugin::evaluate("max-length", &Item::default(), r#"{"max_chars":3}"#);
     assert!(
         matches!(answer, Err(EvalError::InvalidInput(_))),

@@ -12,7 +12,7 @@
 //! #[derive(Deserialize, JsonSchema)]
 //! #[serde(deny_unknown_fields)]
 //! pub struct MaxLengthConfig {
-//!     /// The largest number of characters that passes.
+//!     /// The maximum number of characters that passes.
 //!     max_chars: usize,
 //! }
 //!

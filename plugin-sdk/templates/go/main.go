@@ -8,10 +8,10 @@ import (
 	"perpend"
 )
 
-// What the server checks a configuration against, and what a person who makes one sees.
+// The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
 type maxLength struct {
-	MaxChars int  `json:"max_chars" default:"80" min:"0" doc:"The largest number of characters that passes."`
-	Trim     bool `json:"trim" default:"false" doc:"Leave white space at both ends out of the count."`
+	MaxChars int  `json:"max_chars" default:"80" min:"0" doc:"The maximum number of characters that passes."`
+	Trim     bool `json:"trim" default:"false" doc:"Ignore white space at both ends."`
 }
 
 var plugin = perpend.Plugin{
@@ -23,7 +23,7 @@ var plugin = perpend.Plugin{
 			ID:          "max-length",
 			Title:       "Maximum length",
 			Description: "Passes when the output is not too long.",
-			// What is not named here is not loaded: the output is the only part of the item this reads.
+			// The parts of the item that the evaluator reads; others are not loaded.
 			Needs:    perpend.Output,
 			Scores:   []perpend.ScoreSpec{perpend.BooleanScore("within_limit", "true when the output is not too long")},
 			Evaluate: withinLimit,
@@ -33,7 +33,7 @@ var plugin = perpend.Plugin{
 
 // Passes when the output has at most MaxChars characters.
 func withinLimit(item *perpend.Item, config maxLength) ([]perpend.Score, error) {
-	output, err := item.OutputText() // absent: the item is reported as bad input, not as 0
+	output, err := item.OutputText() // an absent output is invalid input, not a score of 0
 	if err != nil {
 		return nil, err
 	}
@@ -47,5 +47,5 @@ func withinLimit(item *perpend.Item, config maxLength) ([]perpend.Score, error) 
 
 func init() { perpend.Export(&plugin) }
 
-// Never called: a component is a library.
+// Required by the compiler and never called: a component is a library.
 func main() {}

@@ -6,7 +6,7 @@ import (
 	"perpend"
 )
 
-// An evaluator is a plain function: its tests need no server and no sandbox.
+// An evaluator is a function: its tests need neither a server nor a sandbox.
 func TestAnOutputOverTheLimitDoesNotPass(t *testing.T) {
 	item := &perpend.Item{Output: perpend.Text("Zürich")}
 	scores, err := withinLimit(item, maxLength{MaxChars: 5})

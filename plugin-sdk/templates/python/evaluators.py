@@ -7,14 +7,14 @@ import perpend_plugin
 perpend_plugin.plugin("example/{{name}}", version="0.1.0", description="Checks on the length of an output")
 
 
-# Its JSON Schema is what the server checks, and what a person who sets the evaluator up sees.
+# The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
 @dataclass
 class MaxLength:
-    max_chars: int = perpend_plugin.field(80, minimum=0, description="The largest number of characters that passes.")
-    trim: bool = perpend_plugin.field(False, description="Leave white space at both ends out of the count.")
+    max_chars: int = perpend_plugin.field(80, minimum=0, description="The maximum number of characters that passes.")
+    trim: bool = perpend_plugin.field(False, description="Ignore white space at both ends.")
 
 
-# What `needs` does not name is not loaded: the output is the only part of the item this reads.
+# `needs` lists the parts of the item that the evaluator reads; others are not loaded.
 @perpend_plugin.evaluator(
     "max-length",
     title="Maximum length",
@@ -23,7 +23,7 @@ class MaxLength:
 )
 def max_length(item: perpend_plugin.Item, config: MaxLength) -> perpend_plugin.Score:
     """Passes when the output is not too long."""
-    output = item.text()  # absent: the item is reported as bad input, not as 0
+    output = item.text()  # an absent output is invalid input, not a score of 0
     length = len(output.strip() if config.trim else output)
     return perpend_plugin.Score(
         "within_limit",

@@ -137,8 +137,8 @@ fn comments_of_long_texts_are_short() {
 /// The problems of a configuration that satisfies its schema.
 fn problems(id: &str, config: &str) -> Vec<(String, String)> {
     let problems = ThisPlugin::check_config(id, config);
-    let told = problems.into_iter();
-    told.map(|problem| (problem.pointer, problem.message)).collect()
+    let pairs = problems.into_iter();
+    pairs.map(|problem| (problem.pointer, problem.message)).collect()
 }
 
 #[test]

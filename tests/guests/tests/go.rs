@@ -43,7 +43,7 @@ fn its_configuration_is_a_schema_and_it_asks_for_nothing() -> Tested {
     let max_chars = &schema["properties"]["max_chars"];
     assert_eq!(max_chars["default"], 80);
     assert_eq!(max_chars["minimum"], 0);
-    assert_eq!(max_chars["description"], "The largest number of characters that passes.");
+    assert_eq!(max_chars["description"], "The maximum number of characters that passes.");
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(schema["required"], Value::Null);
     Ok(())

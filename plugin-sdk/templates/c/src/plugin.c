@@ -6,10 +6,10 @@
 
 // Passes when the output has at most `max_chars` characters.
 static perpend_error max_length(const perpend_item *item, perpend_json config, perpend_scores *scores) {
-    // Absent: the item is reported as bad input, not as 0.
+    // An absent output is invalid input, not a score of 0.
     if (!item->output.is_present) return PERPEND_ERROR(PERPEND_INVALID_INPUT, "the item has no output");
 
-    // Checked against the schema below, its defaults filled in.
+    // The configuration satisfies the schema below; its defaults are filled in.
     size_t max_chars = (size_t)perpend_json_number(perpend_json_get(config, "max_chars"), 80);
     bool trim = perpend_json_boolean(perpend_json_get(config, "trim"), false);
 
@@ -27,14 +27,14 @@ static const perpend_evaluator max_length_evaluator = {
     .id = "max-length",
     .title = "Maximum length",
     .description = "Passes when the output is not too long.",
-    // What the server checks a configuration against, and what a person who makes one sees.
+    // The server checks configurations against this schema and shows its descriptions in the form.
     .config_schema =
         "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
         "\"max_chars\": {\"type\": \"integer\", \"minimum\": 0, \"default\": 80,"
-        " \"description\": \"The largest number of characters that passes.\"},"
+        " \"description\": \"The maximum number of characters that passes.\"},"
         "\"trim\": {\"type\": \"boolean\", \"default\": false,"
-        " \"description\": \"Leave white space at both ends out of the count.\"}}}",
-    // What is not named here is not loaded: the output is the only part of the item this reads.
+        " \"description\": \"Ignore white space at both ends.\"}}}",
+    // The parts of the item that the evaluator reads; others are not loaded.
     .needs = PERPEND_OUTPUT,
     .scores = scores,
     .n_scores = COUNT(scores),

@@ -1,4 +1,4 @@
-//! An evaluator is a plain function: its tests need no server and no sandbox. `cargo test` runs them.
+//! Tests of the evaluator as a function, without a server or a sandbox. Run them with `cargo test`.
 
 use perpend_plugin::EvalError;
 use perpend_plugin::Plugin;
@@ -17,7 +17,7 @@ fn an_output_over_the_limit_does_not_pass() {
 }
 
 #[test]
-fn an_item_without_output_is_bad_input() {
+fn an_item_without_output_is_invalid_input() {
     let answer = ThisPlugin::evaluate("max-length", &Item::default(), r#"{"max_chars":3}"#);
     assert!(
         matches!(answer, Err(EvalError::InvalidInput(_))),

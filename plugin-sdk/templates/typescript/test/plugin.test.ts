@@ -1,4 +1,4 @@
-// The evaluator as a plain function: quick, and with a debugger. `perpend plugin test` runs the component.
+// Tests of the evaluator as a function, without a sandbox. `perpend plugin test` tests the component.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,6 +11,6 @@ test("words are counted", async () => {
   assert.deepEqual(score, { name: "within_limit", value: false, comment: "3 of 2 words" });
 });
 
-test("an item without output is bad input", async () => {
+test("an item without output is invalid input", async () => {
   await assert.rejects(run(plugin, "max-words", {}, { maxWords: 2 }), (thrown) => failureOf(thrown) === "invalid-input");
 });
