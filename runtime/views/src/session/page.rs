@@ -140,7 +140,7 @@ pub struct Turn {
     number: u64,
     trace: TraceLine,
     /// Messages of its input that repeat an earlier turn.
-    same: Option<RepeatedMessages>,
+    repeated_input: Option<RepeatedInput>,
     input: Block,
     tools: Option<ToolCalls>,
     /// Number of observations, if there are too many to list tool calls.
@@ -239,17 +239,17 @@ impl ToolCall {
 
 /// Messages of an input that repeat those of earlier turns.
 #[derive(Clone, Debug)]
-struct RepeatedMessages {
+struct RepeatedInput {
     n: usize,
     /// Number of the turn that contains most of them.
     turn: u64,
     /// Whether that turn is on an earlier page.
     is_before: bool,
     /// URL of the messages.
-    those: String,
+    messages_href: String,
 }
 
-impl RepeatedMessages {
+impl RepeatedInput {
     fn title(&self) -> String {
         format!("same {} as turn {}", plural(self.n as u64, "message"), self.turn)
     }
@@ -341,20 +341,20 @@ impl Turn {
         let messages = traces
             .map(|trace| CallMessages::for_comparison(trace.input.as_ref(), trace.output.as_ref()));
         let messages: Vec<CallMessages> = messages.collect();
-        let same = repeated_messages(messages.iter()).into_iter().skip(n_before);
-        let turns = turns.into_iter().zip(same).zip(first..);
-        let turns = turns.map(|((turn, same), number)| {
+        let repeated = repeated_messages(messages.iter()).into_iter().skip(n_before);
+        let turns = turns.into_iter().zip(repeated).zip(first..);
+        let turns = turns.map(|((turn, repeated), number)| {
             let TurnInput { line, trace, tools } = turn;
             let at = |part: &str| Addresses::new(base, &line.id, None, part);
             let input = at("input");
-            let excluded = same.as_ref().map(|same| same.messages.clone());
-            let same = same.map(|RepeatedMessages { messages, call }| {
+            let excluded = repeated.as_ref().map(|repeated| repeated.messages.clone());
+            let repeated_input = repeated.map(|RepeatedMessages { messages, call }| {
                 let turn = (first + call as u64).saturating_sub(n_before as u64);
-                RepeatedMessages {
+                RepeatedInput {
                     n: messages.n(),
                     turn,
                     is_before: turn < first,
-                    those: input.page(&format!("&as=conversation&n={messages}")),
+                    messages_href: input.page(&format!("&as=conversation&n={messages}")),
                 }
             });
             let n_observations = u64::from(line.n_observations);
@@ -362,7 +362,7 @@ impl Turn {
             let tools = tools.unwrap_or_default();
             Self {
                 number,
-                same,
+                repeated_input,
                 tools: ToolCalls::of(tools, trace.root.as_ref(), &line.href(base)),
                 n_observations_over_limit,
                 input: Block::without(trace.input.as_ref(), &input, excluded.unwrap_or_default()),

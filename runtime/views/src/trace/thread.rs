@@ -108,12 +108,12 @@ struct ThreadEntry {
     message: Option<Text>,
     is_large: bool,
     /// The input in order: repeated messages, each with the new messages after them.
-    input: Vec<(Option<RepeatedMessages>, Block)>,
+    input: Vec<(Option<RepeatedRange>, Block)>,
     output: Block,
 }
 
 /// Messages repeated from an earlier call: number, name of the call, and URLs of the messages and of the call.
-type RepeatedMessages = (String, Text, [String; 2]);
+type RepeatedRange = (String, Text, [String; 2]);
 
 impl ThreadPage {
     /// Builds the page.
