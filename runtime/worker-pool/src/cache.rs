@@ -1,12 +1,10 @@
-//! Compiled components as the server keeps them: files in a folder of its own, and sealed copies in memory
-//! that workers are handed.
+//! The cache of compiled components: files in a private folder, and sealed copies in memory that are passed to workers.
 //!
 //! Invariants:
-//! - **What was checked is what is mapped.** Bytes are copied into a file without a name while their sum is
-//!   taken; it is sealed before anybody else sees it, so nothing can change between the check and the
-//!   last use.
-//! - **Only the server writes here.** Workers and compilers reach no folder; what a compiler makes comes
-//!   over its pipe.
+//! - **The verified bytes are the mapped bytes.** Bytes are copied to an anonymous file while their checksum is computed. The
+//!   file is sealed before it is shared, so that it cannot change between verification and use.
+//! - **Only the server writes to the folder.** Workers and compile processes cannot access it; the output of a compile
+//!   process arrives over a pipe.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
@@ -20,32 +18,32 @@ use perpend_worker_protocol::artifact::{self, IntegrityError, TRAILER, TailBuild
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use tempfile::NamedTempFile;
 
-use crate::prune::{EXTENSION, Known, Pruned, prune};
+use crate::prune::{EXTENSION, PruneContext, PruneStats, prune};
 use crate::queue::lock;
 
-/// Sealed copies that are kept, together; over this the ones that were asked for least recently go.
+/// Maximum total size of sealed copies; the least recently used are evicted.
 const MAX_SEALED_BYTES: u64 = 512 << 20;
 
 pub(crate) struct Cache {
     folder: PathBuf,
-    /// What the folder may hold.
+    /// Maximum size of the folder.
     max_bytes: u64,
-    /// Nothing, or why the folder cannot be used.
-    safe: Result<(), String>,
-    sealed: Mutex<Sealed>,
+    /// The reason why the folder cannot be used, if any.
+    usable: Result<(), String>,
+    sealed: Mutex<SealedFiles>,
 }
 
 #[derive(Default)]
-struct Sealed {
+struct SealedFiles {
     files: HashMap<PathBuf, Entry>,
     n_bytes: u64,
-    n_asked: u64,
+    clock: u64,
 }
 
 struct Entry {
     file: Arc<File>,
     n_bytes: u64,
-    asked: u64,
+    last_used: u64,
 }
 
 impl Cache {
@@ -53,84 +51,85 @@ impl Cache {
         Self {
             folder: folder.to_owned(),
             max_bytes,
-            safe: make_private(folder),
+            usable: make_private(folder),
             sealed: Mutex::default(),
         }
     }
 
     fn path(&self, digest: Digest, engine_key: &str) -> PathBuf {
-        // The key comes from a worker: it names a file in the folder and nothing else.
+        // The key is reported by a worker: it must not refer to a file outside the folder.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
         let engine_key: String = engine_key.chars().filter(|c| is_plain(*c)).take(64).collect();
         self.folder.join(format!("{digest}-{engine_key}{EXTENSION}"))
     }
 
-    /// The sealed artifact, where there is a sound one. Blocks while a file is read.
+    /// The sealed artifact, if a valid one exists. Blocks while a file is read.
     pub(crate) fn find(
         &self,
         digest: Digest,
         engine_key: &str,
     ) -> Result<Option<Arc<File>>, String> {
-        self.safe.clone()?;
+        self.usable.clone()?;
         let path = self.path(digest, engine_key);
         if let Some(file) = lock(&self.sealed).get(&path) {
             return Ok(Some(file));
         }
         match read_sealed(&path) {
-            Ok(found) => Ok(found.map(|file| self.keep(path, file))),
+            Ok(found) => Ok(found.map(|file| self.insert(path, file))),
             Err(error) => {
-                // It is made again.
+                // It is compiled again.
                 let path = path.display();
-                tracing::warn!(%path, %error, "a compiled component cannot be used");
+                tracing::warn!(%path, %error, "cannot use a compiled component");
                 Ok(None)
             }
         }
     }
 
-    /// Keeps a new artifact, in the folder too. Blocks until it is on disk.
+    /// Stores a new artifact in memory and in the folder. Blocks until it is on disk.
     pub(crate) fn put(
         &self,
         digest: Digest,
         engine_key: &str,
         file: File,
     ) -> Result<Arc<File>, String> {
-        self.safe.clone()?;
+        self.usable.clone()?;
         let path = self.path(digest, engine_key);
         if let Err(error) = write_whole(&self.folder, &path, &file) {
-            // It can be used all the same, and is compiled again by the next server.
+            // The copy in memory is used; the next server compiles the component again.
             let path = path.display();
-            tracing::error!(%path, %error, "a compiled component cannot be kept on disk");
+            tracing::error!(%path, %error, "cannot store a compiled component");
         }
-        let kept = self.keep(path, file);
-        // Over its size already, or now.
+        let sealed = self.insert(path, file);
+        // The folder may exceed its maximum size now.
         self.prune(None, None);
-        Ok(kept)
+        Ok(sealed)
     }
 
-    /// Removes from the folder what need not stay. Blocks.
+    /// Removes unneeded files from the folder. Blocks.
     pub(crate) fn prune(&self, engine_key: Option<&str>, registered: Option<&HashSet<Digest>>) {
-        if self.safe.is_err() {
+        if self.usable.is_err() {
             return;
         }
         let in_use = lock(&self.sealed).files.keys().cloned().collect();
-        let known = Known { engine_key, registered, in_use: &in_use, max_bytes: self.max_bytes };
-        match prune(&self.folder, &known) {
-            Ok(Pruned { n_files: 0, .. }) => {}
-            Ok(Pruned { n_files, n_bytes }) => {
-                tracing::info!(n_files, n_bytes, "compiled components were removed");
+        let context =
+            PruneContext { engine_key, registered, in_use: &in_use, max_bytes: self.max_bytes };
+        match prune(&self.folder, &context) {
+            Ok(PruneStats { n_files: 0, .. }) => {}
+            Ok(PruneStats { n_files, n_bytes }) => {
+                tracing::info!(n_files, n_bytes, "removed compiled components");
             }
-            Err(error) => tracing::warn!(%error, "the cache folder cannot be looked through"),
+            Err(error) => tracing::warn!(%error, "cannot prune the cache folder"),
         }
     }
 
-    /// An artifact that a worker could not use is not offered again.
+    /// Removes an artifact that a worker rejected.
     pub(crate) fn forget(&self, digest: Digest, engine_key: &str) {
         let path = self.path(digest, engine_key);
         lock(&self.sealed).remove(&path);
         drop(fs::remove_file(path));
     }
 
-    fn keep(&self, path: PathBuf, file: File) -> Arc<File> {
+    fn insert(&self, path: PathBuf, file: File) -> Arc<File> {
         let n_bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let file = Arc::new(file);
         lock(&self.sealed).insert(path, Arc::clone(&file), n_bytes);
@@ -138,11 +137,11 @@ impl Cache {
     }
 }
 
-impl Sealed {
+impl SealedFiles {
     fn get(&mut self, path: &Path) -> Option<Arc<File>> {
-        self.n_asked += 1;
+        self.clock += 1;
         let entry = self.files.get_mut(path)?;
-        entry.asked = self.n_asked;
+        entry.last_used = self.clock;
         Some(Arc::clone(&entry.file))
     }
 
@@ -155,28 +154,28 @@ impl Sealed {
     fn insert(&mut self, path: PathBuf, file: Arc<File>, n_bytes: u64) {
         self.remove(&path);
         while MAX_SEALED_BYTES < self.n_bytes + n_bytes {
-            let oldest = self.files.iter().min_by_key(|(_, entry)| entry.asked);
+            let oldest = self.files.iter().min_by_key(|(_, entry)| entry.last_used);
             let Some(oldest) = oldest.map(|(path, _)| path.clone()) else {
                 break;
             };
             self.remove(&oldest);
         }
-        self.n_asked += 1;
+        self.clock += 1;
         self.n_bytes += n_bytes;
-        let asked = self.n_asked;
-        self.files.insert(path, Entry { file, n_bytes, asked });
+        let last_used = self.clock;
+        self.files.insert(path, Entry { file, n_bytes, last_used });
     }
 }
 
-/// An artifact that is being written, out of everybody's reach.
-pub(crate) struct Draft {
+/// Writes an artifact to an anonymous file.
+pub(crate) struct ArtifactWriter {
     file: File,
     tail: TailBuilder,
 }
 
-impl Draft {
+impl ArtifactWriter {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { file: nameless()?, tail: TailBuilder::default() })
+        Ok(Self { file: anonymous_file()?, tail: TailBuilder::default() })
     }
 
     pub(crate) fn add(&mut self, image: &[u8]) -> io::Result<()> {
@@ -184,7 +183,7 @@ impl Draft {
         self.file.write_all(image)
     }
 
-    /// The whole artifact; nobody can change it from now on.
+    /// Completes and seals the artifact.
     pub(crate) fn seal(self, description: &[u8]) -> io::Result<File> {
         let Self { mut file, tail } = self;
         file.write_all(&tail.finish(description))?;
@@ -193,7 +192,7 @@ impl Draft {
     }
 }
 
-/// The description in a sealed artifact.
+/// Reads the description of a sealed artifact.
 pub(crate) fn info(file: &File) -> Option<PluginInfo> {
     let length = file.metadata().ok()?.len();
     let mut trailer = [0; TRAILER];
@@ -204,24 +203,24 @@ pub(crate) fn info(file: &File) -> Option<PluginInfo> {
     serde_json::from_slice(&description).ok()
 }
 
-/// A sealed copy of the artifact at `path`, checked.
+/// A sealed copy of the artifact at `path`, after verification.
 fn read_sealed(path: &Path) -> Result<Option<File>, IntegrityError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    // It is in use: what is not is removed some day.
+    // Marks the file as used, so that it is not pruned.
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let used = Timestamps { last_access: now, last_modification: now };
     let _ = futimens(&file, &used);
-    let mut copy = nameless()?;
+    let mut copy = anonymous_file()?;
     artifact::check(file.metadata()?.len(), &file, |chunk| copy.write_all(chunk))?;
     seal(&copy)?;
     Ok(Some(copy))
 }
 
 #[cfg(target_os = "linux")]
-fn nameless() -> io::Result<File> {
+fn anonymous_file() -> io::Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     Ok(File::from(memfd_create("perpend-artifact", flags)?))
@@ -234,9 +233,9 @@ fn seal(file: &File) -> io::Result<()> {
     Ok(fcntl_add_seals(file, seals)?)
 }
 
-/// Without a name the file is out of reach of others; only its owners could change it.
+/// Without seals, only processes that have the file open can change it.
 #[cfg(not(target_os = "linux"))]
-fn nameless() -> io::Result<File> {
+fn anonymous_file() -> io::Result<File> {
     tempfile::tempfile()
 }
 
@@ -245,10 +244,10 @@ fn seal(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the folder, for its owner only.
+/// Creates the folder, accessible only by its owner.
 fn make_private(folder: &Path) -> Result<(), String> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    let refuse = |why: &str| Err(format!("the cache folder {} {why}", folder.display()));
+    let refuse = |reason: &str| Err(format!("the cache folder {} {reason}", folder.display()));
     let metadata = match made.and_then(|()| fs::metadata(folder)) {
         Ok(metadata) => metadata,
         Err(error) => return refuse(&format!("cannot be used: {error}")),
@@ -262,13 +261,13 @@ fn make_private(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes a copy of `from` so that it is there whole or not at all.
+/// Writes a copy of `from` atomically.
 fn write_whole(folder: &Path, path: &Path, from: &File) -> io::Result<()> {
-    // Its own name for every writer: servers of several machines may share the folder.
+    // A unique name for each writer, because servers of several machines may share the folder.
     let mut file = NamedTempFile::new_in(folder)?;
     let (mut chunk, mut at) = (vec![0; 256 << 10], 0);
     loop {
-        // The position of the descriptor is shared with every process that has it.
+        // Not `read`, because the file position is shared with other processes.
         let n = from.read_at(&mut chunk, at)?;
         if n == 0 {
             break;
@@ -286,9 +285,9 @@ mod tests {
     use super::*;
 
     fn artifact() -> File {
-        let mut draft = Draft::new().unwrap();
-        draft.add(b"native code").unwrap();
-        draft.seal(b"{}").unwrap()
+        let mut writer = ArtifactWriter::new().unwrap();
+        writer.add(b"native code").unwrap();
+        writer.seal(b"{}").unwrap()
     }
 
     #[test]
@@ -314,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_a_broken_worker_names_no_file_elsewhere() {
+    fn the_key_of_a_compromised_worker_cannot_refer_to_a_file_outside_the_folder() {
         let cache = {
             Cache {
                 folder: "/cache".into(),
                 max_bytes: u64::MAX,
-                safe: Ok(()),
+                usable: Ok(()),
                 sealed: Mutex::default(),
             }
         };
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_write_is_refused() {
+    fn a_folder_that_others_can_write_is_an_error() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_the_folder_goes_when_something_comes_and_its_copy_stays() {
+    fn a_full_folder_is_pruned_on_insertion_and_sealed_copies_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let old = Cache::open(folder.path(), u64::MAX);
         old.put(Digest::of(b"old"), "1", artifact()).unwrap();
@@ -349,8 +348,8 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_copies_go_when_there_are_too_many() {
-        let mut sealed = Sealed::default();
+    fn the_least_recently_used_copies_are_evicted() {
+        let mut sealed = SealedFiles::default();
         let file = Arc::new(artifact());
         for name in ["a", "b"] {
             sealed.insert(name.into(), Arc::clone(&file), MAX_SEALED_BYTES / 2);

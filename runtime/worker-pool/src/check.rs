@@ -1,10 +1,10 @@
-//! Check processes: each validates the values of one request against one user-supplied JSON Schema, and ends.
+//! Check processes: each validates the values of one request against one user-supplied JSON Schema, and exits.
 //!
 //! Invariants:
-//! - **One process, one check.** A schema that breaks into its process finds data of its own project there,
-//!   and nothing else. Processes start ahead of need, so that a check does not wait for one.
-//! - **A project waits for itself.** One check of a project runs at a time, and projects take turns.
-//! - **Bounded.** Each process has limits on CPU time and memory, and so many checks of a project may wait.
+//! - **One process per check.** A schema that compromises its process finds only data of its own project. Processes are
+//!   started in advance, so that a check does not wait for one.
+//! - **Projects do not delay each other.** One check of a project runs at a time, and projects take turns.
+//! - **Bounded.** Each process has limits of CPU time and memory, and the number of waiting checks per project is limited.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -23,23 +23,22 @@ use tokio::process::ChildStdout;
 use tokio::sync::{AcquireError, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use crate::child::{self, Ended, Waiting};
+use crate::child::{self, ChildOutput, PendingChild};
 use crate::options::Options;
 use crate::queue;
-use crate::verdicts::{Asked, Verdicts};
+use crate::verdict_cache::{CheckKeys, VerdictCache};
 
-/// Checks that run at a time, each of another project: each may take what [`CheckError::TooMuchWork`] names.
+/// Maximum number of concurrent checks, each of another project. Each may use the resources in [`CheckError::TooMuchWork`].
 const MAX_RUNNING: usize = 4;
-/// Checks of one project that run or wait for their turn.
+/// Maximum number of running and waiting checks of one project.
 const MAX_WAITING: usize = 64;
-/// Confined processes that wait for a check.
+/// Number of confined processes that are started in advance.
 const N_SPARES: usize = 2;
-/// Processes for checks at any time.
+/// Maximum number of check processes.
 pub const MAX_CHECKS: usize = MAX_RUNNING + N_SPARES;
-/// After this long a process gives way to others: to the check of somebody else, and to the server.
-const AT_ONCE: Duration = Duration::from_millis(50);
-/// The priority of one that took longer (`nice`). With a lower one it would hardly run on a busy machine, and come to
-/// no end.
+/// After this time the priority of a check process is lowered in favor of other checks and the server.
+const FAST_LIMIT: Duration = Duration::from_millis(50);
+/// The lowered priority (`nice`). With a lower one the process might not complete on a busy machine.
 const LOW_PRIORITY: i32 = 5;
 
 pub(crate) struct Checker {
@@ -47,12 +46,12 @@ pub(crate) struct Checker {
     args: Vec<OsString>,
     require_all_layers: bool,
     limit: Duration,
-    verdicts: Verdicts,
-    spares: Mutex<Vec<Waiting>>,
-    /// Fair: the first of each project's line waits here, and goes to the end for its next one.
-    turns: Semaphore,
-    /// One turn for each project.
-    lines: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
+    verdicts: VerdictCache,
+    spares: Mutex<Vec<PendingChild>>,
+    /// Fair: the first check of each project waits here.
+    permits: Semaphore,
+    /// One permit for each project.
+    queues: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
 }
 
 impl Checker {
@@ -62,21 +61,21 @@ impl Checker {
             args: options.check_args.clone(),
             require_all_layers: options.require_all_layers,
             limit: options.compile_limit,
-            verdicts: Verdicts::default(),
+            verdicts: VerdictCache::default(),
             spares: Mutex::default(),
-            turns: Semaphore::new(MAX_RUNNING),
-            lines: Mutex::default(),
+            permits: Semaphore::new(MAX_RUNNING),
+            queues: Mutex::default(),
         }
     }
 
-    /// The line of a project; none when it is full.
-    fn line(&self, project: &ProjectId) -> Option<Arc<Semaphore>> {
-        let mut lines = queue::lock(&self.lines);
-        lines.retain(|_, line| 1 < Arc::strong_count(line));
-        let line = lines.entry(project.clone());
-        let line = line.or_insert_with(|| Arc::new(Semaphore::new(1)));
-        // Who waits or runs holds a handle, and so does the map.
-        (Arc::strong_count(line) <= MAX_WAITING).then(|| Arc::clone(line))
+    /// The queue of a project; `None` when it is full.
+    fn queue(&self, project: &ProjectId) -> Option<Arc<Semaphore>> {
+        let mut queues = queue::lock(&self.queues);
+        queues.retain(|_, queue| 1 < Arc::strong_count(queue));
+        let queue = queues.entry(project.clone());
+        let queue = queue.or_insert_with(|| Arc::new(Semaphore::new(1)));
+        // Each running or waiting check has a handle, and so does the map.
+        (Arc::strong_count(queue) <= MAX_WAITING).then(|| Arc::clone(queue))
     }
 
     pub(crate) async fn check_schema(
@@ -84,74 +83,74 @@ impl Checker {
         project: &ProjectId,
         check: &SchemaCheck,
     ) -> Result<SchemaAnswer, CheckError> {
-        let asked = Asked::new(project, check);
-        if let Some(known) = self.verdicts.known(&asked, Instant::now()) {
+        let keys = CheckKeys::new(project, check);
+        if let Some(known) = self.verdicts.get(&keys, Instant::now()) {
             return known;
         }
-        let closed = |why: AcquireError| failed(&why);
-        let line = self.line(project).ok_or(CheckError::Busy)?;
-        let _first_of_its_project = line.acquire().await.map_err(closed)?;
-        // One that was before it in the line may have asked the same.
-        if let Some(known) = self.verdicts.known(&asked, Instant::now()) {
+        let closed = |error: AcquireError| failed(&error);
+        let queue = self.queue(project).ok_or(CheckError::Busy)?;
+        let _project_permit = queue.acquire().await.map_err(closed)?;
+        // An earlier check in the queue may have been equal.
+        if let Some(known) = self.verdicts.get(&keys, Instant::now()) {
             return known;
         }
-        let _turn = self.turns.acquire().await.map_err(closed)?;
+        let _permit = self.permits.acquire().await.map_err(closed)?;
         let answer = self.check(check).await;
-        self.verdicts.learn(&asked, &answer, Instant::now());
+        self.verdicts.insert(&keys, &answer, Instant::now());
         answer
     }
 
     async fn check(&self, check: &SchemaCheck) -> Result<SchemaAnswer, CheckError> {
         let mut request = Vec::new();
-        // More than a frame holds is more than a check may cost.
+        // A request that exceeds a frame also exceeds the limits of a check.
         perpend_worker_protocol::write_frame(check, &mut request)
             .map_err(|_| CheckError::TooMuchWork)?;
         let process = match self.spare() {
             Some(spare) => spare,
-            None => self.start().await.map_err(|why| failed(&why))?,
+            None => self.start().await.map_err(|error| failed(&error))?,
         };
-        // The request is on its way before other processes are started.
-        let (ended, ()) = tokio::join!(self.ask(process, &request), self.refill());
-        let Ended { status, answer, last_words } = ended?;
-        if asked_for_too_much(status.signal()) {
+        // The request is sent while spare processes are started.
+        let (ended, ()) = tokio::join!(self.exchange(process, &request), self.refill());
+        let ChildOutput { status, answer, stderr_line } = ended?;
+        if is_resource_limit(status.signal()) {
             return Err(CheckError::TooMuchWork);
         }
         match status.success() {
-            true => answer.map_err(|why| failed(&why)),
-            false => Err(failed(&format!("it ended ({status}): {last_words}"))),
+            true => answer.map_err(|error| failed(&error)),
+            false => Err(failed(&format!("the process ended ({status}): {stderr_line}"))),
         }
     }
 
-    async fn ask(
+    async fn exchange(
         &self,
-        process: Waiting,
+        process: PendingChild,
         request: &[u8],
-    ) -> Result<Ended<SchemaAnswer>, CheckError> {
+    ) -> Result<ChildOutput<SchemaAnswer>, CheckError> {
         let pid = process.pid();
         let input = [request];
-        let mut asking = pin!(process.ask(&input, read_answer));
-        let ended = match timeout(AT_ONCE, asking.as_mut()).await {
+        let mut exchange = pin!(process.exchange(&input, read_answer));
+        let ended = match timeout(FAST_LIMIT, exchange.as_mut()).await {
             Ok(ended) => ended,
             Err(_) => {
                 lower_priority(pid);
-                // Its limit is CPU time. This one is for a process that does nothing at all.
-                let ended = timeout(self.limit, asking).await;
+                // The process limits its own CPU time. This limit is for a process that hangs.
+                let ended = timeout(self.limit, exchange).await;
                 ended.map_err(|_| failed(&format!("no answer in {} s", self.limit.as_secs())))?
             }
         };
-        ended.map_err(|why| failed(&why))
+        ended.map_err(|error| failed(&error))
     }
 
-    /// A process that was started before and still waits.
-    fn spare(&self) -> Option<Waiting> {
+    /// Takes a spare process that is alive.
+    fn spare(&self) -> Option<PendingChild> {
         let mut spares = queue::lock(&self.spares);
-        spares.retain_mut(Waiting::is_alive);
-        // The one that waits longest is surely confined by now.
+        spares.retain_mut(PendingChild::is_alive);
+        // The oldest process has most likely confined itself already.
         (!spares.is_empty()).then(|| spares.remove(0))
     }
 
-    /// A process that confines itself, and then waits for its check.
-    async fn start(&self) -> io::Result<Waiting> {
+    /// Starts a process, which confines itself and then waits for its check.
+    async fn start(&self) -> io::Result<PendingChild> {
         let head = CheckHead { require_all_layers: self.require_all_layers };
         let mut frame = Vec::new();
         perpend_worker_protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
@@ -165,34 +164,34 @@ impl Checker {
             match self.start().await {
                 Ok(spare) => {
                     let mut spares = queue::lock(&self.spares);
-                    // Another check may have refilled them meanwhile.
+                    // Another check may have added spares meanwhile.
                     if spares.len() < N_SPARES {
                         spares.push(spare);
                     }
                 }
-                // The check that needs one says so.
+                // The next check that needs a process reports the error.
                 Err(_) => return,
             }
         }
     }
 }
 
-/// While its child is being waited for, the number is of no other process.
+/// The id cannot be reused before the process is waited for.
 fn lower_priority(pid: Option<u32>) {
     let pid = pid.and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
     if let Some(pid) = pid
         && let Err(error) = setpriority_process(Some(pid), LOW_PRIORITY)
     {
-        tracing::debug!(%error, "the priority of a check process stays");
+        tracing::debug!(%error, "cannot lower the priority of a check process");
     }
 }
 
-fn failed(why: &impl ToString) -> CheckError {
-    CheckError::Failed(why.to_string())
+fn failed(error: &impl ToString) -> CheckError {
+    CheckError::Failed(error.to_string())
 }
 
-/// The signals of a process that had no more time, memory or stack.
-fn asked_for_too_much(signal: Option<i32>) -> bool {
+/// Whether the signal means that CPU time, memory or stack is exhausted.
+fn is_resource_limit(signal: Option<i32>) -> bool {
     const SIGABRT: i32 = 6;
     const SIGBUS: i32 = 7;
     const SIGSEGV: i32 = 11;

@@ -1,5 +1,5 @@
-//! The compile process: one at a time, watched from outside. It has no folder: what it makes comes over
-//! its pipe, and is kept here.
+//! The compile process: one at a time, with limits enforced from outside. It has no access to files: its output arrives over a
+//! pipe and is cached here.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -20,8 +20,8 @@ use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
 use tokio::sync::Mutex;
 
-use crate::cache::{self, Cache, Draft};
-use crate::child::{self, Ended};
+use crate::cache::{self, ArtifactWriter, Cache};
+use crate::child::{self, ChildOutput};
 use crate::options::{ComponentSource, Options};
 
 const SIGKILL: i32 = 9;
@@ -36,11 +36,11 @@ pub(crate) struct Compiler {
     require_all_layers: bool,
     limit: Duration,
     cache: Arc<Cache>,
-    one_at_a_time: Mutex<()>,
+    in_use: Mutex<()>,
     was_pruned: AtomicBool,
 }
 
-/// What a compile process gave.
+/// The output of a compile process.
 struct Compiled {
     info: PluginInfo,
     engine_key: String,
@@ -55,19 +55,19 @@ impl Compiler {
             require_all_layers: options.require_all_layers,
             limit: options.compile_limit,
             cache: Arc::new(Cache::open(&options.cache_dir, options.max_cache_bytes)),
-            one_at_a_time: Mutex::default(),
+            in_use: Mutex::default(),
             was_pruned: AtomicBool::new(false),
         }
     }
 
-    /// Compiles a component, describes it, and keeps its artifact.
+    /// Compiles and describes a component, and caches its artifact.
     pub(crate) async fn compile(&self, bytes: &[u8], grants: Grants) -> CompileAnswer {
-        let _turn = self.one_at_a_time.lock().await;
+        let _guard = self.in_use.lock().await;
         let (info, _) = self.make(bytes, grants).await?;
         Ok(info)
     }
 
-    /// As [`Self::compile`], or what an earlier compilation for workers with this engine left.
+    /// Like [`Self::compile`], but uses a cached artifact for workers with this engine.
     pub(crate) async fn described(
         &self,
         bytes: &[u8],
@@ -81,18 +81,17 @@ impl Compiler {
         }
     }
 
-    /// The artifact of a registered component for workers with this engine: a sound one that is there, or a
-    /// new one, also where the worker `refused` what it got. Its imports were checked against grants when
-    /// it was registered.
+    /// The artifact of a registered component for workers with this engine: a cached one, or a new one, also when the worker
+    /// `rejected` the cached one. Imports are not checked against grants, which registration did.
     pub(crate) async fn artifact(
         &self,
         digest: Digest,
         engine_key: &str,
-        refused: Option<&str>,
+        rejected: Option<&str>,
         components: &dyn ComponentSource,
     ) -> Result<Arc<File>, String> {
         let find = || self.find(digest, engine_key);
-        if refused.is_none()
+        if rejected.is_none()
             && let Some(file) = find().await?
         {
             return Ok(file);
@@ -101,25 +100,25 @@ impl Compiler {
         let bytes = bytes.ok_or_else(|| format!("the plug-in {digest} is not registered"))?;
         if Digest::of(&bytes) != digest {
             return Err(format!(
-                "the stored bytes of the plug-in {digest} are not those of its digest"
+                "the stored bytes of the plug-in {digest} do not match its digest"
             ));
         }
-        let _turn = self.one_at_a_time.lock().await;
-        if refused.is_some() {
+        let _guard = self.in_use.lock().await;
+        if rejected.is_some() {
             self.cache.forget(digest, engine_key);
         } else if let Some(file) = find().await? {
-            // Another worker had it made.
+            // It was compiled for another worker.
             return Ok(file);
         }
-        tracing::info!(plugin.digest = %digest, refused, "a component is compiled");
-        let made = self.make(&bytes, Grants::ALL).await;
-        made.map(|(_, file)| file).map_err(|problems| {
+        tracing::info!(plugin.digest = %digest, rejected, "compiling a component");
+        let compiled = self.make(&bytes, Grants::ALL).await;
+        compiled.map(|(_, file)| file).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             format!("the plug-in {digest} cannot be compiled: {}", problems.join("; "))
         })
     }
 
-    /// Removes compiled components that need not stay, once: as soon as it is known which fit.
+    /// Prunes the cache once, as soon as the engine key is known.
     pub(crate) async fn prune(&self, engine_key: &str, components: &dyn ComponentSource) {
         if self.was_pruned.swap(true, Ordering::AcqRel) {
             return;
@@ -161,9 +160,9 @@ impl Compiler {
         let (cache, digest) = (Arc::clone(&self.cache), Digest::of(bytes));
         let Compiled { info, engine_key, artifact } = compiled;
         let put = tokio::task::spawn_blocking(move || cache.put(digest, &engine_key, artifact));
-        let kept = put.await.unwrap_or_else(|error| Err(error.to_string()));
-        let kept = kept.map_err(|message| vec![ComponentProblem::new("cache", message)])?;
-        Ok((info, kept))
+        let file = put.await.unwrap_or_else(|error| Err(error.to_string()));
+        let file = file.map_err(|message| vec![ComponentProblem::new("cache", message)])?;
+        Ok((info, file))
     }
 
     async fn child(
@@ -175,20 +174,21 @@ impl Compiler {
         perpend_worker_protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
         let input = [frame.as_slice(), bytes];
         let child = child::start(&self.program, &self.args)?;
-        let Ended { status, answer, last_words } = child.ask(&input, read_answer).await?;
+        let ChildOutput { status, answer, stderr_line } =
+            child.exchange(&input, read_answer).await?;
         if status.success() {
             return answer;
         }
-        // By the operator, or by a kernel short of memory: that says nothing about the component.
+        // By the operator, or by a kernel short of memory: not caused by the component.
         if status.signal() == Some(SIGKILL) {
-            return Err(io::Error::other("it was killed"));
+            return Err(io::Error::other("the process was killed"));
         }
-        Ok(Err(vec![ComponentProblem::new("compile", ended(status, &last_words))]))
+        Ok(Err(vec![ComponentProblem::new("compile", ended(status, &stderr_line))]))
     }
 }
 
-/// Head, image and answer, in the order they are written. All of it is what a process says that a guest
-/// may have taken over, but for the image: it was out before.
+/// Reads head, image and answer, in the order of output. The answer is untrusted, because guest code runs before it is written;
+/// the image is complete before any guest code runs.
 async fn read_answer(
     mut stdout: ChildStdout,
 ) -> io::Result<Result<Compiled, Vec<ComponentProblem>>> {
@@ -196,7 +196,7 @@ async fn read_answer(
     stdout.read_exact(&mut prefix).await?;
     let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
     if MAX_HEAD_BYTES < length {
-        return Err(io::Error::other("its first message is too long"));
+        return Err(io::Error::other("the head is too long"));
     }
     let mut head = vec![0; length];
     stdout.read_exact(&mut head).await?;
@@ -205,7 +205,7 @@ async fn read_answer(
         let message = "the compiled form is larger than 1 GiB";
         return Ok(Err(vec![ComponentProblem::new("compile", message)]));
     }
-    let mut draft = Draft::new()?;
+    let mut writer = ArtifactWriter::new()?;
     let mut chunk = vec![0; 64 << 10];
     let mut rest = head.image_bytes;
     while 0 < rest {
@@ -214,27 +214,27 @@ async fn read_answer(
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        draft.add(&chunk[..n])?;
+        writer.add(&chunk[..n])?;
         rest -= n as u64;
     }
     let mut answer = Vec::new();
     stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
     let answer: CompileAnswer = serde_json::from_slice(&answer).map_err(io::Error::other)?;
     let info = match answer {
-        Ok(_) if head.image_bytes == 0 => return Err(io::Error::other("it gave no image")),
+        Ok(_) if head.image_bytes == 0 => return Err(io::Error::other("the image is missing")),
         Ok(info) => info,
         Err(problems) => return Ok(Err(problems)),
     };
     let description = serde_json::to_vec(&info).map_err(io::Error::other)?;
-    Ok(Ok(Compiled { info, engine_key: head.engine_key, artifact: draft.seal(&description)? }))
+    Ok(Ok(Compiled { info, engine_key: head.engine_key, artifact: writer.seal(&description)? }))
 }
-/// Why a compile process gave no answer, in words.
-fn ended(status: ExitStatus, last_words: &str) -> String {
+/// The message for a compile process that ended without an answer.
+fn ended(status: ExitStatus, stderr_line: &str) -> String {
     const SIGABRT: i32 = 6;
     const SIGXCPU: i32 = 24;
     match status.signal() {
         Some(SIGXCPU) => "compiling took more than 60 s of CPU time".to_owned(),
         Some(SIGABRT) => "compiling needs more than 2 GiB of memory".to_owned(),
-        _ => format!("the compile process ended ({status}): {last_words}"),
+        _ => format!("the compile process ended ({status}): {stderr_line}"),
     }
 }

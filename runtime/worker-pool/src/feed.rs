@@ -1,4 +1,4 @@
-//! Writes calls to a worker: a lone call at once, many in one frame.
+//! Sends calls to a worker, many in one frame.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -15,23 +15,23 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
 
-use crate::failed::failed;
+use crate::call_failure::failed_result;
 use crate::queue::{Duty, Job, lock, size, stopped};
 use crate::session::{Outgoing, Pending, Session, Shared};
 use crate::socket::Outbox;
 
-/// Calls in a frame at most: the worker starts with the first while the next frame is made.
+/// Maximum number of calls in a frame, so that the worker starts before the next frame is serialized.
 const MAX_BATCH: usize = 256;
-/// Bytes of items in a frame, about.
+/// Approximate maximum of bytes in a frame.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// Bytes of items that a worker has at a time, about: they are part of its memory.
-const MAX_OPEN_BYTES: usize = 256 << 20;
+/// Approximate maximum of bytes of items in a worker, whose memory includes them.
+const MAX_PENDING_BYTES: usize = 256 << 20;
 
-/// A process for suspects that has none for so long is told to end.
+/// The process for suspects is shut down when it is idle for so long.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Feeds one process until its socket breaks, or it was told to end and did.
+/// Sends calls and messages to one process until its socket closes.
 pub(crate) async fn feed(
     shared: &Shared,
     session: &Session,
@@ -43,9 +43,9 @@ pub(crate) async fn feed(
     let settings = ToWorker::Start(shared.options.worker_settings());
     feeder.frame(&settings)?;
     socket.write_all(&feeder.buffer).await?;
-    // Calls that a process cannot even start on are none of its victims.
+    // Calls are sent only to a ready process, so that a failed start does not affect calls.
     session.ready.notified().await;
-    let (mut stopping, mut told) = (false, false);
+    let (mut stopping, mut is_shutdown_sent) = (false, false);
     loop {
         feeder.buffer.clear();
         feeder.buffer.shrink_to(4 * FRAME_BYTES);
@@ -57,23 +57,23 @@ pub(crate) async fn feed(
             file = feeder.add(message);
         }
         let n_open = lock(&session.pending).len();
-        let room = match session.duty {
-            _ if told || file.is_some() || session.is_resting() => 0,
-            Duty::Calls if MAX_OPEN_BYTES < session.n_open_bytes.load(Ordering::Acquire) => 0,
+        let capacity = match session.duty {
+            _ if is_shutdown_sent || file.is_some() || session.is_resting() => 0,
+            Duty::Calls if MAX_PENDING_BYTES < session.n_pending_bytes.load(Ordering::Acquire) => 0,
             Duty::Calls => shared.options.max_in_flight.saturating_sub(n_open),
-            // Alone or not at all.
+            // Suspects run alone.
             Duty::Suspects => usize::from(n_open == 0),
         };
-        if 0 < room {
+        if 0 < capacity {
             feeder.add_calls(match session.duty {
-                Duty::Calls => shared.queue.take(room.min(MAX_BATCH), FRAME_BYTES),
+                Duty::Calls => shared.queue.take(capacity.min(MAX_BATCH), FRAME_BYTES),
                 Duty::Suspects => shared.queue.take_suspects(),
             });
         }
-        let is_to_end = stopping || session.is_resting();
-        if feeder.buffer.is_empty() && is_to_end && !told && n_open == 0 {
-            told = true;
-            session.told_to_end();
+        let is_ending = stopping || session.is_resting();
+        if feeder.buffer.is_empty() && is_ending && !is_shutdown_sent && n_open == 0 {
+            is_shutdown_sent = true;
+            session.mark_shutdown_sent();
             feeder.frame(&ToWorker::Shutdown)?;
         }
         if !feeder.buffer.is_empty() {
@@ -81,8 +81,8 @@ pub(crate) async fn feed(
             continue;
         }
         tokio::select! {
-            () = shared.queue.filled(session.duty), if 0 < room => {}
-            () = session.answered.notified() => {}
+            () = shared.queue.wait_for_work(session.duty), if 0 < capacity => {}
+            () = session.results_arrived.notified() => {}
             () = shared.queue.abandoned.notified() => cancel_abandoned(session),
             message = messages.recv() => if let Some(message) = message {
                 let file = feeder.add(message);
@@ -90,12 +90,12 @@ pub(crate) async fn feed(
             },
             () = stopped(&mut stop), if !stopping => stopping = true,
             () = tokio::time::sleep(IDLE_LIMIT),
-                if session.duty == Duty::Suspects && n_open == 0 && !told => stopping = true,
+                if session.duty == Duty::Suspects && n_open == 0 && !is_shutdown_sent => stopping = true,
         }
     }
 }
 
-/// Writes frames; a file travels with the first of their bytes.
+/// Writes frames; a file is sent with the first byte.
 async fn send(socket: &Outbox, bytes: &[u8], file: Option<&Arc<File>>) -> io::Result<()> {
     let Some(file) = file else {
         return socket.write_all(bytes).await;
@@ -125,14 +125,14 @@ impl Feeder<'_> {
         perpend_worker_protocol::write_frame(message, &mut self.buffer).map_err(io::Error::other)
     }
 
-    /// Appends a message and gives the file that goes with it.
+    /// Appends a message to the buffer and returns its file.
     fn add(&mut self, message: Outgoing) -> Option<Arc<File>> {
         self.buffer.extend_from_slice(&message.frame);
         self.session.sent(message.frame.len());
         message.file
     }
 
-    /// Writes what was appended. A worker that takes none of it for long does not read.
+    /// Writes the buffer. Fails when the worker does not read it within the silence limit.
     async fn send(&self, socket: &Outbox, file: Option<&Arc<File>>) -> io::Result<()> {
         let limit = self.shared.options.silence_limit;
         let sent = tokio::time::timeout(limit, send(socket, &self.buffer, file)).await;
@@ -144,20 +144,21 @@ impl Feeder<'_> {
 
     fn add_calls(&mut self, jobs: Vec<Job>) {
         let mut calls = Vec::with_capacity(jobs.len());
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         let mut n_bytes = 0;
         let mut pending = lock(&self.session.pending);
         for job in jobs {
-            if let Some(result) = self.shared.quarantine.verdict(&job.call) {
-                refused.push((job, result));
+            if let Some(result) = self.shared.quarantine.rejection(&job.call) {
+                rejected.push((job, result));
                 continue;
             }
             if pending.is_empty() {
-                self.session.begins();
+                self.session.reset_activity();
             }
             calls.push((self.next_id, job.tenant, Arc::clone(&job.call)));
             n_bytes += size(&job.call);
-            let new = Pending { n_asking: 0, job, cancelled: false, allowance: Arc::default() };
+            let new =
+                Pending { n_model_waits: 0, job, cancelled: false, allowance: Arc::default() };
             pending.insert(self.next_id, new);
             self.next_id += 1;
         }
@@ -166,29 +167,29 @@ impl Feeder<'_> {
             if perpend_worker_protocol::write_frame(&message, &mut self.buffer).is_err()
                 && let ToWorker::Calls(calls) = message
             {
-                // One of them is too long; the others go alone.
+                // A call is too long: send each in its own frame.
                 for (id, tenant, call) in calls {
-                    let alone = ToWorker::Calls(vec![(id, tenant, call)]);
+                    let single = ToWorker::Calls(vec![(id, tenant, call)]);
                     if let Err(error) =
-                        perpend_worker_protocol::write_frame(&alone, &mut self.buffer)
+                        perpend_worker_protocol::write_frame(&single, &mut self.buffer)
                         && let Some(Pending { job, .. }) = pending.remove(&id)
                     {
                         n_bytes -= size(&job.call);
                         let message = format!("the item is too large: {error}");
-                        refused.push((job, failed(FailureClass::InvalidInput, message)));
+                        rejected.push((job, failed_result(FailureClass::InvalidInput, message)));
                     }
                 }
             }
         }
-        self.session.n_open_bytes.fetch_add(n_bytes, Ordering::AcqRel);
+        self.session.n_pending_bytes.fetch_add(n_bytes, Ordering::AcqRel);
         drop(pending);
-        for (job, result) in refused {
+        for (job, result) in rejected {
             job.answer(result);
         }
     }
 }
 
-/// Tells the worker to stop the calls nobody waits for.
+/// Cancels abandoned calls in the worker.
 pub(crate) fn cancel_abandoned(session: &Session) {
     let mut ids = Vec::new();
     for (id, pending) in lock(&session.pending).iter_mut() {
@@ -198,6 +199,6 @@ pub(crate) fn cancel_abandoned(session: &Session) {
         }
     }
     if !ids.is_empty() {
-        session.say(&ToWorker::Cancel(ids));
+        session.send_message(&ToWorker::Cancel(ids));
     }
 }

@@ -1,35 +1,34 @@
-//! Starts worker processes when there is work, feeds them, answers their host calls, replaces them.
+//! Starts worker processes on demand, sends them calls, serves their host calls, and replaces them.
 //!
 //! Invariants:
-//! - **Every call is answered once.** When its worker ends under it, another makes it again. A call that ends
-//!   two workers in a row, alone in the second, fails and is not run again; its neighbours are scored.
-//! - **A worker gets nothing but its socket.** Its environment is empty, its other descriptors closed; it
-//!   confines itself before it is told of a guest (`perpend-sandbox`), and compiled components come to it as
-//!   open files that nobody can change any more.
-//! - **Who asks is known here.** A worker numbers its calls; which project a number stands for never
-//!   leaves this process, so a broken worker can ask only in the name of calls it was given.
-//! - **Bounded.** A worker has so many calls, and so many bytes of items, at a time; the rest wait in one
-//!   queue that all workers draw from. One that does not read what it asked for is ended. While results that the
-//!   callers have not dropped have 32 MiB, nothing is read from workers.
+//! - **Every call gets one result.** When its worker ends, another worker repeats it. A call that ends two workers in a
+//!   row, alone in the second, fails and is not run again; the other calls are scored.
+//! - **A worker has only its socket.** Its environment is empty and its other descriptors are closed. It confines itself
+//!   before it receives a guest (`perpend-sandbox`), and receives compiled components as sealed files.
+//! - **The project of a call is known only here.** A worker refers to calls by number, so that a compromised worker can make
+//!   host calls only for calls that it received.
+//! - **Bounded.** The calls and bytes of items in a worker are limited; the rest wait in a queue shared by all workers. A
+//!   worker that does not read its replies is ended. While the results that callers have not dropped take 32 MiB, no more
+//!   results are read from workers.
 
 mod cache;
+mod call_failure;
 mod check;
 mod child;
 mod compile;
-mod failed;
 mod feed;
-mod lane;
 mod options;
 mod process;
 mod prune;
+mod quarantine;
 mod queue;
 mod results;
 mod run;
 mod session;
+mod slot;
 mod socket;
-mod starts;
-mod verdicts;
-mod watch;
+mod start_failures;
+mod verdict_cache;
 
 use std::sync::Arc;
 
@@ -44,11 +43,11 @@ use tokio::task::JoinHandle;
 
 use crate::check::Checker;
 use crate::compile::Compiler;
+use crate::quarantine::Quarantine;
 use crate::queue::{Duty, Group, Queue};
 use crate::results::ResultMemory;
 use crate::session::Shared;
-use crate::starts::Starts;
-use crate::watch::Quarantine;
+use crate::start_failures::StartFailures;
 
 pub use crate::check::MAX_CHECKS;
 
@@ -56,11 +55,11 @@ pub use crate::results::MAX_RESULT_BYTES;
 
 pub use crate::options::{Caller, ComponentSource, HostCalls, MAX_IN_FLIGHT, NoHostCalls, Options};
 
-/// The workers of a server. Dropping it ends them.
+/// The worker processes of a server. Dropping it ends them.
 pub struct Workers {
     shared: Arc<Shared>,
     stop: signal::Sender<bool>,
-    lanes: std::sync::Mutex<Vec<JoinHandle<()>>>,
+    slots: std::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Workers {
@@ -70,7 +69,7 @@ impl std::fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// Ready to work; processes start with the first calls. Needs a tokio runtime.
+    /// Creates the pool. Processes start with the first calls. Must be called in a tokio runtime.
     #[must_use]
     pub fn start(
         options: Options,
@@ -89,21 +88,22 @@ impl Workers {
             queue: Queue::new(n_workers),
             results: ResultMemory::default(),
             quarantine: Quarantine::default(),
-            starts: Starts::new(n_workers),
+            start_failures: StartFailures::new(n_workers),
             engine_key: OnceCell::new(),
             pids: std::sync::Mutex::default(),
         });
         let (stop, stopped) = signal::channel(false);
-        // One more for calls whose worker ended; it has a process only while there are any.
+        // One more for calls whose worker ended; it has a process only while there are such calls.
         let duties = std::iter::repeat_n(Duty::Calls, n_workers).chain([Duty::Suspects]);
-        let lane = |(number, duty)| lane::lane(Arc::clone(&shared), duty, number, stopped.clone());
-        let lanes = duties.enumerate().map(|which| tokio::spawn(lane(which)));
-        let lanes = lanes.collect();
-        Self { shared, stop, lanes: std::sync::Mutex::new(lanes) }
+        let run =
+            |(number, duty)| slot::run_slot(Arc::clone(&shared), duty, number, stopped.clone());
+        let slots = duties.enumerate().map(|numbered| tokio::spawn(run(numbered)));
+        let slots = slots.collect();
+        Self { shared, stop, slots: std::sync::Mutex::new(slots) }
     }
 
-    /// Makes the calls and gives their results as they come, each with the place of its call. Dropping the
-    /// stream cancels what has not been answered.
+    /// Runs calls and yields the results as they complete, each with the index of its call. Dropping the stream cancels the
+    /// remaining calls.
     ///
     /// Drop results, or their permits, before waiting for many more: while those in memory have
     /// [`MAX_RESULT_BYTES`], no further results come.
@@ -117,18 +117,17 @@ impl Workers {
         })
     }
 
-    /// Answers calls that no worker has yet and that were withdrawn.
+    /// Ends queued calls that were withdrawn, with the result `cancelled`.
     pub fn answer_withdrawn(&self) {
         self.shared.queue.answer_withdrawn();
     }
 
-    /// Makes the calls and gives their results in the same order. Dropping the future cancels what has
-    /// not been answered.
+    /// Runs calls and returns the results in the order of the calls. Dropping the future cancels the remaining calls.
     pub async fn evaluate(&self, calls: Vec<EvaluationCall>) -> Vec<CallResult> {
         self.evaluate_for(None, calls).await
     }
 
-    /// As [`Self::evaluate`], in the name of a project: host calls of these calls carry it.
+    /// Like [`Self::evaluate`]; host calls carry the project.
     pub async fn evaluate_for(
         &self,
         project: Option<ProjectId>,
@@ -145,26 +144,30 @@ impl Workers {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    fn begin(&self, project: Option<ProjectId>, calls: Vec<EvaluationCall>) -> queue::Answers<'_> {
+    fn begin(
+        &self,
+        project: Option<ProjectId>,
+        calls: Vec<EvaluationCall>,
+    ) -> queue::GroupResults<'_> {
         let (group, received) = Group::new();
         let queue = &self.shared.queue;
         let n_open = calls.len();
         queue.push(&group, project, calls, &self.shared.quarantine);
-        queue::Answers { group, received, n_open, queue }
+        queue::GroupResults { group, received, n_open, queue }
     }
 
-    /// Compiles a component in a process of its own and asks it what it is, under the default grants.
+    /// Compiles and describes a component in a separate process, with the default grants.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// With all problems of the component.
     pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         self.inspect_with(bytes, self.shared.options.grants).await
     }
 
-    /// As [`Self::inspect`], under these grants.
+    /// Like [`Self::inspect`], with these grants.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// With all problems of the component.
     pub async fn inspect_with(
         &self,
         bytes: &[u8],
@@ -173,11 +176,10 @@ impl Workers {
         self.shared.compiler.compile(bytes, grants).await
     }
 
-    /// As [`Self::inspect`] with every capability, content with what an earlier compilation of the same
-    /// bytes left: for whoever opens one component again and again.
+    /// Like [`Self::inspect`] with all capabilities, but uses the result of an earlier compilation of the same bytes.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// With all problems of the component.
     pub async fn inspect_cached(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         let probe = async || Ok(process::probe(&self.shared.options).await?.engine_key);
         let engine_key = self.shared.engine_key.get_or_try_init(probe).await;
@@ -188,10 +190,10 @@ impl Workers {
         compiler.described(bytes, engine_key, Grants::ALL).await
     }
 
-    /// Validates values against a user-supplied schema, in a process of its own unless the verdict is known.
+    /// Validates values against a user-supplied schema, in a separate process unless the result is cached.
     ///
     /// # Errors
-    /// When the process ended at its limits, or failed, or too many checks of the project wait.
+    /// When the process reached its limits or failed, or when too many checks of the project are waiting.
     pub async fn check_schema(
         &self,
         project: &ProjectId,
@@ -200,7 +202,7 @@ impl Workers {
         self.shared.checker.check_schema(project, check).await
     }
 
-    /// The sandbox layers of a worker. Starts a worker without calls to find out.
+    /// The sandbox layers of a worker. StartFailures a worker without calls to find out.
     ///
     /// # Errors
     /// When no worker can be started, or a layer is missing and all are required.
@@ -218,28 +220,28 @@ impl Workers {
         self.shared.results.n_bytes()
     }
 
-    /// Process ids of the workers that run now.
+    /// Process ids of the running workers.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         queue::lock(&self.shared.pids).clone()
     }
 
-    /// Ends the workers when the calls in flight are answered; calls that wait are answered `cancelled`.
+    /// Ends the workers after the calls in flight. Queued calls get the result `cancelled`.
     pub async fn shutdown(&self) {
         self.shared.queue.close();
         self.stop.send_replace(true);
-        let lanes = std::mem::take(&mut *queue::lock(&self.lanes));
-        for lane in lanes {
-            drop(lane.await);
+        let slots = std::mem::take(&mut *queue::lock(&self.slots));
+        for slot in slots {
+            drop(slot.await);
         }
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // The processes end with their socket, and are killed when their handle goes.
-        for lane in std::mem::take(&mut *queue::lock(&self.lanes)) {
-            lane.abort();
+        // The processes end with their socket, and are killed when their handles are dropped.
+        for slot in std::mem::take(&mut *queue::lock(&self.slots)) {
+            slot.abort();
         }
     }
 }

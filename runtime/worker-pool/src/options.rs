@@ -1,4 +1,4 @@
-//! How workers are started and fed, and what they ask of the server.
+//! Options of the pool, and the ports through which workers use the server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,51 +11,51 @@ use perpend_domain::plugin::{Digest, EvaluationCall};
 use perpend_worker_protocol::host_call::Allowance;
 use perpend_worker_protocol::{Grants, HostReply, HostRequest, WorkerSettings};
 
-/// Calls that a worker is given at a time unless told otherwise.
+/// Default of [`Options::max_in_flight`].
 pub const MAX_IN_FLIGHT: usize = 3_072;
 
-/// How workers are started and fed.
+/// Options of the pool.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program of all its processes.
+    /// The program of all child processes.
     pub program: PathBuf,
-    /// Its arguments that make it a worker.
+    /// Arguments of `program` for a worker.
     pub args: Vec<OsString>,
-    /// Its arguments that make it a compiler.
+    /// Arguments of `program` for a compile process.
     pub compile_args: Vec<OsString>,
-    /// Its arguments that make it hold values against schemas.
+    /// Arguments of `program` for a check process.
     pub check_args: Vec<OsString>,
-    /// Processes at most; each starts when there is work for it.
+    /// Maximum number of worker processes; each starts on demand.
     pub n_workers: usize,
-    /// Guests that run in each at a time.
+    /// Threads per worker that run guests.
     pub n_threads: u32,
-    /// Live instances of each.
+    /// Maximum number of live instances per worker.
     pub max_live: u32,
-    /// Calls a worker is given before it has to answer some: [`MAX_IN_FLIGHT`].
+    /// Maximum number of calls in a worker; default [`MAX_IN_FLIGHT`].
     pub max_in_flight: usize,
-    /// Where compiled components are.
+    /// The folder of compiled components.
     pub cache_dir: PathBuf,
-    /// The most that they take on disk together, those in use apart.
+    /// Maximum size of the folder in bytes, without files in use.
     pub max_cache_bytes: u64,
-    /// Capabilities a component may import when [`crate::Workers::inspect`] is asked: all of them, since each
-    /// evaluator is granted its own and a host call without a grant is refused.
+    /// Capabilities that a component may import in [`crate::Workers::inspect`]. Default: all, because evaluators have their own
+    /// grants and host calls without a grant fail.
     pub grants: Grants,
-    /// A worker with calls that says nothing for so long is ended.
+    /// A worker with calls is ended when it sends nothing for so long.
     pub silence_limit: Duration,
-    /// A worker that answers nothing for the wall-clock limit of its calls and so long is ended; one with a
-    /// call that keeps its thread for so long ends itself.
+    /// A worker is ended when it returns no result for this time in addition to the wall-clock limit of its calls. It ends itself
+    /// when a call occupies its thread for this time.
     pub hang_grace: Duration,
-    /// Wall-clock limit of one compilation, and of one check. Both have limits on CPU time: this one is for a
-    /// process that does nothing at all, and far from what a busy machine needs.
+    /// Wall-clock limit of one compilation and of one check. Both also have limits of CPU time; this limit is for processes
+    /// that hang.
     pub compile_limit: Duration,
-    /// A worker with more memory in use is ended. It holds calls back before it comes to that.
+    /// A worker is ended when it uses more memory. It suspends calls before it reaches the limit.
     pub max_resident_bytes: u64,
     /// Processes end at once when the platform lacks a sandbox layer.
     pub require_all_layers: bool,
 }
 
 impl Options {
-    /// The usual settings: `program worker`, `program compile` and `program check`.
+    /// The default options, with the arguments `worker`, `compile` and `check`.
     #[must_use]
     pub fn new(program: PathBuf, cache_dir: PathBuf) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Options {
             check_args: vec!["check".into()],
             n_workers: 1,
             n_threads: 2,
-            // Of these few run; the others wait for the server, for models mostly.
+            // Most of them wait for model calls.
             max_live: 2_560,
             max_in_flight: MAX_IN_FLIGHT,
             cache_dir,
@@ -90,35 +90,34 @@ impl Options {
     }
 }
 
-/// Gives the bytes of registered components, for artifacts that are missing or damaged.
+/// The source of registered components, for artifacts that are missing or damaged.
 pub trait ComponentSource: Send + Sync + 'static {
-    /// The component, where it is registered.
+    /// The component with this digest, if it is registered.
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>>;
 
-    /// All that are registered, where that can be told: what was compiled of others need not stay.
+    /// The digests of all registered components, whose artifacts are kept; `None` when unknown.
     fn registered(&self) -> BoxFuture<'_, Option<Vec<Digest>>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// Answers what guests ask of the server.
+/// Serves host calls of guests.
 pub trait HostCalls: Send + Sync + 'static {
-    /// The answer to `request`. Grants and budgets are checked here: the worker is not believed.
+    /// Serves one host call. The implementation checks grants and budgets, because workers are not trusted.
     fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply>;
 }
 
-/// In whose name a host call is made.
+/// The call that makes a host call.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The project, where the call was made for one.
+    /// The project of [`crate::Workers::evaluate_for`].
     pub project: Option<ProjectId>,
-    /// The call itself.
     pub call: Arc<EvaluationCall>,
-    /// What it asked for so far: the worker's own count is not believed.
+    /// Counters of its host calls.
     pub allowance: Arc<Allowance>,
 }
 
-/// Grants nothing.
+/// Denies all host calls.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHostCalls;
 

@@ -1,4 +1,4 @@
-//! How a worker process is started, asked what it is, and ended.
+//! Starts, probes and ends worker processes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,15 +15,15 @@ use tokio::process::{Child, ChildStderr, Command};
 use crate::options::Options;
 use crate::queue::lock;
 
-/// The process, and our end of its socket, which does not block.
+/// Starts a worker. Returns the process and the non-blocking local end of its socket.
 pub(crate) fn spawn(options: &Options) -> io::Result<(Child, StdStream)> {
     let (ours, theirs) = StdStream::pair()?;
     ours.set_nonblocking(true)?;
-    // The command holds the other end: it must go before the socket is read, or its end is never seen.
+    // The command owns the other end, and must be dropped before the socket is read: otherwise the end of file is not detected.
     let child = Command::new(&options.program)
         .args(&options.args)
         .env_clear()
-        // A key that interrupts the server leaves it to the server to end its workers.
+        // An interrupt of the terminal reaches only the server, which ends its workers.
         .process_group(0)
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
@@ -33,7 +33,7 @@ pub(crate) fn spawn(options: &Options) -> io::Result<(Child, StdStream)> {
     Ok((child, ours))
 }
 
-/// Starts a worker that is given no call, and gives what it says of itself.
+/// Starts a worker without calls and returns its `Ready`.
 pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
     let (mut child, socket) = spawn(options)?;
     let mut socket = UnixStream::from_std(socket)?;
@@ -49,14 +49,14 @@ pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
         socket.read_exact(&mut frame).await?;
         match perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)? {
             FromWorker::Ready(ready) => Ok(ready),
-            _ => Err(io::Error::other("its first message is another")),
+            _ => Err(io::Error::other("the first message of the worker must be `Ready`")),
         }
     };
     let ready = match tokio::time::timeout(options.silence_limit, ready).await {
         Ok(ready) => ready,
-        Err(_) => Err(io::Error::other("it said nothing")),
+        Err(_) => Err(io::Error::other("the worker sent nothing")),
     };
-    // It ends when it finds its socket closed.
+    // The worker exits when its socket is closed.
     drop(socket);
     match ready {
         Ok(ready) => {
@@ -64,19 +64,19 @@ pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
             Ok(ready)
         }
         Err(error) => {
-            let mut said = String::new();
+            let mut stderr_text = String::new();
             if let Some(stderr) = child.stderr.take() {
-                let read = stderr.take(64 << 10).read_to_string(&mut said).await;
+                let read = stderr.take(64 << 10).read_to_string(&mut stderr_text).await;
                 drop(read);
             }
             end(&mut child).await;
-            let said = said.lines().last().map(str::to_owned);
-            Err(said.map_or(error, io::Error::other))
+            let stderr_text = stderr_text.lines().last().map(str::to_owned);
+            Err(stderr_text.map_or(error, io::Error::other))
         }
     }
 }
 
-/// Gives a process that closed its socket a moment to end by itself, so that its status tells why.
+/// Waits briefly for a process that closed its socket, to get its exit status; then kills it.
 pub(crate) async fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
     if let Ok(status) = tokio::time::timeout(Duration::from_millis(200), child.wait()).await {
         return status.ok();
@@ -88,7 +88,7 @@ pub(crate) async fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
 pub(crate) async fn log_lines(stderr: ChildStderr, last: Arc<Mutex<Option<String>>>) {
     let mut lines = BufReader::new(stderr.take(1 << 20)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        tracing::warn!(line, "a worker process says");
+        tracing::warn!(line, "standard error of a worker process");
         *lock(&last) = Some(line);
     }
 }

@@ -1,9 +1,7 @@
-//! What leaves the folder of compiled components. All of it can be made again, so nothing here is an error
-//! for anybody.
+//! Pruning of the folder of compiled components. All files can be created again, so that a removal is never an error.
 //!
-//! Servers of several machines may share the folder, each with an engine of its own: what this one does not
-//! know may be another's, and goes only when nobody asked for it for long. A file is marked each time a
-//! server reads it.
+//! Servers of several machines may share the folder, with different engines. Files of other engines are removed only when they
+//! were not used for long. A server sets the modification time of a file when it reads it.
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -14,105 +12,105 @@ use std::time::{Duration, SystemTime};
 use perpend_domain::plugin::Digest;
 use tempfile::NamedTempFile;
 
-/// The end of the name of an artifact.
+/// File name extension of an artifact.
 pub(crate) const EXTENSION: &str = ".cwasm";
 
 const HOUR: Duration = Duration::from_secs(3_600);
-/// No write takes so long: it was interrupted.
+/// A partial file of this age belongs to an interrupted write.
 const MAX_WRITE: Duration = HOUR;
-/// What is of another engine, or of a component that is not registered, and was not asked for.
+/// Artifacts of other engines or of unregistered components are removed after this time without use.
 const MAX_IDLE: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// What this server knows.
-pub(crate) struct Known<'k> {
-    /// Which artifacts its workers use; `None` where only the size is looked at.
+/// The knowledge of this server that determines which files are kept.
+pub(crate) struct PruneContext<'k> {
+    /// The engine key of its workers; `None` to prune by size only.
     pub(crate) engine_key: Option<&'k str>,
-    /// The components there are, where that is known.
+    /// The registered components; `None` when unknown.
     pub(crate) registered: Option<&'k HashSet<Digest>>,
-    /// Files that stay.
+    /// Files that must be kept.
     pub(crate) in_use: &'k HashSet<PathBuf>,
-    /// The most that all of it may take; over this, what was not asked for longest goes.
+    /// Maximum size of the folder; the least recently used files are removed first.
     pub(crate) max_bytes: u64,
 }
 
-/// What went.
+/// Removed files.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pruned {
+pub(crate) struct PruneStats {
     pub(crate) n_files: usize,
     pub(crate) n_bytes: u64,
 }
 
-struct Found {
+struct CacheFile {
     path: PathBuf,
     n_bytes: u64,
     used: SystemTime,
 }
 
-/// Removes what need not stay. Files with other names are left alone.
-pub(crate) fn prune(folder: &Path, known: &Known<'_>) -> io::Result<Pruned> {
-    // By the clock that marks the files, which may be another machine's.
+/// Removes unneeded files. Keeps files with other names.
+pub(crate) fn prune(folder: &Path, context: &PruneContext<'_>) -> io::Result<PruneStats> {
+    // The clock of the file system, which may be that of another machine.
     let now = NamedTempFile::new_in(folder)?.as_file().metadata()?.modified()?;
-    let mut pruned = Pruned::default();
+    let mut pruned = PruneStats::default();
     let mut kept = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let Some((found, digest)) = look(&entry?) else {
+        let Some((file, digest)) = cache_file(&entry?) else {
             continue;
         };
-        let idle = now.duration_since(found.used).unwrap_or_default();
-        let goes = match digest {
+        let idle = now.duration_since(file.used).unwrap_or_default();
+        let is_removable = match digest {
             None => MAX_WRITE < idle,
             Some((digest, engine_key)) => {
-                let is_ours = known.engine_key.is_none_or(|ours| ours == engine_key)
-                    && known.registered.is_none_or(|all| all.contains(&digest));
-                !is_ours && MAX_IDLE < idle && !known.in_use.contains(&found.path)
+                let is_known = context.engine_key.is_none_or(|own| own == engine_key)
+                    && context.registered.is_none_or(|all| all.contains(&digest));
+                !is_known && MAX_IDLE < idle && !context.in_use.contains(&file.path)
             }
         };
-        if goes {
-            pruned.remove(&found);
-        } else if digest_of(&found.path).is_some() {
-            kept.push(found);
+        if is_removable {
+            pruned.remove(&file);
+        } else if digest_of(&file.path).is_some() {
+            kept.push(file);
         }
     }
-    let mut n_bytes: u64 = kept.iter().map(|found| found.n_bytes).sum();
-    kept.sort_by_key(|found| found.used);
-    let may_go = kept.iter().filter(|found| !known.in_use.contains(&found.path));
-    for found in may_go {
-        if n_bytes <= known.max_bytes {
+    let mut n_bytes: u64 = kept.iter().map(|file| file.n_bytes).sum();
+    kept.sort_by_key(|file| file.used);
+    let removable = kept.iter().filter(|file| !context.in_use.contains(&file.path));
+    for file in removable {
+        if n_bytes <= context.max_bytes {
             break;
         }
-        n_bytes -= found.n_bytes;
-        pruned.remove(found);
+        n_bytes -= file.n_bytes;
+        pruned.remove(file);
     }
     Ok(pruned)
 }
 
-impl Pruned {
-    fn remove(&mut self, found: &Found) {
-        // Another server may have been first.
-        if fs::remove_file(&found.path).is_ok() {
+impl PruneStats {
+    fn remove(&mut self, file: &CacheFile) {
+        // Another server may have removed it.
+        if fs::remove_file(&file.path).is_ok() {
             self.n_files += 1;
-            self.n_bytes += found.n_bytes;
+            self.n_bytes += file.n_bytes;
         }
     }
 }
 
-/// An artifact with what its name says, or a file of an interrupted write.
-fn look(entry: &DirEntry) -> Option<(Found, Option<(Digest, String)>)> {
+/// Reads the metadata of an artifact, with digest and engine key, or of a partial file. `None` for other files.
+fn cache_file(entry: &DirEntry) -> Option<(CacheFile, Option<(Digest, String)>)> {
     let path = entry.path();
     let digest = digest_of(&path);
     let name = entry.file_name();
     let name = name.to_str()?;
-    if digest.is_none() && !is_draft(name) {
+    if digest.is_none() && !is_partial(name) {
         return None;
     }
     let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-    let found = Found { path, n_bytes: metadata.len(), used: metadata.modified().ok()? };
-    Some((found, digest))
+    let file = CacheFile { path, n_bytes: metadata.len(), used: metadata.modified().ok()? };
+    Some((file, digest))
 }
 
-/// As the names of files are that are being written: `.tmp` and six characters, or, formerly, a digest, more,
-/// and `.tmp`. Other people's files may stand in the folder.
-fn is_draft(name: &str) -> bool {
+/// Whether the name is that of a partial file: `.tmp` with six characters, or, in older versions, a digest with a suffix and
+/// `.tmp`. The folder may contain unrelated files.
+fn is_partial(name: &str) -> bool {
     let is_random = |rest: &str| rest.len() == 6 && rest.bytes().all(|b| b.is_ascii_alphanumeric());
     let is_digest = |start: &str| start.parse::<Digest>().is_ok();
     name.strip_prefix(".tmp").is_some_and(is_random)
@@ -138,7 +136,7 @@ mod tests {
             Self(tempfile::tempdir().unwrap())
         }
 
-        /// A file of 10 bytes that was not asked for so long.
+        /// Creates a file of 10 bytes that was last used before `idle`.
         fn put(&self, name: &str, idle: Duration) -> PathBuf {
             let path = self.0.path().join(name);
             fs::write(&path, "0123456789").unwrap();
@@ -158,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_goes_and_what_somebody_may_use_stays() {
+    fn unused_files_are_removed_and_files_that_may_be_used_are_kept() {
         let folder = Folder::new();
-        let stays = [
+        let kept = [
             (name("a", "48-ours"), 30 * DAY),
             (name("a", "48-theirs"), 6 * DAY),
             (name("gone", "48-ours"), 6 * DAY),
@@ -169,43 +167,44 @@ mod tests {
             ("report.tmp".to_owned(), 30 * DAY),
             (".tmp_notes".to_owned(), 30 * DAY),
         ];
-        let goes = [
+        let removed = [
             (name("a", "47-former"), 8 * DAY),
             (name("gone", "48-ours"), 8 * DAY),
             (".tmpAbC123".to_owned(), 2 * HOUR),
             (format!("{}.17.tmp", Digest::of(b"x")), 2 * HOUR),
         ];
-        for (name, idle) in goes.iter().chain(&stays[..2]).chain(&stays[3..]) {
+        for (name, idle) in removed.iter().chain(&kept[..2]).chain(&kept[3..]) {
             folder.put(name, *idle);
         }
         let registered = HashSet::from([Digest::of(b"a")]);
         let none = HashSet::new();
-        let known = |in_use| Known {
+        let context = |in_use| PruneContext {
             engine_key: Some("48-ours"),
             registered: Some(&registered),
             in_use,
             max_bytes: u64::MAX,
         };
-        let in_use = HashSet::from([folder.0.path().join(&goes[0].0)]);
-        assert_eq!(prune(folder.0.path(), &known(&in_use)).unwrap().n_files, 3);
-        assert!(folder.names().contains(&goes[0].0), "it is in use");
-        let pruned = prune(folder.0.path(), &known(&none)).unwrap();
+        let in_use = HashSet::from([folder.0.path().join(&removed[0].0)]);
+        assert_eq!(prune(folder.0.path(), &context(&in_use)).unwrap().n_files, 3);
+        assert!(folder.names().contains(&removed[0].0), "it is in use");
+        let pruned = prune(folder.0.path(), &context(&none)).unwrap();
         assert_eq!((pruned.n_files, pruned.n_bytes), (1, 10));
-        folder.put(&stays[2].0, stays[2].1);
-        assert_eq!(prune(folder.0.path(), &known(&none)).unwrap().n_files, 0);
-        let names = stays.iter().map(|(name, _)| name.clone());
+        folder.put(&kept[2].0, kept[2].1);
+        assert_eq!(prune(folder.0.path(), &context(&none)).unwrap().n_files, 0);
+        let names = kept.iter().map(|(name, _)| name.clone());
         assert_eq!(folder.names(), names.collect());
     }
 
     #[test]
-    fn over_its_size_the_folder_loses_what_was_not_asked_for_longest() {
+    fn the_least_recently_used_files_are_removed_when_the_folder_is_too_large() {
         let folder = Folder::new();
         let paths: Vec<PathBuf> =
             (1..=4).map(|n| folder.put(&name(&n.to_string(), "1"), n * HOUR)).collect();
         // The oldest is in use.
         let in_use = HashSet::from([paths[3].clone()]);
-        let known = Known { engine_key: None, registered: None, in_use: &in_use, max_bytes: 25 };
-        assert_eq!(prune(folder.0.path(), &known).unwrap().n_files, 2);
+        let context =
+            PruneContext { engine_key: None, registered: None, in_use: &in_use, max_bytes: 25 };
+        assert_eq!(prune(folder.0.path(), &context).unwrap().n_files, 2);
         let left: Vec<bool> = paths.iter().map(|path| path.exists()).collect();
         assert_eq!(left, [true, false, false, true]);
     }

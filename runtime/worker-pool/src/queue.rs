@@ -1,4 +1,4 @@
-//! Calls that wait for a worker, and the groups their answers go back to.
+//! Calls that wait for a worker, and the groups that receive their results.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,8 +10,8 @@ use perpend_domain::plugin::{CallResult, EvaluationCall, FailureClass};
 use perpend_worker_protocol::Tenant;
 use tokio::sync::{Notify, mpsc};
 
-use crate::failed::failed;
-use crate::watch::Quarantine;
+use crate::call_failure::failed_result;
+use crate::quarantine::Quarantine;
 
 /// The calls of one `evaluate`.
 pub(crate) struct Group {
@@ -21,7 +21,7 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<(usize, CallResult)>) {
-        // As many answers as calls, which the caller holds already.
+        // Unbounded, because there are only as many results as calls.
         let (answers, received) = mpsc::unbounded_channel();
         let abandoned = AtomicBool::new(false);
         (Arc::new(Self { answers, abandoned }), received)
@@ -32,14 +32,14 @@ impl Group {
     }
 }
 
-/// One call on its way.
+/// A call with its destination.
 pub(crate) struct Job {
     pub(crate) call: Arc<EvaluationCall>,
     pub(crate) project: Option<ProjectId>,
-    /// Of that project, or of the maker of the call.
+    /// Derived from `project`, or from the maker of the call.
     pub(crate) tenant: Tenant,
     pub(crate) group: Arc<Group>,
-    /// Workers that ended while they had it.
+    /// Number of workers that ended while they ran the call.
     pub(crate) n_deaths: u32,
     index: usize,
 }
@@ -50,55 +50,55 @@ impl Job {
         origin.is_some_and(|origin| origin.withdrawal.is_withdrawn())
     }
 
-    /// Answers the call; a job is consumed by it, so it happens once.
+    /// Sends the result; consumes the job, so that a call gets one result.
     pub(crate) fn answer(self, result: CallResult) {
-        // Nobody may be waiting any more.
+        // The caller may have gone.
         let _ = self.group.answers.send((self.index, result));
     }
 }
 
 fn withdrawn() -> CallResult {
-    failed(FailureClass::Cancelled, "the call was withdrawn before it began")
+    failed_result(FailureClass::Cancelled, "the call was withdrawn before it started")
 }
 
-/// Which calls a lane takes.
+/// The kind of calls that a slot runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// Those that wait, in turn, many at a time.
+    /// Queued calls, many at a time.
     Calls,
-    /// Those whose worker ended, group by group with nothing beside it.
+    /// Calls whose worker ended, one group at a time.
     Suspects,
 }
 
-/// So many suspects are run one by one; more are first run in so many groups. With 3,072 calls in flight
-/// the one that ends workers is found with the fourth.
+/// Up to this number, suspects are run one by one; more are first run in this number of groups. With 3,072 calls in flight, the
+/// call that ends workers is identified after four workers.
 const MAX_SUSPECTS: usize = 32;
 
-/// All calls that no worker has yet.
+/// All calls that are not in a worker.
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
-    /// There is something to take.
-    pub(crate) filled: Notify,
-    /// There are suspects to take.
-    pub(crate) suspected: Notify,
-    /// Somebody gave up on calls that may be with a worker.
+    state: Mutex<QueueState>,
+    /// Calls were queued.
+    pub(crate) work_available: Notify,
+    /// Suspects were queued.
+    pub(crate) suspects_available: Notify,
+    /// A caller abandoned calls that may be in a worker.
     pub(crate) abandoned: Notify,
-    n_lanes: usize,
-    /// Numbers tenants: a worker cannot tell the project from its number.
+    n_slots: usize,
+    /// Hashes projects to tenant numbers, from which a worker cannot determine the project.
     numbers: RandomState,
 }
 
 #[derive(Default)]
-struct Waiting {
-    /// By tenant, in turn.
+struct QueueState {
+    /// By tenant, in round-robin order.
     jobs: VecDeque<(Tenant, VecDeque<Job>)>,
     n_jobs: usize,
-    /// Calls whose worker ended under them. Each group is run with nothing beside it.
+    /// Calls whose worker ended. Each group runs alone in a worker.
     suspects: VecDeque<Vec<Job>>,
     closed: bool,
 }
 
-impl Waiting {
+impl QueueState {
     fn push(&mut self, job: Job) {
         self.n_jobs += 1;
         let tenant = job.tenant;
@@ -108,7 +108,7 @@ impl Waiting {
         }
     }
 
-    /// The first job of the tenant whose turn it is.
+    /// Takes the first job of the next tenant.
     fn pop(&mut self) -> Option<Job> {
         let (tenant, mut jobs) = self.jobs.pop_front()?;
         let job = jobs.pop_front();
@@ -127,14 +127,14 @@ impl Waiting {
 }
 
 impl Queue {
-    pub(crate) fn new(n_lanes: usize) -> Self {
-        let waiting = Mutex::default();
+    pub(crate) fn new(n_slots: usize) -> Self {
+        let state = Mutex::default();
         Self {
-            waiting,
-            filled: Notify::new(),
-            suspected: Notify::new(),
+            state,
+            work_available: Notify::new(),
+            suspects_available: Notify::new(),
             abandoned: Notify::new(),
-            n_lanes,
+            n_slots,
             numbers: RandomState::new(),
         }
     }
@@ -147,9 +147,9 @@ impl Queue {
         quarantine: &Quarantine,
     ) {
         let n_calls = calls.len();
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         {
-            let mut waiting = lock(&self.waiting);
+            let mut state = lock(&self.state);
             for (index, call) in calls.into_iter().enumerate() {
                 let origin = call.origin.as_ref();
                 let maker = origin.map(|origin| &origin.maker.project);
@@ -162,32 +162,36 @@ impl Queue {
                     n_deaths: 0,
                     index,
                 };
-                if waiting.closed {
-                    refused.push((job, failed(FailureClass::Cancelled, "the server is stopping")));
-                } else if let Some(result) = quarantine.verdict(&job.call) {
-                    refused.push((job, result));
+                if state.closed {
+                    rejected.push((
+                        job,
+                        failed_result(FailureClass::Cancelled, "the server is stopping"),
+                    ));
+                } else if let Some(result) = quarantine.rejection(&job.call) {
+                    rejected.push((job, result));
                 } else {
-                    waiting.push(job);
+                    state.push(job);
                 }
             }
         }
-        for (job, result) in refused {
+        for (job, result) in rejected {
             job.answer(result);
         }
-        // One call needs one worker; many are shared.
-        for _ in 0..n_calls.min(self.n_lanes) {
-            self.filled.notify_one();
+        // Wakes no more slots than there are calls.
+        for _ in 0..n_calls.min(self.n_slots) {
+            self.work_available.notify_one();
         }
     }
 
-    /// A fair share of what waits, of each tenant in turn: at most `capacity` calls and about `max_bytes` of items.
+    /// Takes a share of the queued calls, alternating between tenants: at most `capacity` calls with about `max_bytes` of
+    /// items.
     pub(crate) fn take(&self, capacity: usize, max_bytes: usize) -> Vec<Job> {
-        let mut waiting = lock(&self.waiting);
-        let share = waiting.n_jobs.div_ceil(self.n_lanes).min(capacity);
+        let mut state = lock(&self.state);
+        let share = state.n_jobs.div_ceil(self.n_slots).min(capacity);
         let mut taken = Vec::with_capacity(share);
         let mut n_bytes = 0;
         while taken.len() < share && n_bytes < max_bytes {
-            let Some(job) = waiting.pop() else {
+            let Some(job) = state.pop() else {
                 break;
             };
             if job.group.is_abandoned() {
@@ -200,21 +204,21 @@ impl Queue {
             n_bytes += size(&job.call);
             taken.push(job);
         }
-        if 0 < waiting.n_jobs && 0 < capacity {
-            // Another lane, or this one again, finds the rest.
-            self.filled.notify_one();
+        if 0 < state.n_jobs && 0 < capacity {
+            // Another slot, or this one again, takes the rest.
+            self.work_available.notify_one();
         }
         taken
     }
 
-    /// Answers calls that wait and were withdrawn.
+    /// Ends queued calls that were withdrawn.
     pub(crate) fn answer_withdrawn(&self) {
         let answered = {
-            let mut waiting = lock(&self.waiting);
-            let jobs = waiting.take_all().into_iter();
+            let mut state = lock(&self.state);
+            let jobs = state.take_all().into_iter();
             let (withdrawn, rest): (Vec<Job>, Vec<Job>) = jobs.partition(Job::is_withdrawn);
             for job in rest {
-                waiting.push(job);
+                state.push(job);
             }
             withdrawn
         };
@@ -223,39 +227,39 @@ impl Queue {
         }
     }
 
-    /// Calls to run again, apart from all others, in groups that are small enough to find who ends workers.
-    /// They are the next to run: the sooner the guilty ones are found, the fewer workers they end.
+    /// Queues calls of a lost worker, to run separately in groups that are small enough to identify the calls that end workers.
+    /// They run next, because each further run of such a call ends a worker.
     pub(crate) fn suspect(&self, jobs: Vec<Job>) {
         let n_per_group =
             if jobs.len() <= MAX_SUSPECTS { 1 } else { jobs.len().div_ceil(MAX_SUSPECTS) };
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         {
-            let mut waiting = lock(&self.waiting);
-            if waiting.closed {
-                refused = jobs;
+            let mut state = lock(&self.state);
+            if state.closed {
+                rejected = jobs;
             } else {
                 let mut jobs = jobs.into_iter().peekable();
                 while jobs.peek().is_some() {
                     let group = jobs.by_ref().take(n_per_group).collect();
-                    waiting.suspects.push_front(group);
+                    state.suspects.push_front(group);
                 }
             }
         }
-        for job in refused {
-            job.answer(failed(FailureClass::Cancelled, "the server is stopping"));
+        for job in rejected {
+            job.answer(failed_result(FailureClass::Cancelled, "the server is stopping"));
         }
-        self.suspected.notify_one();
+        self.suspects_available.notify_one();
     }
 
-    /// The next group of suspects, of which somebody still wants the answers.
+    /// Takes the next group of suspects that was not abandoned.
     pub(crate) fn take_suspects(&self) -> Vec<Job> {
-        let mut waiting = lock(&self.waiting);
-        while let Some(mut group) = waiting.suspects.pop_front() {
+        let mut state = lock(&self.state);
+        while let Some(mut group) = state.suspects.pop_front() {
             group.retain(|job| !job.group.is_abandoned());
             if !group.is_empty() {
-                if !waiting.suspects.is_empty() {
-                    // All of this one may be refused without a word to any worker.
-                    self.suspected.notify_one();
+                if !state.suspects.is_empty() {
+                    // The slot may reject all calls of this group without waiting for a worker.
+                    self.suspects_available.notify_one();
                 }
                 return group;
             }
@@ -264,54 +268,54 @@ impl Queue {
     }
 
     pub(crate) fn is_empty(&self, duty: Duty) -> bool {
-        let waiting = lock(&self.waiting);
+        let state = lock(&self.state);
         match duty {
-            Duty::Calls => waiting.n_jobs == 0,
-            Duty::Suspects => waiting.suspects.is_empty(),
+            Duty::Calls => state.n_jobs == 0,
+            Duty::Suspects => state.suspects.is_empty(),
         }
     }
 
-    /// Everything that waits, when there is nobody to run it.
+    /// Takes all queued calls when no worker can run them.
     pub(crate) fn drain(&self, duty: Duty) -> Vec<Job> {
-        let mut waiting = lock(&self.waiting);
+        let mut state = lock(&self.state);
         match duty {
-            Duty::Calls => waiting.take_all(),
-            Duty::Suspects => std::mem::take(&mut waiting.suspects).into_iter().flatten().collect(),
+            Duty::Calls => state.take_all(),
+            Duty::Suspects => std::mem::take(&mut state.suspects).into_iter().flatten().collect(),
         }
     }
 
-    /// Tells again that there may be something to take.
-    pub(crate) fn refill(&self, duty: Duty) {
+    /// Wakes a slot that waits for work.
+    pub(crate) fn notify(&self, duty: Duty) {
         match duty {
-            Duty::Calls => self.filled.notify_one(),
-            Duty::Suspects => self.suspected.notify_one(),
+            Duty::Calls => self.work_available.notify_one(),
+            Duty::Suspects => self.suspects_available.notify_one(),
         }
     }
 
-    /// Tells when there may be something to take.
-    pub(crate) async fn filled(&self, duty: Duty) {
+    /// Waits until there may be work.
+    pub(crate) async fn wait_for_work(&self, duty: Duty) {
         match duty {
-            Duty::Calls => self.filled.notified().await,
-            Duty::Suspects => self.suspected.notified().await,
+            Duty::Calls => self.work_available.notified().await,
+            Duty::Suspects => self.suspects_available.notified().await,
         }
     }
 
-    /// Answers everything that waits with `cancelled`, and everything that comes.
+    /// Ends all queued and future calls with the result `cancelled`.
     pub(crate) fn close(&self) {
         let jobs = {
-            let mut waiting = lock(&self.waiting);
-            waiting.closed = true;
-            let mut jobs = waiting.take_all();
-            jobs.extend(std::mem::take(&mut waiting.suspects).into_iter().flatten());
+            let mut state = lock(&self.state);
+            state.closed = true;
+            let mut jobs = state.take_all();
+            jobs.extend(std::mem::take(&mut state.suspects).into_iter().flatten());
             jobs
         };
         for job in jobs {
-            job.answer(failed(FailureClass::Cancelled, "the server is stopping"));
+            job.answer(failed_result(FailureClass::Cancelled, "the server is stopping"));
         }
     }
 }
 
-/// About how long a call is on the wire.
+/// Approximate size of a call in a frame, in bytes.
 pub(crate) fn size(call: &EvaluationCall) -> usize {
     let part = |part: &Option<perpend_domain::payload::Payload>| {
         part.as_ref().map_or(0, |payload| payload.as_str().len())
@@ -321,28 +325,28 @@ pub(crate) fn size(call: &EvaluationCall) -> usize {
     128 + parts + call.config.len() + item.metadata.as_ref().map_or(0, String::len)
 }
 
-/// The answers to a group of calls. Dropped before the end, it marks the group as unwanted.
-pub(crate) struct Answers<'q> {
+/// The results of a group of calls. Dropping it before the last result abandons the group.
+pub(crate) struct GroupResults<'q> {
     pub(crate) group: Arc<Group>,
     pub(crate) received: mpsc::UnboundedReceiver<(usize, CallResult)>,
     pub(crate) n_open: usize,
     pub(crate) queue: &'q Queue,
 }
 
-impl Answers<'_> {
-    /// The next answer, with the place of its call; `None` after the last.
+impl GroupResults<'_> {
+    /// The next result with the index of its call; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<(usize, CallResult)> {
         if self.n_open == 0 {
             return None;
         }
         let next = self.received.recv().await;
-        // Not before it is there: a caller that goes while it waits for the last one abandons that one.
+        // After the result arrived: a caller that goes while it waits for the last result abandons it.
         self.n_open -= 1;
         next
     }
 }
 
-impl Drop for Answers<'_> {
+impl Drop for GroupResults<'_> {
     fn drop(&mut self) {
         if 0 < self.n_open {
             self.group.abandoned.store(true, Ordering::Release);
@@ -351,13 +355,13 @@ impl Drop for Answers<'_> {
     }
 }
 
-/// A panic elsewhere does not make these unusable: each change is a single step.
+/// Ignores poisoning, because each change is a single step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends when everything is to stop.
+/// Completes when the pool shuts down.
 pub(crate) async fn stopped(stop: &mut tokio::sync::watch::Receiver<bool>) {
-    // A sender that is gone means the same.
+    // A dropped sender has the same meaning.
     drop(stop.wait_for(|stop| *stop).await);
 }

@@ -1,4 +1,4 @@
-//! Memory of results: from a worker until the caller has dropped them.
+//! Accounts for the memory of results, from a worker until the caller drops them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use perpend_domain::plugin::{CallResult, ResultPermit};
 use tokio::sync::Notify;
 
-/// While the results in memory have so many bytes, no more are read from workers.
+/// Maximum memory of results. No more are read from workers while it is exceeded.
 pub const MAX_RESULT_BYTES: usize = 32 << 20;
 
-/// The bytes of all results that callers have not dropped. Clones are one account.
+/// The bytes of all results that callers have not dropped. Clones share the count.
 #[derive(Clone, Default)]
 pub(crate) struct ResultMemory(Arc<Account>);
 
 #[derive(Default)]
 struct Account {
     n_bytes: AtomicUsize,
-    /// Some were dropped.
+    /// Results were dropped.
     returned: Notify,
 }
 
@@ -54,7 +54,7 @@ impl ResultMemory {
     pub(crate) async fn not_full(&self) {
         loop {
             let mut returned = pin!(self.0.returned.notified());
-            // Before the look: what is dropped after it is noticed.
+            // Enabled before the check, so that a drop after it is noticed.
             returned.as_mut().enable();
             if !self.is_full() {
                 return;
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_more_is_read_until_results_are_dropped() {
+    fn the_memory_is_full_until_results_are_dropped() {
         let memory = ResultMemory::default();
         let mut first = result(MAX_RESULT_BYTES / 2);
         let mut second = result(MAX_RESULT_BYTES / 2);

@@ -1,4 +1,4 @@
-//! One worker process from start to end.
+//! Runs one worker process from start to end.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -16,49 +16,51 @@ use tokio::time::Instant;
 use crate::feed;
 use crate::options::Caller;
 use crate::process::{end, log_lines, spawn};
+use crate::quarantine::resident_bytes;
 use crate::queue::lock;
-use crate::session::{Asking, Building, Loss, MAX_UNSENT_BYTES, MOMENT, Outgoing, Session, Shared};
+use crate::session::{
+    ComponentWait, FIRST_REST, MAX_UNSENT_BYTES, ModelWait, Outgoing, Session, Shared, WorkerLoss,
+};
 use crate::socket::{self, Inbox};
-use crate::watch::resident_bytes;
 
-/// How often the memory of a worker is looked at.
-const MEMORY_STEP: Duration = Duration::from_millis(200);
-/// Questions of one worker that may be open at a time.
-const MAX_OPEN_QUESTIONS: usize = 16_384;
+/// Interval of memory checks.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum number of concurrent requests of one worker.
+const MAX_OPEN_REQUESTS: usize = 16_384;
 
-/// From start to end of one process. An error says why it ended before its time.
+/// Runs one process. The error is the reason why it ended prematurely.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
     messages: mpsc::UnboundedReceiver<Outgoing>,
     stop: signal::Receiver<bool>,
-) -> Result<(), Loss> {
+) -> Result<(), WorkerLoss> {
     let (mut child, socket) = spawn(&shared.options)?;
     let pid = child.id();
     lock(&shared.pids).extend(pid);
     let last_line = Arc::new(Mutex::new(None));
-    let mut chatter = JoinSet::new();
+    let mut log_tasks = JoinSet::new();
     if let Some(stderr) = child.stderr.take() {
-        chatter.spawn(log_lines(stderr, Arc::clone(&last_line)));
+        log_tasks.spawn(log_lines(stderr, Arc::clone(&last_line)));
     }
     let (reader, writer) = socket::split(socket)?;
     let ended = tokio::select! {
-        ended = read(shared, session, reader) => ended.map_err(Loss::from),
-        ended = feed::feed(shared, session, writer, messages, stop) => ended.map_err(Loss::from),
-        loss = watch(shared, session, pid) => Err(loss),
+        ended = read(shared, session, reader) => ended.map_err(WorkerLoss::from),
+        ended = feed::feed(shared, session, writer, messages, stop) => ended.map_err(WorkerLoss::from),
+        loss = monitor(shared, session, pid) => Err(loss),
     };
     let status = end(&mut child).await;
     lock(&shared.pids).retain(|other| Some(*other) != pid);
     let Some(status) = status.filter(|status| !status.success()) else {
         return ended;
     };
-    // What it wrote last, which is there when its pipe is closed, says most.
-    drop(tokio::time::timeout(Duration::from_millis(200), chatter.join_next()).await);
+    // The last line of standard error is complete when the pipe is closed.
+    drop(tokio::time::timeout(Duration::from_millis(200), log_tasks.join_next()).await);
     let mut loss = ended
         .err()
-        .unwrap_or_else(|| Loss { reason: String::new(), class: FailureClass::PluginTrap });
-    let said = lock(&last_line).take();
-    let reasons = [Some(loss.reason).filter(|reason| !reason.is_empty()), said];
+        .unwrap_or_else(|| WorkerLoss { reason: String::new(), class: FailureClass::PluginTrap });
+    let stderr_text = lock(&last_line).take();
+    let reasons = [Some(loss.reason).filter(|reason| !reason.is_empty()), stderr_text];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
     loss.reason = if reasons.is_empty() {
         status.to_string()
@@ -71,10 +73,10 @@ pub(crate) async fn run(
 async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io::Result<()> {
     let mut socket = BufReader::with_capacity(64 << 10, socket);
     let mut frame = Vec::new();
-    // Open questions; they end with the process that asked.
-    let mut questions = JoinSet::new();
+    // Requests in flight; dropped with the process.
+    let mut requests = JoinSet::new();
     loop {
-        while questions.try_join_next().is_some() {}
+        while requests.try_join_next().is_some() {}
         session.wait_to_read(&shared.results).await;
         let mut prefix = [0; PREFIX_BYTES];
         match socket.read_exact(&mut prefix).await {
@@ -83,57 +85,57 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
         };
         frame.resize(perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?, 0);
         socket.read_exact(&mut frame).await?;
-        lock(&session.times).heard = Instant::now();
+        lock(&session.activity).last_message = Instant::now();
         match perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)? {
             FromWorker::Results(results) => {
-                lock(&session.times).progress = Instant::now();
+                lock(&session.activity).last_progress = Instant::now();
                 for (id, mut result) in results {
                     shared.results.charge(&mut result);
-                    // Unknown numbers are a broken worker's affair.
-                    if let Some(job) = session.answered(id) {
-                        shared.quarantine.answered(job.call.plugin);
+                    // Ignores unknown numbers.
+                    if let Some(job) = session.take_answered(id) {
+                        shared.quarantine.reset(job.call.plugin);
                         job.answer(result);
                     }
                 }
-                session.answered.notify_one();
+                session.results_arrived.notify_one();
             }
             FromWorker::Ready(ready) => {
                 for warning in ready.warnings {
                     tracing::warn!(warning, "a worker process lacks a feature of the platform");
                 }
-                let (shared_too, engine_key) = (Arc::clone(shared), ready.engine_key.clone());
-                questions.spawn(async move {
-                    let components = shared_too.components.as_ref();
-                    shared_too.compiler.prune(&engine_key, components).await;
+                let (task_shared, engine_key) = (Arc::clone(shared), ready.engine_key.clone());
+                requests.spawn(async move {
+                    let components = task_shared.components.as_ref();
+                    task_shared.compiler.prune(&engine_key, components).await;
                 });
                 *lock(&session.engine_key) = ready.engine_key;
-                shared.starts.succeeded(session.lane);
+                shared.start_failures.reset(session.slot);
                 session.was_ready.store(true, Ordering::Release);
                 session.ready.notify_one();
             }
             FromWorker::Pong { is_short, .. } => {
                 session.is_short.store(is_short, Ordering::Release);
             }
-            question if questions.len() < MAX_OPEN_QUESTIONS => {
-                questions.spawn(answer(Arc::clone(shared), Arc::clone(session), question));
+            request if requests.len() < MAX_OPEN_REQUESTS => {
+                requests.spawn(answer(Arc::clone(shared), Arc::clone(session), request));
             }
-            _ => return Err(io::Error::other("it asks too much at a time")),
+            _ => return Err(io::Error::other("it has too many requests in flight")),
         }
     }
 }
 
-/// Answers a question of the worker. Nothing it says of itself is believed but the number of a call it has.
-async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker) {
-    match question {
+/// Serves a request of the worker. Trusts only that it refers to a pending call.
+async fn answer(shared: Arc<Shared>, session: Arc<Session>, request: FromWorker) {
+    match request {
         FromWorker::HostCall { id, call, request } => {
-            let (turn, _asking) = match request.is_model_call() {
-                true => (None, Some(Asking::new(&session, call))),
+            let (permit, _wait) = match request.is_model_call() {
+                true => (None, Some(ModelWait::new(&session, call))),
                 false => {
-                    let turn = Arc::clone(&session.reading).acquire_owned().await;
-                    (turn.ok(), None)
+                    let permit = Arc::clone(&session.reading).acquire_owned().await;
+                    (permit.ok(), None)
                 }
             };
-            // It is being ended for what it left unread: nothing more is made for it.
+            // The worker is being ended because of its unread replies.
             if MAX_UNSENT_BYTES < session.n_unsent_bytes.load(Ordering::Acquire) {
                 return;
             }
@@ -144,12 +146,12 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
             });
             let reply = match caller {
                 Some(caller) => shared.host_calls.host_call(caller, request).await,
-                None => request.unavailable("the call is over"),
+                None => request.unavailable("the call has ended"),
             };
-            session.send(&ToWorker::HostReply { id, reply }, None, turn);
+            session.send(&ToWorker::HostReply { id, reply }, None, permit);
         }
         FromWorker::NeedsComponent { digest, rejected } => {
-            let _building = Building::new(&session);
+            let _wait = ComponentWait::new(&session);
             let key = lock(&session.engine_key).clone();
             let components = shared.components.as_ref();
             let artifact =
@@ -164,74 +166,75 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
     }
 }
 
-/// Ends when the process has to be ended, with the reason.
-async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
+/// Completes when the process must be ended, with the reason.
+async fn monitor(shared: &Shared, session: &Session, pid: Option<u32>) -> WorkerLoss {
     let options = &shared.options;
-    let ping_step = (options.silence_limit.min(options.hang_grace) / 4).min(Duration::from_secs(1));
-    let step = ping_step.min(MEMORY_STEP);
+    let ping_interval =
+        (options.silence_limit.min(options.hang_grace) / 4).min(Duration::from_secs(1));
+    let interval = ping_interval.min(MEMORY_INTERVAL);
     let mut number = 0;
     let mut pinged = Instant::now();
     let mut short_since = None;
-    let mut moment = MOMENT;
-    let hung = |reason| Loss { reason, class: FailureClass::PluginTrap };
+    let mut rest_limit = FIRST_REST;
+    let unresponsive = |reason| WorkerLoss { reason, class: FailureClass::PluginTrap };
     loop {
         tokio::select! {
-            () = tokio::time::sleep(step) => {}
-            () = session.flooded.notified() => {
+            () = tokio::time::sleep(interval) => {}
+            () = session.overflowed.notified() => {
                 let unsent = MAX_UNSENT_BYTES >> 20;
-                return hung(format!("it left {unsent} MiB that it asked for unread"));
+                return unresponsive(format!("it left {unsent} MiB of replies unread"));
             }
         }
-        let told = session.since_told_to_end();
-        if told.is_some_and(|told| options.hang_grace < told) {
-            return hung("it was told to end and did not".into());
+        let since_shutdown = session.since_shutdown_sent();
+        if since_shutdown.is_some_and(|elapsed| options.hang_grace < elapsed) {
+            return unresponsive("it did not shut down".into());
         }
         let resident = pid.and_then(resident_bytes).unwrap_or(0);
         if options.max_resident_bytes < resident {
             let (resident, limit) = (resident >> 20, options.max_resident_bytes >> 20);
-            return Loss {
-                reason: format!("it had {resident} MiB of memory in use, the limit is {limit} MiB"),
+            return WorkerLoss {
+                reason: format!("it used {resident} MiB of memory; the limit is {limit} MiB"),
                 class: FailureClass::MemoryLimit,
             };
         }
         let (is_idle, longest) = {
             let pending = lock(&session.pending);
-            // The wall clock of a call stands still while it asks models.
-            let running = pending.values().filter(|pending| pending.n_asking == 0);
+            // Waiting for models does not count towards the wall-clock limit.
+            let running = pending.values().filter(|pending| pending.n_model_waits == 0);
             let longest = running.map(|pending| pending.job.call.limits.wall_ms).max();
             (pending.is_empty(), longest)
         };
         let was_ready = session.was_ready.load(Ordering::Acquire);
-        session.rest(&mut short_since, &mut moment);
+        session.rest(&mut short_since, &mut rest_limit);
         if is_idle && was_ready && short_since.is_none() {
             continue;
         }
-        if was_ready && ping_step <= pinged.elapsed() {
+        if was_ready && ping_interval <= pinged.elapsed() {
             pinged = Instant::now();
             feed::cancel_abandoned(session);
             number += 1;
-            session.say(&ToWorker::Ping(number));
+            session.send_message(&ToWorker::Ping(number));
         }
         if is_idle && was_ready {
-            // Pinged for its memory only.
-            session.begins();
+            // Pinged only to learn whether it is short of memory.
+            session.reset_activity();
             continue;
         }
         if session.is_unread.load(Ordering::Acquire) {
             continue;
         }
         let (silent, stuck) = {
-            let times = lock(&session.times);
-            (times.heard.elapsed(), times.progress.elapsed())
+            let activity = lock(&session.activity);
+            (activity.last_message.elapsed(), activity.last_progress.elapsed())
         };
         if options.silence_limit < silent {
-            return hung(format!("it said nothing for {} ms", silent.as_millis()));
+            return unresponsive(format!("it sent nothing for {} ms", silent.as_millis()));
         }
-        let is_building = 0 < session.n_building.load(Ordering::Acquire);
+        let is_building = 0 < session.n_component_waits.load(Ordering::Acquire);
         let longest = longest.map(|longest| Duration::from_millis(longest.into()));
         let is_stuck = longest.is_some_and(|longest| longest + options.hang_grace < stuck);
         if was_ready && !is_building && is_stuck {
-            return hung(format!("it answered nothing for {} ms", stuck.as_millis()));
+            return unresponsive(format!("it returned no result for {} ms", stuck.as_millis()));
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Our ends of a worker's socket. A socket of tokio waits for both directions at once, and is woken each
-//! time the other end has read something; these wait for what is wanted only, so that a lone call wakes
-//! each process once.
+//! The server's ends of a worker's socket. A tokio socket waits for both directions, and wakes each time the peer has read
+//! something. These ends wait for one direction, so that a single call wakes each process once.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-/// The two ends of a socket that does not block.
+/// Splits a non-blocking socket into a reading and a writing end.
 pub(crate) fn split(socket: UnixStream) -> io::Result<(Inbox, Outbox)> {
     let outbox = Outbox(socket.try_clone()?);
     Ok((Inbox(wait_for(socket, Interest::READABLE)?), outbox))
@@ -21,8 +20,8 @@ pub(crate) fn split(socket: UnixStream) -> io::Result<(Inbox, Outbox)> {
     deprecated,
     reason = "its successor is unsafe, for types that lie about their descriptor: these do not"
 )]
-fn wait_for<S: AsRawFd>(socket: S, wanted: Interest) -> io::Result<AsyncFd<S>> {
-    AsyncFd::with_interest(socket, wanted)
+fn wait_for<S: AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(socket, interest)
 }
 
 /// The reading end.
@@ -40,7 +39,7 @@ impl AsyncRead for Inbox {
             match ready.try_io(|socket| socket.get_ref().read(space)) {
                 Ok(Ok(n)) => {
                     if n < space.len() {
-                        // There was no more: what comes now is told anew.
+                        // All data was read: wait for the next readiness event.
                         ready.clear_ready();
                     }
                     into.advance(n);
@@ -54,16 +53,16 @@ impl AsyncRead for Inbox {
     }
 }
 
-/// The writing end. It is nowhere registered but while the socket is full.
+/// The writing end. Registered with the reactor only while the socket is full.
 pub(crate) struct Outbox(UnixStream);
 
 impl Outbox {
-    /// Calls `write` until it can, and gives what it gave.
+    /// Calls `write` until it does not block, and returns its result.
     pub(crate) async fn when_ready(
         &self,
         mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        // The other tasks have their turn also when the socket is never full.
+        // Yields to other tasks even when the socket is never full.
         tokio::task::coop::consume_budget().await;
         loop {
             match write(&self.0) {

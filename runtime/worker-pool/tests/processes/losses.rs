@@ -158,7 +158,7 @@ pub(crate) fn a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named() {
         let failed = only_one_fails(&bench, calls, "hang-1").await;
         // Whoever notices it first: the server or the worker.
         let text = message(&failed);
-        let said = ["answered nothing for", "kept its thread for"];
+        let said = ["returned no result for", "kept its thread for"];
         assert!(said.iter().any(|said| text.contains(said)), "{text}");
     });
 }
@@ -193,7 +193,7 @@ pub(crate) fn a_thread_that_hangs_is_noticed_while_others_answer() {
         };
         // The thread may have taken the reading end of the socket with it: then the silence is noticed.
         let text = message(&failed[0]);
-        let said = ["said nothing for", "kept its thread for"];
+        let said = ["sent nothing for", "kept its thread for"];
         assert!(said.iter().any(|said| text.contains(said)), "{text}");
     });
 }

@@ -257,7 +257,7 @@ fn a_worker_that_hangs_is_replaced() {
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert_eq!(class(&answers[0]), Some(FailureClass::WorkerLost));
         let message = &answers[0].outcome.as_ref().unwrap_err().message;
-        assert!(message.contains("said nothing"), "{message}");
+        assert!(message.contains("sent nothing"), "{message}");
     });
 }
 
