@@ -1,55 +1,56 @@
-//! Attempts that ask models, and what they exchange with providers.
+//! Attempts whose evaluator calls models, and their exchanges with providers.
 
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::plugin::Digest;
 
-/// The attempt that asks.
+/// The attempt that makes model calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskingAttempt {
     /// The tenant.
     pub project: ProjectId,
     /// The execution.
     pub execution: ExecutionId,
-    /// Of which rule.
+    /// The rule of the execution.
     pub rule: RuleId,
-    /// Of which evaluator.
+    /// The evaluator of the execution.
     pub evaluator: EvaluatorId,
-    /// Counted from 0.
+    /// Number of the attempt, from 0.
     pub attempt: u32,
     /// The fence of its lease.
     pub fence: i64,
 }
 
-/// A call of an attempt: its place, and what is asked. An attempt that is made again makes equal calls.
+/// Key of a call within an attempt: its position and its request. A repeated attempt makes calls with equal
+/// keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallKey {
-    /// Counted from 0.
+    /// Position of the call in the attempt, from 0.
     pub call: u32,
-    /// SHA-256 of what the evaluator asks.
+    /// SHA-256 of the request of the evaluator.
     pub request: Digest,
 }
 
-/// An answer of a provider as it is kept.
+/// A usable response of a provider, kept for later attempts of the same execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptAnswer {
-    /// How a structured reply was asked for, such as `json_schema`.
+    /// The method that requested structured output, such as `json_schema`.
     pub method: String,
-    /// The body of the answer.
+    /// The body of the response.
     pub body: String,
-    /// It was stored before for an equal request, and cost nothing.
+    /// Whether the response comes from the store of replies and cost nothing.
     pub is_from_cache: bool,
 }
 
-/// One exchange as it is written.
+/// One exchange with a provider, as it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchanged<'e> {
-    /// The call that it belongs to.
+    /// The call to which the exchange belongs.
     pub key: &'e CallKey,
-    /// What was exchanged.
+    /// Request, response, usage and cost.
     pub call: &'e ModelCall,
-    /// The usable answer, and its number in the call from 0.
+    /// The usable response, and its number within the call, from 0.
     pub answer: Option<(u32, &'e KeptAnswer)>,
-    /// What was reserved for it.
+    /// The id of the reservation for the call.
     pub reservation: Option<&'e str>,
 }

@@ -1,4 +1,4 @@
-//! Leases: who may end an execution, and until when.
+//! Leases of executions: the right to end an execution until a time.
 
 use std::collections::BTreeSet;
 
@@ -18,51 +18,52 @@ use crate::{Error, Ledger};
 use perpend_db::in_transaction;
 use perpend_db::{Arg, Sized, query, query_scalar, value_list};
 
-/// The right to end executions.
+/// The right to end a set of executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Unique for each claim; statements that end it repeat it.
+    /// Unique per claim. Statements that end the lease repeat it.
     pub fence: i64,
-    /// When others may take over.
+    /// End of the lease. After it another process may claim the executions.
     pub until: Timestamp,
 }
 
-/// How executions are let go unfinished, without counting an attempt.
+/// How executions are released unfinished, without counting an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release<'m> {
-    /// Back to pending.
+    /// Back to `pending`.
     GivenBack,
-    /// Delayed until this time, for this reason.
+    /// Delayed until the time, for the reason.
     Postponed(Timestamp, FailureClass),
-    /// Held: their rule is disabled or paused, or their evaluator is paused.
+    /// Held because the rule is disabled or paused, or the evaluator is paused.
     Held {
-        /// When they are given up.
+        /// When the executions fail if they are still held.
         until: Timestamp,
         /// The reason, for people.
         message: &'m str,
     },
 }
 
-/// Which held executions may go on.
+/// The held executions to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unheld {
-    /// Each.
+    /// All of them.
     All,
-    /// The one that was made first, to try whether others may follow.
+    /// The oldest one, as a probe.
     Oldest,
 }
 
-/// So many of a queue, to be claimed.
+/// Number of executions to claim from a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The queue's number.
     pub queue: i64,
-    /// How many at most.
+    /// Upper limit of executions to claim.
     pub n: u32,
 }
 
-/// `state < 3` stands beside narrower conditions because SQLite takes a partial index only where its
-/// own condition is repeated. A lost lease counts as an attempt that lost its worker; the caller decides what follows.
+/// `state < 3` is repeated next to narrower conditions because SQLite uses a partial index only if the query
+/// contains the condition of the index. A lost lease counts as an attempt of class `worker_lost`; the caller
+/// decides what follows.
 const CLAIM_SQLITE: &str = "
     UPDATE executions
        SET state = 1, fence = $1, due_at = $2,
@@ -84,7 +85,7 @@ const CLAIM_POSTGRES: &str = "
                     ORDER BY due_at LIMIT $5 FOR UPDATE SKIP LOCKED)
     RETURNING ";
 const FIRST_HELD: &str = "SELECT MIN(due_at) FROM executions WHERE state = 3";
-/// By place in the ledger: a look for the fence would read the whole queue.
+/// By `seq`: a search by fence would read the whole queue.
 static RENEW: Sized = Sized::repeatable(|n| {
     format!(
         "UPDATE executions SET due_at = $1 \
@@ -110,12 +111,13 @@ const GIVE_UP_HELD: &str = "
     RETURNING project_id, rule_id";
 const HELD_RULES: &str = "
     SELECT DISTINCT project_id, rule_id, evaluator_id FROM executions WHERE state = 3";
-/// `project_id || ''` keeps SQLite from reading all executions of the project: held ones have an index.
+/// `project_id || ''` keeps SQLite from reading all executions of the project; held executions have their own
+/// index.
 const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
-/// None while one of them waits already. The state is asked for twice: another node may have let it go, and claimed it,
-/// since the inner query.
+/// Resumes nothing while one execution of them already waits. The state is checked twice because another node
+/// may have resumed and claimed the execution after the inner query.
 const UNHOLD_OLDEST: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3
@@ -138,7 +140,7 @@ const END_DELAY: &str = "
     UPDATE executions SET due_at = $4
      WHERE state < 3 AND state = 2 AND $4 < due_at AND evaluator_id = $3 AND queue IN
            (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)";
-/// Its rule and where it last waited, which for one that ended long ago is not known.
+/// The rule and the last queue of a failed execution. The queue is absent if the execution ended long ago.
 const FAILED: &str = "
     SELECT e.rule_id, q.lane FROM executions e LEFT JOIN execution_queues q ON q.id = e.queue
      WHERE e.project_id = $1 AND e.id = $2 AND e.state = 6";
@@ -149,9 +151,9 @@ const REQUEUE: &str = "
      WHERE project_id = $1 AND id = $2 AND state = 6";
 
 impl Ledger {
-    /// Takes executions that are due, of each queue its share: pending ones, delayed ones whose time has
-    /// come, and running ones whose lease has ended, which counts as an attempt of class `worker_lost`. For
-    /// each share what came of it, in order. Crosses tenants: for the engine.
+    /// Claims due executions, up to the share of each queue: pending ones, delayed ones whose time has come,
+    /// and running ones whose lease has ended, which counts as an attempt of class `worker_lost`. Returns the
+    /// claimed executions of each share, in the order of the shares. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -191,7 +193,7 @@ impl Ledger {
         claimed.into_iter().map(executions).collect()
     }
 
-    /// When the first of the held ones is given up. Crosses tenants: for the engine.
+    /// When the first held execution fails unless it is resumed. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -200,8 +202,7 @@ impl Ledger {
         Ok(due.map(Timestamp::from_micros))
     }
 
-    /// Prolongs the lease of these executions, as far as they are still under it. Crosses tenants: for
-    /// the engine.
+    /// Extends the lease of those executions that are still under it. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -211,7 +212,7 @@ impl Ledger {
         self.update_by_seq(&RENEW, &first, seqs).await
     }
 
-    /// Executes a statement for executions named by their places in the ledger.
+    /// Runs a statement for executions given by `seq`.
     async fn update_by_seq(
         &self,
         statement: &'static Sized,
@@ -228,7 +229,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lets leased executions go without counting an attempt. Crosses tenants: for the engine.
+    /// Releases leased executions without counting an attempt. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -259,8 +260,8 @@ impl Ledger {
         self.update_by_seq(&RELEASE, &first, seqs).await
     }
 
-    /// Lets every leased execution go without counting an attempt. Only for a caller who alone holds the
-    /// database: whoever had the leases is gone. Crosses tenants: for the engine.
+    /// Releases every leased execution without counting an attempt. Only for the sole user of the database:
+    /// the processes that held the leases are gone. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -270,7 +271,8 @@ impl Ledger {
         }))
     }
 
-    /// Fails executions that were held until now, and counts them. Crosses tenants: for the engine.
+    /// Fails executions whose holding time is over, and returns their number. Crosses tenants: for the
+    /// engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -301,7 +303,7 @@ impl Ledger {
         }))
     }
 
-    /// Which rules and evaluators have held executions. Crosses tenants: for the engine.
+    /// The rules and evaluators that have held executions. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -317,7 +319,7 @@ impl Ledger {
         rows.into_iter().map(checked).collect()
     }
 
-    /// Lets held executions of a rule's evaluator go on.
+    /// Resumes held executions of one evaluator of a rule.
     ///
     /// # Errors
     /// When the database fails.
@@ -342,7 +344,7 @@ impl Ledger {
         }))
     }
 
-    /// Makes delayed executions of a rule's evaluator due: neither waits for its next attempt any more.
+    /// Makes delayed executions of one evaluator of a rule due now.
     ///
     /// # Errors
     /// When the database fails.
@@ -361,7 +363,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Cancels what has not begun of a rule, and counts it.
+    /// Cancels the executions of a rule that have not started, and returns their number.
     ///
     /// # Errors
     /// When the database fails.
@@ -392,8 +394,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Puts a failed execution back into the queue, its attempts counted anew. Somebody asked for it, so it is
-    /// of class `manual` now.
+    /// Puts a failed execution back into the queue and resets its attempts. Because a user requested it, its
+    /// class becomes `manual`.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no failed execution of this id.

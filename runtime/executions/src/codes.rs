@@ -1,11 +1,11 @@
-//! Values of an enum as the small numbers that rows hold. A number is written down with its value: neither
-//! order nor name of the values in the code changes what is stored.
+//! Values of an enum as the small numbers in rows. Each number is written next to its value, so that order
+//! and names of the values can change without changing stored data.
 
 use crate::Error;
 
-/// An enum that rows hold by number.
+/// An enum that is stored as a number.
 pub(crate) trait Coded: Copy + 'static {
-    /// What it is, for an error.
+    /// Name of the enum in errors.
     const WHAT: &'static str;
     /// Every value with its number.
     const CODES: &'static [(Self, i16)];
@@ -13,7 +13,7 @@ pub(crate) trait Coded: Copy + 'static {
     /// The value of a stored number.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] for a number that none has.
+    /// [`Error::Inconsistent`] for a number without a value.
     fn of_code(code: i16) -> Result<Self, Error> {
         let known = Self::CODES.iter().find(|(_, known)| *known == code);
         known.map(|(value, _)| *value).ok_or_else(|| Error::Inconsistent {
@@ -23,7 +23,7 @@ pub(crate) trait Coded: Copy + 'static {
     }
 }
 
-/// Gives an enum its numbers, and a `const fn` of this name from value to number.
+/// Defines the numbers of an enum, and a `const fn` of the given name that maps a value to its number.
 macro_rules! codes {
     ($code:ident, $what:literal, $type:ident { $($variant:ident = $number:literal,)* }) => {
         impl $crate::codes::Coded for $type {

@@ -1,4 +1,4 @@
-//! What model calls cost by day, and what calls under way may cost: the sums that budgets are held against.
+//! Costs of model calls per day, and reservations for calls in progress. Budgets are compared with their sum.
 
 use perpend_db::{Arg, As, Tx, despite_collisions, in_transaction};
 use perpend_domain::budget::{BudgetScope, ScopedBudget};
@@ -35,7 +35,8 @@ const RESERVE: &str = "
     ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, until = excluded.until, fence = excluded.fence";
 const END_ALL: &str = "DELETE FROM model_reservations";
 const SWEEP: &str = "DELETE FROM model_reservations WHERE project_id = $1 AND until <= $2";
-/// `$3` names a rule and `$4` an evaluator, or they are empty. A reservation ends with the lease under which it was made.
+/// `$3` is a rule and `$4` an evaluator; an empty text matches all. A reservation ends with the lease under
+/// which it was made.
 const SPENT: &str = "
     SELECT COALESCE((SELECT SUM(cost) FROM model_costs
                       WHERE project_id = $1 AND $2 <= day AND rule_id <> ''
@@ -72,10 +73,10 @@ perpend_db::record! {
     }
 }
 
-/// What the calls of one UTC day cost, of one rule, evaluator and model.
+/// Costs of the calls of one UTC day, per rule, evaluator and model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DayCost {
-    /// When the day began.
+    /// Start of the day.
     pub day: Timestamp,
     /// The rule; empty for calls of trials, checks and preflights.
     pub rule: String,
@@ -83,42 +84,43 @@ pub struct DayCost {
     pub evaluator: String,
     /// The name of the connection.
     pub provider: String,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: String,
-    /// Requests, failed ones too.
+    /// Requests, including failed ones.
     pub n_calls: u64,
-    /// Requests without a usable answer.
+    /// Requests without a usable response.
     pub n_failed: u64,
-    /// Answered requests whose price is not known.
+    /// Answered requests without a known price.
     pub n_unpriced: u64,
     /// Tokens of the prompts.
     pub input_tokens: u64,
     /// Tokens of the replies.
     pub output_tokens: u64,
-    /// US dollars, without those whose price is not known.
+    /// US dollars, without the calls whose price is unknown.
     pub cost: f64,
-    /// Requests that stored replies answered; none of the other counts has them.
+    /// Requests answered by stored replies. The other counts do not include them.
     pub n_cached: u64,
-    /// What these would have cost, US dollars, without those whose price is not known.
+    /// Cost that stored replies saved, US dollars, without the calls whose price is unknown.
     pub saved: f64,
 }
 
-/// What a call that is about to be made may cost.
+/// The cost to reserve before a model call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reservation {
-    /// Equal for a call that is made again.
+    /// Id of the reservation. A repeated call has an equal id.
     pub id: String,
     /// US dollars.
     pub usd: f64,
-    /// Nothing is known of what such calls cost, and `usd` is the most that one may cost. Where the budget has less, the call
-    /// takes all that is left, and those after it wait until its cost is known.
+    /// The cost of such calls is unknown, and `usd` is an upper bound. If the budget has less, the call takes
+    /// all that is left, and later calls wait until its cost is known.
     pub is_unknown: bool,
-    /// When the call is over at the latest.
+    /// Latest end of the call.
     pub until: Timestamp,
 }
 
 impl Reservation {
-    /// How much of a budget is reserved for the call, US dollars; `None` where the budget has no room for it.
+    /// The amount of a budget that is reserved for the call, US dollars; `None` if the budget has too little
+    /// left.
     #[must_use]
     pub fn fits(&self, spending: Spending, limit: f64) -> Option<f64> {
         let taken = spending.spent + spending.reserved;
@@ -132,26 +134,26 @@ impl Reservation {
     }
 }
 
-/// How a budget stands.
+/// Use of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spending {
-    /// US dollars spent in the window so far.
+    /// US dollars spent in the current window.
     pub spent: f64,
-    /// What calls that are under way may cost on top.
+    /// US dollars reserved for calls in progress.
     pub reserved: f64,
 }
 
-/// A budget that leaves no room for a call.
+/// A budget that has too little left for a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoRoom {
-    /// Its place among those that were asked about.
+    /// Index of the budget in the request.
     pub place: usize,
-    /// How it stands.
+    /// Its use.
     pub spending: Spending,
 }
 
-/// Adds one exchange to the sums and gives back what was reserved for it. Of what a stored reply answered, no tokens were
-/// used.
+/// Adds one exchange to the sums and returns its reservation. An exchange answered by a stored reply used no
+/// tokens.
 pub(super) async fn settle(
     tx: &mut Tx,
     asking: &AskingAttempt,
@@ -220,7 +222,7 @@ fn spent_args<'a>(
 }
 
 impl Ledger {
-    /// Reserves what a call may cost in all of its budgets, or says which of them leaves no room.
+    /// Reserves the cost of a call in all of its budgets, or returns the budget that has too little left.
     ///
     /// # Errors
     /// When the database fails; nothing is reserved then.
@@ -288,7 +290,7 @@ impl Ledger {
         }))
     }
 
-    /// Adds a call of a trial to the costs of the project. It belongs to no rule, and no budget counts it.
+    /// Adds a call of a trial to the costs of the project. It belongs to no rule and counts in no budget.
     ///
     /// # Errors
     /// When the database fails.
@@ -311,8 +313,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends all reservations. Only for a caller that alone uses the database: the process that made them is gone. Crosses
-    /// tenants: for the engine.
+    /// Ends all reservations. Only for the sole user of the database: the process that made them is gone.
+    /// Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -323,7 +325,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// How a budget stands.
+    /// The use of a budget.
     ///
     /// # Errors
     /// When the database fails.
@@ -339,7 +341,8 @@ impl Ledger {
         Ok(Spending { spent, reserved })
     }
 
-    /// What model calls cost between two days, the last day first, the dearest of a day first; at most `limit` rows.
+    /// Costs of model calls between two days, by day descending, then by cost descending; at most `limit`
+    /// rows.
     ///
     /// # Errors
     /// When the database fails.

@@ -10,25 +10,25 @@ use perpend_db::{Tx, query};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// What happened to targets of a rule within one hour.
+/// Number of targets or executions of a rule within one hour, by reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleCount {
     /// Start of the hour.
     pub hour: Timestamp,
     /// A refusal such as `sampled_out`, `made`, or an outcome such as `completed`.
     pub reason: String,
-    /// How often.
+    /// The count.
     pub n: u64,
 }
 
 impl RuleCount {
-    /// Targets for which no execution was made, because a budget was spent.
+    /// Reason for targets without an execution because a budget was exhausted.
     pub const BUDGET: &'static str = "budget";
-    /// Of the skipped executions, those that a spent budget ended.
+    /// Reason for skipped executions that an exhausted budget ended.
     pub const SKIPPED_FOR_BUDGET: &'static str = "skipped_for_budget";
 }
 
-/// One row to add to.
+/// An increment of one counter.
 struct Count<'a> {
     project: &'a ProjectId,
     rule: &'a RuleId,
@@ -38,8 +38,8 @@ struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// One row per key, in the order of keys: two transactions that count the same wait for each other
-    /// instead of deadlocking.
+    /// One row per key, in the order of keys, so that two transactions that count the same keys wait for each
+    /// other instead of deadlocking.
     fn grouped(counts: &'a [(ProjectId, RuleId, &'static str, u64)], now: Timestamp) -> Vec<Self> {
         let mut sums: BTreeMap<(&ProjectId, &RuleId, &str), u64> = BTreeMap::new();
         for (project, rule, reason, n) in counts {
@@ -59,7 +59,7 @@ const OF_RULE: &str = "
      WHERE project_id = $1 AND rule_id = $2 AND $3 <= hour
      ORDER BY hour DESC, reason";
 
-/// Adds to what was counted, inside a transaction.
+/// Adds to the counters, inside a transaction.
 pub(super) async fn add(
     tx: &mut Tx,
     counts: &[(ProjectId, RuleId, &'static str, u64)],
@@ -79,7 +79,7 @@ pub(super) async fn add(
 }
 
 impl Ledger {
-    /// What happened to targets of a rule since `from`, newest hour first.
+    /// Counters of a rule since `from`, newest hour first.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! What executions end in, a whole batch in one transaction with its scores.
+//! Ends of executions, written for a whole batch in one transaction with the scores.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,12 +16,12 @@ use crate::{Error, Ledger};
 use perpend_db::in_transaction;
 use perpend_db::{Arg, As, Sized, Tx, query, value_list};
 
-/// What became of a batch of ends.
+/// Result of ending a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
-    /// Those still under the lease; the results of others were dropped.
+    /// The executions that were still under the lease; results of the others were dropped.
     pub mine: HashSet<i64>,
-    /// Rules with failures in this batch, and how many of them in a row now.
+    /// Rules with failures in this batch, and the current number of consecutive failures.
     pub failures: Vec<(ProjectId, RuleId, u32)>,
 }
 
@@ -34,7 +34,7 @@ static COMPLETE: Sized = Sized::repeatable(|n| {
         value_list(n, 6)
     )
 });
-/// Those that `COMPLETE` has just ended: no two ends of one lease have the same time.
+/// The executions that `COMPLETE` has just ended: no two ends of one lease have the same time.
 static COMPLETED: Sized = Sized::new(|n| {
     format!(
         "SELECT seq FROM executions WHERE state = 4 AND fence = $1 AND finished_at = $2 AND seq IN ({})",
@@ -57,10 +57,10 @@ const FAILURES: &str = "
     RETURNING CAST(n AS BIGINT)";
 const FORGET_FAILURES: &str = "DELETE FROM rule_failures WHERE project_id = $1 AND rule_id = $2";
 
-/// How a rule's executions of one batch speak for or against it.
+/// Successes and failures of a rule in one batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Health {
-    /// Something went well before the failures counted here.
+    /// An execution succeeded before the failures counted here.
     has_recovered: bool,
     n_failures: u32,
 }
@@ -73,7 +73,7 @@ fn health<'f>(
     for each in finished
         .iter()
         .filter(|each| mine.contains(&each.execution.seq))
-        // A version in the shadow says nothing about the one that scores.
+        // Results of a shadow version do not count for the rule.
         .filter(|each| each.execution.made.shadow.is_none())
     {
         let health =
@@ -92,17 +92,17 @@ fn health<'f>(
 /// The lease that ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
-    /// Which one.
+    /// Its fence.
     pub fence: i64,
-    /// When its calls began.
+    /// When its calls started.
     pub started_at: Timestamp,
-    /// When they were over.
+    /// When its calls were complete.
     pub now: Timestamp,
-    /// Rules that others wait for.
+    /// Rules that other rules wait for.
     pub awaited: &'a HashSet<RuleId>,
 }
 
-/// Completes those of one version that are still under the lease; says which these are.
+/// Completes the executions of one version that are still under the lease, and returns them.
 async fn complete(
     tx: &mut Tx,
     ending: Ending<'_>,
@@ -143,7 +143,7 @@ async fn complete(
     Ok(())
 }
 
-/// Ends one without scores, if it is still under the lease; true when it was.
+/// Ends one execution without scores if it is still under the lease; `true` if it was.
 async fn end_one(
     tx: &mut Tx,
     ending: Ending<'_>,
@@ -181,7 +181,7 @@ async fn end_one(
     Ok(true)
 }
 
-/// Writes how rules fare; those with failures, and how many of them in a row now.
+/// Updates the health of rules, and returns the rules with failures and their consecutive failures.
 async fn note_health(
     tx: &mut Tx,
     by_rule: BTreeMap<(&ProjectId, &RuleId), Health>,
@@ -216,8 +216,9 @@ fn completed<'f>(
     by_version
 }
 
-/// Ends leases, inside the caller's transaction, which writes the scores: states and attempts. What is no longer
-/// under the lease is left alone; gives what was. Crosses tenants: for the engine.
+/// Ends leases, inside the transaction of the caller, which writes the scores: states and attempts.
+/// Executions that are no longer under the lease are left unchanged; returns the others. Crosses tenants: for
+/// the engine.
 ///
 /// # Errors
 /// When the database fails.
@@ -249,8 +250,8 @@ pub async fn end(
     Ok(mine)
 }
 
-/// Counts what ended, inside the transaction that ends it, and last there: rules share these rows. Gives rules with
-/// failures in this batch, and how many of them in a row now.
+/// Counts the ended executions, as the last statement of the transaction that ends them, because rules share
+/// these rows. Returns rules with failures in this batch and their consecutive failures.
 ///
 /// # Errors
 /// When the database fails.
@@ -280,7 +281,7 @@ pub async fn count(
 }
 
 impl Ledger {
-    /// Forgets the failures of a rule, when it is let go on after a pause.
+    /// Resets the failures of a rule when it resumes after a pause.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! What the last executions of an evaluator asked of models.
+//! Cost and latency of the last model calls of an evaluator.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use perpend_domain::ids::{EvaluatorId, ProjectId};
 
 use crate::{Error, Ledger};
 
-/// Executions that a mean is taken over.
+/// Number of executions over which a mean is taken.
 const N_EXECUTIONS: usize = 50;
-/// The newest calls of the project are looked at, so that an evaluator that rarely asks costs no long search. Of those that
-/// failed nothing can be learnt, and of stored replies not what one costs.
+/// Only the newest calls of the project are searched, which bounds the cost for an evaluator that rarely
+/// calls a model. Failed calls and calls answered by stored replies carry no cost and are left out.
 const LATEST: &str = "
     SELECT execution_id, cost, latency_ms
       FROM (SELECT execution_id, evaluator_id, cost, error_class, latency_ms, started_at, from_cache
@@ -30,20 +30,20 @@ const LATEST_COSTS: &str = "
 /// Execution, cost, milliseconds.
 type CallRow = (Vec<u8>, Option<f64>, i64);
 
-/// Means over the last executions of an evaluator that asked models.
+/// Means over the last executions of an evaluator that called models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatestMeans {
-    /// Executions that they are taken over.
+    /// Number of executions in the means.
     pub n_executions: u32,
-    /// US dollars; `None` where the price of a call is not known.
+    /// US dollars; `None` if the price of a call is unknown.
     pub cost: Option<f64>,
-    /// Time that models took, milliseconds.
+    /// Time spent in models, milliseconds.
     pub latency_ms: f64,
 }
 
 impl Ledger {
-    /// What the last calls of a model by an evaluator cost, US dollars, the newest first; at most `limit`, among the last
-    /// 20,000 calls of the project.
+    /// Costs of the last calls of a model by an evaluator, US dollars, newest first; at most `limit`, from
+    /// the last 20,000 calls of the project.
     ///
     /// # Errors
     /// When the database fails.
@@ -63,8 +63,8 @@ impl Ledger {
         Ok(rows.into_iter().map(|(cost,)| cost).collect())
     }
 
-    /// What the last 50 executions of an evaluator cost, and how long their models took; `None` where there are none
-    /// among the last 20,000 calls of the project.
+    /// Means over the last 50 executions of an evaluator; `None` if the last 20,000 calls of the project
+    /// contain none.
     ///
     /// # Errors
     /// When the database fails.

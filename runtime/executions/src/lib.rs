@@ -1,10 +1,10 @@
-//! The ledger of evaluations: what was touched, what waits, executions and what became of them.
+//! Storage of executions: changes, watches, executions, their attempts and outcomes.
 //!
 //! Invariants:
 //! - **Made once.** An execution's id is derived from its key and unique; making it again is a no-op.
-//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
-//! - **One holder.** Every statement that ends a lease repeats state and fence in its WHERE clause; what
-//!   another has moved meanwhile is left alone, its scores included.
+//! - **Change rows are consumed once.** They are deleted in the transaction that makes their executions.
+//! - **One holder.** Every statement that ends a lease repeats state and fence in its WHERE clause.
+//!   Executions that another process has taken over are left unchanged, and so are their scores.
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
 mod asking;
@@ -42,14 +42,14 @@ pub use waiting::{Failed, Waiting};
 
 use perpend_db::{Error, Pool};
 
-/// Executions and what leads to them, cheap to clone.
+/// Handle to the tables of executions, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pool: Pool,
 }
 
 impl Ledger {
-    /// In a database that has all steps of the schema.
+    /// For a database with the current schema.
     #[must_use]
     pub fn new(pool: &Pool) -> Self {
         Self { pool: pool.clone() }

@@ -1,8 +1,8 @@
 //! The last lines that evaluators logged, by execution.
 //!
 //! Invariant:
-//! - **Bounded and short-lived.** A line may quote what was judged. So few lines are kept, for a week, and none of a trace
-//!   that is deleted.
+//! - **Bounded and short-lived.** A line may quote the content of a trace. Therefore few lines are kept, for
+//!   a week, and lines about a deleted trace are deleted with it.
 
 use std::collections::HashSet;
 
@@ -15,11 +15,11 @@ use perpend_domain::time::Timestamp;
 use super::outcome::Finished;
 use crate::{Error, Ledger};
 
-/// Lines of one execution.
+/// Maximum of lines per execution.
 const MAX_LINES: usize = 50;
-/// Characters of the message of a line, and of its fields.
+/// Maximum of characters of the message of a line, and of its fields.
 const MAX_CHARS: usize = 1_000;
-/// How long they are kept.
+/// Retention of lines.
 const KEPT_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 const PUT: &str = "
@@ -38,7 +38,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The last lines, each as long as it may be.
+/// The last lines, each cut to the maximum length.
 fn bounded(lines: &[LogLine]) -> Vec<LogLine> {
     let last = &lines[lines.len().saturating_sub(MAX_LINES)..];
     let cut = last.iter().map(|line| LogLine {
@@ -49,7 +49,7 @@ fn bounded(lines: &[LogLine]) -> Vec<LogLine> {
     cut.collect()
 }
 
-/// Writes the lines of the attempts that end in this transaction, instead of those of attempts before.
+/// Writes the lines of the attempts that end in this transaction; they replace those of earlier attempts.
 pub(super) async fn put(
     tx: &mut Tx,
     finished: &[Finished<'_>],
@@ -74,7 +74,7 @@ pub(super) async fn put(
 }
 
 impl Ledger {
-    /// The lines that the evaluator logged in the last attempt that logged any, oldest first.
+    /// The lines of the last attempt that logged any, oldest first.
     ///
     /// # Errors
     /// When the database fails.
@@ -90,7 +90,7 @@ impl Ledger {
         }
     }
 
-    /// Deletes the lines about traces that are deleted.
+    /// Deletes the lines about deleted traces.
     ///
     /// # Errors
     /// When the database fails.
@@ -104,7 +104,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Deletes lines that were kept for a week. Crosses tenants: for the server.
+    /// Deletes lines that are older than a week. Crosses tenants: for the server.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! From what ingest touched to executions, in one transaction.
+//! From changed targets to executions, in one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,73 +14,74 @@ use crate::{Error, Ledger};
 use perpend_db::{Arg, Sized, Tx, query, value_list, value_rows};
 use perpend_db::{Numbers, Table, checked, from_json, to_json};
 
-/// A target that was not complete for every rule when it was last looked at.
+/// A target that was not complete for every rule when it was last examined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch {
     /// The tenant.
     pub project: ProjectId,
-    /// What is watched.
+    /// The watched target.
     pub target: Target,
-    /// The change since which it is waited for; of a watch that stands already this stays as it is.
+    /// The change that started the wait. An existing watch keeps its value.
     pub began_at: Timestamp,
-    /// Last change.
+    /// Time of the last change.
     pub changed_at: Timestamp,
-    /// When it was last looked at: rules complete at this time have been asked.
+    /// When it was last examined: rules for which the target was complete by then have been decided.
     pub looked_at: Timestamp,
-    /// When to look again.
+    /// When to examine it next.
     pub due_at: Timestamp,
-    /// Rules that have not ended with it and matter to others: they wait for these, or these wait for them.
+    /// Rules that have not ended with the target and that wait for other rules or that other rules wait for.
     pub waiting: Vec<RuleId>,
 }
 
-/// A watch as it shall stand.
+/// A watch to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewWatch {
-    /// With `due_at` in the future, [`NewWatch::NEVER`] to drop it.
+    /// The new state; with `due_at` equal to [`NewWatch::NEVER`] the watch is deleted.
     pub watch: Watch,
-    /// The `due_at` it stood with when it was read, for one that came due.
+    /// The `due_at` that was read, for a watch that was due. The update fails if another process has changed
+    /// it.
     pub was_due_at: Option<Timestamp>,
 }
 
 impl NewWatch {
-    /// When a watch that is dropped is due.
+    /// The `due_at` of a watch to be deleted.
     pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 }
 
-/// An execution to make.
+/// An execution to be inserted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Making {
     /// The tenant.
     pub project: ProjectId,
-    /// Among which others it waits.
+    /// Class and lane of its queue.
     pub kind: QueueKind,
-    /// Whether it starts out running, as if made and claimed at once.
+    /// Whether it starts in state `running`, as if it were made and claimed at once.
     pub is_leased: bool,
-    /// What it is.
+    /// The execution.
     pub execution: NewExecution,
 }
 
 impl Making {
-    /// The queue it is made in.
+    /// The queue into which it is inserted.
     const fn queue(&self) -> queue::Key<'_> {
         (&self.project, &self.execution.rule_id, self.kind)
     }
 }
 
-/// All that follows from a stretch of touched rows and due watches, the ends of both apart.
+/// The result of matching a range of change rows and due watches, without the deletion of those rows.
 #[derive(Clone, Debug, Default)]
 pub struct MatchBatch {
-    /// The revision of the catalog by which all of it was decided. `None`: it holds whatever the catalog is now.
+    /// The revision of the catalog that decided the batch. `None`: valid for any revision.
     pub decided_by: Option<i64>,
-    /// Watches to set, move or drop.
+    /// Watches to set, move or delete.
     pub watches: Vec<NewWatch>,
-    /// Traces whose root was received, and when: their observations that wait are looked at again.
+    /// Traces whose root was received, and when. Their waiting observations are examined again.
     pub rooted: BTreeMap<(ProjectId, TraceId), Timestamp>,
-    /// Executions to make; those that exist already are left alone.
+    /// Executions to insert; existing ones are left unchanged.
     pub executions: Vec<Making>,
-    /// Late spans to note on an execution that has scored already: how many since.
+    /// Number of late observations to record for an execution that is complete.
     pub late: Vec<(ProjectId, ExecutionId, u32)>,
-    /// Refusals and other counts.
+    /// Increments of counters.
     pub counts: Vec<(ProjectId, RuleId, &'static str, u64)>,
 }
 
@@ -121,7 +122,7 @@ impl TryFrom<WatchRow> for Watch {
     }
 }
 
-/// The rules that a watch names.
+/// The rules of a watch.
 fn waiting_of(raw: &str) -> Result<Vec<RuleId>, Error> {
     if raw.is_empty() {
         return Ok(Vec::new());
@@ -146,14 +147,14 @@ const WATCH: &str = "
     SELECT project_id, trace_id, observation_id, session_id, began_at, changed_at, looked_at, due_at, waiting
       FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND session_id = $4";
 
-/// A watch that came due is moved only from where it was read: somebody else may have moved it.
+/// A due watch is moved only from the `due_at` that was read: another process may have moved it.
 const MOVE_WATCH: &str = "
     UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3, waiting = $4
      WHERE project_id = $5 AND trace_id = $6 AND observation_id = $7 AND session_id = $8 AND due_at = $9";
 const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND session_id = $4 AND due_at = $5";
-/// With a list of its own, without which SQLite reads all watches.
+/// Without a list of targets SQLite would read all watches.
 static DROP_ANY_WATCHES: Sized = Sized::repeatable(|n| {
     format!(
         "WITH k (project_id, trace_id, id, session_id) AS (VALUES {}) DELETE FROM watches \
@@ -170,7 +171,7 @@ const SET_WATCH: &str = "
        SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at,
            waiting = excluded.waiting
      WHERE watches.changed_at <= excluded.changed_at";
-/// Whoever has just read one that is due finds it moved, and reads again.
+/// A process that has just read a due watch finds it moved, and reads again.
 const WAKE_WAITING: &str = "
     UPDATE watches SET due_at = CASE WHEN due_at <= $5 THEN due_at - 1 ELSE $5 END
      WHERE project_id = $1 AND trace_id = $2 AND observation_id IN ('', $3) AND session_id = $4 AND waiting <> ''";
@@ -181,7 +182,7 @@ static WAITS_IN: Sized = Sized::new(|n| {
         value_list(n, 3)
     )
 });
-/// States below 4 are those that have not ended.
+/// States below 4 are those of executions that have not ended.
 static OPEN_IN: Sized = Sized::new(|n| {
     format!(
         "SELECT COUNT(*) FROM executions \
@@ -189,7 +190,8 @@ static OPEN_IN: Sized = Sized::new(|n| {
         value_list(n, 3)
     )
 });
-/// Looks after `$4`, when the root was received, may not have seen it; those of now have.
+/// Examinations after `$4`, when the root was received, may have missed it; those at the current time have
+/// seen it.
 const WAKE_OF_TRACE: &str = "
     UPDATE watches
        SET due_at = $3, looked_at = CASE WHEN looked_at < $4 THEN looked_at ELSE $4 - 1 END
@@ -206,7 +208,7 @@ static INSERT: Sized = Sized::repeatable(|n| {
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
 
-/// What a watch is known by.
+/// The key columns of a watch.
 fn key_of<'a>(project: &'a ProjectId, target: &'a Target) -> [Arg<'a>; 4] {
     [
         project.as_str().into(),
@@ -216,7 +218,7 @@ fn key_of<'a>(project: &'a ProjectId, target: &'a Target) -> [Arg<'a>; 4] {
     ]
 }
 
-/// Sets, moves and drops watches. `false` when another matcher has moved one of them.
+/// Sets, moves and deletes watches. `false` if another matcher has moved one of them.
 async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
     let mut is_mine = true;
     let mut dropped: Vec<&Watch> = Vec::new();
@@ -249,7 +251,7 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
     Ok(is_mine)
 }
 
-/// Makes executions; for each its place in the ledger, `None` when it existed already.
+/// Inserts executions. For each its `seq`, `None` if it existed already.
 async fn insert(
     tx: &mut Tx,
     executions: &[Making],
@@ -304,7 +306,7 @@ async fn insert(
 }
 
 impl Ledger {
-    /// Watches that are due. Crosses tenants: for the engine.
+    /// Due watches. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
@@ -317,8 +319,8 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Whether a rule that others wait for has not ended with these traces and what is in them: it has yet to look at
-    /// one, or an execution is open.
+    /// Whether a rule that others wait for has not ended with these traces and their observations: it has a
+    /// watch on one, or an execution is open.
     ///
     /// # Errors
     /// When the database fails.
@@ -329,14 +331,15 @@ impl Ledger {
         rule: &RuleId,
     ) -> Result<bool, Error> {
         let named = to_json("watch", &rule.as_str())?;
-        // Another matcher makes an execution of a watch: read in this order, one of both is seen.
+        // Another matcher turns a watch into an execution. Read in this order, at least one of the two is
+        // found.
         for (statement, rule) in [(&WAITS_IN, named.as_str()), (&OPEN_IN, rule.as_str())] {
             let mut rest = traces;
             while !rest.is_empty() {
                 let (sql, n) = statement.for_up_to(rest.len());
                 let (some, later) = rest.split_at(n.min(rest.len()));
                 let mut args: Vec<Arg<'_>> = vec![project.as_str().into(), rule.into()];
-                // One is asked for again where that spares a statement.
+                // The last chunk repeats ids to reuse a prepared statement.
                 let some = some.iter().cycle().take(n);
                 args.extend(some.map(|id| Arg::from(id.as_str())));
                 let rows: Vec<(i64,)> = self.pool.select(sql, &args).await?;
@@ -349,7 +352,7 @@ impl Ledger {
         Ok(false)
     }
 
-    /// The watch of a target, while it is not complete for every rule.
+    /// The watch of a target, if it is not complete for every rule.
     ///
     /// # Errors
     /// When the database fails.
@@ -363,7 +366,7 @@ impl Ledger {
     }
 }
 
-/// Has rules look again that wait for others to end with these targets, inside the caller's transaction.
+/// Makes rules due that wait for others to end with these targets, inside the transaction of the caller.
 pub(super) async fn wake_waiting(
     tx: &mut Tx,
     targets: &BTreeSet<(&ProjectId, &Target)>,
@@ -377,12 +380,11 @@ pub(super) async fn wake_waiting(
     Ok(())
 }
 
-/// Makes executions and sets watches, inside the caller's transaction, which forgets what led to them. Executions
-/// that are to start out running do so under `lease`.
-///
-/// Gives for each execution of the batch its number in the ledger, or none when it existed already. `None` for all
-/// when another matcher has moved a watch meanwhile: the caller undoes the transaction and reads again.
-/// Crosses tenants: for the engine.
+/// Inserts executions and sets watches, inside the transaction of the caller, which deletes the change rows.
+/// Executions that start in state `running` are put under `lease`.
+/// Returns for each execution of the batch its `seq`, or `None` if it existed already. Returns `None` for the
+/// batch if another matcher has moved a watch: the caller rolls back and reads again. Crosses tenants: for
+/// the engine.
 ///
 /// # Errors
 /// When the database fails.

@@ -1,4 +1,4 @@
-//! Exchanges with model providers, and answers that are kept until their execution has ended.
+//! Exchanges with model providers, and responses that are kept until their execution has ended.
 
 use std::collections::HashSet;
 
@@ -38,20 +38,20 @@ const CALLS: &str = "
 
 const FORGET: &str = "DELETE FROM kept_answers WHERE execution_id = $1";
 
-/// Of executions that have ended otherwise than under a lease.
+/// Of executions that have ended without a lease.
 const FORGET_ENDED: &str = "
     DELETE FROM kept_answers
      WHERE project_id = $1 AND EXISTS
            (SELECT 1 FROM executions e
              WHERE e.project_id = kept_answers.project_id AND e.id = kept_answers.execution_id AND e.state > 3)";
 
-/// Forgets the kept answers of a project whose executions were cancelled or given up in this transaction.
+/// Deletes the kept responses of a project whose executions were cancelled or given up in this transaction.
 pub(super) async fn forget_ended(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
     tx.execute(FORGET_ENDED, &[project.as_str().into()]).await?;
     Ok(())
 }
 
-/// Forgets the kept answers of executions that have ended for good, inside the transaction that ends them.
+/// Deletes the kept responses of executions that have ended for good, inside the transaction that ends them.
 pub(super) async fn forget_answers(
     tx: &mut Tx,
     finished: &[Finished<'_>],
@@ -179,7 +179,7 @@ impl Ledger {
         Ok(rows.first().is_some_and(|(n,)| 0 < *n))
     }
 
-    /// How many exchanges of an attempt were noted.
+    /// Number of recorded exchanges of an attempt.
     ///
     /// # Errors
     /// When the database fails.
@@ -197,7 +197,7 @@ impl Ledger {
         Ok(u32::try_from(n).unwrap_or(u32::MAX))
     }
 
-    /// The answers that an earlier attempt of this execution got in the same call, in order.
+    /// The responses that an earlier attempt of this execution received in the same call, in order.
     ///
     /// # Errors
     /// When the database fails.
@@ -223,7 +223,8 @@ impl Ledger {
         Ok(rows.into_iter().map(answer).collect())
     }
 
-    /// Forgets the answers of one call, which came to nothing: the next attempt asks anew.
+    /// Deletes the responses of one call without a usable result, so that the next attempt calls the model
+    /// again.
     ///
     /// # Errors
     /// When the database fails.
@@ -242,8 +243,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes one exchange of an attempt, and its answer where it is usable, in one transaction: an answer that is used
-    /// is paid for and kept. What was reserved for the exchange is given back.
+    /// Writes one exchange of an attempt, and its response if it is usable, in one transaction, so that a
+    /// used response is counted in the costs and kept. Returns the reservation of the exchange.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -287,8 +288,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Exchanges with providers of an execution, in order, each with the number of its attempt from 0. At most
-    /// 1,000.
+    /// Exchanges of an execution with providers, in order, each with the number of its attempt from 0. At
+    /// most 1,000.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! What a lease of an execution ended in.
+//! Outcomes of leases.
 
 use perpend_domain::budget::ExhaustedBudget;
 use perpend_domain::evaluation::{AttemptFailure, Execution, ExecutionState};
@@ -12,22 +12,22 @@ use perpend_domain::time::Timestamp;
 pub struct Finished<'e> {
     /// The execution, as it was claimed.
     pub execution: &'e Execution,
-    /// The version that was used; none when it came to none.
+    /// The version that was used; `None` if no version was reached.
     pub version: Option<EvaluatorVersionId>,
-    /// CPU time in the guest.
+    /// CPU time in the guest, microseconds.
     pub cpu_us: u64,
-    /// Whether the version may ask models.
+    /// Whether the version may call models.
     pub asks_models: bool,
-    /// What it ended in.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The budget that left no room for a call of it.
+    /// The budget that had too little left for a call.
     pub spent: Option<ExhaustedBudget>,
-    /// What the evaluator logged.
+    /// Log lines of the evaluator.
     pub log: Vec<LogLine>,
 }
 
 impl Finished<'_> {
-    /// Whether answers of models may be kept for another attempt, of which there is none any more.
+    /// Whether responses of models may be kept for another attempt although there will be none.
     pub(super) const fn may_have_answers(&self) -> bool {
         let was_tried = self.asks_models || 0 < self.execution.attempts;
         self.outcome.state().is_final()
@@ -38,31 +38,31 @@ impl Finished<'_> {
     }
 }
 
-/// What a lease ended in.
+/// Outcome of a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Scores, at least one.
+    /// At least one score.
     Completed(Vec<NewScore>),
     /// Nothing to measure.
     Skipped(AttemptFailure),
-    /// To be tried again at this time.
+    /// To be retried at the time.
     Delayed(AttemptFailure, Timestamp),
-    /// For good. `true` when it counts among the failures in a row that pause the rule.
+    /// Final failure. `true` if it counts among the consecutive failures that pause the rule.
     Failed(AttemptFailure, bool),
-    /// It waits until its rule and evaluator are no longer paused, and fails at this time if they still are.
+    /// Held until rule and evaluator are no longer paused; fails at the time if they still are.
     Held(AttemptFailure, Timestamp),
-    /// By deletion or the loop guard.
+    /// Cancelled by deletion or by the loop guard.
     Cancelled(AttemptFailure),
 }
 
 impl Outcome {
-    /// Whether the execution ends with it.
+    /// Whether the outcome ends the execution.
     #[must_use]
     pub const fn is_final(&self) -> bool {
         self.state().is_final()
     }
 
-    /// The state of the execution by its name.
+    /// The name of the resulting state of the execution.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.state().as_str()
@@ -86,7 +86,7 @@ impl Outcome {
         }
     }
 
-    /// Why there are no scores; none for completed ones.
+    /// The reason for missing scores; `None` for completed executions.
     pub const fn no_scores(&self) -> Option<&AttemptFailure> {
         match self {
             Self::Completed(_) => None,

@@ -1,4 +1,4 @@
-//! Queues of the ledger: what waits of one rule, in one class and lane.
+//! Queues of executions, one per rule, class and lane.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,26 @@ use crate::{Error, Ledger};
 use perpend_db::checked;
 use perpend_db::{As, Tx, query};
 
-/// A queue with executions that are not held: they wait, or run under a lease.
+/// A queue with executions that are not held: waiting or running ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Its number.
+    /// The number of the queue.
     pub id: i64,
-    /// Whose it is; none where its row is gone, so that what is left in it still gets its turn.
+    /// The project; `None` if the row of the queue is gone. The remaining executions are still claimed.
     pub project: Option<ProjectId>,
-    /// The rule that made what waits; none as above.
+    /// The rule that made the executions; `None` as for `project`.
     pub rule: Option<RuleId>,
-    /// Among which others it waits.
+    /// Class and lane.
     pub kind: QueueKind,
-    /// When the first of it is due, or its lease ends.
+    /// When the first execution of the queue is due, or the first lease ends.
     pub due_at: Timestamp,
 }
 
-/// Names a queue where executions are made.
+/// Key of a queue to which executions are added.
 pub(super) type Key<'k> = (&'k ProjectId, &'k RuleId, QueueKind);
 
-/// From one queue to the next by the index, so that it costs no more where many wait.
+/// Skips from one queue to the next in the index, so that the cost does not depend on the number of waiting
+/// executions.
 const OPEN: &str = "
     WITH RECURSIVE open (id) AS (
         SELECT MIN(queue) FROM executions WHERE state < 3
@@ -80,7 +81,7 @@ impl TryFrom<QueueRow> for Queue {
     }
 }
 
-/// The numbers of these queues; those that are new are added.
+/// The numbers of these queues. Missing queues are inserted.
 pub(super) async fn numbers<'k>(
     tx: &mut Tx,
     keys: BTreeSet<Key<'k>>,
@@ -106,8 +107,8 @@ pub(super) async fn numbers<'k>(
 }
 
 impl Ledger {
-    /// All queues with executions that are not held, also those of which nothing is due. Crosses tenants: for
-    /// the engine.
+    /// All queues with executions that are not held, including those without a due execution. Crosses
+    /// tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! Reading the ledger: for `explain`, the trace page, the dead letters and the status of a rule.
+//! Reads for `explain`, the trace page, the dead letters and the status of a rule.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,12 +12,12 @@ use crate::{Error, Ledger};
 use perpend_db::{Sized, checked, query, value_list};
 use perpend_domain::list::{Cursor, Page};
 
-/// How many executions of a rule are in a state.
+/// Number of executions of a rule in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateCount {
-    /// The state: an open one, or failed.
+    /// An open state, or failed.
     pub state: ExecutionState,
-    /// How many.
+    /// The count.
     pub n: u64,
 }
 
@@ -34,8 +34,8 @@ const DEAD: &str = "
 const ATTEMPTS: &str = "
     SELECT number, ended_at, class, message, evaluator_version_id, cpu_us
       FROM attempts WHERE execution_seq = $1 ORDER BY seq";
-/// Open ones and dead letters: finished ones are told by the counters. `project_id || ''` keeps SQLite
-/// from reading the finished ones of the project for the open ones.
+/// Open executions and dead letters; the counters have the finished ones. `project_id || ''` keeps SQLite
+/// from reading the finished executions of the project to find the open ones.
 const STATES: &str = "
     SELECT state, COUNT(*) FROM executions
      WHERE state < 3 AND rule_id = $2 AND queue IN
@@ -84,7 +84,7 @@ impl Ledger {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// Those of these traces that are executions: the id of an execution is that of its own trace.
+    /// The execution traces among these traces. The id of an execution is the id of its own trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -105,7 +105,7 @@ impl Ledger {
             let (sql, n) = AMONG.for_up_to(rest.len().next_power_of_two());
             let (some, later) = rest.split_at(n.min(rest.len()));
             let mut query = query(sql).bind(project.as_str());
-            // One is asked for again where that spares a statement.
+            // The last chunk repeats ids to reuse a prepared statement.
             for id in some.iter().cycle().take(n) {
                 query = query.bind(id.to_vec());
             }
@@ -117,7 +117,7 @@ impl Ledger {
         Ok(found)
     }
 
-    /// All executions over a trace and its observations, in the order they were made.
+    /// All executions over a trace and its observations, in the order in which they were made.
     ///
     /// # Errors
     /// When the database fails.
@@ -134,7 +134,7 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// All executions over a session itself, in the order they were made.
+    /// All executions over a session itself, in the order in which they were made.
     ///
     /// # Errors
     /// When the database fails.
@@ -151,7 +151,7 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// The executions over the trace of a target and all that is in that, or over a session itself.
+    /// The executions over the trace of a target and its observations, or over a session itself.
     ///
     /// # Errors
     /// When the database fails.
@@ -168,7 +168,7 @@ impl Ledger {
         }
     }
 
-    /// Executions that failed, the last first, from after a place in the list.
+    /// Failed executions, the last first, after a position in the list.
     ///
     /// # Errors
     /// When the database fails.
@@ -195,7 +195,7 @@ impl Ledger {
         }))
     }
 
-    /// Attempts at an execution that gave no scores, in order.
+    /// Attempts of an execution without scores, in order.
     ///
     /// # Errors
     /// When the database fails.
@@ -225,7 +225,7 @@ impl Ledger {
         attempts.collect()
     }
 
-    /// How many executions of a rule are open or failed, by state.
+    /// Number of open and failed executions of a rule, by state.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! Usable replies of providers, kept for equal requests of the same project (evaluation.md 3.7).
+//! Usable replies of providers, stored for equal requests of the same project (evaluation.md 3.7).
 
 use perpend_db::Arg;
 use perpend_domain::ids::ProjectId;
@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Ledger};
 
-/// Rows of one transaction of the sweep.
+/// Rows per transaction of the sweep.
 const CHUNK: i64 = 500;
 
 const READ: &str = "
@@ -21,15 +21,15 @@ const PUT: &str = "
 const OF_CONNECTION: &str = "
     DELETE FROM stored_replies WHERE project_id = $1 AND key IN
         (SELECT key FROM stored_replies WHERE project_id = $1 AND connection_id = $2 LIMIT $3)";
-/// Of every project: age alone decides.
+/// Of all projects: only the age counts.
 const EXPIRED: &str = "
     DELETE FROM stored_replies WHERE (project_id, key) IN
         (SELECT project_id, key FROM stored_replies WHERE stored_at <= $1 LIMIT $2)";
-/// Of every project: those with more than they may have.
+/// Projects that exceed their limit.
 const FULL: &str = "
     SELECT project_id, CAST(SUM(size) AS BIGINT) FROM stored_replies
      GROUP BY project_id HAVING CAST($1 AS BIGINT) < SUM(size)";
-/// What does not fit beside all that was stored later.
+/// Replies that exceed the limit when the newest are counted first.
 const OVERFLOWING: &str = "
     DELETE FROM stored_replies WHERE project_id = $1 AND key IN
         (SELECT key
@@ -37,15 +37,15 @@ const OVERFLOWING: &str = "
                    FROM stored_replies WHERE project_id = $1) newest
           WHERE CAST($2 AS BIGINT) < held ORDER BY stored_at LIMIT $3)";
 
-/// What a key, the ids and the columns of a row take up besides its body, about.
+/// Approximate size of a row without its body: keys, ids and columns.
 const ROW_BYTES: usize = 200;
 
-/// A reply as it is stored.
+/// A stored reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredReply {
-    /// How a structured reply was asked for, such as `json_schema`.
+    /// The method that requested structured output, such as `json_schema`.
     pub method: String,
-    /// The body of the provider's answer, compressed by the caller.
+    /// The body of the response, compressed by the caller.
     pub body: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl Ledger {
         Ok(rows.pop().map(|(method, body)| StoredReply { method, body }))
     }
 
-    /// Stores a reply, in place of the one there is to an equal request.
+    /// Stores a reply; it replaces that of an equal request.
     ///
     /// # Errors
     /// When the database fails.
@@ -90,7 +90,7 @@ impl Ledger {
         self.pool.change(PUT, &args).await.map(|_| ())
     }
 
-    /// Forgets what a connection replied.
+    /// Deletes the replies of a connection.
     ///
     /// # Errors
     /// When the database fails.
@@ -99,8 +99,8 @@ impl Ledger {
         self.pool.repeat(OF_CONNECTION, &args).await.map(|_| ())
     }
 
-    /// Forgets replies of all projects that were stored at `until` or before, and of each project the oldest that go beyond so
-    /// many bytes; how many went.
+    /// Deletes replies of all projects that were stored at `until` or before, and the oldest replies of each
+    /// project beyond `max_bytes`. Returns the number of deleted replies.
     ///
     /// # Errors
     /// When the database fails.

@@ -37,7 +37,7 @@ codes!(class_code, "class of an execution", ExecutionClass {
 });
 codes!(lane_code, "lane of an execution", Lane { Code = 0, Model = 1, });
 
-/// The 16 bytes that the id's hex digits stand for; none for a text that is no execution id.
+/// The 16 bytes of the hexadecimal id; `None` for a text that is no execution id.
 pub(super) fn id_bytes(id: &ExecutionId) -> Option<[u8; 16]> {
     let raw = id.as_str();
     if raw.len() != 32 || !raw.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {

@@ -1,5 +1,5 @@
-//! Of several executions over one target, the newest that ended well speaks: the scores of the others are put
-//! aside (evaluation.md 1.12).
+//! Of several executions over one target, the newest successful one counts. The scores of the others are
+//! superseded (evaluation.md 1.12).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use super::row::id_of;
 use crate::Error;
 use perpend_db::{Arg, As, Tx};
 
-/// A trace or a session, and what judges it. Only these are judged again.
+/// A trace or a session and its evaluator. Only these targets are evaluated more than once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Judged<'f> {
     project: &'f ProjectId,
@@ -22,13 +22,13 @@ struct Judged<'f> {
     evaluator: &'f EvaluatorId,
 }
 
-/// How often it was judged, or is to be, beyond the first time.
+/// Number of the generation: repetitions after the first evaluation.
 static GENERATION: LazyLock<[String; 2]> = LazyLock::new(|| {
     OVER.map(|over| {
         format!("SELECT CAST(COALESCE(MAX(generation), 0) AS BIGINT) FROM executions {over}")
     })
 });
-/// The newest that ended well is the first; states 4 and 5 are those.
+/// The newest successful execution comes first; states 4 and 5 are successful.
 static ALL: LazyLock<[String; 2]> = LazyLock::new(|| {
     OVER.map(|over| {
         format!(
@@ -37,18 +37,18 @@ static ALL: LazyLock<[String; 2]> = LazyLock::new(|| {
         )
     })
 });
-/// A trace, and a session.
+/// Conditions for a trace and for a session.
 const OVER: [&str; 2] = [
     "WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
        AND observation_id IS NULL AND session_id IS NULL AND shadow IS NULL",
     "WHERE project_id = $1 AND session_id = $2 AND rule_id = $3 AND evaluator_id = $4 AND shadow IS NULL",
 ];
 const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
-/// Keeps the locks apart from others that are taken in this database.
+/// Base of the advisory locks, so that they do not collide with others of this database.
 const FIRST_LOCK: i64 = 4_707_217 << 32;
 
 impl Judged<'_> {
-    /// The place of the statements for it, and what they look for.
+    /// The index of the statements, and the id for which they search.
     fn over(&self) -> (usize, &str) {
         match self.target {
             Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
@@ -65,7 +65,8 @@ impl Judged<'_> {
         ]
     }
 
-    /// Two nodes that end executions over it take turns, so that the second sees what the first left.
+    /// Serialises nodes that end executions over the same target, so that the second one sees the commit of
+    /// the first.
     async fn lock(&self, tx: &mut Tx) -> Result<(), Error> {
         if !tx.is_postgres() {
             return Ok(());
@@ -82,20 +83,20 @@ impl Judged<'_> {
     }
 }
 
-/// An execution whose scores another one took the place of.
+/// An execution whose scores are superseded by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replaced<'f> {
     /// The tenant.
     pub project: &'f ProjectId,
-    /// What both judged.
+    /// The target of both.
     pub target: &'f Target,
-    /// The older one.
+    /// The older execution.
     pub execution: ExecutionId,
-    /// The newest that ended well.
+    /// The newest successful execution.
     pub newest: ExecutionId,
 }
 
-/// The traces and sessions that executions which are ours judged to a good end.
+/// The traces and sessions of successful executions that are still under our lease.
 fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
     let ended_well = |each: &&Finished<'_>| {
         matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
@@ -112,7 +113,8 @@ fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Jud
     judged.collect()
 }
 
-/// Whose scores are to be put aside after these ended, inside the transaction that ended those that are `mine`.
+/// The executions whose scores are superseded after these ended, inside the transaction that ended those in
+/// `mine`.
 ///
 /// # Errors
 /// When the database fails.

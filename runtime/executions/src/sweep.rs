@@ -1,4 +1,4 @@
-//! What is left of deleted projects in this room.
+//! Deletion of the rows of deleted projects.
 
 use perpend_domain::ids::ProjectId;
 
@@ -6,10 +6,10 @@ use super::Ledger;
 use crate::Error;
 use perpend_db::Owned;
 
-/// Attempts of one transaction.
+/// Attempts per transaction.
 const CHUNK: i64 = 500;
 
-/// Every table of this room with rows of projects. Attempts go before all of them.
+/// Every table of this crate with rows of projects. Attempts are deleted first.
 const TABLES: &[Owned] = &[
     Owned::of_project("watches", "project_id, trace_id, observation_id, session_id"),
     Owned::of_project("kept_answers", "execution_id, call, request, number"),
@@ -31,7 +31,7 @@ const ATTEMPTS: &str = "
           WHERE e.project_id = $1 LIMIT $2)";
 
 impl Ledger {
-    /// Deletes every row that this room has of a project, in steps; how many were found.
+    /// Deletes every row of a project in this crate, in steps. Returns the number of deleted rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -44,7 +44,7 @@ impl Ledger {
         Ok(n_found)
     }
 
-    /// Names of the tables that a deleted project is taken out of.
+    /// Names of the tables from which a deleted project is removed.
     pub fn tables_swept() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|owned| owned.table)
     }

@@ -1,4 +1,4 @@
-//! What waits longer than it should, and failed executions that go back into the queue together.
+//! Executions that wait longer than they should, and failed executions that are requeued together.
 
 use perpend_db::{checked, query_scalar};
 use perpend_domain::evaluation::EndReason;
@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Ledger};
 
-/// `project_id || ''` keeps SQLite from reading the finished ones of the project for the held ones.
+/// `project_id || ''` keeps SQLite from reading the finished executions of the project to find the held ones.
 const HELD: &str = "
     SELECT rule_id, evaluator_id, COUNT(*), MIN(created_at) FROM executions
      WHERE state = 3 AND project_id || '' = $1 GROUP BY rule_id, evaluator_id ORDER BY rule_id, evaluator_id";
@@ -15,7 +15,7 @@ const OVERDUE: &str = "
     SELECT rule_id, evaluator_id, COUNT(*), MIN(due_at) FROM executions
      WHERE state < 3 AND due_at < $2 AND queue IN (SELECT id FROM execution_queues WHERE project_id = $1)
      GROUP BY rule_id, evaluator_id ORDER BY rule_id, evaluator_id";
-/// An empty text stands for any.
+/// An empty text matches all.
 const DEAD: &str = "
     SELECT id FROM executions
      WHERE project_id = $1 AND state = 6 AND ($2 = '' OR error_class = $2) AND ($3 = '' OR rule_id = $3)
@@ -25,25 +25,25 @@ const FAILED_SINCE: &str = "
     SELECT COUNT(*) FROM (SELECT 1 AS one FROM executions
      WHERE project_id = $1 AND state = 6 AND finished_at >= $2 LIMIT $3) f";
 
-/// Executions of a rule and evaluator that wait.
+/// Number of waiting executions of a rule and evaluator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The rule.
     pub rule: RuleId,
     /// The evaluator.
     pub evaluator: EvaluatorId,
-    /// How many.
+    /// The count.
     pub n: u64,
-    /// Since when the first of them waits.
+    /// Start of the wait of the oldest one.
     pub since: Timestamp,
 }
 
-/// Which failed executions are meant.
+/// Selects failed executions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failed {
-    /// Of this class alone.
+    /// Only of this class.
     pub class: Option<EndReason>,
-    /// Of this rule alone.
+    /// Only of this rule.
     pub rule: Option<RuleId>,
 }
 
@@ -59,7 +59,7 @@ fn waiting((rule, evaluator, n, since): Row) -> Result<Waiting, Error> {
 }
 
 impl Ledger {
-    /// Executions of a project that are held, by rule and evaluator.
+    /// Held executions of a project, by rule and evaluator.
     ///
     /// # Errors
     /// When the database fails.
@@ -68,7 +68,7 @@ impl Ledger {
         rows.into_iter().map(waiting).collect()
     }
 
-    /// Executions of a project that were due, or whose lease ended, before this time, by rule and evaluator.
+    /// Executions of a project that were due, or whose lease ended, before the time, by rule and evaluator.
     ///
     /// # Errors
     /// When the database fails.
@@ -82,7 +82,7 @@ impl Ledger {
         rows.into_iter().map(waiting).collect()
     }
 
-    /// How many executions failed at this time or later, counted as far as `limit`.
+    /// Number of executions that failed at the time or later, counted up to `limit`.
     ///
     /// # Errors
     /// When the database fails.
@@ -101,7 +101,7 @@ impl Ledger {
         Ok(n.unsigned_abs())
     }
 
-    /// Puts failed executions back into the queue, the last first and at most `limit`; how many.
+    /// Puts failed executions back into the queue, the last first and at most `limit`. Returns their number.
     ///
     /// # Errors
     /// When the database fails; those before stay in the queue then.
@@ -124,7 +124,7 @@ impl Ledger {
             let id: ExecutionId = super::row::id_of(&id)?;
             match self.requeue_execution(project, &id, now).await {
                 Ok(()) => n_requeued += 1,
-                // Another request has requeued it meanwhile.
+                // Another request has requeued it in the meantime.
                 Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }

@@ -1,7 +1,8 @@
-//! A rule that kept failing is paused, and tried with one execution from time to time (evaluation.md 1.9).
+//! Circuit breaker: a rule that keeps failing is paused, and one execution at a time probes whether it works
+//! again (evaluation.md 1.9).
 //!
-//! Whoever moves the end of the pause may try one; so one is tried at a time, whatever the number of schedulers, and
-//! one that is lost is followed by another.
+//! The process that moves the end of the pause may start a probe. So there is one probe at a time for any
+//! number of schedulers, and a lost probe is followed by another one.
 
 use perpend_domain::evaluation::{Execution, Pause};
 use perpend_domain::ids::EvaluatorId;
@@ -24,14 +25,14 @@ pub(crate) fn broken(reason: &str, message: String, now: Timestamp) -> Pause {
     }
 }
 
-/// When one is tried after the one that is due: each wait is twice the one before.
+/// When the probe after the due one starts. Each wait is twice the previous one.
 fn next_probe(pause: &Pause, due: Timestamp) -> Timestamp {
     let waited_ms = due.micros_since(pause.at) / 1_000;
     let wait_ms = (waited_ms + FIRST_WAIT_MS).clamp(FIRST_WAIT_MS, MAX_WAIT_MS);
     due.plus_millis(wait_ms)
 }
 
-/// The pause in spite of which an execution of this evaluator may be tried now.
+/// The pause under which an execution of this evaluator may run now as a probe.
 pub(crate) fn probe_of<'r>(
     rule: &'r PreparedRule,
     evaluator: &EvaluatorId,
@@ -43,7 +44,7 @@ pub(crate) fn probe_of<'r>(
 }
 
 impl Inner {
-    /// Lets one held execution go on of each rule and evaluator that may be tried.
+    /// Resumes one held execution of each rule and evaluator whose probe is due.
     pub(crate) async fn let_probes_go_on(
         &self,
         catalog: &Catalog,
@@ -60,7 +61,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether this execution is the one that is tried.
+    /// Whether this execution is the probe.
     pub(crate) async fn begins_probe(
         &self,
         execution: &Execution,
@@ -76,7 +77,7 @@ impl Inner {
         Ok(catalog.move_pause(&execution.project, rule, (due, next)).await?)
     }
 
-    /// Lets rules go on by which an execution was tried that succeeded.
+    /// Resumes rules whose probe succeeded.
     pub(crate) async fn end_probes(
         &self,
         probing: &[i64],

@@ -20,13 +20,13 @@ use crate::catalog::PreparedEvaluator;
 use crate::decide::is_reserved;
 use crate::parts::Inner;
 
-/// Content of a trace that is read for one item.
+/// Maximum size of the content of a trace that is read for one item.
 const MAX_TRACE_BYTES: usize = 64 << 20;
 
-/// Mapping more content than this takes milliseconds.
+/// Above this size, mapping takes milliseconds.
 const LONG_BYTES: usize = 256 << 10;
 
-/// What is scored, loaded.
+/// The content of a target.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     observation: Option<Observation>,
@@ -35,14 +35,14 @@ pub(crate) struct Loaded {
     session: Option<(Session, Conversation)>,
 }
 
-/// What came of loading a target.
+/// Result of loading a target.
 #[derive(Debug)]
 pub(crate) enum Load {
-    /// It is gone, or was never there.
+    /// The target was deleted or has not arrived.
     Missing,
-    /// It is more than an item can have.
+    /// The target exceeds the size limit of an item.
     TooLarge(AttemptFailure),
-    /// It is there.
+    /// The target was loaded.
     Loaded(Box<Loaded>),
 }
 
@@ -58,7 +58,7 @@ impl Loaded {
         Self { observation: Some(own), ..Self::default() }
     }
 
-    /// Bytes of inputs and outputs.
+    /// Size of inputs and outputs in bytes.
     fn n_bytes(&self) -> usize {
         let parts = self.observation.iter().chain(&self.observations);
         let parts = parts.flat_map(|own| [&own.content.input, &own.content.output]);
@@ -83,14 +83,14 @@ impl Loaded {
     }
 }
 
-/// Why a loaded target is not called for.
+/// Reason for not evaluating a loaded target.
 #[derive(Clone, Debug)]
 pub(crate) enum NoCall {
-    /// It is one of the engine's own.
+    /// The target belongs to the server itself.
     LoopGuard(AttemptFailure),
-    /// The mapping cannot be used.
+    /// The mapping is invalid.
     InvalidConfig(AttemptFailure),
-    /// The target lacks a part that is mapped.
+    /// The target lacks a mapped part.
     Missing(AttemptFailure),
     /// The mapping exceeds a limit for this target.
     TooLarge(AttemptFailure),
@@ -108,7 +108,7 @@ impl NoCall {
     }
 }
 
-/// Runs what takes long without keeping other tasks from this thread, where the runtime has others.
+/// Runs a long computation without blocking other tasks of this thread, if the runtime has several threads.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     match flavor {
@@ -117,7 +117,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The item that a mapping makes of a target.
+/// Builds an item by applying a mapping to a target.
 pub(crate) fn item_of(
     evaluator: &PreparedEvaluator,
     plan: &Result<MappingPlan, String>,
@@ -152,18 +152,18 @@ pub(crate) fn item_of(
     })
 }
 
-/// The variables that are mapped to parts which the target lacks.
+/// The variables that are mapped to parts that the target lacks.
 pub(crate) fn missing_of(
     evaluator: &PreparedEvaluator,
     plan: &Result<MappingPlan, String>,
     loaded: &Loaded,
 ) -> Vec<String> {
-    // What else is wrong with the mapping is the outcome of each example.
+    // Other errors of the mapping are reported per example.
     let plan = plan.as_ref().ok();
     plan.and_then(|plan| plan.missing(&loaded.subject(), evaluator.needs).ok()).unwrap_or_default()
 }
 
-/// The call of an evaluator over an item; without an attempt it is a trial.
+/// The call of an evaluator for an item. Without an attempt it is a trial.
 pub(crate) fn call_of(
     evaluator: &PreparedEvaluator,
     item: Arc<Item>,
@@ -185,13 +185,13 @@ pub(crate) fn call_of(
     }
 }
 
-/// Why there are no scores where the evaluator gave none.
+/// The failure of an evaluator that returned no scores.
 pub(crate) fn gave_none() -> AttemptFailure {
     AttemptFailure::new(FailureClass::NotApplicable, "the evaluator gave no score")
 }
 
 impl Inner {
-    /// A target with what its mapping reads of it.
+    /// A target with the parts that its mapping reads.
     pub(crate) async fn load_target(
         &self,
         project: &ProjectId,
@@ -221,7 +221,7 @@ impl Inner {
         }
     }
 
-    /// A session with what its mapping reads of it.
+    /// A session with the parts that its mapping reads.
     async fn load_session(
         &self,
         project: &ProjectId,
@@ -250,7 +250,7 @@ impl Inner {
         Ok(Load::Loaded(Box::new(Loaded { session: Some((session, said)), ..Loaded::default() })))
     }
 
-    /// What was said in a trace: its last generation, or else its root.
+    /// The turn of a trace in a conversation: its last generation, or else its root.
     async fn turn(
         &self,
         project: &ProjectId,
@@ -267,7 +267,7 @@ impl Inner {
         }
     }
 
-    /// A trace with what its mapping reads of it.
+    /// A trace with the parts that its mapping reads.
     async fn load_trace(
         &self,
         project: &ProjectId,

@@ -1,4 +1,5 @@
-//! Rules and evaluators as the engine applies them, kept until the catalog changes.
+//! Cache of rules and evaluators in the form in which the engine applies them, valid until the catalog
+//! changes.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -20,22 +21,22 @@ use perpend_domain::time::Timestamp;
 use perpend_storage::Store;
 use tokio::sync::Mutex;
 
-/// Columns of an observation that its trace answers.
+/// Columns of an observation whose values come from its trace.
 const OF_TRACE: [&str; 4] = ["traceName", "userId", "sessionId", "tags"];
 
-/// A rule, its mappings compiled.
+/// A rule with compiled mappings.
 #[derive(Debug)]
 pub struct PreparedRule {
     pub(crate) rule: Rule,
     pub(crate) assignments: Vec<PreparedAssignment>,
-    /// The filter looks at metadata, which is stored apart.
+    /// Whether the filter reads metadata, which is stored in the content.
     pub(crate) reads_content: bool,
-    /// The filter of an observation rule looks at its trace.
+    /// Whether the filter of an observation rule reads the trace.
     pub(crate) reads_trace: bool,
 }
 
 impl PreparedRule {
-    /// A rule that refuses every target without looking at it.
+    /// A rule that refuses every target without evaluating its filter.
     fn disabled(rule: Rule) -> Self {
         Self {
             rule: Rule {
@@ -51,22 +52,22 @@ impl PreparedRule {
         }
     }
 
-    /// Which targets it is for.
+    /// The filter of its targets.
     pub(crate) const fn filter(&self) -> &Filter {
         self.rule.filter.filter()
     }
 
-    /// Whether its filter looks at scores.
+    /// Whether its filter reads scores.
     pub(crate) fn reads_scores(&self) -> bool {
         self.filter().reads(&SCORE_COLUMNS)
     }
 
-    /// Whether the filter of a rule of observations looks at more than the observation.
+    /// Whether the filter of an observation rule reads more than the observation.
     pub(crate) fn reads_beside(&self) -> bool {
         self.reads_trace || self.reads_scores()
     }
 
-    /// Whether it asks for this evaluator, or for this version of it in the shadow.
+    /// Whether the rule uses this evaluator, or this shadow version of it.
     pub(crate) fn uses(&self, evaluator: &EvaluatorId, shadow: Option<u32>) -> bool {
         let mut assignments = self.rule.assignments.iter();
         assignments.any(|each| {
@@ -74,7 +75,7 @@ impl PreparedRule {
         })
     }
 
-    /// Its assignment of this evaluator: with the version that scores, or with this one in the shadow.
+    /// The assignment of this evaluator: with the live version, or with this shadow version.
     pub(crate) fn assignment(
         &self,
         evaluator: &EvaluatorId,
@@ -84,7 +85,7 @@ impl PreparedRule {
         assignments.find(|each| each.evaluator.id() == evaluator && each.shadow == shadow)
     }
 
-    /// Whether the filter asks for what only the trace of this observation knows.
+    /// Whether the filter reads values that only the trace of this observation has.
     pub(crate) fn waits_for_trace(&self, own: &Observation) -> bool {
         let filter = self.filter();
         self.reads_trace
@@ -94,7 +95,7 @@ impl PreparedRule {
     }
 }
 
-/// Why a rule's evaluator must not run now.
+/// The pause that keeps an evaluator of a rule from running.
 pub(crate) fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
     let used = rule.assignment(evaluator, None);
     let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
@@ -106,11 +107,11 @@ pub(crate) fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> O
 pub(crate) struct PreparedAssignment {
     pub(crate) id: AssignmentId,
     pub(crate) evaluator: Arc<PreparedEvaluator>,
-    /// The number of the version, where it runs in the shadow.
+    /// The number of the version, if it is a shadow version.
     pub(crate) shadow: Option<u32>,
-    /// The error is for people; a mapping was checked when it was saved.
+    /// A mapping is checked when it is saved. The error text is for users.
     pub(crate) plan: Result<MappingPlan, String>,
-    /// Targets that come before are left out: a budget is spent.
+    /// Earlier targets are skipped because a budget is exhausted.
     pub(crate) skipped_until: Option<Timestamp>,
 }
 
@@ -121,7 +122,7 @@ pub(crate) struct PreparedEvaluator {
     pub(crate) config: Arc<str>,
     pub(crate) needs: ItemParts,
     pub(crate) naming: ScoreNaming,
-    /// On whose behalf its calls are made.
+    /// The principal of its calls.
     pub(crate) maker: Arc<EvaluatorContext>,
 }
 
@@ -130,7 +131,7 @@ impl PreparedEvaluator {
         &self.evaluator.id
     }
 
-    /// Where its calls run: one that may ask a model may have to wait for it.
+    /// The lane of its calls: evaluators that may call a model have their own.
     pub(crate) fn lane(&self) -> Lane {
         match self.maker.grants.model {
             true => Lane::Model,
@@ -138,35 +139,35 @@ impl PreparedEvaluator {
         }
     }
 
-    /// Whether it is paused so that it takes no targets.
+    /// Whether it is paused in the mode that refuses targets.
     pub(crate) fn refuses(&self, now: Timestamp) -> bool {
         let paused = self.evaluator.paused.as_ref();
         paused.is_some_and(|pause| pause.refuses(now))
     }
 }
 
-/// All enabled rules, and of disabled ones as much as it takes to count what they refuse.
+/// All enabled rules, and the part of disabled rules that is needed to count refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     revision: i64,
     is_consistent: bool,
-    /// A rule comes after those it waits for.
+    /// In dependency order: a rule comes after the rules it waits for.
     rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>>,
     awaited: HashSet<RuleId>,
 }
 
 impl Catalog {
-    /// Rules that others wait for.
+    /// Rules that other rules wait for.
     pub(crate) const fn awaited(&self) -> &HashSet<RuleId> {
         &self.awaited
     }
 
-    /// Which state of the stored catalog it shows.
+    /// The revision of the stored catalog.
     pub(crate) const fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// Whether it is one state of the stored catalog, and not parts of several.
+    /// Whether all parts were read at the same revision.
     pub(crate) const fn is_consistent(&self) -> bool {
         self.is_consistent
     }
@@ -179,7 +180,7 @@ impl Catalog {
         rules.filter(|(_, rule)| rule.rule.enabled)
     }
 
-    /// Evaluators by rule, as far as neither is paused.
+    /// Evaluators by rule, without paused rules and evaluators.
     pub(crate) fn running(&self) -> BTreeSet<(&ProjectId, &RuleId, &EvaluatorId)> {
         let rules = self.enabled();
         let running = rules.flat_map(|(project, rule)| {
@@ -191,7 +192,7 @@ impl Catalog {
         running.collect()
     }
 
-    /// Whether a rule that kept failing may be tried again.
+    /// Whether a rule with an open circuit breaker has a due probe.
     pub(crate) fn has_probes(&self, now: Timestamp) -> bool {
         let mut rules = self.rules.values().flatten();
         rules.any(|rule| {
@@ -200,7 +201,7 @@ impl Catalog {
         })
     }
 
-    /// When the first pause, or the first omission for a budget, ends by itself.
+    /// When the first pause or the first skip for a budget ends.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         let rules = self.rules.values().flatten();
         let ends = rules.flat_map(|rule| {
@@ -216,14 +217,14 @@ impl Catalog {
         ends.min()
     }
 
-    /// Rules of a project whose targets are single observations, disabled ones too.
+    /// Rules of a project whose targets are single observations, including disabled ones.
     pub(crate) fn observation_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
         let rules = self.rules.get(project).into_iter().flatten();
         let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target.is_of_observations();
         rules.filter(is_wanted).collect()
     }
 
-    /// Rules of a project whose targets are whole traces, or whole sessions, disabled ones too.
+    /// Rules of a project whose targets are whole traces or whole sessions, including disabled ones.
     pub(crate) fn rules_of(
         &self,
         project: &ProjectId,
@@ -234,18 +235,18 @@ impl Catalog {
         rules.filter(is_wanted).collect()
     }
 
-    /// All rules of a project, disabled ones too.
+    /// All rules of a project, including disabled ones.
     pub(crate) fn all_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
         self.rules.get(project).into_iter().flatten().collect()
     }
 
-    /// Whether a project has rules whose targets are put together of observations.
+    /// Whether a project has rules whose targets consist of several observations.
     pub(crate) fn has_whole_rules(&self, project: &ProjectId) -> bool {
         let mut rules = self.rules.get(project).into_iter().flatten();
         rules.any(|rule| !rule.rule.target.is_of_observations())
     }
 
-    /// Enabled rules of a project whose targets are parts of those of this kind.
+    /// Enabled rules of a project whose targets are parts of targets of this kind.
     pub(crate) fn rules_of_parts(
         &self,
         project: &ProjectId,
@@ -264,7 +265,7 @@ impl Catalog {
     }
 }
 
-/// The catalog as of the last look at its revision.
+/// The catalog of the last check of its revision.
 #[derive(Debug, Default)]
 pub(crate) struct Cached(Mutex<Option<Arc<Catalog>>>);
 
@@ -347,9 +348,10 @@ pub(crate) async fn prepare_evaluator(
         let mut evaluators = plugin.info.evaluators.into_iter();
         evaluators.find(|info| info.id == version.plugin_evaluator)
     });
-    // Without a description the call fails in the host, which says why.
+    // Without a description the call fails in the host, which reports the reason.
     let mut needs = info.as_ref().map(|info| info.needs).unwrap_or_default();
-    // An evaluator that reads the trace only with some configurations does not need it: the grant says that this one does.
+    // An evaluator that reads the trace only with some configurations has the grant only if this
+    // configuration does.
     needs.trace |= version.grants.trace_reader;
     Ok(PreparedEvaluator {
         plugin_evaluator: Arc::from(version.plugin_evaluator.as_str()),
@@ -367,8 +369,8 @@ pub(crate) async fn prepare_evaluator(
     })
 }
 
-/// Puts the default model of the project into slots that have none of their own. It is part of what produces the
-/// scores, and so of their fingerprint.
+/// Fills slots without a model with the default model of the project. The model affects the scores and is
+/// therefore part of their fingerprint.
 async fn resolve_models(
     store: &Store,
     project: &ProjectId,
@@ -403,17 +405,17 @@ async fn resolve_models(
     Ok(())
 }
 
-/// What an assignment uses of its evaluator.
+/// Evaluator versions of an assignment.
 #[derive(Clone, Debug)]
 struct Used {
-    /// With the version whose scores count.
+    /// The live version.
     live: Arc<PreparedEvaluator>,
-    /// With the version that runs in the shadow.
+    /// The shadow version.
     shadow: Option<Arc<PreparedEvaluator>>,
 }
 
 impl Used {
-    /// As the rule would find it now; none where the evaluator, or the version, is gone.
+    /// The evaluator as the rule would use it now; `None` if the evaluator or the version is deleted.
     async fn load(
         store: &Store,
         project: &ProjectId,
@@ -437,7 +439,7 @@ impl Used {
     }
 }
 
-/// A rule as it stands, whether it is enabled or not, with its evaluators as they are now.
+/// The stored rule, enabled or not, with the current versions of its evaluators.
 pub(crate) async fn prepare_alone(
     store: &Store,
     project: &ProjectId,
@@ -486,7 +488,7 @@ fn prepare_rule(rule: Rule, used: impl Fn(&Assignment) -> Option<Used>) -> Prepa
     }
 }
 
-/// A mapping, compiled; the error is for people.
+/// A compiled mapping. The error text is for users.
 pub(crate) fn plan_of(entries: &[Mapping], target: TargetKind) -> Result<MappingPlan, String> {
     if entries.is_empty() {
         return Ok(MappingPlan::identity());

@@ -11,18 +11,18 @@ const QUIET_MS: i64 = 180_000;
 const SESSION_QUIET_MS: i64 = 1_800_000;
 const MAX_WAIT_MS: i64 = 3_600_000;
 
-/// When and why a target is complete, if nothing more arrives.
+/// When and why a target is complete, unless more data arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// From then on.
+    /// Start of completeness.
     pub at: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: CompletionReason,
 }
 
-/// When a trace or a session that is waited for since `began_at` is complete for a rule with this timing: the earliest
-/// of all ways. A conversation may go on for days, so that a session is complete when it is quiet, and after the longest
-/// wait only where the rule sets one.
+/// When a trace or session, with a wait that started at `began_at`, is complete for a rule with this timing:
+/// the earliest of all conditions. A conversation may last for days, so a session is complete when it is
+/// quiet, and after the maximum wait only if the rule sets one.
 #[must_use]
 pub fn completion(
     kind: TargetKind,
@@ -53,16 +53,17 @@ pub fn completion(
         let quiet = timing.quiet_ms.unwrap_or(QUIET_MS);
         ways.push(way(last, quiet, CompletionReason::Quiet));
     }
-    // Later entries are the better reasons where two ways end at the same instant.
+    // For equal times the later entry has the better reason.
     ways.into_iter()
         .rev()
         .min_by_key(|way| way.at)
         .unwrap_or_else(|| way(last, max_wait, CompletionReason::MaxWait))
 }
 
-/// When an ended observation is complete for a rule with this timing. OTLP spans arrive ended, so by
-/// default at once; what came in parts may go on after its end. A rule whose filter asks for what only the
-/// trace knows gives its `trace`: it waits for the root, which says most of that and is often sent last.
+/// When an ended observation is complete for a rule with this timing. OTLP spans arrive ended, so by default
+/// at once; an observation received in parts may change after its end. A rule whose filter reads values of
+/// the trace passes its `trace`: it waits for the root, which has most of these values and is often sent
+/// last.
 #[must_use]
 pub(crate) fn observation_completion(
     own: &Observation,
@@ -73,7 +74,7 @@ pub(crate) fn observation_completion(
     let settle = if own.is_in_parts { SETTLE_MS } else { 0 };
     let settled = changed_at.plus_millis(timing.settle_ms.unwrap_or(settle).max(0));
     let known = trace.map(|trace| {
-        // A trace may go on for long before its root comes.
+        // A trace may last long before its root arrives.
         let quiet = timing.quiet_ms.unwrap_or(QUIET_MS);
         let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
         let never = (trace.last_seen.plus_millis(quiet)).min(changed_at.plus_millis(max_wait));

@@ -1,4 +1,4 @@
-//! The one question: does this rule take this complete target? (evaluation.md 1.5)
+//! Decides whether a rule takes a complete target (evaluation.md 1.5).
 
 use std::borrow::Cow;
 
@@ -15,16 +15,16 @@ use serde_json::Value;
 use crate::catalog::{PreparedAssignment, PreparedRule};
 use crate::completeness::Completion;
 
-/// Environments of the engine's own traces, as clients of either family name them.
+/// Prefixes of the environments of the engine's own traces, as clients of either family name them.
 const RESERVED_PREFIXES: [&str; 2] = ["perpend", "langfuse"];
 const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
-/// Outputs of server-side experiments, which people start by hand.
+/// Environments of server-side experiments, which users start explicitly.
 const OPEN: [&str; 2] = ["perpend-prompt-experiment", "langfuse-prompt-experiment"];
 
-/// The column that says whether an observation is the root of an experiment item.
+/// The column that marks the root of an experiment item.
 const ITEM_ROOT: &str = "isExperimentItemRootSpan";
 
-/// How much of what a target has a sentence shows.
+/// Maximum length of the actual value in a message.
 const MAX_ACTUAL_CHARS: usize = 200;
 
 /// Why a rule does not take a target.
@@ -32,32 +32,32 @@ const MAX_ACTUAL_CHARS: usize = 200;
 pub enum Refusal {
     /// The rule is disabled.
     RuleInactive,
-    /// The rule is paused so that it takes no targets, or all its evaluators are.
+    /// The rule, or each of its evaluators, is paused in the mode that refuses targets.
     RulePaused,
-    /// The target is one of the engine's own.
+    /// The target belongs to the server itself.
     InternalEnvironment,
-    /// The rule scores experiment items, and the observation is not the root of one.
+    /// The rule evaluates experiment items, and the observation is not the root of one.
     NotAnItem,
     /// A condition does not hold.
     NotMatched {
-        /// Its place in the filter, from 0.
+        /// Index of the condition in the filter, from 0.
         index: usize,
         /// The condition as it was saved.
         condition: Value,
-        /// What the target has there.
+        /// The value of the target.
         actual: Value,
     },
-    /// The rate leaves it out.
+    /// The target is not in the sample.
     SampledOut {
-        /// Its place in `[0, 1)`.
+        /// The sampling value of the target, in `[0, 1)`.
         value: f64,
-        /// The rate.
+        /// The sampling rate.
         rate: f64,
     },
 }
 
 impl Refusal {
-    /// The name under which it is counted.
+    /// The name of the counter.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Refusal {
         }
     }
 
-    /// The same for people.
+    /// A sentence for users.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -105,7 +105,7 @@ impl Refusal {
     }
 }
 
-/// A share in percent, to four digits or as many as tell it from none and from all.
+/// A share in percent, with four digits or as many as distinguish it from 0 and 100.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let to_all = 100.0 - percent;
@@ -122,42 +122,44 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// What becomes of one version of an evaluator in a rule that takes the target.
+/// Decision for one evaluator version of a rule that takes the target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// The evaluator in the rule.
     pub assignment: AssignmentId,
-    /// The number of the version, where it runs in the shadow.
+    /// The number of the version, if it is a shadow version.
     pub shadow: Option<u32>,
-    /// What becomes of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What becomes of an execution.
+/// Verdict for one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It is made.
+    /// The execution is made.
     Make(Box<NewExecution>),
-    /// There is one already.
+    /// The execution exists already.
     Duplicate(ExecutionId),
-    /// None is made: a budget of this assignment is spent until this time.
+    /// No execution: a budget of this assignment is exhausted until the time.
     OverBudget(Timestamp),
-    /// There is one already, made before this many spans arrived, and the rule ignores late spans.
+    /// An execution exists that was made before this number of observations arrived, and the rule ignores
+    /// late ones.
     Late(ExecutionId, u32),
 }
 
-/// The answer.
+/// Decision of a rule about a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// No.
+    /// The rule does not take the target.
     Refused(Refusal),
-    /// Yes.
+    /// The rule takes the target.
     Taken {
-        /// The target's place in `[0, 1)`.
+        /// The sampling value of the target, in `[0, 1)`.
         sample: f64,
-        /// The filter refuses it for its scores, and the audit of the rule takes it.
+        /// The filter refuses the target because of its scores, and the target is in the audit sample of the
+        /// rule.
         is_audit: bool,
-        /// One per assignment, in order, and one for each version in the shadow.
+        /// One per assignment, in order, and one per shadow version.
         verdicts: Vec<Decided>,
     },
 }
@@ -171,33 +173,33 @@ pub struct Complete<'a> {
     pub target: &'a Target,
     /// Its environment.
     pub environment: &'a str,
-    /// What filters see of it.
+    /// The columns that filters read.
     pub row: &'a dyn Row,
-    /// When and why it was complete.
+    /// When and why it became complete.
     pub completion: Completion,
     /// Observations of the whole trace or session; 1 for an observation.
     pub n_observations: u32,
-    /// The last change of it.
+    /// Time of its last change.
     pub last_seen: Timestamp,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// Whether the engine must keep its hands off this environment.
+/// Whether targets of this environment must not be evaluated.
 pub(crate) fn is_reserved(environment: &str) -> bool {
     !OPEN.contains(&environment)
         && (RESERVED_PREFIXES.iter().any(|prefix| environment.starts_with(prefix))
             || RESERVED_ALIASES.contains(&environment))
 }
 
-/// Whether it is the root of an experiment item.
+/// Whether the row is the root of an experiment item.
 pub(crate) fn is_item(row: &dyn Row) -> bool {
     matches!(row.cell(ITEM_ROOT), Cell::Bool(true))
 }
 
-/// Whether the rule takes the target, in the order of the steps of evaluation.md 1.5; the first "no"
-/// ends it. `standing` are the executions of this rule over this target; without them duplicates show
-/// when executions are made, since their ids are unique.
+/// Whether the rule takes the target. The steps have the order of evaluation.md 1.5; the first refusal ends
+/// them. `standing` are the existing executions of this rule over this target. Without them duplicates are
+/// detected on insertion, since ids of executions are unique.
 #[must_use]
 pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Execution]) -> Decision {
     if !rule.rule.enabled || rule.assignments.is_empty() {
@@ -239,8 +241,8 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     Decision::Taken { sample: value, is_audit, verdicts: verdicts.collect() }
 }
 
-/// Whether a rule that waits for others takes a target that its filter refuses for nothing but its scores. These are what
-/// the others decide by: of what is refused for other reasons nothing could be learnt about them.
+/// Whether a waiting rule takes a target that its filter refuses only because of scores. Such targets show
+/// whether the rules that wrote these scores decide well; targets refused for other reasons do not.
 fn is_audited(rule: &PreparedRule, complete: &Complete<'_>) -> bool {
     let target = complete.target;
     let observation = target.observation().map_or("", |id| id.as_str());
@@ -251,7 +253,7 @@ fn is_audited(rule: &PreparedRule, complete: &Complete<'_>) -> bool {
         && rule.filter().matches_but_for(&SCORE_COLUMNS, complete.row)
 }
 
-/// What becomes of one assignment, of whose rule these executions stand.
+/// The verdict for one assignment, given the existing executions of its rule.
 fn verdict(
     rule: &PreparedRule,
     assignment: &PreparedAssignment,
@@ -267,7 +269,7 @@ fn verdict(
         })
         .max_by_key(|each| each.made.generation);
     let generation = match newest {
-        // A version in the shadow sees what the one that scores has seen.
+        // A shadow version sees the same data as the live version.
         None if assignment.shadow.is_some() && rule.rule.late == Late::Ignore => {
             match live(evaluator, complete, standing) {
                 Some(live) => {
@@ -317,7 +319,7 @@ fn verdict(
     }))
 }
 
-/// The newest execution of the version that scores, where more of the target has come since.
+/// The newest execution of the live version, if the target has changed since.
 fn live<'e>(
     evaluator: &EvaluatorId,
     complete: &Complete<'_>,
@@ -330,8 +332,8 @@ fn live<'e>(
     (0 < n_late(newest, complete) && complete.target.is_whole()).then_some(newest)
 }
 
-/// How many observations have come since an execution was made. A session may have lost a trace meanwhile, and with it as
-/// many: then it is one.
+/// Number of observations that arrived after an execution was made. A session may have lost a trace of as
+/// many observations in the meantime; then the number is 1.
 fn n_late(newest: &Execution, complete: &Complete<'_>) -> u32 {
     let more = complete.n_observations.saturating_sub(newest.made.n_observations);
     let is_changed = newest.created_at < complete.last_seen;

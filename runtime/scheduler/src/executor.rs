@@ -35,13 +35,13 @@ use crate::targets::Targets;
 use crate::turns::Seats;
 use crate::work::{Batch, Work, seqs};
 
-/// Lost leases after which an execution is given up.
+/// Number of lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;
 
-/// How long an answer waits for others to be written with it.
+/// Time that a result waits for others to be written with it.
 const SOON: Duration = Duration::from_millis(10);
 
-/// One execution on its way to a call.
+/// An execution with its call.
 struct Prepared<'c> {
     execution: &'c Execution,
     assignment: &'c PreparedAssignment,
@@ -57,24 +57,24 @@ impl Prepared<'_> {
     }
 }
 
-/// What is known before any call: calls to make, and executions that end without one.
+/// Results of the checks before any call: calls to make, and executions that end without one.
 struct Sorted<'c> {
     prepared: Vec<Prepared<'c>>,
     finished: Vec<Finished<'c>>,
-    /// By the reason, for people.
+    /// Held executions by the reason for users.
     held: BTreeMap<String, Vec<i64>>,
-    /// Of the prepared ones, those by which a paused rule is tried.
+    /// The prepared executions that are probes of a paused rule.
     probing: Vec<i64>,
 }
 
 impl Sorted<'_> {
-    /// Of its calls.
+    /// The items of its calls.
     fn items(&self) -> Vec<Arc<Item>> {
         self.prepared.iter().map(|each| Arc::clone(&each.call.item)).collect()
     }
 }
 
-/// Puts executions over one target together, the targets in the order in which they come first.
+/// Groups executions by target, in the order of the first execution of each target.
 fn sort_by_target(leased: &mut [Execution]) {
     let mut places: HashMap<Target, usize> = HashMap::new();
     for each in leased.iter() {
@@ -97,8 +97,9 @@ fn batch_of(
 }
 
 impl Inner {
-    /// Batches of one rule each, whose executions over one target are together. Each evaluator has works of its own: a slow
-    /// one holds up no result of another. There is a seat for each execution, and maybe some that nobody needs.
+    /// Batches of one rule each, with the executions of one target next to each other. Each evaluator has its
+    /// own works, so that a slow one does not delay results of another. There is a seat per execution, and
+    /// possibly unused ones.
     pub(crate) fn split(
         &self,
         leased: Vec<Execution>,
@@ -129,12 +130,12 @@ impl Inner {
         batches
     }
 
-    /// Takes what is due, in turn.
+    /// Claims due executions, with fair turns.
     pub(crate) async fn claim(&self, catalog: &Catalog) -> Result<Vec<Batch>, Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
         if catalog.next_end().is_some_and(|at| at <= now) {
-            // The next step sees the catalog without them.
+            // The next step sees the catalog without these pauses.
             self.deps.store.catalog.end_pauses(now).await?;
         }
         self.resume_held(catalog, now).await?;
@@ -142,7 +143,7 @@ impl Inner {
             if catalog.has_probes(now) {
                 self.let_probes_go_on(catalog, now).await?;
             }
-            // A look costs little; a write queues up with the writers.
+            // A read is cheap; a write waits for other writers.
             let first = store.ledger.first_held().await?;
             if first.is_some_and(|due| due <= now) {
                 store.ledger.give_up_held(now).await?;
@@ -167,12 +168,12 @@ impl Inner {
         Ok(works.flatten().collect())
     }
 
-    /// Evaluates a batch, part by part as memory is free.
+    /// Evaluates a batch, one part at a time as memory becomes free.
     pub(crate) async fn execute(&self, batch: Batch) -> Result<(), Error> {
         let started_at = self.deps.clock.now();
         if batch.lease.until <= started_at {
-            // Another may have claimed them already, and what is asked here too would be paid for twice. Those that nobody
-            // claimed have used up no attempt.
+            // Another process may have claimed them already, and their model calls would be paid twice.
+            // Executions that no process claimed have used no attempt.
             let (fence, seqs) = (batch.lease.fence, batch.seqs());
             let ledger = &self.deps.store.ledger;
             ledger.release_executions(fence, &seqs, Release::GivenBack, started_at).await?;
@@ -186,7 +187,7 @@ impl Inner {
         ended.into_iter().collect()
     }
 
-    /// Evaluates a part of a batch: reads its targets and builds their items, and then lets each evaluator run.
+    /// Evaluates a part of a batch: reads its targets, builds their items and runs each evaluator.
     async fn execute_part(&self, Part { mut works, n_bytes }: Part) -> Result<(), Error> {
         let Some(first) = works.first().and_then(|work| work.leased.first()) else {
             return Ok(());
@@ -215,7 +216,7 @@ impl Inner {
         let running = of_works.map(|((work, sorted), (seats, n_own))| async move {
             let running = self.execute_work(work, (sorted, seats), catalog, started_at);
             let ended = Box::pin(running).await;
-            // Items that others use too are charged until the last has ended.
+            // Items that several works share are charged until the last work has ended.
             memory.lock().unwrap_or_else(PoisonError::into_inner).shrink(n_own);
             ended
         });
@@ -223,7 +224,7 @@ impl Inner {
         ended.into_iter().collect()
     }
 
-    /// Makes the calls of an evaluator and writes what comes of them, as it comes.
+    /// Makes the calls of an evaluator and writes the results as they arrive.
     async fn execute_work(
         &self,
         work: &Work,
@@ -242,7 +243,7 @@ impl Inner {
         if !held.is_empty() {
             self.look_again_at_held(catalog).await?;
         }
-        // What ends without a call waits for none.
+        // Executions that end without a call are written at once.
         if !finished.is_empty() {
             self.write(work, &finished, &[], started_at).await?;
         }
@@ -285,7 +286,7 @@ impl Inner {
         }
     }
 
-    /// Writes what has ended of a batch, and lets go of what shall be tried anew.
+    /// Writes the ended executions of a batch and releases those to be retried.
     async fn write(
         &self,
         work: &Work,
@@ -313,7 +314,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What answers mean: executions that end, and those that are released without an attempt.
+    /// Outcomes of results: executions that end, and executions that are released without an attempt.
     async fn ended<'c>(
         &self,
         answered: Vec<(Prepared<'c>, CallResult)>,
@@ -326,11 +327,12 @@ impl Inner {
         };
         let targets = prepared.iter().map(|each| &each.execution.made.target);
         let targets: Vec<&Target> = targets.collect();
-        // A batch is of one project.
+        // All executions of a batch belong to one project.
         let project = &first.execution.project;
         self.refuse_foreign_pointers(project, &targets, &mut results).await?;
         let now = self.deps.clock.now();
-        // Scores carry the name that the evaluator has when they are written: it may be renamed during a call.
+        // Scores get the name of the evaluator at the time of writing: it may have been renamed during the
+        // call.
         let names = self.catalog.current(&self.deps.store).await?;
         let mut roots = Vec::new();
         for (each, result) in prepared.iter().zip(results) {
@@ -350,9 +352,9 @@ impl Inner {
         Ok((ended, released))
     }
 
-    /// Writes what came of a batch. Where the database takes the batch for wrong, one of it is at fault
-    /// and the others must not suffer: each is written alone. What cannot be written stays under its
-    /// lease, is tried again when that ends, and is given up with [`MAX_LOST`].
+    /// Writes the results of a batch. If the database rejects the batch, one result is at fault, and each
+    /// result is written alone. A result that cannot be written stays under its lease, is retried when the
+    /// lease ends, and is given up after [`MAX_LOST`] lost leases.
     async fn finish(
         &self,
         fence: i64,
@@ -394,8 +396,8 @@ impl Inner {
         Ok(all)
     }
 
-    /// The next answers: the first that comes, and those that come soon after it, because they share its commit.
-    /// None after the last. Meanwhile the ledger gets signs of life.
+    /// The next results: the first one, and those that arrive soon after it, because they share its commit.
+    /// `None` after the last one. The lease is renewed in the meantime.
     async fn some(
         &self,
         answers: &mut Fuse<BoxStream<'_, (usize, CallResult)>>,
@@ -433,7 +435,7 @@ impl Inner {
         }
     }
 
-    /// Waits for something that may take long; meanwhile the ledger gets signs of life.
+    /// Waits for a long operation and renews the lease in the meantime.
     async fn alive<T>(&self, works: &[Work], awaited: impl Future<Output = T>) -> T {
         let mut awaited = pin!(awaited);
         loop {
@@ -444,7 +446,7 @@ impl Inner {
         }
     }
 
-    /// Loads what the works are about and builds their calls.
+    /// Loads the targets of the works and builds their calls.
     async fn sort_all<'c>(
         &self,
         works: &'c [Work],
@@ -473,7 +475,7 @@ impl Inner {
             held: BTreeMap::new(),
             probing: Vec::new(),
         };
-        // One look for each rule: the others of a batch would only be told no.
+        // One check per rule: the other executions of the batch would be refused.
         let mut tried = BTreeSet::new();
         for execution in &work.leased {
             let made = &execution.made;
@@ -501,14 +503,14 @@ impl Inner {
             };
             let Some(assignment) = rule.assignment(&made.evaluator_id, made.shadow) else {
                 if rule.uses(&made.evaluator_id, made.shadow) {
-                    // The catalog was read while the version changed: the next one has it.
+                    // The version changed after the catalog was read; the next catalog has it.
                     hold("the evaluator is being changed".to_owned());
                     continue;
                 }
                 end(Outcome::Cancelled(assignment_removed(made.shadow)));
                 continue;
             };
-            // A version in the shadow says nothing about the one that scores.
+            // Results of a shadow version do not count for the rule.
             let probe = probe_of(rule, &made.evaluator_id, now);
             let probe = probe.filter(|_| made.shadow.is_none());
             let pause = pause_of(rule, &made.evaluator_id);
@@ -571,7 +573,7 @@ impl Inner {
         let reuse = ReplyReuse {
             replies: match execution.made.generation {
                 0 => ReplyPolicy::Deterministic,
-                // Where nothing changed, scoring again is free.
+                // For unchanged content, evaluating again costs nothing.
                 _ => ReplyPolicy::Any,
             },
             run: 0,
@@ -605,7 +607,7 @@ impl Inner {
         }
     }
 
-    /// What a result means for its execution, or how it is released as if it had not been tried.
+    /// The outcome of a result, or the release of its execution as if it had not been tried.
     fn outcome<'c>(
         &self,
         prepared: &Prepared<'c>,
@@ -617,7 +619,7 @@ impl Inner {
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
         let origin = prepared.call.origin.as_deref();
-        // A guest may give a score in spite of it, as if the model had answered.
+        // A guest may return a score as if the model had answered.
         if origin.is_some_and(|origin| origin.notes.is_cancelled()) {
             return Err(Release::GivenBack);
         }
@@ -637,7 +639,7 @@ impl Inner {
                 match retry::after_failure(&failure, &tried) {
                     Next::Skip => Outcome::Skipped(why),
                     Next::Retry(at) => Outcome::Delayed(why, at),
-                    // What runs in the shadow stops nobody: without a pause there is nothing to wait for.
+                    // Shadow versions pause nothing, and without a pause there is nothing to wait for.
                     Next::Fail(_) | Next::Hold if execution.made.shadow.is_some() => {
                         Outcome::Failed(why, false)
                     }
@@ -658,7 +660,8 @@ impl Inner {
     }
 }
 
-/// The name of an evaluator in this catalog; the one it had at the call where its rule has left the catalog.
+/// The name of an evaluator in this catalog, or its name at the time of the call if the rule has left the
+/// catalog.
 fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c Prepared<'_>) -> &'c str {
     let execution = prepared.execution;
     let rule = catalog.rule(&execution.project, &execution.made.rule_id);
@@ -668,8 +671,8 @@ fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c Prepared<'_>) -> &'c s
     &assignment.evaluator.evaluator.name
 }
 
-/// What an evaluator logged goes to the server's log, for operators that ask for it. Never louder than
-/// `debug`, and as a quoted field: it may be long, come often, and hold what users wrote.
+/// Writes the log lines of an evaluator to the log of the server, for operators who enable them. At most at
+/// level `debug`, and as a quoted field: a line may be long and frequent, and may contain user data.
 fn log_lines(made: &NewExecution, lines: &[LogLine]) {
     for line in lines {
         tracing::debug!(
@@ -698,13 +701,13 @@ fn ended<'e>(
     }
 }
 
-/// What charges results to the memory of whoever evaluates, to be kept until they are written.
+/// The permits that charge results to the memory of evaluations until they are written.
 fn take_permits(answered: &mut [(Prepared<'_>, CallResult)]) -> Vec<ResultPermit> {
     let results = answered.iter_mut().map(|(_, result)| result);
     results.map(|result| mem::take(&mut result.permit)).collect()
 }
 
-/// For an [`crate::Evaluate`] that gave fewer results than there were calls.
+/// For an [`crate::Evaluate`] that returned fewer results than there were calls.
 fn no_result(n_calls: usize) -> CallResult {
     CallResult {
         outcome: Err(perpend_domain::plugin::Failure {

@@ -1,4 +1,4 @@
-//! Why does this target have no score? (evaluation.md 1.5)
+//! Explains why a target has no score (evaluation.md 1.5).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,60 +19,61 @@ use crate::matcher::{OfTrace, of_rule};
 use crate::target::ObservationRow;
 use crate::whole::began_at;
 
-/// Where a target stands with a rule.
+/// State of a target under a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The step that ended it, or that it was taken.
+    /// The step that refused the target, or the last step.
     pub step: Step,
-    /// Executions of the rule over the target, oldest first, whatever the rule says now.
+    /// Executions of the rule over the target, oldest first, regardless of the current state of the rule.
     pub executions: Vec<Execution>,
 }
 
-/// The outcome of the first step that says "no", or of all.
+/// The first step that refuses the target, or the result of all steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// There is no such target in the project.
+    /// The project has no such target.
     NoSuchTarget,
-    /// It is not complete yet.
+    /// The target is not complete yet.
     NotComplete {
-        /// When it will be, if nothing more arrives. `None`: it has not ended.
+        /// When it will be complete unless more data arrives; `None` if it has not ended.
         complete_at: Option<Timestamp>,
     },
-    /// The rule waits until another one has ended with it.
+    /// The rule waits until another rule has ended with the target.
     WaitingForRule {
-        /// The other one.
+        /// The other rule.
         rule: RuleId,
         /// Its name.
         name: String,
     },
-    /// The rule is about to look at it.
+    /// The target is complete, and its examination is due.
     Due,
-    /// The rule does not take it.
+    /// The rule does not take the target.
     Refused(Refusal),
-    /// The rule would take it, but was made after it had arrived.
+    /// The rule was made after the target had arrived.
     OlderThanRule {
-        /// What arrived.
+        /// Kind of the target.
         target: TargetKind,
-        /// When the last of it arrived.
+        /// When the last part of it arrived.
         arrived_at: Timestamp,
         /// When the rule was made.
         rule_created_at: Timestamp,
     },
-    /// The rule takes it.
+    /// The rule takes the target.
     Taken {
-        /// The target's place in `[0, 1)`.
+        /// The sampling value of the target, in `[0, 1)`.
         sample: f64,
-        /// The rate it is compared with.
+        /// The sampling rate.
         rate: f64,
-        /// When and why it was complete.
+        /// When and why it became complete.
         completion: Completion,
-        /// The filter refuses it for its scores, and it is one of those that the audit of the rule takes all the same.
+        /// The filter refuses the target because of its scores, and the target is in the audit sample of the
+        /// rule.
         is_audit: bool,
-        /// Why its executions are held, where some are.
+        /// Reason of the held executions, if there are any.
         held: Option<String>,
-        /// When the rule was last changed, where that was after the target arrived.
+        /// When the rule was last changed, if that was after the target arrived.
         changed_at: Option<Timestamp>,
-        /// One per assignment, in order, and one for each version in the shadow.
+        /// One per assignment, in order, and one per shadow version.
         assignments: Vec<AssignmentExplanation>,
     },
 }
@@ -92,7 +93,7 @@ impl Step {
         }
     }
 
-    /// What the step means, for people.
+    /// A sentence for users.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -158,18 +159,18 @@ pub struct AssignmentExplanation {
     pub assignment: AssignmentId,
     /// Its evaluator.
     pub evaluator: EvaluatorId,
-    /// The number of the version, where it runs in the shadow.
+    /// The number of the version, if it is a shadow version.
     pub shadow: Option<u32>,
-    /// The execution that stands; `None` when one would be made if the target were touched now.
+    /// The existing execution; `None` if one would be made when the target changes.
     pub execution: Option<ExecutionId>,
-    /// Spans that came after it was made and are ignored.
+    /// Ignored observations that arrived after the execution was made.
     pub n_late: u32,
-    /// None is made before: a budget is spent.
+    /// No execution is made before this time because a budget is exhausted.
     pub skipped_until: Option<Timestamp>,
 }
 
 impl Scheduler {
-    /// Asks the same question as the matcher, for one target, and answers with the step that decided.
+    /// Applies the decision of the matcher to one target and returns the step that decided.
     ///
     /// # Errors
     /// When the store fails.
@@ -214,7 +215,7 @@ impl Scheduler {
         }
     }
 
-    /// The first rule that keeps this one waiting.
+    /// The first rule for which this one waits.
     async fn waits_for(
         &self,
         project: &ProjectId,
@@ -274,7 +275,7 @@ impl Scheduler {
         if own.end.is_none() {
             return Ok(Step::NotComplete { complete_at: None });
         }
-        // Without a watch it does not wait any more.
+        // A target without a watch no longer waits.
         let waits = asked.watch.is_some() && asked.rule.waits_for_trace(own);
         let changed_at = stored.updated_at;
         let completion = observation_completion(
@@ -320,7 +321,7 @@ impl Scheduler {
         Ok(self.answer(asked, &complete, progress.last_seen))
     }
 
-    /// `arrived_at` is when the last of the target arrived.
+    /// `arrived_at` is the time of the last change of the target.
     fn answer(&self, asked: &Asked<'_>, complete: &Complete<'_>, arrived_at: Timestamp) -> Step {
         let completion = complete.completion;
         let scores_again = asked.rule.rule.late == Late::Rescore && asked.watch.is_some();
@@ -357,13 +358,13 @@ impl Scheduler {
     }
 }
 
-/// What stands beside the decision about a target that is taken.
+/// Additional facts about a target that is taken.
 struct Taken {
     held: Option<String>,
     changed_at: Option<Timestamp>,
 }
 
-/// Why the first execution that is held waits.
+/// Reason of the first held execution.
 fn held(asked: &Asked<'_>) -> Option<String> {
     let mut standing = asked.standing.iter();
     let held = standing.find(|each| each.state == ExecutionState::Held)?;
@@ -371,7 +372,7 @@ fn held(asked: &Asked<'_>) -> Option<String> {
     Some(message.trim_end_matches('.').to_owned())
 }
 
-/// One question.
+/// Context of the explanation of one rule.
 struct Asked<'a> {
     project: &'a ProjectId,
     rule: &'a Arc<PreparedRule>,

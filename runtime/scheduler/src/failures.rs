@@ -1,4 +1,4 @@
-//! What failures mean beyond their own execution: as the server saw them, and what they pause.
+//! Effects of failures beyond their own execution: failures as the server recorded them, and pauses.
 
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use crate::recent::Recent;
 use crate::retry;
 
 impl Inner {
-    /// Pauses what keeps failing by the catalog of this revision: an evaluator whose configuration cannot be used, a rule after so many
-    /// failures in a row.
+    /// Pauses evaluators and rules of the catalog of this revision: an evaluator whose configuration is
+    /// invalid, and a rule with too many consecutive failures.
     pub(crate) async fn pause(
         &self,
         revision: i64,
@@ -56,7 +56,7 @@ impl Inner {
             }
         }
         self.note_spent(revision, finished, ended).await?;
-        // What runs in the shadow stops nobody.
+        // Shadow versions pause nothing.
         let mut live = finished.iter().filter(|each| each.execution.made.shadow.is_none());
         let blocked = live.find_map(|each| {
             let (Outcome::Failed(why, _) | Outcome::Held(why, _)) = &each.outcome else {
@@ -94,7 +94,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Rules that fail too often, and how often: many times in a row, or more often than not.
+    /// Rules that fail too often, and their number of failures: consecutive ones, or more than half of the
+    /// recent ones.
     fn broken_rules<'f>(
         &self,
         finished: &'f [Finished<'_>],
@@ -135,8 +136,8 @@ impl Inner {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this was what paused it. When the catalog was changed during the call, nothing was paused: what was
-    /// held is tried again by the catalog as it is now.
+    /// Whether this call paused it. If the catalog changed during the call, nothing was paused, and the held
+    /// executions are tried again under the current catalog.
     fn is_new(&self, paused: Paused) -> bool {
         if paused == Paused::Outdated {
             self.look_at_held();
@@ -144,8 +145,8 @@ impl Inner {
         paused.is_new()
     }
 
-    /// What spent budgets stop: with `hold` the rule or the evaluator until the next window, with `skip` what would be
-    /// made for this evaluator of this rule.
+    /// Pauses for exhausted budgets: with `hold` the rule or the evaluator until the next window, with `skip`
+    /// new executions of this evaluator in this rule.
     async fn note_spent(
         &self,
         revision: i64,
@@ -193,14 +194,14 @@ impl Inner {
     }
 }
 
-/// A failure as the server saw it. A worker knows that a host call failed; which one and why, the server knows
-/// better.
+/// A failure as the server recorded it. The worker only reports that a host call failed; the server has the
+/// call and its cause.
 pub(crate) fn as_noted(failure: Failure, origin: Option<&CallOrigin>) -> ModelFailure {
     if !is_of_model(failure.class) {
         return ModelFailure::new(failure.class, failure.message);
     }
     let noted = origin.and_then(|origin| origin.notes.failure());
-    // The worker cannot know better than that, except that an evaluator found no use for replies.
+    // The server has no better information, except if an evaluator found replies unusable.
     noted.unwrap_or_else(|| {
         let class = match failure.class {
             FailureClass::MalformedOutput => FailureClass::MalformedOutput,

@@ -10,11 +10,11 @@ use crate::parts::{Error, Inner, NEVER};
 use crate::reasons::{rule_deleted, uses};
 
 impl Inner {
-    /// Whether it is time to look at held executions, for those that have waited too long and those by which a paused rule
-    /// is tried: they wait for minutes and days, so that once in a second is enough.
+    /// Whether the check of held executions is due: for those that have waited too long and for probes of
+    /// paused rules. They wait for minutes and days, so one check per second is enough.
     pub(crate) fn looks_at_held(&self, now: Timestamp) -> bool {
         let last = self.looked_at.load(Ordering::Relaxed);
-        // The time of `NEVER` is longer ago than any.
+        // `NEVER` is earlier than any time.
         let is_time = 1_000_000 <= now.as_micros().saturating_sub(last);
         if is_time {
             self.looked_at.store(now.as_micros(), Ordering::Relaxed);
@@ -34,8 +34,8 @@ impl Inner {
         done
     }
 
-    /// Executions were held by an older catalog, after the newer one let go of what was held before: it
-    /// has to do so once more, or they would wait for the next change of any rule.
+    /// Executions were held under an older catalog after a newer one had resumed held executions. The newer
+    /// one has to resume them again, or they would wait for the next change of a rule.
     pub(crate) async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
         if self.deps.store.catalog.catalog_revision().await? != used.revision() {
             self.look_at_held();
@@ -43,7 +43,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Looks soon whether held executions can go on.
+    /// Makes the check of held executions due.
     pub(crate) fn look_at_held(&self) {
         self.let_go_at.store(NEVER, Ordering::Release);
         self.woken.notify_one();
@@ -53,7 +53,7 @@ impl Inner {
         let store = &self.deps.store;
         for (project, rule_id, evaluator) in store.ledger.held().await? {
             let is_let_go = match catalog.rule(&project, &rule_id) {
-                // Also where the rule no longer uses the evaluator: then they end as cancelled.
+                // Also if the rule no longer uses the evaluator: then they end as cancelled.
                 Some(rule) => pause_of(rule, &evaluator).is_none(),
                 None => match store.catalog.rule(&project, &rule_id).await? {
                     Some(rule) => !uses(&rule, &evaluator),

@@ -1,9 +1,10 @@
-//! Who holds memory of the evaluation budget.
+//! Holders of memory of the evaluation budget.
 
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_memory::Owner;
 
-/// Who reserves memory: a rule of a project, or without a rule the trials and previews of the project.
+/// A holder of reserved memory: a rule of a project, or without a rule the trials and previews of the
+/// project.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) project: ProjectId,

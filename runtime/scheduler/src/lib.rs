@@ -1,19 +1,21 @@
-//! From what ingest touched to scores: completeness, rules, sampling, executions, retries.
+//! From changes of telemetry to scores: completeness, rules, sampling, executions, retries.
 //!
 //! Invariants:
-//! - **A lost wake-up is harmless.** [`Scheduler::wake`] is a hint; every step also runs by a poll, has no
+//! - **A lost wake-up is harmless.** [`Scheduler::wake`] is a hint. Every step also runs by a poll, has no
 //!   input and finds its work in the store.
-//! - **One question, one answer.** [`decide`] is the only place that says whether a rule takes a target;
-//!   [`Scheduler::explain`] asks it too.
-//! - **The catalog is at least as new as what it decides.** A pass reads the change log first and the catalog after it,
-//!   and is committed only while that is the current revision: a target meets each rule that existed when it arrived.
-//! - **Killed anywhere, scored once.** Executing is at least once, the effect exactly once: ids are
-//!   derived, touched rows go with the executions they make, scores with the state they complete.
-//! - **What waits stops with its rule.** A call that has not begun is withdrawn when its rule or evaluator is disabled,
-//!   paused or deleted.
-//! - **No evaluation of evaluations.** The environment of a target is looked at when it is matched and
-//!   again before its call; in doubt there is no call.
-//! - **No clock, no chance.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
+//! - **One decision.** [`decide`] is the only function that decides whether a rule takes a target;
+//!   [`Scheduler::explain`] calls it too.
+//! - **The catalog is at least as new as the targets.** A pass reads the change log first and the catalog
+//!   after it, and commits only if that is the current revision. So a target meets each rule that existed
+//!   when it arrived.
+//! - **Executed at least once, scored exactly once,** whenever a process is killed: ids are derived, change
+//!   rows are deleted with the insertion of their executions, and scores are written with the state that
+//!   completes them.
+//! - **Waiting calls stop with their rule.** A call that has not started is withdrawn when its rule or
+//!   evaluator is disabled, paused or deleted.
+//! - **No evaluation of evaluations.** The environment of a target is checked when it is matched and again
+//!   before its call. In doubt there is no call.
+//! - **Deterministic.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
 mod after;
 mod breaker;
@@ -71,14 +73,14 @@ pub use trial::{Trial, TrialOn, TrialResult};
 
 pub use parts::{Breakpoint, Breakpoints, Deps, Error, Evaluate, Options};
 
-/// Turns what arrives into scores. Cheap to clone: all clones are one scheduler.
+/// Turns incoming telemetry into scores. Cheap to clone: all clones are one scheduler.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     inner: Arc<Inner>,
 }
 
 impl Scheduler {
-    /// A scheduler; it does nothing until it is run.
+    /// A scheduler that does nothing until [`Scheduler::run`].
     #[must_use]
     pub fn new(deps: Deps) -> Self {
         Self {
@@ -101,12 +103,12 @@ impl Scheduler {
         }
     }
 
-    /// Says that there may be work. A hint: the poll would find it too.
+    /// Wakes the scheduler. A hint: the poll would find the work too.
     pub fn wake(&self) {
         self.inner.woken.notify_one();
     }
 
-    /// Works until `shutdown`, then lets running batches finish and gives back what did not.
+    /// Runs until `shutdown`, then lets running batches finish and releases the executions of the others.
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut batches = JoinSet::new();
         while !shutdown.is_cancelled() {
@@ -150,13 +152,13 @@ impl Scheduler {
             let store = &self.inner.deps.store;
             let release = Release::GivenBack;
             if let Err(error) = store.ledger.release_executions(fence, &seqs, release, now).await {
-                // Harmless: the lease runs out.
+                // Harmless: the lease ends.
                 tracing::warn!(error = &error as &dyn std::error::Error, "lease not given back");
             }
         }
     }
 
-    /// Works until nothing is due at the clock's time. For tests and for `demo --once`.
+    /// Runs until nothing is due at the time of the clock. For tests and for `demo --once`.
     ///
     /// # Errors
     /// The first error of any step or batch.
@@ -172,8 +174,8 @@ impl Scheduler {
         }
     }
 
-    /// Starts what is due and matches once. What waits comes first: what is matched takes places without a
-    /// turn, and would leave it none. `false` when there was nothing to do.
+    /// Starts due executions and matches once. Waiting executions come first, because matched targets take
+    /// places without a turn and would leave none. `false` if there was nothing to do.
     async fn step(&self, batches: &mut JoinSet<Result<(), Error>>) -> Result<bool, Error> {
         while let Some(ended) = batches.try_join_next() {
             ended.map_err(|error| Error::Panicked(error.to_string()))??;

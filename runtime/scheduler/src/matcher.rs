@@ -1,4 +1,4 @@
-//! From touched rows and due watches to executions.
+//! From change rows and due watches to executions.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -26,38 +26,38 @@ use crate::target::ObservationRow;
 use crate::turns::Seats;
 use crate::work::Batch;
 
-/// Ingest requests looked at in one transaction.
+/// Ingest requests per transaction.
 const N_TOUCHED: u32 = 32;
-/// Observations in them, about: what is more waits for the next transaction.
+/// Approximate number of their observations. The rest waits for the next transaction.
 const N_OBSERVATIONS: usize = 10_000;
-/// Watches looked at in one transaction.
+/// Watches per transaction.
 const N_WATCHES: u32 = 256;
-/// Passes in a row that are discarded because the catalog has changed meanwhile.
+/// Consecutive passes that are discarded because the catalog changed in the meantime.
 const MAX_OUTDATED: u32 = 8;
 
-/// What one pass decides, being collected.
+/// Decisions of one pass.
 pub(crate) struct Pass<'p> {
     pub(crate) now: Timestamp,
     pub(crate) catalog: &'p Catalog,
-    /// IngestChange rows that are dealt with.
+    /// `IngestChange` rows that are consumed.
     touched: Vec<i64>,
     batch: MatchBatch,
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
-    /// Executions in the batch: a target may be touched while its watch is due.
+    /// Executions in the batch: a target may change while its watch is due.
     asked_for: HashSet<ExecutionId>,
 }
 
-/// An observation to decide: one just touched, or one whose watch came due.
+/// An observation to decide: it has changed, or its watch is due.
 #[derive(Clone, Copy)]
 struct Change<'w> {
-    /// The first and the last change that this pass deals with.
+    /// The first and the last change in this pass.
     since: Timestamp,
     at: Timestamp,
     watch: Option<&'w Watch>,
 }
 
 impl Change<'_> {
-    /// Whether a rule for which the target was complete then was asked when it was last looked at.
+    /// Whether the last examination decided a rule for which the target was complete by then.
     fn was_asked(&self, rule: &Rule, completion: Completion) -> bool {
         self.watch.is_some_and(|watch| {
             // A rule that was changed since may wait for less.
@@ -73,19 +73,19 @@ impl Change<'_> {
 /// Changes of observations of one project.
 type Changes<'w> = BTreeMap<(TraceId, ObservationId), Change<'w>>;
 
-/// What the rules of a pass ask of a trace.
+/// Data of a trace that the rules of a pass read.
 #[derive(Default)]
 pub(crate) struct OfTrace {
     pub(crate) trace: Option<Trace>,
     pub(crate) progress: Option<Progress>,
-    /// On the trace and what is in it.
+    /// Scores of the trace and its observations.
     pub(crate) scores: Vec<NewScore>,
-    /// Where rules wait for each other.
+    /// Executions, if rules wait for each other.
     pub(crate) executions: Vec<Execution>,
 }
 
 impl OfTrace {
-    /// The scores on one observation.
+    /// The scores of one observation.
     pub(crate) fn scores_on(&self, own: &Observation) -> Vec<NewScore> {
         let is_on_it = |score: &&NewScore| match &score.subject {
             Subject::Observation(_, id) => *id == own.id,
@@ -95,7 +95,7 @@ impl OfTrace {
     }
 }
 
-/// An observation that is decided, and what rules ask beside it.
+/// An observation to be decided, with the data of its trace that rules read.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     row: ObservationRow<'a>,
@@ -103,7 +103,7 @@ struct Seen<'a> {
     executions: &'a [Execution],
 }
 
-/// As many touched rows as one transaction takes, one at least.
+/// The change rows of one transaction, at least one.
 fn bounded(mut touched: Vec<IngestChange>) -> Vec<IngestChange> {
     let mut n_observations = 0;
     let mut n_rows = 0;
@@ -119,8 +119,8 @@ fn bounded(mut touched: Vec<IngestChange>) -> Vec<IngestChange> {
 }
 
 impl Inner {
-    /// Deals with some touched rows and due watches. Executions for which there is a place start out claimed;
-    /// they are the second part of the answer. `false`: there was nothing.
+    /// Handles some change rows and due watches. Executions for which a place is free start claimed and are
+    /// the second part of the result. `false` if there was nothing to do.
     pub(crate) async fn match_once(&self) -> Result<(bool, Vec<Batch>), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
@@ -130,7 +130,8 @@ impl Inner {
             return Ok((false, Vec::new()));
         }
         self.reach(Breakpoint::Read).await?;
-        // After the change log: a rule that existed when one of these rows was written is in it.
+        // After the change log: the catalog contains every rule that existed when one of these rows was
+        // written.
         let catalog = self.catalog.current(store).await?;
         let mut pass = Pass {
             now,
@@ -142,7 +143,7 @@ impl Inner {
         };
         self.match_touched(&mut pass, &touched).await?;
         self.match_scored(&mut pass, &touched).await?;
-        // A change sets a watch anew; what it was before no longer matters.
+        // A change replaces the watch.
         let anew = pass.watched();
         watches.retain(|watch| !anew.contains(&key(watch)));
         self.match_watches(&mut pass, watches).await?;
@@ -214,11 +215,12 @@ impl Inner {
                 && observation.is_root()
                 && !observation.is_trace_record()
             {
-                // Others of its trace may have waited for it.
+                // Other observations of its trace may wait for it.
                 let trace = (project.clone(), key.0);
                 pass.batch.rooted.insert(trace, from);
             }
-            // What is still open is touched again when its end arrives; the record of a trace is no step.
+            // An open observation changes again when its end arrives. The record of a trace is no
+            // observation.
             if observation.end.is_some() && !observation.is_trace_record() {
                 let scores = of_trace.map(|of_trace| of_trace.scores_on(observation));
                 let seen = Seen {
@@ -236,7 +238,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What rules ask of the traces of these observations; nothing where they ask nothing.
+    /// The data of the traces of these observations that rules read; empty if they read none.
     async fn of_traces(
         &self,
         project: &ProjectId,
@@ -296,14 +298,14 @@ impl Inner {
         let moved: HashSet<_> = moved.map(|new| key(&new.watch)).collect();
         for watch in &watches {
             if !moved.contains(&key(watch)) {
-                // The target is gone.
+                // The target was deleted.
                 pass.move_watch(watch, None, Vec::new());
             }
         }
         Ok(())
     }
 
-    /// The scores on a trace, where a filter asks for them.
+    /// The scores of a trace, if a filter reads them.
     pub(crate) async fn trace_scores(
         &self,
         project: &ProjectId,
@@ -318,11 +320,11 @@ impl Inner {
         Ok(stored.await?.into_iter().map(|score| score.written).collect())
     }
 
-    /// Writes what was decided. Executions for which there is a place are claimed at once.
+    /// Writes the decisions. Executions for which a place is free are claimed at once.
     async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Batch>, Error> {
         let Pass { now, catalog, touched, mut batch, counts, .. } = pass;
-        // While the catalog changes all the time no pass would end. The decision is valid even so: the catalog was read
-        // after the change log.
+        // If the catalog changes permanently, no pass would commit. The decision is valid anyway because the
+        // catalog was read after the change log.
         let n_outdated = self.n_outdated.load(Ordering::Relaxed);
         let must_be_current = n_outdated < MAX_OUTDATED || !catalog.is_consistent();
         batch.decided_by = must_be_current.then_some(catalog.revision());
@@ -395,7 +397,7 @@ fn key(watch: &Watch) -> (ProjectId, Target) {
     (watch.project.clone(), watch.target.clone())
 }
 
-/// The earlier of a time that there may be and another one.
+/// The earlier of an optional time and another one.
 pub(crate) fn earliest(known: Option<Timestamp>, at: Timestamp) -> Option<Timestamp> {
     Some(known.map_or(at, |known| known.min(at)))
 }
@@ -413,7 +415,7 @@ pub(crate) fn of_rule<'e>(
 }
 
 impl Pass<'_> {
-    /// Decides one ended observation for the rules for which it is complete, and watches it for others.
+    /// Decides one ended observation for the rules for which it is complete, and sets a watch for the others.
     fn take_observation(
         &mut self,
         rules: &[&Arc<PreparedRule>],
@@ -425,7 +427,7 @@ impl Pass<'_> {
         let target = Target::Observation(own.trace_id.clone(), own.id.clone());
         let (mut open, mut next, mut waiting) = (Open::default(), None, Vec::new());
         for rule in rules {
-            // Of other observations it does not even count that it refuses them.
+            // Other observations are not even counted as refused.
             if rule.rule.target == TargetKind::Experiment && !is_item(&seen.row) {
                 continue;
             }
@@ -466,7 +468,7 @@ impl Pass<'_> {
                 open.note(&rule.rule);
             }
         }
-        // Another touch may have left a watch, which has been waited out since.
+        // Another change may have left a watch whose wait is over.
         let waits =
             |rule: &Rule| !rule.after.is_empty() || rule.timing.settle_ms.is_some_and(|ms| 0 < ms);
         let may_be_watched =
@@ -489,7 +491,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Asks and notes the answer. Whether an execution is made, which has not ended.
+    /// Decides and records the result. Returns whether an execution is made that has not ended.
     pub(crate) fn take(
         &mut self,
         rule: &PreparedRule,
@@ -512,7 +514,7 @@ impl Pass<'_> {
                 Verdict::Make(execution) => {
                     is_made |= execution.shadow.is_none();
                     let evaluator = rule.assignment(&execution.evaluator_id, execution.shadow);
-                    // Counted when it is made, or found to exist.
+                    // Counted when it is inserted or found to exist.
                     self.batch.executions.push(Making {
                         project: complete.project.clone(),
                         kind: QueueKind {
@@ -542,8 +544,8 @@ impl Pass<'_> {
         *self.counts.entry(key).or_default() += 1;
     }
 
-    /// The targets whose watches this pass sets or moves, so far. None is named twice: what is written second would find
-    /// another watch than was read.
+    /// The targets whose watches this pass has set or moved so far. None may occur twice: the second write
+    /// would not find the watch that was read.
     pub(crate) fn watched(&self) -> HashSet<(ProjectId, Target)> {
         let watches = self.batch.watches.iter();
         watches.map(|new| key(&new.watch)).collect()

@@ -1,10 +1,11 @@
-//! Memory of targets and items: reserved before a target is read, until its answer is written.
+//! Memory of targets and items: reserved before a target is read, and returned when its result is written.
 //!
-//! Invariant: **no part of a batch waits while it holds memory.** A batch is split into parts that are read one
-//! reservation each; what a part reserved is returned when its answers are written, which needs no more memory.
+//! Invariant: **no part of a batch waits while it holds memory.** A batch is split into parts with one
+//! reservation each. The reservation is returned when the results of the part are written, which needs no
+//! more memory.
 //!
-//! A project has a share of the budget. Its rules wait in a queue each, its trials and previews in another one: a rule whose
-//! calls take long leaves a part of the share to the others.
+//! A project has a share of the budget. Each rule waits in its own queue, and trials and previews in another
+//! one, so that a rule with slow calls leaves a part of the share to the others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,23 +23,23 @@ use crate::parts::{Error, Inner};
 use crate::targets::Recipe;
 use crate::work::{Batch, Work};
 
-/// A part ends when its reservation reaches so many bytes for each evaluator,
+/// A part ends when its reservation reaches this size per evaluator,
 const PART_BYTES: usize = 4 << 20;
-/// and at the latest when it reaches so many. The items of one target are built together up to so many bytes.
+/// and at the latest at this size. The items of one target are built together up to this size.
 const MAX_PART_BYTES: usize = 16 << 20;
-/// What a target takes beside its content.
+/// Overhead of a target in addition to its content.
 const TARGET_BYTES: usize = 16 << 10;
-/// Copies of the content while a target is read and its parts are handed over as they are stored.
+/// Copies of the content while a target is read and its parts are passed on as stored.
 const N_COPIES: usize = 5;
-/// The same, where a mapping parses the content: a JSON value takes several times its text.
+/// Copies if a mapping parses the content: a JSON value takes several times its text.
 const N_COPIES_PARSED: usize = 24;
-/// Copies of an item until it is answered: the call, and on the way to a worker.
+/// Copies of an item until it is answered: the call, and the message to a worker.
 const N_COPIES_ITEM: usize = 2;
-/// What an item takes beside its texts.
+/// Overhead of an item in addition to its texts.
 const ITEM_BYTES: usize = 4 << 10;
-/// The conversation of a session may have 64 MiB, parsed; most have little.
+/// Estimate for a session. Its parsed conversation may have 64 MiB; most have little.
 const SESSION_BYTES: usize = 8 << 20;
-/// Content of observations that is read at a time where only the metadata is kept.
+/// Content of observations that is read at a time if only the metadata is kept.
 const FILTER_BYTES: usize = 8 << 20;
 
 type Key = (TraceId, ObservationId);
@@ -50,13 +51,13 @@ pub(crate) struct Part {
     pub(crate) n_bytes: usize,
 }
 
-/// Executions that one reading of a target serves, and the bytes to reserve for them.
+/// Executions that share one read of a target, and the bytes to reserve for them.
 struct Unit {
     seqs: Vec<i64>,
     n_bytes: usize,
 }
 
-/// The executions of a batch over one target, by the item that they need; none where the mapping cannot be used.
+/// The executions of a batch over one target, by recipe of the item; `None` if the mapping is invalid.
 struct Uses<'b> {
     target: &'b Target,
     by_item: Vec<(Option<Recipe<'b>>, Vec<i64>)>,
@@ -80,7 +81,7 @@ impl<'b> Uses<'b> {
         recipes.any(|recipe| what(recipe.plan()))
     }
 
-    /// Together where their items are small enough, else the executions of each item by themselves.
+    /// One unit if the items are small enough, else one unit per item.
     fn into_units(self, content_bytes: usize) -> Vec<Unit> {
         let is_parsed = !is_session(self.target) && self.any(MappingPlan::parses);
         let to_read = to_read(content_bytes, is_parsed);
@@ -99,15 +100,15 @@ impl<'b> Uses<'b> {
     }
 }
 
-/// What the calls of these items take until they are answered.
+/// Memory of the calls of these items until they are answered.
 pub(crate) fn held_by<'i>(items: impl Iterator<Item = &'i Item>) -> usize {
     items.map(|item| ITEM_BYTES + N_COPIES_ITEM * item.n_bytes()).sum()
 }
 
-/// What the calls of some works take until they are answered, an item that several share once; and what is free when all
-/// calls of one work are answered, for each.
+/// Memory of the calls of some works until they are answered, with shared items counted once; and per work
+/// the memory that is free when all its calls are answered.
 pub(crate) fn held_by_works(works: &[Vec<Arc<Item>>]) -> (usize, Vec<usize>) {
-    // The works that use an item, as far as it matters: the first, and whether there are others.
+    // The works that use an item: the first one, and whether there are others.
     let mut users: HashMap<*const Item, (usize, bool)> = HashMap::new();
     for (place, items) in works.iter().enumerate() {
         for item in items {
@@ -134,14 +135,14 @@ pub(crate) fn held_by_works(works: &[Vec<Arc<Item>>]) -> (usize, Vec<usize>) {
     (all, own)
 }
 
-/// What reading a target of so much content takes.
+/// Memory for reading a target with content of this size.
 pub(crate) const fn to_read(content_bytes: usize, is_parsed: bool) -> usize {
     let n_copies = if is_parsed { N_COPIES_PARSED } else { N_COPIES };
     content_bytes.saturating_mul(n_copies).saturating_add(TARGET_BYTES)
 }
 
 impl Inner {
-    /// Splits a batch into parts, by the content of their targets.
+    /// Splits a batch into parts by the content of their targets.
     pub(crate) async fn parts_of(
         &self,
         batch: Batch,
@@ -177,13 +178,13 @@ impl Inner {
         Ok(parts)
     }
 
-    /// The executions of a batch by target, with what reading it and building its items takes.
+    /// The executions of a batch by target, with the memory for reading it and building its items.
     async fn units_of(&self, batch: &Batch, catalog: &Catalog) -> Result<Vec<Unit>, Error> {
         let leased = || batch.works.iter().flat_map(|work| &work.leased);
         let Some(first) = leased().next() else {
             return Ok(Vec::new());
         };
-        // A batch is of one project.
+        // All executions of a batch belong to one project.
         let project = &first.project;
         let mut all: Vec<Uses<'_>> = Vec::new();
         let mut places: HashMap<&Target, usize> = HashMap::new();
@@ -225,7 +226,7 @@ impl Inner {
         Ok(units)
     }
 
-    /// Reserves memory for a trial or a preview: at once where it is free, else in turn.
+    /// Reserves memory for a trial or a preview: at once if it is free, else in turn.
     pub(crate) async fn reserve_to_show(
         &self,
         project: &ProjectId,
@@ -241,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// The most that reading a target takes for an assignment of a rule.
+    /// Maximum memory for reading a target for an assignment of a rule.
     pub(crate) async fn most_bytes(
         &self,
         project: &ProjectId,
@@ -256,7 +257,7 @@ impl Inner {
         Ok(most)
     }
 
-    /// What reading one target takes.
+    /// Memory for reading one target.
     pub(crate) async fn target_bytes(
         &self,
         project: &ProjectId,
@@ -279,7 +280,7 @@ impl Inner {
         Ok(to_read(content_bytes, reads(MappingPlan::parses)))
     }
 
-    /// Bytes of content of a trace: of all its observations, or of its root alone.
+    /// Size of the content of a trace: of all its observations, or of its root alone.
     pub(crate) async fn trace_bytes(
         &self,
         project: &ProjectId,
@@ -290,7 +291,7 @@ impl Inner {
         telemetry.trace_content_size(project, id, is_whole).await
     }
 
-    /// Observations as filters see them: with their metadata where filters read it, without input and output.
+    /// Observations as filters read them: with metadata if filters read it, without input and output.
     pub(crate) async fn for_filters(
         &self,
         project: &ProjectId,

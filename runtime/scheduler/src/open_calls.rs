@@ -1,7 +1,7 @@
-//! Calls under way, which are withdrawn when their rule or evaluator no longer runs.
+//! Calls in progress, which are withdrawn when their rule or evaluator no longer runs.
 //!
-//! A call that is withdrawn before it begins ends as `cancelled`: its execution goes back to the queue, and whoever claims
-//! it next holds or cancels it. One that has begun goes on.
+//! A call that is withdrawn before it starts ends as `cancelled`: its execution returns to the queue, and the
+//! next process that claims it holds or cancels it. A call that has started continues.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use perpend_domain::plugin::{CallOrigin, EvaluationCall};
 
 use crate::catalog::{Catalog, pause_of};
 
-/// A rule of a project, and an evaluator of it.
+/// A rule of a project, and one of its evaluators.
 pub(crate) type Stopped = (ProjectId, RuleId, EvaluatorId);
 
-/// The calls under way of this process, and the catalog by which they were last checked.
+/// The calls in progress of this process, and the catalog by which they were last checked.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCalls(Mutex<Open>);
 
@@ -24,7 +24,7 @@ struct Open {
     catalog: Arc<Catalog>,
     batches: HashMap<u64, Vec<OpenCall>>,
     n_batches: u64,
-    /// What no longer runs, and whose executions may still wait for their next attempt.
+    /// Rules and evaluators that no longer run and whose executions may still wait for their next attempt.
     stopped: BTreeSet<Stopped>,
 }
 
@@ -34,12 +34,12 @@ struct OpenCall {
     rule: RuleId,
     evaluator: EvaluatorId,
     shadow: Option<u32>,
-    /// A rule that is paused is tried with it.
+    /// Whether the call is the probe of a paused rule.
     is_probe: bool,
     origin: Arc<CallOrigin>,
 }
 
-/// The calls of a batch are under way until it is dropped.
+/// The calls of a batch; they count as in progress until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenBatch<'c> {
     calls: &'c OpenCalls,
@@ -81,8 +81,8 @@ impl OpenCalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the calls of a batch, decided by this revision of the catalog: those are withdrawn that a newer one does not
-    /// allow.
+    /// Registers the calls of a batch that was decided by this revision of the catalog. Calls that a newer
+    /// catalog does not allow are withdrawn.
     pub(crate) fn begin<'a>(
         &self,
         calls: impl Iterator<Item = (&'a Execution, &'a EvaluationCall, bool)>,
@@ -111,7 +111,8 @@ impl OpenCalls {
         OpenBatch { calls: self, number }
     }
 
-    /// Withdraws the calls that a newer catalog does not allow, and notes what no longer runs. Whether the catalog is newer.
+    /// Withdraws the calls that a newer catalog does not allow, and records what no longer runs. Returns
+    /// whether the catalog is newer.
     pub(crate) fn check(&self, catalog: &Arc<Catalog>) -> bool {
         let mut open = self.lock();
         if catalog.revision() <= open.catalog.revision() {
@@ -133,12 +134,12 @@ impl OpenCalls {
         true
     }
 
-    /// What no longer runs and was not [ended](Self::end_stopped).
+    /// Rules and evaluators that no longer run and were not [ended](Self::end_stopped).
     pub(crate) fn stopped(&self) -> Vec<Stopped> {
         self.lock().stopped.iter().cloned().collect()
     }
 
-    /// No execution waits for its next attempt on behalf of it.
+    /// Records that none of its executions waits for a next attempt.
     pub(crate) fn end_stopped(&self, stopped: &Stopped) {
         self.lock().stopped.remove(stopped);
     }

@@ -1,4 +1,5 @@
-//! Executions that may ask a model as traces of their own: the root; the engine writes the generations below it.
+//! Traces of executions that may call a model: this writes the root; the engine writes the generations below
+//! it.
 
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{Execution, OWN_ENVIRONMENT, Target};
@@ -14,16 +15,16 @@ use serde_json::{Map, Value, json};
 use crate::catalog::PreparedAssignment;
 use crate::parts::Inner;
 
-/// An execution that ends, with what evaluated it.
+/// An execution that ends, with its evaluator.
 pub(crate) struct Evaluated<'a> {
     pub(crate) assignment: &'a PreparedAssignment,
-    /// Of the evaluator, as it is now.
+    /// The current name of the evaluator.
     pub(crate) name: &'a str,
     pub(crate) started_at: Timestamp,
     pub(crate) now: Timestamp,
 }
 
-/// The root of the execution's trace; nothing while it goes on.
+/// The root of the trace of an execution; `None` until the execution ends.
 pub(crate) fn root(finished: &Finished<'_>, by: &Evaluated<'_>) -> Option<Observation> {
     if !finished.asks_models || !finished.outcome.is_final() {
         return None;
@@ -93,8 +94,8 @@ fn metadata(finished: &Finished<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
 }
 
 impl Inner {
-    /// Writes roots, before the executions end: the generations are there already. The traces are for people: a
-    /// database that does not take them stops no execution.
+    /// Writes roots before the executions end; the generations are already written. The traces are
+    /// informative: a failed write does not fail the execution.
     pub(crate) async fn write_own_traces(&self, project: &ProjectId, roots: Vec<Observation>) {
         if roots.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What the scheduler works with, and what its parts share.
+//! Dependencies and shared state of the scheduler.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,27 +22,29 @@ use crate::open_calls::OpenCalls;
 use crate::recent::Recent;
 use crate::turns::Turns;
 
-/// Runs evaluators. The server puts the worker processes behind it.
+/// Runs evaluators. The server implements it with worker processes.
 pub trait Evaluate: Send + Sync + fmt::Debug {
-    /// One result per call as it comes, with the place of the call. Failures are results; nothing panics.
+    /// One result per call, in order of arrival, with the index of the call. Failures are results; nothing
+    /// panics.
     fn evaluate(&self, calls: Vec<EvaluationCall>) -> BoxStream<'_, (usize, CallResult)>;
 
-    /// Answers calls that were withdrawn before they began ([`Origin::withdrawal`](perpend_domain::plugin::CallOrigin)).
+    /// Answers calls that were withdrawn before they started
+    /// ([`Origin::withdrawal`](perpend_domain::plugin::CallOrigin)).
     fn answer_withdrawn(&self) {}
 }
 
-/// Places where a test may kill the scheduler.
+/// Points at which a test may kill the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakpoint {
-    /// Touched rows and due watches are read; the catalog by which they are decided is not.
+    /// Change rows and due watches are read, the catalog is not.
     Read,
     /// Decided, nothing written.
     Decided,
-    /// Executions made and touched rows gone, no call yet.
+    /// Executions inserted and change rows deleted, no call yet.
     Made,
-    /// Claimed by lease, no call yet.
+    /// Claimed under a lease, no call yet.
     Claimed,
-    /// Decided what is called, what is held and what ends without a call; nothing of it written.
+    /// Executions are sorted into called, held and ended ones; nothing is written.
     Sorted,
     /// Called, nothing written.
     Evaluated,
@@ -52,7 +54,7 @@ pub enum Breakpoint {
 
 /// Fault injection.
 pub trait Breakpoints: Send + Sync + fmt::Debug {
-    /// `true`: the scheduler stops here as if it had been killed.
+    /// `true` stops the scheduler here as if it had been killed.
     fn stops_at(&self, at: Breakpoint) -> bool;
 
     /// Delays the scheduler here until the future ends.
@@ -62,16 +64,16 @@ pub trait Breakpoints: Send + Sync + fmt::Debug {
     }
 }
 
-/// What the scheduler works with.
+/// Dependencies of the scheduler.
 #[derive(Clone, Debug)]
 pub struct Deps {
     /// The database.
     pub store: Store,
     /// Runs evaluators.
     pub evaluate: Arc<dyn Evaluate>,
-    /// Time.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
-    /// Fences and jitter.
+    /// Source of fences and jitter.
     pub ids: Arc<dyn IdSource>,
     /// Settings.
     pub options: Options,
@@ -82,23 +84,23 @@ pub struct Deps {
 /// Settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How often to look without being woken.
+    /// Poll interval without a wake-up.
     pub poll: Duration,
     /// Calls in one batch.
     pub batch: u32,
-    /// Executions of each lane at a time. One class of one project gets a third of them.
+    /// Maximum of concurrent executions per lane. One class of one project gets a third of them.
     pub n_places: usize,
-    /// How long an execution may go without sign of life.
+    /// Length of a lease, milliseconds.
     pub lease_ms: i64,
-    /// How often a sign is given.
+    /// Interval of lease renewals.
     pub renew: Duration,
-    /// At shutdown: how long running batches may take before their leases are given back.
+    /// Time for running batches at shutdown before their leases are released.
     pub grace: Duration,
-    /// Failures in a row that pause a rule.
+    /// Consecutive failures that pause a rule.
     pub n_failures_to_pause: u32,
     /// Limits of one call.
     pub limits: Limits,
-    /// Memory of targets and items of all evaluations at a time; those of one project may take half of it.
+    /// Memory of targets and items of all concurrent evaluations, bytes. One project may use half of it.
     pub max_memory_bytes: usize,
 }
 
@@ -118,16 +120,16 @@ impl Default for Options {
     }
 }
 
-/// Why a step of the scheduler did not go through. The loop logs it and goes on.
+/// Error of a step of the scheduler. The loop logs it and continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store failed.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] perpend_db::Error),
-    /// A breakpoint was reached.
+    /// A breakpoint stopped the scheduler.
     #[error("stopped at {0:?}")]
     Stopped(Breakpoint),
-    /// A batch ended in a panic; its leases run out.
+    /// A batch panicked; its leases end.
     #[error("a batch of evaluations panicked: {0}")]
     Panicked(String),
 }
@@ -138,23 +140,23 @@ pub(crate) struct Inner {
     pub(crate) woken: Notify,
     pub(crate) catalog: Cached,
     pub(crate) turns: Turns,
-    /// What evaluations have in memory.
+    /// Memory of evaluations.
     pub(crate) memory: MemoryBudget<Holder>,
-    /// Leases of running batches, to be given back at shutdown.
+    /// Leases of running batches, to be released at shutdown.
     pub(crate) leases: Mutex<HashMap<i64, Vec<i64>>>,
-    /// The revision of the catalog by which held executions were last let go on.
+    /// The revision of the catalog under which held executions were last resumed.
     pub(crate) let_go_at: AtomicI64,
-    /// When held executions were last looked at for those that have waited too long, microseconds.
+    /// When held executions were last checked, microseconds.
     pub(crate) looked_at: AtomicI64,
-    /// How executions ended lately.
+    /// Recent outcomes of executions.
     pub(crate) recent: Mutex<Recent>,
-    /// Calls under way.
+    /// Calls in progress.
     pub(crate) open_calls: OpenCalls,
-    /// Passes in a row that were discarded because the catalog changed before they were committed.
+    /// Consecutive passes that were discarded because the catalog changed before their commit.
     pub(crate) n_outdated: AtomicU32,
 }
 
-/// No catalog has this revision.
+/// A revision that no catalog has.
 pub(crate) const NEVER: i64 = i64::MIN;
 
 impl Inner {
@@ -169,14 +171,14 @@ impl Inner {
         }
     }
 
-    /// Places were given back: who waits for one need not wait for the poll.
+    /// Wakes the scheduler if executions wait for the places that were returned.
     pub(crate) fn wake_who_waits(&self) {
         if self.turns.was_short() {
             self.woken.notify_one();
         }
     }
 
-    /// A lease nobody else has: 63 random bits.
+    /// A new lease with a unique fence of 63 random bits.
     pub(crate) fn new_lease(&self, now: Timestamp) -> Lease {
         let (high, low) = self.deps.ids.uuid().as_u64_pair();
         Lease {

@@ -1,7 +1,7 @@
-//! Scores may point at an observation: at one of the trace that was scored, and at no other.
+//! A score may point at an observation of the evaluated trace, and at no other.
 //!
-//! The id comes from a plug-in, so it may be anything: an observation of another trace or project, or a
-//! text that is no id at all. Stored unchecked it would be a forged score of somebody else's observation.
+//! The id comes from a plug-in and may be anything: an observation of another trace or project, or a text
+//! that is no valid id. Stored unchecked it would be a forged score of another trace.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use perpend_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
 
 use crate::parts::Inner;
 
-/// Characters of a wrong id that a message repeats.
+/// Characters of an invalid id that a message repeats.
 const MAX_SHOWN: usize = 80;
 
 type Key = (TraceId, ObservationId);
 
 impl Inner {
-    /// Turns each result with a score that points outside the trace of its target, if that has one, into a failure
-    /// (evaluation.md 4.2). All calls are of one project, as those of a batch are.
+    /// Replaces each result with a score that points outside the trace of its target, if the target has one,
+    /// by a failure (evaluation.md 4.2). All calls belong to one project, as those of a batch do.
     pub(crate) async fn refuse_foreign_pointers(
         &self,
         project: &ProjectId,
@@ -37,7 +37,7 @@ impl Inner {
             false => {
                 let store = &self.deps.store;
                 let found = store.telemetry.target_observations(project, &asked, false).await?;
-                // The record of a trace is no step of it: no list shows it.
+                // The record of a trace is no observation: no list shows it.
                 found
                     .into_iter()
                     .filter(|own| !own.is_trace_record())
@@ -59,8 +59,8 @@ impl Inner {
     }
 }
 
-/// The scores that point at something other than their target, and the observation that each means; `None`
-/// where the text is no id.
+/// The scores that point at something other than their target, with the observation; `None` if the text is no
+/// valid id.
 fn pointers<'r>(
     target: &'r Target,
     result: &'r CallResult,
@@ -69,12 +69,12 @@ fn pointers<'r>(
     scores.filter_map(move |score| {
         let id = ObservationId::new(score.observation_id.as_deref()?).ok();
         let is_target = id.is_some() && id.as_ref() == target.observation();
-        // A session has no trace of its own that the observation could belong to.
+        // A session has no trace to which the observation could belong.
         (!is_target).then(|| (score, target.trace().cloned().zip(id)))
     })
 }
 
-/// The failure of a score that points elsewhere.
+/// The failure of a score that points outside the trace.
 pub(crate) fn refusal(score: &PluginScore) -> Failure {
     let id = score.observation_id.as_deref().unwrap_or_default();
     let shown: String = id.chars().take(MAX_SHOWN).collect();

@@ -1,7 +1,7 @@
-//! What a rule would do: its draft held against what has come, with nothing made (evaluation.md 1.14).
+//! Preview of a rule: its draft is applied to recent targets without making executions (evaluation.md 1.14).
 //!
-//! Whether a target matches says [`decide`], as it does for the matcher. Only so many of the newest targets are looked
-//! at; the answer says how far back they reach.
+//! [`decide`] decides about a match, as for the matcher. Only a limited number of the newest targets is
+//! examined; the result contains how far back they reach.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -30,28 +30,28 @@ use crate::target::ObservationRow;
 use crate::trial::{MAX_ITEMS_BYTES, too_much};
 use crate::whole::Whole;
 
-/// Observations that are looked at where their own row says enough.
+/// Maximum of examined observations if their row is enough.
 const MAX_OBSERVATIONS: usize = 10_000;
-/// Targets that are looked at where content, traces or scores have to be read.
+/// Maximum of examined targets if content, traces or scores have to be read.
 const MAX_READ: usize = 1_000;
-/// Rows of one page, and with their content.
+/// Rows of one page, also with content.
 const PAGE: u32 = 500;
 const PAGE_READ: u32 = 50;
-/// Bytes of the contents of one page of observations.
+/// Content bytes of one page of observations.
 const PAGE_BYTES: usize = 8 << 20;
-/// Examples in the answer.
+/// Examples in the result.
 const N_EXAMPLES: usize = 10;
-/// Matches whose mapped parts are looked for.
+/// Matches whose mapped parts are checked.
 const N_CHECKED: usize = 200;
 const DAY_MS: i64 = 86_400_000;
 const N_DAYS: i64 = 7;
 
-/// Targets of a span of time.
+/// Numbers of targets in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
-    /// The filter takes them.
+    /// Targets that match the filter.
     pub n_matching: u32,
-    /// Of these, in the sample.
+    /// Matching targets in the sample.
     pub n_sampled: u32,
 }
 
@@ -62,45 +62,45 @@ pub struct PreviewExample {
     pub target: Target,
     /// Its name.
     pub name: Option<String>,
-    /// When it began.
+    /// Start time.
     pub at: Timestamp,
-    /// What the first evaluator would be given, or why it would not be asked.
+    /// The item of the first evaluator, or the reason for not calling it.
     pub item: Result<Item, AttemptFailure>,
 }
 
-/// A mapped part that targets do not have.
+/// A mapped part that targets lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingVariable {
     /// Of this evaluator.
     pub evaluator: EvaluatorId,
     /// The variable.
     pub variable: String,
-    /// How many of the checked targets lack it.
+    /// Number of checked targets that lack it.
     pub n_targets: u32,
 }
 
-/// What a rule would do.
+/// Result of a preview.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preview {
-    /// Targets that were looked at, newest first.
+    /// Number of examined targets, newest first.
     pub n_examined: u32,
-    /// They are all of the last seven days.
+    /// Whether they are all targets of the last seven days.
     pub is_whole: bool,
-    /// How far back they reach.
+    /// Start time of the oldest examined target.
     pub since: Timestamp,
     /// Of the last 24 hours.
     pub last_day: Matches,
     /// Of the last seven days.
     pub last_week: Matches,
-    /// The newest in the sample; where it is empty, the newest that match.
+    /// The newest sampled targets; if there are none, the newest matching ones.
     pub examples: Vec<PreviewExample>,
-    /// Targets whose mapped parts were looked for.
+    /// Number of targets whose mapped parts were checked.
     pub n_checked: u32,
     /// Mapped parts that some of them lack.
     pub missing: Vec<MissingVariable>,
 }
 
-/// A target that the filter takes.
+/// A target that matches the filter.
 struct Match {
     target: Target,
     name: Option<String>,
@@ -108,11 +108,11 @@ struct Match {
     is_sampled: bool,
 }
 
-/// What was found so far.
+/// Intermediate result of a preview.
 struct Found {
     now: Timestamp,
     since: Timestamp,
-    /// When the last target began that was looked at.
+    /// Start time of the last examined target.
     reached: Timestamp,
     n_examined: usize,
     max_examined: usize,
@@ -121,7 +121,7 @@ struct Found {
 }
 
 impl Scheduler {
-    /// Holds a draft of a rule against the targets of the last seven days.
+    /// Applies a draft of a rule to the targets of the last seven days.
     ///
     /// # Errors
     /// When the store fails.
@@ -133,7 +133,7 @@ impl Scheduler {
         let inner = &self.inner;
         (rule.enabled, rule.paused) = (true, None);
         let mut rule = prepare_alone(&inner.deps.store, project, rule).await?;
-        // A version in the shadow takes what the one that scores takes.
+        // A shadow version takes the same targets as the live version.
         rule.assignments.retain(|each| each.shadow.is_none());
         for assignment in &mut rule.assignments {
             if let Some(own) = Arc::get_mut(&mut assignment.evaluator) {
@@ -160,7 +160,7 @@ impl Scheduler {
             TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
             TargetKind::Session => inner.preview_sessions(project, &rule, &mut found).await?,
         }
-        // What it reads is charged to the memory of evaluations.
+        // The memory for reading is charged to the memory of evaluations.
         let preview = Box::pin(inner.preview_of(project, &rule, found));
         perpend_db::unlimited(preview).await
     }
@@ -242,7 +242,7 @@ impl Inner {
             ..TraceQuery::default()
         };
         let telemetry = &self.deps.store.telemetry;
-        // What arrives meanwhile moves others to the next page.
+        // Targets that arrive in the meantime shift others to the next page.
         let mut seen = HashSet::new();
         while found.goes_on() {
             let (mut reader, n_total) = telemetry.find_page(project, &query).await?;
@@ -337,7 +337,7 @@ impl Inner {
             missing: Vec::new(),
         };
         let mut missing: BTreeMap<(EvaluatorId, String), u32> = BTreeMap::new();
-        // A small sample may be empty: then the others show what is mapped.
+        // A small sample may be empty: then other matches show the mapping.
         let is_empty = preview.last_week.n_sampled == 0;
         let shown = found.matches.into_iter();
         let shown = shown.filter(|each| each.is_sampled || is_empty);
@@ -388,7 +388,8 @@ impl Inner {
 }
 
 impl Found {
-    /// Whether more may be looked at. In the second half of its time a request shows what it has found.
+    /// Whether more targets may be examined. In the second half of its time limit a request returns what it
+    /// has.
     fn goes_on(&mut self) -> bool {
         let is_late = is_half_over();
         if is_late {
@@ -399,7 +400,7 @@ impl Found {
         goes_on
     }
 
-    /// Counts one more target as looked at; `false` when the limit is reached.
+    /// Counts one more examined target; `false` if the limit is reached.
     fn examine(&mut self, at: Timestamp) -> bool {
         if !self.goes_on() {
             return false;
@@ -464,7 +465,7 @@ impl Found {
         self.take(rule, &complete, name.as_deref(), at);
     }
 
-    /// Asks and keeps what matches.
+    /// Decides and keeps a match.
     fn take(
         &mut self,
         rule: &PreparedRule,
@@ -506,7 +507,7 @@ fn matches<'m>(all: impl Iterator<Item = &'m Match>) -> Matches {
     matches
 }
 
-/// What began at this time or later.
+/// Filter for rows that start at the time or later.
 fn since(columns: &'static [Column], name: &str, at: Timestamp) -> Filter {
     Filter {
         conditions: vec![Condition {

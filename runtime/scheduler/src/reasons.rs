@@ -28,7 +28,7 @@ pub(crate) fn uses(rule: &Rule, evaluator: &EvaluatorId) -> bool {
     assignments.any(|each| each.evaluator_id == *evaluator)
 }
 
-/// What a pause of the rule, or of one of its evaluators, is to an execution that it holds.
+/// The reason for an execution that is held by a pause of the rule or of one of its evaluators.
 pub(crate) fn paused(rule: &PreparedRule, pause: &Pause) -> String {
     let what = match rule.rule.paused {
         Some(_) => "rule",

@@ -1,28 +1,30 @@
-//! How the last executions of each rule ended: a rule may fail more often than not without failing many times in a row.
+//! Recent outcomes of each rule: a rule may fail more often than it succeeds without many consecutive
+//! failures.
 //!
-//! It is this process's view. Each of several schedulers sees its own share, and pauses the rule for all of them.
+//! The outcomes are local to this process. Each scheduler sees its own share, and pauses the rule for all of
+//! them.
 
 use std::collections::{HashMap, VecDeque};
 
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
-/// Executions that are looked at, and in how long a time they must have ended (evaluation.md 1.9).
+/// Number of examined executions, and the time in which they must have ended (evaluation.md 1.9).
 const N: usize = 100;
 const WITHIN_MS: i64 = 10 * 60_000;
-/// Rules beyond which those are forgotten that have not ended anything in that time.
+/// Number of rules above which rules without a recent outcome are dropped.
 const MAX_RULES: usize = 10_000;
 
-/// The last ends of one rule: when, and whether it failed for a fault that counts.
+/// The last outcomes of one rule: the time, and whether it was a failure that counts.
 type Ends = VecDeque<(Timestamp, bool)>;
 
-/// The last ends of all rules.
+/// The last outcomes of all rules.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(HashMap<(ProjectId, RuleId), Ends>);
 
 impl Recent {
-    /// Notes an end. With how many failures among the last [`N`] the rule fails more often than not, where it does: then
-    /// it begins anew.
+    /// Records an outcome. Returns the number of failures among the last [`N`] if the rule fails more often
+    /// than it succeeds; then the outcomes are cleared.
     pub(crate) fn note(
         &mut self,
         (project, rule): (&ProjectId, &RuleId),
@@ -48,7 +50,7 @@ impl Recent {
         is_broken.then_some(n_failed)
     }
 
-    /// Begins anew: the rule was paused.
+    /// Clears the outcomes after the rule was paused.
     pub(crate) fn forget(&mut self, project: &ProjectId, rule: &RuleId) {
         self.0.remove(&(project.clone(), rule.clone()));
     }
@@ -58,7 +60,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    /// With how many failures the rule is found broken at each end; `step_ms` lie between two.
+    /// The number of failures at which the rule is found broken, per outcome; `step_ms` lie between two
+    /// outcomes.
     fn found(ends: impl Iterator<Item = bool>, step_ms: i64) -> Vec<usize> {
         let mut recent = Recent::default();
         let (project, rule) = ("p".parse().unwrap(), "r".parse().unwrap());

@@ -1,4 +1,4 @@
-//! What follows from a failure (evaluation.md 1.8).
+//! Retry policy: the consequence of a failure (evaluation.md 1.8).
 
 use perpend_domain::budget::{ExhaustedBudget, OnReached};
 use perpend_domain::plugin::FailureClass;
@@ -9,43 +9,43 @@ use perpend_domain::time::Timestamp;
 pub(crate) const HELD_MS: i64 = 7 * 24 * 3_600_000;
 const MINUTE_MS: i64 = 60_000;
 const WINDOW_MS: i64 = 120 * MINUTE_MS;
-/// The longest wait that a provider may ask for.
+/// Maximum of the wait that a provider may request.
 const MAX_RETRY_AFTER_MS: u64 = 15 * MINUTE_MS.cast_unsigned();
 /// Waits for a target that cannot be read yet.
 const MISSING_TARGET_MS: [i64; 4] = [30_000, MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS];
 
-/// What follows.
+/// Consequence of a failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Next {
     /// Nothing to measure.
     Skip,
-    /// Try again at this time.
+    /// Retry at the time.
     Retry(Timestamp),
-    /// Try again at this time, without counting this attempt.
+    /// Retry at the time, without counting this attempt.
     Postpone(Timestamp),
-    /// For good; `true` when it counts among the failures in a row that pause the rule.
+    /// Final failure; `true` if it counts among the consecutive failures that pause the rule.
     Fail(bool),
-    /// Wait until what is wrong outside is put right.
+    /// Wait until an external fault is corrected.
     Hold,
     /// As if it had not been tried.
     GiveBack,
 }
 
-/// How an execution stands when its attempt has failed.
+/// State of an execution whose attempt has failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tried {
     /// Attempts before this one.
     pub(crate) n_before: u32,
-    /// Start of the first attempt: windows are measured from here.
+    /// Start of the first attempt; retry windows start here.
     pub(crate) first_attempt_at: Timestamp,
-    /// Now.
+    /// The current time.
     pub(crate) now: Timestamp,
     /// In `[0, 1)`: spreads retries.
     pub(crate) jitter: f64,
 }
 
 impl Tried {
-    /// Another attempt after full jitter of a doubling wait, while attempts and window last.
+    /// Another attempt after a doubling wait with full jitter, within the limits of attempts and window.
     fn backoff(&self, base_ms: i64, cap_ms: i64, n_max: u32, window_ms: i64) -> Option<Timestamp> {
         let is_late =
             window_ms.saturating_mul(1_000) < self.now.micros_since(self.first_attempt_at);
@@ -58,7 +58,7 @@ impl Tried {
     }
 }
 
-/// What follows from a failed call.
+/// The consequence of a failed call.
 pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
     let class = failure.class;
     let is_skipped = |spent: ExhaustedBudget| spent.on_reached == OnReached::Skip;
@@ -118,14 +118,14 @@ pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
     retry.map_or(Next::Fail(!is_ours), Next::Retry)
 }
 
-/// When the provider asked to be tried again.
+/// The retry time that the provider requested.
 fn asked_for(failure: &ModelFailure, tried: &Tried) -> Option<Timestamp> {
     let wait = failure.retry_after_ms?.min(MAX_RETRY_AFTER_MS);
     Some(tried.now.plus_millis(wait.cast_signed()))
 }
 
-/// Classes that count where a rule fails more often than not: not those that depend on the target, of which others may be
-/// scored.
+/// Classes that count for rules that fail more often than they succeed: not those that depend on the target,
+/// because other targets may succeed.
 pub(crate) const fn speaks_against_evaluator(class: FailureClass) -> bool {
     matches!(
         class,
@@ -143,7 +143,7 @@ pub(crate) const fn speaks_against_evaluator(class: FailureClass) -> bool {
     )
 }
 
-/// Whether a failure is the provider's, not the plug-in's.
+/// Whether the failure is caused by the provider and not by the plug-in.
 pub(crate) const fn is_upstream(class: FailureClass) -> bool {
     matches!(
         class,
@@ -156,7 +156,7 @@ pub(crate) const fn is_upstream(class: FailureClass) -> bool {
     )
 }
 
-/// When to look again for a target that is not there; `None` when it was awaited long enough.
+/// When to look again for a missing target; `None` after the last wait.
 pub(crate) fn after_missing_target(tried: &Tried) -> Option<Timestamp> {
     let wait = MISSING_TARGET_MS.get(tried.n_before as usize)?;
     Some(tried.now.plus_millis(*wait))

@@ -1,7 +1,9 @@
-//! What a person or a client scored is looked at again by the rules whose filter reads scores (evaluation.md 3.11).
+//! Targets that a user or a client scored are examined again by the rules whose filter reads scores
+//! (evaluation.md 3.11).
 //!
-//! Nothing is decided here: the target gets a watch that names these rules and is due. What is written in the same pass needs
-//! none, because the rules see the score when they look at it, and neither does what has not come yet.
+//! Nothing is decided here: the target gets a due watch with these rules. Targets written in the same pass
+//! need no watch because the rules read the score when they examine them, and neither do targets that have
+//! not arrived.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -16,10 +18,11 @@ use crate::catalog::PreparedRule;
 use crate::matcher::Pass;
 use crate::parts::{Error, Inner};
 
-/// Before anything came: a watch with this change is complete for every rule, and no other rule is asked.
+/// Earlier than any change: a watch with this change is complete for every rule, and no other rule is
+/// decided.
 const LONG_AGO: Timestamp = Timestamp::from_micros(0);
 
-/// Those for such targets, of these that were made before.
+/// The rules for such targets that were made before the target.
 fn reading(rules: &[&Arc<PreparedRule>], target: &Target, last_seen: Timestamp) -> Vec<RuleId> {
     let is_asked = |rule: &&&Arc<PreparedRule>| {
         rule.rule.target.is_for(target) && rule.rule.created_at <= last_seen
@@ -28,7 +31,8 @@ fn reading(rules: &[&Arc<PreparedRule>], target: &Target, last_seen: Timestamp) 
     asked.map(|rule| rule.rule.id.clone()).collect()
 }
 
-/// The scored targets of each project, the trace of a scored observation too, but for what the same rows wrote.
+/// The scored targets of each project, including the trace of a scored observation, without targets written
+/// by the same rows.
 fn scored(touched: &[IngestChange]) -> BTreeMap<&ProjectId, BTreeSet<Target>> {
     let mut written: HashSet<(&ProjectId, &TraceId, Option<&ObservationId>)> = HashSet::new();
     for row in touched {
@@ -55,14 +59,14 @@ fn scored(touched: &[IngestChange]) -> BTreeMap<&ProjectId, BTreeSet<Target>> {
 }
 
 impl Inner {
-    /// Has rules look again at what was scored, as these touched rows say.
+    /// Makes rules examine the targets that these change rows scored.
     pub(crate) async fn match_scored(
         &self,
         pass: &mut Pass<'_>,
         touched: &[IngestChange],
     ) -> Result<(), Error> {
         let store = &self.deps.store;
-        // What was written in this pass has its watch, which asks all rules.
+        // Targets written in this pass have a watch for all rules.
         let watched = pass.watched();
         for (project, mut targets) in scored(touched) {
             targets.retain(|target| !watched.contains(&(project.clone(), target.clone())));
@@ -99,7 +103,7 @@ impl Inner {
     }
 }
 
-/// The watch of a target with these rules in it, due at once.
+/// A due watch of a target with these rules.
 fn watch_for(
     project: &ProjectId,
     target: Target,

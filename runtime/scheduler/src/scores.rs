@@ -1,4 +1,4 @@
-//! From what a plug-in gave to scores as they are written.
+//! Conversion of the scores of a plug-in to stored scores.
 
 use std::collections::HashMap;
 
@@ -26,13 +26,14 @@ const SET_WHEN_STORED: [&str; 10] = [
     "target_session_id",
 ];
 
-/// The member of the metadata that marks scores of a version in the shadow.
+/// The member of the metadata that marks scores of a shadow version.
 const SHADOW: &str = "shadow";
-/// The same for what the filter of the rule refused.
+/// The member of the metadata that marks scores of targets in the audit sample.
 const AUDIT: &str = "audit";
 
-/// The scores of one execution: ids from the names that the plug-in gave, stored names from the evaluator's
-/// `name` (evaluation.md 1.15), and the metadata keys that clients know (1.1) over whatever the plug-in gave.
+/// The scores of one execution: ids are derived from the names in the plug-in's result, stored names from the
+/// `name` of the evaluator (evaluation.md 1.15). The metadata keys that clients read (1.1) override those of
+/// the plug-in.
 pub(crate) fn scores(
     execution: &Execution,
     evaluator: &PreparedEvaluator,
@@ -43,14 +44,14 @@ pub(crate) fn scores(
 ) -> Vec<NewScore> {
     let made = &execution.made;
     let version = &evaluator.evaluator.version;
-    // Executions that may ask a model are traces too.
+    // Executions that may call a model have a trace of their own.
     let has_trace = evaluator.maker.grants.model;
     let mut seen: HashMap<String, u32> = HashMap::new();
     let convert = |score: PluginScore| {
         let occurrence = seen.entry(score.name.clone()).or_default();
         let id = identity::score_id(&made.id, &score.name, *occurrence);
         *occurrence += 1;
-        // A plug-in may point at another observation of the trace; which one was checked before.
+        // A plug-in may point at another observation of the trace, which was checked before.
         let chosen = score.observation_id.as_deref();
         let chosen = chosen.and_then(|id| ObservationId::new(id).ok());
         let subject = match (&made.target, chosen) {
@@ -114,7 +115,7 @@ pub(crate) fn scores(
     given.into_iter().map(convert).collect()
 }
 
-/// The metadata that a plug-in gave; anything but a JSON object counts as empty.
+/// The metadata of the plug-in; anything but a JSON object counts as empty.
 fn given_metadata(score: &PluginScore) -> Map<String, Value> {
     let given = score.metadata.as_deref().map(serde_json::from_str);
     given.and_then(Result::ok).unwrap_or_default()
@@ -128,22 +129,22 @@ fn value_of(given: PluginScoreValue) -> ScoreValue {
     }
 }
 
-/// A score of a trial: what a stored one has that does not depend on an execution.
+/// A score of a trial: the members of a stored score that do not depend on an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialScore {
     /// The name under which it would be stored.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: ScoreValue,
-    /// For people.
+    /// Comment of the evaluator.
     pub comment: Option<String>,
-    /// What the evaluator gave, without the members that the server sets when a score is stored.
+    /// Metadata of the evaluator, without the members that the server sets when a score is stored.
     pub metadata: Map<String, Value>,
-    /// Another observation of the trace that the score is about.
+    /// Another observation of the trace as the subject of the score.
     pub observation: Option<ObservationId>,
 }
 
-/// The scores of a trial, named and valued as those of executions.
+/// The scores of a trial, with names and values like those of executions.
 pub(crate) fn trial_scores(
     evaluator: &PreparedEvaluator,
     given: Vec<PluginScore>,

@@ -1,4 +1,4 @@
-//! Targets as filters see them.
+//! Targets as rows of filters.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use perpend_domain::session::Session;
 use perpend_domain::trace::Trace;
 use serde_json::{Map, Value, json};
 
-/// An observation with the trace it belongs to and the scores on it, where a filter asks for them.
+/// An observation with its trace, and its scores if a filter reads them.
 #[derive(Clone, Copy)]
 pub(crate) struct ObservationRow<'a> {
     pub(crate) observation: &'a Observation,
@@ -59,7 +59,7 @@ impl Row for ObservationRow<'_> {
     }
 }
 
-/// What a column says of these scores.
+/// The value of a column of these scores.
 fn scores_cell(column: &str, scores: &[NewScore]) -> Cell<'static> {
     match column {
         "scores_avg" => Cell::Object(Cow::Owned(averages(scores))),
@@ -73,7 +73,7 @@ fn scores_cell(column: &str, scores: &[NewScore]) -> Cell<'static> {
     }
 }
 
-/// A trace with the scores on it.
+/// A trace with its scores.
 #[derive(Clone, Copy)]
 pub(crate) struct TraceRow<'a> {
     pub(crate) trace: &'a Trace,
@@ -114,7 +114,7 @@ impl Row for TraceRow<'_> {
     }
 }
 
-/// A session with the scores on it.
+/// A session with its scores.
 #[derive(Clone, Copy)]
 pub(crate) struct SessionRow<'a> {
     pub(crate) session: &'a Session,
@@ -143,7 +143,7 @@ impl Row for SessionRow<'_> {
     }
 }
 
-/// Mean of numbers and truth values by name.
+/// Means of numeric and boolean scores by name.
 fn averages(scores: &[NewScore]) -> Map<String, Value> {
     let mut sums: Map<String, Value> = Map::new();
     for score in scores {

@@ -1,7 +1,7 @@
-//! Trials: what an evaluator gives for some targets, with nothing stored (evaluation.md 1.7).
+//! Trials: results of an evaluator for some targets, with nothing stored (evaluation.md 1.7).
 //!
-//! A trial loads, maps, calls and names as an execution does. It has no attempt: its model calls are kept with the call
-//! and counted in no budget, and nobody tries it again.
+//! A trial loads, maps, calls and names like an execution. It has no attempt: its model calls are kept with
+//! the call and count in no budget, and nothing is retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,19 +30,20 @@ use crate::parts::Inner;
 use crate::pointers::refusal;
 use crate::scores::{TrialScore, trial_scores};
 
-/// How long the model calls of a trial may wait for places of their connection.
+/// Maximum time that the model calls of a trial may wait for places of their connection.
 const MAX_WAIT: Duration = Duration::from_secs(600);
-/// How often a trial that is over its limit looks whether a model call still waits.
+/// Interval at which a trial over its limit checks whether a model call still waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Texts of all items of a trial, or of the examples of a preview.
+/// Maximum size of the texts of all items of a trial, or of the examples of a preview.
 pub(crate) const MAX_ITEMS_BYTES: usize = 16 << 20;
 
-/// A result of more bytes is charged to the memory of evaluations.
+/// Larger results are charged to the memory of evaluations.
 const SMALL_RESULT_BYTES: usize = 64 << 10;
 
-/// Makes a result ready to be kept until the trial ends: it is a failure where the memory for it is not free.
+/// Prepares a result to be kept until the trial ends; it becomes a failure if its memory is not free.
 fn keep(result: &mut CallResult, memory: &mut Reservation<Holder>) {
-    // As a result that waits to be written it would keep the last ones of the trial from being read.
+    // With the permit of a result to be written, the result would keep the last results of the trial from
+    // being read.
     result.permit = ResultPermit::default();
     // A trial shows no log.
     result.log = Vec::new();
@@ -57,7 +58,7 @@ fn keep(result: &mut CallResult, memory: &mut Reservation<Holder>) {
     }
 }
 
-/// Why an item is left out of a trial or a preview.
+/// The failure of an item that is left out of a trial or a preview.
 pub(crate) fn too_much() -> AttemptFailure {
     let message = format!(
         "the items have more than {} MiB together: choose fewer targets",
@@ -66,7 +67,7 @@ pub(crate) fn too_much() -> AttemptFailure {
     AttemptFailure::new(FailureClass::InvalidInput, &message)
 }
 
-/// What an evaluator is tried on.
+/// Input of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrialOn {
     /// A target.
@@ -75,34 +76,34 @@ pub enum TrialOn {
     Written(Box<ManualItem>),
 }
 
-/// An evaluator to be tried.
+/// A trial of an evaluator.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Saved or not.
+    /// The evaluator, saved or not.
     pub evaluator: Evaluator,
-    /// Instead of the evaluator's own mapping.
+    /// Replaces the mapping of the evaluator.
     pub mapping: Option<Vec<Mapping>>,
-    /// What happens when a target lacks a mapped part.
+    /// What to do if a target lacks a mapped part.
     pub on_missing: OnMissing,
-    /// In the order of the results.
+    /// The inputs, in the order of the results.
     pub on: Vec<TrialOn>,
-    /// Which stored replies may answer for models.
+    /// Stored replies that may be used instead of model calls.
     pub reuse: ReplyReuse,
-    /// The longest time for each of them. Time in which its model calls wait to be sent does not count, up to
+    /// Time limit of each input. Time in which its model calls wait to be sent does not count, up to
     /// [`MAX_WAIT`].
     pub limit: Duration,
 }
 
-/// What came of one target.
+/// Result of a trial for one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialResult {
-    /// What the evaluator was given; `None` where it was not called.
+    /// The item of the evaluator; `None` if it was not called.
     pub item: Option<Item>,
-    /// The scores, or why there are none.
+    /// The scores, or the failure.
     pub outcome: Result<Vec<TrialScore>, AttemptFailure>,
     /// Exchanges with model providers.
     pub model_calls: Vec<ModelCall>,
-    /// From the call to its answer, milliseconds.
+    /// Time from the call to its result, milliseconds.
     pub took_ms: u64,
     /// CPU time in the guest, microseconds.
     pub cpu_us: u64,
@@ -114,7 +115,7 @@ impl TrialResult {
     }
 }
 
-/// A call under way, and where its result belongs.
+/// A call in progress, and the index of its result.
 struct Open {
     place: usize,
     target: Option<Target>,
@@ -122,11 +123,11 @@ struct Open {
     origin: Option<Arc<CallOrigin>>,
 }
 
-/// The origins of the calls of a trial. Dropped with it: a model call that was not sent by then is not sent.
+/// The origins of the calls of a trial. Model calls that are not sent when it is dropped are not sent.
 struct Origins(Vec<Option<Arc<CallOrigin>>>);
 
 impl Origins {
-    /// When the calls that are open end at the latest, if that is not before now.
+    /// The latest end of the open calls, if that is not before now.
     fn ends(&self, is_open: impl Fn(usize) -> bool, ends: Instant) -> Option<Instant> {
         let now = Instant::now();
         let open = self.0.iter().enumerate().filter(|(place, _)| is_open(*place));
@@ -149,7 +150,7 @@ impl Drop for Origins {
 }
 
 impl Scheduler {
-    /// Tries an evaluator. Nothing is stored, and no pause is heeded.
+    /// Runs an evaluator. Nothing is stored, and pauses are ignored.
     ///
     /// # Errors
     /// When the store fails.
@@ -172,7 +173,7 @@ impl Scheduler {
             Target::Session(_) => &of_sessions,
         };
         let now = inner.deps.clock.now();
-        // Before anything is read, for all that is kept until the end.
+        // Reserved before anything is read, for everything that is kept until the end.
         let mut to_reserve = 0_usize;
         for on in &trial.on {
             let n_bytes = match on {
@@ -180,7 +181,7 @@ impl Scheduler {
                     let plan = plan(target);
                     inner.target_bytes(project, target, plan).await?
                 }
-                // It is in memory.
+                // Already in memory.
                 TrialOn::Written(_) => 0,
             };
             to_reserve = to_reserve.saturating_add(n_bytes);
@@ -260,7 +261,8 @@ impl Inner {
         })
     }
 
-    /// The answers to calls, each with the milliseconds until it came; what does not come in time is `None`.
+    /// The results of calls, each with the milliseconds until it arrived; `None` for a result that did not
+    /// arrive in time.
     async fn answers(
         &self,
         calls: Vec<EvaluationCall>,
@@ -287,7 +289,7 @@ impl Inner {
                     }
                 }
             };
-            // What has come until then counts.
+            // Results that arrived by then count.
             let Some((place, mut result)) = next else {
                 return answers;
             };

@@ -1,11 +1,11 @@
-//! Whose turn it is: the places of each lane, and who gets those that are free.
+//! Fair scheduling: the places of each lane, and the order in which queues get free places.
 //!
-//! A project holds at most as many places of a lane as are free, and a class of it at most as many as are free
-//! beyond what its project holds. So nobody fills a lane: who holds much leaves as much for others. Choudhury
-//! and Hahne call this dynamic thresholds (IEEE/ACM Transactions on Networking, 1998).
+//! A project holds at most as many places of a lane as are free, and a class of it at most as many as are
+//! free beyond those of its project. So no project fills a lane: the more it holds, the more it leaves to
+//! others. Choudhury and Hahne call this dynamic thresholds (IEEE/ACM Transactions on Networking, 1998).
 //!
-//! What is free goes to one project after the other, in a project to its classes by weight, in a class to one
-//! queue after the other.
+//! Free places go to projects in round-robin order, within a project to its classes by weight, and within a
+//! class to its queues in round-robin order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -15,19 +15,19 @@ use perpend_domain::evaluation::{ExecutionClass, Lane, QueueKind};
 use perpend_domain::ids::ProjectId;
 use perpend_executions::Queue;
 
-/// Whose executions are run; none for those whose queue has lost its row.
+/// The project of a queue; `None` if the row of the queue is lost.
 pub(crate) type Owner = Option<ProjectId>;
 
-/// The places of all lanes. Clones are the same places.
+/// The places of all lanes. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns(Arc<Mutex<Places>>);
 
 #[derive(Debug)]
 struct Places {
-    /// Of each lane.
+    /// Places per lane.
     n: usize,
     lanes: BTreeMap<Lane, OfLane>,
-    /// Somebody was refused a place since this was last asked.
+    /// A request for a place was refused since the last call of `was_short`.
     is_short: bool,
 }
 
@@ -35,7 +35,7 @@ struct Places {
 struct OfLane {
     n_held: usize,
     projects: BTreeMap<Owner, OfProject>,
-    /// Who had the last turn.
+    /// The owner of the last turn.
     last: Option<Owner>,
 }
 
@@ -48,13 +48,14 @@ struct OfProject {
 #[derive(Debug, Default)]
 struct OfClass {
     n_held: usize,
-    /// Grows by the weight with each turn of the project, and falls by all weights with one of the class.
+    /// Grows by the weight with each turn of the project, and shrinks by the sum of all weights with each
+    /// turn of the class.
     credit: i64,
-    /// The queue that had the last turn.
+    /// The queue of the last turn.
     last: i64,
 }
 
-/// Places that are held, given back when this is dropped.
+/// Occupied places; dropping returns them.
 #[derive(Debug)]
 pub(crate) struct Seats {
     turns: Turns,
@@ -64,21 +65,21 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    /// Some end before others.
+    /// Returns some places before the others.
     pub(crate) fn give_back(&mut self, n: usize) {
         let n = n.min(self.n);
         self.n -= n;
         self.turns.lock().give_back(&self.owner, self.kind, n);
     }
 
-    /// Takes some of them out.
+    /// Splits off some of the places.
     pub(crate) fn split(&mut self, n: usize) -> Self {
         let n = n.min(self.n);
         self.n -= n;
         Self { turns: self.turns.clone(), owner: self.owner.clone(), kind: self.kind, n }
     }
 
-    /// Takes others of the same owner and kind in.
+    /// Merges places of the same owner and kind.
     pub(crate) fn join(&mut self, mut others: Self) {
         self.n += std::mem::take(&mut others.n);
     }
@@ -103,14 +104,14 @@ impl Turns {
         Self(Arc::new(Mutex::new(Places { n: n_places, lanes: BTreeMap::new(), is_short: false })))
     }
 
-    /// A place for one more, outside any turn; none where its project or class holds enough.
+    /// A place for one more execution, outside any turn; `None` if its project or class holds enough.
     pub(crate) fn take(&self, project: &ProjectId, kind: QueueKind) -> Option<Seats> {
         let owner = Some(project.clone());
         let is_taken = self.lock().take(&owner, kind);
         is_taken.then(|| self.seats(owner, kind, 1))
     }
 
-    /// Deals up to `n` places of each lane out to queues in which something is due.
+    /// Distributes up to `n` places of each lane to queues with due executions.
     pub(crate) fn deal(&self, due: Vec<Queue>, n: usize) -> Vec<(Queue, Seats)> {
         let mut by_lane: BTreeMap<Lane, Vec<Queue>> = BTreeMap::new();
         for queue in due {
@@ -128,7 +129,7 @@ impl Turns {
         dealt
     }
 
-    /// Whether somebody was refused a place since this was last asked.
+    /// Whether a request for a place was refused since the last call.
     pub(crate) fn was_short(&self) -> bool {
         std::mem::take(&mut self.lock().is_short)
     }
@@ -167,7 +168,7 @@ impl Places {
         }
     }
 
-    /// How many each queue gets.
+    /// The number of places per queue.
     fn deal(&mut self, lane: Lane, queues: &[Queue], n: usize) -> HashMap<i64, usize> {
         let lane = self.lanes.entry(lane).or_default();
         let mut waiting: BTreeMap<Owner, BTreeMap<ExecutionClass, Vec<i64>>> = BTreeMap::new();
@@ -181,7 +182,7 @@ impl Places {
         lane.projects.retain(|owner, project| 0 < project.n_held || waiting.contains_key(owner));
         let mut dealt = HashMap::new();
         for _ in 0..n {
-            // What a class may not take now, it may not take after others took more.
+            // A class at its limit stays there while others take more places.
             let Some(owner) = lane.next_owner(self.n, &mut waiting, &mut self.is_short) else {
                 break;
             };
@@ -215,7 +216,7 @@ impl OfLane {
         project.classes.entry(class).or_default().n_held += 1;
     }
 
-    /// The next project after the last one, of those that may take a place; the others are taken out.
+    /// The next project in round-robin order that may take a place; projects at their limit are removed.
     fn next_owner(
         &self,
         n_places: usize,
@@ -239,9 +240,9 @@ impl OfLane {
 }
 
 impl OfProject {
-    /// The class whose turn it is, of these, and the queue of it: smooth weighted round-robin.
+    /// The next class of these and its next queue, by smooth weighted round-robin.
     fn next(&mut self, waiting: &BTreeMap<ExecutionClass, Vec<i64>>) -> (ExecutionClass, i64) {
-        // Who has nothing to run saves up no turns.
+        // Classes without executions collect no credit.
         for (class, of_class) in &mut self.classes {
             if !waiting.contains_key(class) {
                 of_class.credit = 0;
@@ -292,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Takes one place after the other, each of which is given back before the next, and counts who got it.
+    /// Takes one place at a time, returns it before the next one, and counts the places per queue.
     fn one_by_one(turns: &Turns, queues: &[Queue], n: usize) -> BTreeMap<i64, usize> {
         let mut counts = BTreeMap::new();
         for _ in 0..n {
@@ -316,7 +317,7 @@ mod tests {
             queue(3, "b", Continuous),
             queue(4, "b", Continuous),
         ];
-        // Also where only one place is free at a time.
+        // Also if only one place is free at a time.
         let turns = Turns::new(N_PLACES);
         let counts = one_by_one(&turns, &queues, 1_000);
         assert_eq!(counts, [(1, 400), (2, 100), (3, 250), (4, 250)].into());
@@ -332,7 +333,7 @@ mod tests {
         }
         assert_eq!(held(&turns), N_PLACES / 3);
         assert!(turns.was_short());
-        // Of the same project in another class, and of another project, whoever comes later gets some.
+        // Requests of another class of the same project, and of another project, still get places.
         let own = turns.take(&"hog".parse().unwrap(), kind(ExecutionClass::Continuous));
         let other = turns.take(&"other".parse().unwrap(), kind(ExecutionClass::Backfill));
         assert!(own.is_some() && other.is_some());

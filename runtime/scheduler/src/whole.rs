@@ -1,4 +1,4 @@
-//! Rules of whole traces and of whole sessions: when they look at one, and what they see.
+//! Rules of whole traces and sessions: when they examine a target, and which data they read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::matcher::{Pass, earliest, of_rule};
 use crate::parts::{Error, Inner};
 use crate::target::{SessionRow, TraceRow};
 
-/// A trace or a session that is decided, with the scores on it.
+/// A trace or a session to be decided, with its scores.
 pub(crate) enum Whole {
     Trace(Box<Trace>, Vec<NewScore>),
     Session(Box<Session>, Vec<NewScore>),
 }
 
 impl Whole {
-    /// As filters see it.
+    /// The row for filters.
     pub(crate) fn row(&self, completion: Completion) -> Box<dyn Row + '_> {
         match self {
             Self::Trace(trace, scores) => {
@@ -38,7 +38,7 @@ impl Whole {
         }
     }
 
-    /// As rules are asked about it, with its [`Whole::row`].
+    /// The target for [`decide`], with its [`Whole::row`].
     pub(crate) fn complete<'a>(
         &'a self,
         (project, target): (&'a ProjectId, &'a Target),
@@ -62,7 +62,8 @@ impl Whole {
     }
 }
 
-/// Since when a rule waits for a trace or a session: since it came, since it goes on, or since the rule last scored it.
+/// Start of the wait of a rule for a trace or session: since it arrived, since it continued, or since the
+/// rule last evaluated it.
 pub(crate) fn began_at(
     progress: &Progress,
     watch: Option<&Watch>,
@@ -73,7 +74,7 @@ pub(crate) fn began_at(
     made_at.fold(progress.first_seen.max(watched), Timestamp::max)
 }
 
-/// Nothing has come since a rule made its newest executions.
+/// Whether nothing has arrived since the rule made its newest executions.
 fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
     let newest = standing.iter().max_by_key(|each| each.created_at);
     newest.is_some_and(|newest| {
@@ -82,13 +83,13 @@ fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
     })
 }
 
-/// Whether a rule is to be asked about a trace or a session.
+/// Whether a rule is due to decide a trace or a session.
 enum Ripeness {
-    /// It was asked, and nothing has come since.
+    /// The rule has decided, and nothing has arrived since.
     Asked,
-    /// When the target is complete for it.
+    /// When the target is complete for the rule.
     Later(Timestamp),
-    /// Now.
+    /// The target is complete now.
     Ripe(Completion),
 }
 
@@ -99,7 +100,7 @@ fn ripeness(
     standing: &[&Execution],
     now: Timestamp,
 ) -> Ripeness {
-    // What came before the rule was made is not its own, though it may be complete only now.
+    // Targets that arrived before the rule was made are not taken, even if they become complete only now.
     let is_older = standing.is_empty() && progress.last_seen < rule.rule.created_at;
     if is_older || is_up_to_date(progress, standing) {
         return Ripeness::Asked;
@@ -116,9 +117,10 @@ fn ripeness(
     }
 }
 
-/// When a target that waits is looked at, at the latest: an execution that ends wakes its trace, and not the session.
+/// The latest time at which a waiting target is examined: an execution that ends wakes its trace, but not the
+/// session.
 fn longest_look(now: Timestamp, target: &Target) -> Timestamp {
-    /// Of a session, milliseconds.
+    /// For a session, milliseconds.
     const LONGEST_MS: i64 = 30_000;
     match target {
         Target::Session(_) => now.plus_millis(LONGEST_MS),
@@ -127,7 +129,7 @@ fn longest_look(now: Timestamp, target: &Target) -> Timestamp {
 }
 
 impl Inner {
-    /// Has rules of traces look at these when they are complete.
+    /// Sets watches so that rules of traces examine these traces when they are complete.
     pub(crate) async fn watch_traces(
         &self,
         pass: &mut Pass<'_>,
@@ -147,8 +149,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The same for sessions that these traces belong to. One may have any number of traces, so that they are not looked at
-    /// before the session is due.
+    /// The same for the sessions of these traces. A session may have any number of traces, so they are not
+    /// read before the session is due.
     pub(crate) async fn watch_sessions(
         &self,
         pass: &mut Pass<'_>,
@@ -184,7 +186,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Decides a trace or a session whose watch came due.
+    /// Decides a trace or a session whose watch is due.
     pub(crate) async fn match_whole(
         &self,
         pass: &mut Pass<'_>,
@@ -248,7 +250,7 @@ impl Inner {
         Ok(())
     }
 
-    /// How far a trace or a session has come; none for what does not exist, and for an observation.
+    /// The progress of a trace or a session; `None` if it does not exist, and for an observation.
     pub(crate) async fn progress(
         &self,
         project: &ProjectId,
@@ -268,8 +270,8 @@ impl Inner {
         })
     }
 
-    /// A trace or a session, with what the filters of these rules look at; none for what does not exist, and for an
-    /// observation.
+    /// A trace or a session with the data that the filters of these rules read; `None` if it does not exist,
+    /// and for an observation.
     pub(crate) async fn whole(
         &self,
         project: &ProjectId,
@@ -304,7 +306,7 @@ impl Inner {
         })
     }
 
-    /// Rules of parts of a target that have not ended with all of them, where one of these rules waits for them.
+    /// Rules of parts of a target that have not ended with all of them, if one of these rules waits for them.
     async fn open_parts<'r>(
         &self,
         catalog: &'r Catalog,
@@ -333,7 +335,7 @@ impl Inner {
         Ok(open)
     }
 
-    /// The traces that a target is, has or is in.
+    /// The traces of a target: the trace itself, the trace of an observation, or the traces of a session.
     pub(crate) async fn traces_of(
         &self,
         project: &ProjectId,
@@ -350,7 +352,8 @@ impl Inner {
 }
 
 impl Pass<'_> {
-    /// Has rules of whole traces or sessions look at one when it is complete; `at` is when it changed.
+    /// Sets a watch so that rules of whole traces or sessions examine the target when it is complete; `at` is
+    /// the time of its change.
     fn watch_whole(
         &mut self,
         project: &ProjectId,
@@ -359,7 +362,7 @@ impl Pass<'_> {
         at: Timestamp,
     ) {
         let rules = self.catalog.rules_of(project, target.kind());
-        // At the earliest: since when it is waited for shows when it is looked at.
+        // At the earliest time: the start of the wait is determined at the examination.
         let due = rules.iter().map(|rule| {
             let began_at = progress.first_seen;
             completion(rule.rule.target, progress, &rule.rule.timing, began_at).at

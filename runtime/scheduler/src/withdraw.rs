@@ -1,4 +1,4 @@
-//! Stops what waits on behalf of rules and evaluators that no longer run.
+//! Stops waiting work of rules and evaluators that no longer run.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use crate::catalog::Catalog;
 use crate::parts::{Error, Inner};
 
 impl Inner {
-    /// Stops what waits on behalf of rules and evaluators that no longer run by this catalog: calls that have not begun, and
-    /// executions that wait for their next attempt. What fails is done by the next step.
+    /// Stops the waiting work of rules and evaluators that no longer run by this catalog: calls that have not
+    /// started, and executions that wait for their next attempt. The next step retries failed statements.
     pub(crate) async fn stop_waiting(&self, catalog: &Arc<Catalog>) -> Result<(), Error> {
         if self.open_calls.check(catalog) {
             self.deps.evaluate.answer_withdrawn();

@@ -1,4 +1,4 @@
-//! A batch of executions that was claimed.
+//! A batch of claimed executions.
 
 use perpend_domain::evaluation::Execution;
 use perpend_executions::Lease;
@@ -11,11 +11,11 @@ pub(crate) struct Work {
     pub(crate) lease: Lease,
     pub(crate) leased: Vec<Execution>,
     pub(crate) seats: Seats,
-    /// Of the catalog by which it is evaluated.
+    /// Revision of the catalog that is used for the evaluation.
     pub(crate) revision: i64,
 }
 
-/// Executions of one rule under one lease, by evaluator: what is read of a target serves all of them.
+/// Executions of one rule under one lease, by evaluator. All of them share the reads of a target.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) lease: Lease,
