@@ -173,7 +173,7 @@ fn the_overview_is_inert() {
         Trend::Models(vec![ModelLine::new(HOSTILE, (CostSum::default(), 2.0, 3), 1.0)]),
         Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
         Trend::Charts(vec![chart("Cost", ChartPart::Errors)]),
-        Trend::Refused(text(HOSTILE)),
+        Trend::Error(text(HOSTILE)),
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
     assert!(parts[0].contains("1 median"), "{}", parts[0]);

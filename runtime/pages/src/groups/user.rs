@@ -145,7 +145,7 @@ pub(crate) async fn trends_fragment(
 async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem> {
     let Some(range) = overview::range::daily_range(viewer, app.web.clock.now()) else {
         let fault = "No charts: the end of the time range must be after its start, and the start at most a year in the future.";
-        return Ok(Trend::Refused(Text::from(fault)));
+        return Ok(Trend::Error(Text::from(fault)));
     };
     let reader = MetricReader { app, viewer, range, user: Some(user) };
     let granularity = reader.granularity();

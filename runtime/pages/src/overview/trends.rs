@@ -128,7 +128,7 @@ async fn trend(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<T
     match trend {
         // Too many values for the limit of memory; a shorter time range has fewer.
         Err(problem) if problem.code() == Code::Conflict => {
-            Ok(Trend::Refused(Text::from(problem.message())))
+            Ok(Trend::Error(Text::from(problem.message())))
         }
         other => other,
     }

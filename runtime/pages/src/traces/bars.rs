@@ -43,7 +43,7 @@ pub(crate) async fn traces_over_time(
             true => "The time range must not start more than a year in the future.",
             false => "The end of the time range must be after its start.",
         };
-        return Ok(Trend::Refused(Text::from(fault)));
+        return Ok(Trend::Error(Text::from(fault)));
     };
     let chart = chart((app, viewer), query, range).await?;
     let mut notes = notes(viewer, query);

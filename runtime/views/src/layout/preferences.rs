@@ -9,7 +9,7 @@ use crate::layout::forms::RejectedForm;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preferences {
     /// Whether single-key shortcuts are off.
-    pub is_without_keys: bool,
+    pub is_shortcuts_off: bool,
     /// Theme.
     pub theme: Theme,
     /// Whether rows have compact spacing.
@@ -17,7 +17,7 @@ pub struct Preferences {
     /// Whether times are in UTC rather than in the time zone of the browser.
     pub is_utc: bool,
     /// Whether the sidebar is collapsed to icons.
-    pub is_folded: bool,
+    pub is_sidebar_collapsed: bool,
 }
 
 /// Theme.
@@ -94,19 +94,19 @@ impl Preferences {
     /// Values are unique across all fields.
     fn take(&mut self, word: &str) {
         match word {
-            "off" => self.is_without_keys = true,
+            "off" => self.is_shortcuts_off = true,
             "light" => self.theme = Theme::Light,
             "dark" => self.theme = Theme::Dark,
             "compact" => self.is_compact = true,
             "utc" => self.is_utc = true,
-            "letters" => self.is_folded = true,
+            "letters" => self.is_sidebar_collapsed = true,
             _ => {}
         }
     }
 
     fn chosen(&self, name: &str) -> &'static str {
         match (name, self.theme) {
-            ("keys", _) if self.is_without_keys => "off",
+            ("keys", _) if self.is_shortcuts_off => "off",
             ("keys", _) => "on",
             ("theme", Theme::System) => "system",
             ("theme", Theme::Light) => "light",
@@ -115,14 +115,14 @@ impl Preferences {
             ("density", _) => "comfortable",
             ("zone", _) if self.is_utc => "utc",
             ("zone", _) => "browser",
-            _ if self.is_folded => "letters",
+            _ if self.is_sidebar_collapsed => "letters",
             _ => "names",
         }
     }
 
     /// Fields of a form that toggles only the sidebar.
-    pub(crate) fn with_other_rail(&self) -> Vec<(&'static str, &'static str)> {
-        let other = Self { is_folded: !self.is_folded, ..*self };
+    pub(crate) fn with_toggled_sidebar(&self) -> Vec<(&'static str, &'static str)> {
+        let other = Self { is_sidebar_collapsed: !self.is_sidebar_collapsed, ..*self };
         let fields = CHOICES.iter();
         fields.map(|choice| (choice.name, other.chosen(choice.name))).collect()
     }
@@ -179,7 +179,7 @@ mod tests {
         }
         assert_eq!(Preferences::default().cookie(), "");
         let odd = Preferences::of_cookie("dark.<b>.off.off");
-        assert!(odd.is_dark() && odd.is_without_keys && !odd.is_compact);
+        assert!(odd.is_dark() && odd.is_shortcuts_off && !odd.is_compact);
         let wrong = |name: &str| (name == "theme").then_some("pink");
         let (name, message) = Preferences::of_form(wrong).unwrap_err();
         assert_eq!(

@@ -218,7 +218,7 @@ impl Shell {
     /// URL of the same section in another project.
     pub(crate) fn in_project(&self, other: &ProjectLink) -> String {
         let mut entries = GROUPS.iter().flat_map(|group| group.entries);
-        let path = entries.find(|entry| self.marks(entry));
+        let path = entries.find(|entry| self.is_current(entry));
         let path = path.map_or("", |entry| entry.path);
         format!("{}{path}{}", other.base, self.focus.query())
     }
@@ -244,7 +244,7 @@ impl Shell {
         some.map(|(n, what, class)| (shown(n), what, class)).collect()
     }
 
-    pub(crate) fn marks(&self, entry: &SidebarEntry) -> bool {
+    pub(crate) fn is_current(&self, entry: &SidebarEntry) -> bool {
         self.section == entry.section
     }
 

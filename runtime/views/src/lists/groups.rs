@@ -144,7 +144,7 @@ impl GroupLine {
     }
 
     /// Padding that aligns the decimals of the cost with those of the other rows.
-    pub(crate) fn blanks(&self, lines: &[Self]) -> String {
+    pub(crate) fn decimal_padding(&self, lines: &[Self]) -> String {
         let costs = lines.iter().map(|line| line.group.cost);
         crate::format::decimal_blanks(self.group.cost, costs)
     }

@@ -187,7 +187,7 @@ impl TraceLine {
     }
 
     /// Padding that aligns the decimals of a cost with those of the other rows.
-    pub(crate) fn blanks(&self, column: &Column, lines: &[Self]) -> String {
+    pub(crate) fn decimal_padding(&self, column: &Column, lines: &[Self]) -> String {
         match column {
             Column::Standard(StandardColumn::Cost) => {
                 decimal_blanks(self.cost, lines.iter().map(|line| line.cost))

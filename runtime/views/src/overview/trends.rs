@@ -36,7 +36,7 @@ pub enum Trend {
     /// Most frequent score names, and label and URL of the link to the others.
     Scores(Vec<ScoreTrend>, Option<(String, String)>),
     /// Error, with a way to reduce the work.
-    Refused(Text),
+    Error(Text),
 }
 
 /// A part of the overview, computed or with the URL that computes it.

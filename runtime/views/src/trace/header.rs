@@ -244,7 +244,7 @@ pub(crate) struct TraceHeader {
     pub(crate) list: String,
     pub(crate) find: String,
     /// The current search.
-    pub(crate) sought: Option<CurrentSearch>,
+    pub(crate) current_search: Option<CurrentSearch>,
     /// URL of the comparison.
     pub(crate) compare: String,
     /// Neighbours in the list from which the trace was opened.
@@ -386,7 +386,7 @@ impl TraceHeader {
         });
         let traces = format!("{base}/traces");
         let find = format!("{traces}/{}/find", segment(trace.id.as_str()));
-        let sought = search(view_params, row_state, &find);
+        let current_search = search(view_params, row_state, &find);
         let neighbours = view_params.neighbours.clone();
         let kept_list =
             neighbours.iter().map(|neighbours| format!("&in={}", encode(&neighbours.list)));
@@ -406,7 +406,7 @@ impl TraceHeader {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
             find,
-            sought,
+            current_search,
             bookmarks: format!("{base}/bookmarks"),
             tagging: format!("{traces}/{}", segment(trace.id.as_str())),
             compare: format!("{traces}/compare?a={id}{}", kept_list.collect::<String>()),
