@@ -14,6 +14,7 @@ pub mod evaluator;
 pub mod execution;
 pub mod filter;
 pub mod ingestion;
+pub mod job;
 pub mod judge_check;
 pub mod list;
 pub mod observation;

@@ -1,6 +1,7 @@
 //! `/api/public/health` and `/api/public/ready`.
 
 use axum::extract::State;
+use perpend_api_types::job::JobState;
 use perpend_http_kit::answer::{Answer, Either};
 use perpend_http_kit::auth::Requirement;
 use perpend_http_kit::extract::{Param, Params, param};
@@ -9,6 +10,7 @@ use perpend_http_kit::routes::Operation;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::jobs;
 use crate::state::{App, Routes};
 
 const HEALTH: &[Param] = &[
@@ -38,10 +40,12 @@ pub(super) fn routes(routes: &mut Routes) {
 struct Health {
     status: &'static str,
     version: &'static str,
+    /// Background jobs with their last run and error.
+    jobs: Vec<JobState>,
 }
 
-const fn health(status: &'static str) -> Health {
-    Health { status, version: env!("CARGO_PKG_VERSION") }
+fn health(app: &App, status: &'static str) -> Health {
+    Health { status, version: env!("CARGO_PKG_VERSION"), jobs: jobs::states(&app.jobs) }
 }
 
 async fn get_health(
@@ -51,14 +55,14 @@ async fn get_health(
     let asks_database = params.flag("failIfDatabaseUnavailable")?.unwrap_or(false);
     params.flag("failIfNoRecentEvents")?;
     if asks_database && app.store.ping().await.is_err() {
-        return Ok(Either::Other(Answer(health("database unavailable"))));
+        return Ok(Either::Other(Answer(health(&app, "database unavailable"))));
     }
-    Ok(Either::One(Answer(health("OK"))))
+    Ok(Either::One(Answer(health(&app, "OK"))))
 }
 
 async fn get_ready(State(app): State<App>) -> Result<Answer<Health>, Problem> {
     match app.store.prove_writes(app.web.clock.now()).await {
-        Ok(()) => Ok(Answer(health("OK"))),
+        Ok(()) => Ok(Answer(health(&app, "OK"))),
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
             Err(Problem::unavailable("the database takes no writes"))

@@ -18,6 +18,7 @@ mod experiments;
 mod feedback;
 mod health;
 pub mod ingress;
+mod jobs;
 mod legacy;
 mod llm_connections;
 mod media;
@@ -47,6 +48,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;
     health::routes(all);
+    jobs::routes(all);
     score_configs::routes(all);
     models::routes(all);
     llm_connections::routes(all);

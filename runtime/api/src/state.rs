@@ -9,6 +9,7 @@ use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::ProjectId;
 use perpend_http_client::Vault;
 use perpend_http_kit::{AppState, Web};
+use perpend_jobs::runner::Jobs;
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
@@ -57,6 +58,8 @@ pub struct NewApp {
     pub bundle: Bundle,
     /// Where its optional plug-ins are.
     pub components: ComponentFolder,
+    /// Background jobs.
+    pub jobs: Jobs,
 }
 
 impl App {

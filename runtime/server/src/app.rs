@@ -11,13 +11,16 @@ use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Clock;
 use perpend_http_client::{OutboundClient, Vault};
 use perpend_http_kit::Web;
-use perpend_jobs::exports;
+use perpend_jobs::expiry::Expiry;
+use perpend_jobs::exports::{self, Exports};
+use perpend_jobs::retention::Retention;
+use perpend_jobs::runner::{Job, Jobs};
 use perpend_llm::Llm;
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 use serde_json::Value;
-use tokio::sync::Notify;
 
+use crate::key_uses::KeyUses;
 use crate::operations;
 
 /// Components of a server; cheap to clone.
@@ -47,7 +50,8 @@ pub struct App {
     pub exports: exports::App,
     /// The project opened by the login link.
     pub home_project: ProjectId,
-    pub(crate) sweep_wanted: Arc<Notify>,
+    /// Background jobs.
+    pub jobs: Jobs,
 }
 
 /// Components of an [`App`].
@@ -76,18 +80,27 @@ impl App {
     /// Builds the state of each interface.
     pub(crate) fn new(new: NewApp) -> Self {
         let (prices, outbound) = (new.prices, new.outbound);
-        let sweep_wanted = Arc::new(Notify::new());
         let max_file_bytes = new.config.exports.max_file_bytes;
         let (clock, ids) = (Arc::clone(&new.clock), Arc::clone(&new.ids));
         let web = Web::new(new.store.catalog.clone(), new.config, new.clock, new.ids);
         let (store, scheduler) = (&new.store, &new.scheduler);
+        let exports = exports::App {
+            store: store.clone(),
+            clock,
+            ids,
+            prices: Arc::clone(&prices),
+            vault: new.vault.clone(),
+            outbound: outbound.clone(),
+            max_file_bytes,
+        };
+        let jobs = jobs(&web, store, &exports);
         let outlines = Arc::default();
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
             store: store.clone(),
             vault: new.vault.clone(),
             outbound: outbound.clone(),
-            sweep_wanted: Arc::clone(&sweep_wanted),
+            jobs: jobs.clone(),
         });
         let records = perpend_api::records::App::new(perpend_api::records::NewApp {
             web: web.clone(),
@@ -107,6 +120,7 @@ impl App {
             home_project: new.home_project.clone(),
             bundle: new.bundle,
             components: new.components,
+            jobs: jobs.clone(),
         });
         Self {
             ingress: perpend_api::ingress::App::new(perpend_api::ingress::NewApp {
@@ -125,15 +139,7 @@ impl App {
                 document: new.document,
                 operations: operations::router(&admin, &records, &api),
             }),
-            exports: exports::App {
-                store: store.clone(),
-                clock,
-                ids,
-                prices,
-                vault: new.vault,
-                outbound,
-                max_file_bytes,
-            },
+            exports,
             admin,
             records,
             api,
@@ -143,7 +149,25 @@ impl App {
             llm: new.llm,
             scheduler: new.scheduler,
             home_project: new.home_project,
-            sweep_wanted,
+            jobs,
         }
     }
+}
+
+/// The background jobs of a server, one line each.
+fn jobs(web: &Web, store: &Store, exports: &exports::App) -> Jobs {
+    let (store, clock) = (store.clone(), Arc::clone(&web.clock));
+    let evaluation = web.config.evaluation;
+    let jobs: Vec<Box<dyn Job>> = vec![
+        Box::new(Retention { store: store.clone(), clock: Arc::clone(&clock) }),
+        Box::new(Expiry {
+            store,
+            clock: Arc::clone(&clock),
+            reply_lifetime_ms: evaluation.reply_lifetime_ms,
+            max_reply_bytes: evaluation.max_reply_bytes,
+        }),
+        Box::new(KeyUses(web.clone())),
+        Box::new(Exports(exports.clone())),
+    ];
+    Jobs::new(clock, jobs)
 }

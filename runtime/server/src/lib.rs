@@ -12,13 +12,13 @@ pub mod commands;
 mod descriptors;
 mod first_start;
 mod in_process;
+mod key_uses;
 mod listen;
 mod lock;
 mod operations;
 mod paths;
 mod secrets;
 mod start;
-pub mod sweep;
 mod system;
 
 pub use app::App;

@@ -18,7 +18,6 @@ use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_http_client::{OutboundClient, Vault};
-use perpend_jobs::exports;
 use perpend_llm::Llm;
 use perpend_scheduler::{Deps, Scheduler};
 use perpend_storage::Store;
@@ -29,7 +28,7 @@ use crate::app::NewApp;
 use crate::first_start::{KeyPair, first_start};
 use crate::in_process::InProcess;
 use crate::lock::Lock;
-use crate::{App, descriptors, listen, paths, router, secrets, sweep};
+use crate::{App, descriptors, listen, paths, router, secrets};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -309,10 +308,8 @@ impl Server {
         let scheduler = app.scheduler.clone();
         let stopped = stop_scheduler.clone();
         let scheduling = tokio::spawn(async move { scheduler.run(stopped).await });
-        let (swept, stopped) = (app.clone(), stop_scheduler.clone());
-        let sweeping = tokio::spawn(async move { sweep::run(&swept, stopped).await });
-        let (exported, stopped) = (app.exports.clone(), stop_scheduler.clone());
-        let exporting = tokio::spawn(async move { exports::run(&exported, stopped).await });
+        let (jobs, stopped) = (app.jobs.clone(), stop_scheduler.clone());
+        let jobs = tokio::spawn(async move { jobs.run(stopped).await });
 
         let serving = listen::serve(
             listener,
@@ -336,8 +333,7 @@ impl Server {
         stop_scheduler.cancel();
         let stopped = [
             scheduling.await.context("the scheduler ended in a panic"),
-            sweeping.await.context("the sweep ended in a panic"),
-            exporting.await.context("the exports ended in a panic"),
+            jobs.await.context("the jobs ended in a panic"),
         ];
         if tokio::time::timeout(grace, app.engine.shutdown()).await.is_err() {
             tracing::warn!("workers did not end within the grace");

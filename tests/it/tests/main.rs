@@ -24,6 +24,7 @@ mod grants;
 mod http;
 mod ingestion;
 mod installation;
+mod jobs;
 mod judge_check;
 mod judge_kills;
 mod judge_large;

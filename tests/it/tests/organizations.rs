@@ -88,7 +88,7 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     }
     assert_eq!(status(&organizer, &place).await, 403);
 
-    perpend_server::sweep::round(&app.app).await;
+    app.app.jobs.run_once().await;
     let keys = format!("{PROJECTS}/{id}/apiKeys");
     let listed = get(&organizer, &keys).await;
     let listed = &listed["apiKeys"][0];
@@ -172,13 +172,13 @@ async fn a_deleted_project_is_closed_at_once_and_leaves_nothing() {
     assert_eq!(names(&get(&organizer, OF_ORGANIZATION).await), ["My project"]);
     project(&app, "Search").await;
 
-    perpend_server::sweep::round(&app.app).await;
+    app.app.jobs.run_once().await;
     let tenant = id.parse().unwrap();
     let trace = trace_id(1).parse().unwrap();
     let left = app.app.store.telemetry.trace(&tenant, &trace, false).await.unwrap();
     assert!(left.is_none());
     app.clock.advance(HOUR);
-    perpend_server::sweep::round(&app.app).await;
+    app.app.jobs.run_once().await;
     let swept = app.app.store.sweep(app.clock.now()).await.unwrap();
     assert_eq!((swept.n_gone, swept.n_lingering), (0, 0), "it was gone before");
     assert_eq!(status(&app.client, PROJECTS).await, 200);

@@ -200,14 +200,14 @@ async fn trial_story(settings: &[(&'static str, &str)]) {
 
     // Replies are believed for 30 days, and gone then.
     app.clock.advance(29 * DAY);
-    perpend_server::sweep::round(&app.app).await;
+    app.app.jobs.run_once().await;
     tried(&app, trial.clone()).await;
     assert_eq!(provider.asked(), 0);
     app.clock.advance(DAY + Duration::from_secs(1));
     tried(&app, trial.clone()).await;
     assert_eq!(provider.asked(), 2, "expired");
     app.clock.advance(31 * DAY);
-    perpend_server::sweep::round(&app.app).await;
+    app.app.jobs.run_once().await;
     let swept = app.app.store.ledger.sweep_replies(app.clock.now(), 1);
     assert_eq!(swept.await.unwrap(), 0, "nothing is left");
     app.stop().await.unwrap();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use perpend_http_client::{OutboundClient, Vault};
 use perpend_http_kit::{AppState, Web};
+use perpend_jobs::runner::Jobs;
 use perpend_storage::Store;
-use tokio::sync::Notify;
 
 /// Collects the endpoints.
 pub(crate) type Routes = perpend_http_kit::routes::Routes<App>;
@@ -26,8 +26,8 @@ pub struct NewApp {
     pub vault: Vault,
     /// Reaches buckets to check their settings.
     pub outbound: OutboundClient,
-    /// Notified when a project was deleted, so that its data are deleted soon.
-    pub sweep_wanted: Arc<Notify>,
+    /// The deletion of a project wakes one of them.
+    pub jobs: Jobs,
 }
 
 impl App {

@@ -16,11 +16,12 @@ mod state;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use perpend_catalog::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
@@ -30,6 +31,7 @@ use perpend_domain::time::Timestamp;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
+use crate::runner::{Job, JobError, Progress};
 use bucket::Retries;
 use file::File;
 use rows::{Asked, Table};
@@ -83,39 +85,74 @@ enum Failure {
     Broken,
 }
 
-/// Works until `shutdown`.
-pub async fn run(app: &App, shutdown: CancellationToken) {
-    let lane = async || {
-        while !shutdown.is_cancelled() {
-            if !next(app, &shutdown).await {
-                tokio::select! {
-                    () = shutdown.cancelled() => {}
-                    () = tokio::time::sleep(EVERY) => {}
-                }
+/// The job that writes the exports that are due.
+#[derive(Debug)]
+pub struct Exports(pub App);
+
+impl Job for Exports {
+    fn name(&self) -> &'static str {
+        "exports"
+    }
+
+    fn interval(&self) -> Duration {
+        EVERY
+    }
+
+    fn run<'a>(
+        &'a self,
+        shutdown: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Progress, JobError>> {
+        Box::pin(async {
+            let n_busy = AtomicUsize::new(0);
+            let lanes = (0..LANES).map(|_| lane(&self.0, &n_busy, shutdown));
+            let lanes = join_all(lanes).await.into_iter();
+            let n_items = lanes.sum::<Result<u64, JobError>>()?;
+            Ok(Progress { n_items, again_after: None })
+        })
+    }
+}
+
+/// Writes exports until none is due. While another lane writes a long one, this one keeps looking.
+async fn lane(
+    app: &App,
+    n_busy: &AtomicUsize,
+    shutdown: &CancellationToken,
+) -> Result<u64, JobError> {
+    let mut n_written = 0;
+    while !shutdown.is_cancelled() {
+        n_busy.fetch_add(1, Ordering::Relaxed);
+        let was_due = next(app, shutdown).await;
+        let n_others = n_busy.fetch_sub(1, Ordering::Relaxed) - 1;
+        if was_due? {
+            n_written += 1;
+        } else if n_others == 0 {
+            break;
+        } else {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = tokio::time::sleep(EVERY) => {}
             }
         }
-    };
-    join_all((0..LANES).map(|_| lane())).await;
+    }
+    Ok(n_written)
 }
 
-/// Writes all that is due, now.
-pub async fn round(app: &App) {
-    while next(app, &CancellationToken::new()).await {}
+/// Writes all exports that are due.
+///
+/// # Errors
+/// When the database fails.
+pub async fn write_due(app: &App) -> Result<(), JobError> {
+    while next(app, &CancellationToken::new()).await? {}
+    Ok(())
 }
 
-/// Writes one export that is due; `false` when there was none.
-async fn next(app: &App, shutdown: &CancellationToken) -> bool {
+/// Writes one export that is due; `false` if there is none.
+async fn next(app: &App, shutdown: &CancellationToken) -> Result<bool, JobError> {
     let now = app.clock.now();
     let fence = fence(app);
     let claimed = app.store.catalog.claim_blob_export(fence, now.plus_millis(LEASE_MS), now).await;
-    let export = match claimed {
-        Ok(Some(export)) => export,
-        Ok(None) => return false,
-        Err(error) => {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "exports could not be looked at and will be later");
-            return false;
-        }
+    let Some(export) = claimed? else {
+        return Ok(false);
     };
     let lease = ExportLease { project: export.project.clone(), fence };
     // The lane serves all exports: a fault in one is that one's failure.
@@ -132,7 +169,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> bool {
         let error: &dyn std::error::Error = &error;
         tracing::warn!(error, project.id = %lease.project, "the outcome of an export was not written down");
     }
-    true
+    Ok(true)
 }
 
 /// 62 random bits, and not 0.

@@ -14,6 +14,7 @@ use perpend_http_kit::auth::{Act, OrganizationAct};
 use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
+use perpend_jobs::retention::Retention;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -199,7 +200,7 @@ async fn delete_project(
     let now = app.web.clock.now();
     app.store.catalog.delete_project(&caller.organization, &project.id, now).await?;
     app.web.keys.clear();
-    app.sweep_wanted.notify_one();
+    app.jobs.wake(Retention::NAME);
     let deletion = Deletion {
         success: true,
         message: "The project and its keys are gone; its data are being deleted",

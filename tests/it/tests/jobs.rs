@@ -1,0 +1,28 @@
+//! Background jobs: their list, and health.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use perpend_it::TestApp;
+use serde_json::Value;
+
+#[tokio::test]
+async fn each_job_reports_its_last_run_in_the_list_and_in_health() {
+    let app = TestApp::new().await.unwrap();
+    app.app.jobs.run_once().await;
+    let list = app.client.get("/api/v1/jobs").await.unwrap();
+    assert_eq!(list.status, 200, "{}", list.text());
+    let list = list.json();
+    let health = app.anonymous().get("/api/public/health").await.unwrap().json();
+    for jobs in [&list["data"], &health["jobs"]] {
+        let names = jobs.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap());
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names, ["retention", "expiry", "key_uses", "exports"]);
+        for job in jobs.as_array().unwrap() {
+            assert!(job["runs"].as_u64().unwrap() > 0, "{job}");
+            assert_eq!((&job["lastError"], &job["failures"]), (&Value::Null, &0.into()), "{job}");
+            assert!(job["lastSucceededAt"].is_string(), "{job}");
+        }
+    }
+    assert_eq!(app.anonymous().get("/api/v1/jobs").await.unwrap().status, 401);
+    app.stop().await.unwrap();
+}
