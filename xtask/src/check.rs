@@ -1,6 +1,6 @@
-//! `cargo xtask check`: the gate, step by step, with what took how long.
+//! `cargo xtask check`: runs the checks of a change and reports their durations.
 //!
-//! What the tests need besides cargo is installed first, or while the steps before them run.
+//! Tools of the tests other than cargo are installed first, or while the steps before the tests run.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::shell::{self, coloured};
 use crate::tests::Built;
 use crate::{crates, debt, docs, generate, setup, tests, tidy};
 
-/// What to check.
+/// Selects the steps.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only these steps.
     #[arg(long, value_name = "STEP")]
     only: Vec<String>,
-    /// Name the steps and stop.
+    /// List the steps.
     #[arg(long)]
     list: bool,
     /// Print the outcome as JSON on standard output.
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
 enum Work {
     Cargo(&'static [&'static str]),
-    /// Sentences about what is wrong; none when all is well.
+    /// A function that returns the problems as sentences.
     Look(fn() -> anyhow::Result<Vec<String>>),
     Build,
     Tests,
@@ -49,7 +49,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "debt",
-        about: "no counter of what is to be put right rose",
+        about: "no counter of known debt rose",
         work: Work::Look(debt::violations),
     },
     Step {
@@ -57,7 +57,7 @@ const STEPS: &[Step] = &[
         about: "file heads, sizes, banned words, phrases of xtask/phrases.tsv",
         work: Work::Look(tidy::violations),
     },
-    Step { name: "build", about: "all of it compiles, lints as errors", work: Work::Build },
+    Step { name: "build", about: "everything compiles, lints are errors", work: Work::Build },
     Step {
         name: "tests",
         about: "every test, on SQLite and PostgreSQL",
@@ -67,7 +67,7 @@ const STEPS: &[Step] = &[
     Step { name: "docs", about: "docstrings: examples run, no warnings", work: Work::Docs },
     Step {
         name: "generated",
-        about: "generated documents are true",
+        about: "generated files are up to date",
         work: Work::Look(generate::drift),
     },
     Step { name: "examples", about: "examples build as a user builds them", work: Work::Examples },
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     if let Some(unknown) =
         args.only.iter().find(|name| STEPS.iter().all(|step| step.name != name.as_str()))
     {
-        anyhow::bail!("no step is called {unknown}; `cargo xtask check --list` names them");
+        anyhow::bail!("unknown step `{unknown}`; `cargo xtask check --list` lists the steps");
     }
     let wanted = || {
         STEPS
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let n_wanted = wanted().count();
-    let mut made = Made::default();
+    let mut made = StepResults::default();
     if wanted().any(|step| matches!(step.work, Work::Tests)) {
         setup::system()?;
         made.tools = Some(thread::spawn(setup::toolchains));
@@ -111,9 +111,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
             coloured(1, step.name),
             step.about
         );
-        let begun = Instant::now();
+        let started = Instant::now();
         let passed = perform(&step.work, &mut made)?;
-        outcomes.push(Outcome { step, passed, took: begun.elapsed() });
+        outcomes.push(Outcome { step, passed, took: started.elapsed() });
         if !passed {
             eprintln!("{} again: cargo xtask check --only {}", coloured(31, "failed;"), step.name);
             break;
@@ -122,15 +122,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     report(&outcomes, n_wanted, args.json)
 }
 
-/// What a step leaves to those behind it.
+/// Results of a step for later steps.
 #[derive(Default)]
-struct Made {
-    /// What is installed meanwhile.
+struct StepResults {
+    /// The running installation of tools.
     tools: Option<JoinHandle<anyhow::Result<Variables>>>,
     built: Option<Built>,
 }
 
-fn perform(work: &Work, made: &mut Made) -> anyhow::Result<bool> {
+fn perform(work: &Work, made: &mut StepResults) -> anyhow::Result<bool> {
     match work {
         Work::Cargo(args) => Ok(shell::cargo(args).status()?.success()),
         Work::Look(look) => {
@@ -159,8 +159,8 @@ fn perform(work: &Work, made: &mut Made) -> anyhow::Result<bool> {
     }
 }
 
-/// Each folder of `examples/` with a manifest is a project of its own, as a user copies it. They share a folder,
-/// and so the libraries, with the Rust projects of the tests, which have the same versions.
+/// Each folder of `examples/` with a manifest is a separate project, as a user copies it. They share a target folder with
+/// the Rust projects of the tests, which use the same versions of libraries.
 fn examples() -> anyhow::Result<bool> {
     let target = shell::target_dir()?.join("guests/rust");
     let mut projects: Vec<_> = std::fs::read_dir(shell::root().join("examples"))?

@@ -1,4 +1,4 @@
-//! `docs/plugins/contract.md`: the contract for people, taken from the WIT files.
+//! `docs/plugins/contract.md`: the readable form of the WIT files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::shell;
 
-/// In the order a reader needs them: the first one introduces the package.
+/// In reading order: the first one introduces the package.
 const FILES: [&str; 3] = ["types.wit", "world.wit", "host.wit"];
 
 const HEAD: &str = "# The contract
@@ -27,7 +27,7 @@ pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
     Ok(vec![(PathBuf::from("docs/plugins/contract.md"), page)])
 }
 
-/// A section for the package line, each interface and each world: its comment as prose, the rest as it is.
+/// A section for the package line, each interface and each world: its comment as prose, the rest unchanged.
 fn sections(wit: &str) -> String {
     let mut page = String::new();
     let mut prose = String::new();

@@ -1,5 +1,5 @@
-//! Which crate may depend on which. `docs/architecture.md` is the only list: the block that starts with
-//! `text crates` has one line per crate, `NAME -> DEPENDENCIES`. Manifests must agree with it.
+//! Checks the dependencies between crates against `docs/architecture.md`: the block that starts with `text crates` has one
+//! line per crate, `NAME -> DEPENDENCIES`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ const IMPURE_STD: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "std::thread", "SystemTime"];
 
 /// Dependencies between crates of this repository, by name without prefix.
-type Arrows = BTreeMap<String, BTreeSet<String>>;
+type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
 /// Every dependency that is not allowed, and every line of the map that no manifest confirms.
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
@@ -55,7 +55,7 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
     let metadata = shell::metadata()?;
     let packages = metadata["packages"].as_array().context("no packages")?;
     let mut violations = Vec::new();
-    let mut actual = Arrows::new();
+    let mut actual = Dependencies::new();
     for package in packages {
         let name = short(package["name"].as_str().context("no name")?);
         let dependencies = package["dependencies"].as_array();
@@ -83,7 +83,7 @@ fn short(package: &str) -> &str {
     package.strip_prefix(PREFIX).unwrap_or(package)
 }
 
-fn parse_map(text: &str) -> anyhow::Result<Arrows> {
+fn parse_map(text: &str) -> anyhow::Result<Dependencies> {
     let (_, block) =
         text.split_once(BLOCK).with_context(|| format!("{MAP} has no block of crates"))?;
     let (block, _) = block
@@ -99,7 +99,7 @@ fn parse_map(text: &str) -> anyhow::Result<Arrows> {
 }
 
 /// Crates that the map does not name (tests, tools) are free.
-fn compare(allowed: &Arrows, actual: &Arrows) -> Vec<String> {
+fn compare(allowed: &Dependencies, actual: &Dependencies) -> Vec<String> {
     let mut violations = Vec::new();
     for (name, allowed) in allowed {
         let Some(actual) = actual.get(name) else {
@@ -152,14 +152,14 @@ fn check_purity(file: &str, text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn arrows(text: &str) -> Arrows {
+    fn dependencies(text: &str) -> Dependencies {
         parse_map(&format!("{BLOCK}{text}```")).unwrap()
     }
 
     #[test]
     fn a_dependency_that_the_map_does_not_allow_is_reported_and_so_is_an_unused_line() {
-        let allowed = arrows("domain ->\nscheduler -> domain, storage\n");
-        let actual = arrows("domain -> storage\nscheduler -> domain\ntool -> domain\n");
+        let allowed = dependencies("domain ->\nscheduler -> domain, storage\n");
+        let actual = dependencies("domain -> storage\nscheduler -> domain\ntool -> domain\n");
         let violations = compare(&allowed, &actual);
         assert_eq!(violations.len(), 2, "{violations:?}");
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: builds the program and, beside it, the components of other languages, and starts the demo.
+//! `cargo xtask demo`: builds the program and the components of other languages at the same time, and starts the demo.
 //!
 //! The build shares everything with `cargo xtask check`. Components that cannot be built on this machine are reported in
 //! one line each; the demo then scores with the rest.
@@ -11,10 +11,10 @@ use crate::progress::Progress;
 use crate::toolchains::{Extent, Source};
 use crate::{plugins, program, shell};
 
-/// With the features and the profile of `cargo xtask check`, so that neither compiles again what the other has built.
+/// The features and the profile of `cargo xtask check`, so that both share their build results.
 const BUILD: &[&str] = &["--workspace", "--bin", "perpend"];
 
-/// What the demo is given.
+/// Arguments of the demo.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Passed on to `perpend demo`, such as `--once` or `--listen 127.0.0.1:8080`.
@@ -22,16 +22,16 @@ pub(crate) struct Args {
     args: Vec<String>,
 }
 
-/// Builds what is not up to date and runs the demo; whether it succeeded.
+/// Builds outdated parts and runs the demo; `true` if it succeeded.
 pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     let target = shell::target_dir()?;
     Progress::show(|progress| {
         thread::scope(|scope| {
             let components = Source::ALL.map(|source| {
-                let (part, target) = (progress.part(source.name()), &target);
-                scope.spawn(move || plugins::build_all(source, Extent::Components, target, part))
+                let (task, target) = (progress.task(source.name()), &target);
+                scope.spawn(move || plugins::build_all(source, Extent::Components, target, task))
             });
-            let built = program::build(BUILD, progress.part("server"));
+            let built = program::build(BUILD, progress.task("server"));
             for component in components {
                 if let Err(error) = shell::joined(component) {
                     progress.line(&format!("  {error:#}"));

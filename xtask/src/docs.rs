@@ -1,8 +1,7 @@
-//! Docstrings: their examples are run, and they are built without warnings.
+//! Runs the examples in doc comments, and builds the documentation without warnings.
 //!
-//! `cargo doc` would check all libraries for a second time, in a form that nothing else uses. What cargo hands to rustdoc
-//! for the examples names the libraries that the tests are linked with. So this program takes the place of rustdoc there
-//! and calls the real one twice.
+//! `cargo doc` would check all libraries a second time, with build results that nothing else uses. For the examples, cargo
+//! passes the libraries of the tests to rustdoc. So this program replaces rustdoc there and calls the real one twice.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use crate::shell;
 const REAL: &str = "PERPEND_XTASK_RUSTDOC";
 const PAGES: &str = "PERPEND_XTASK_DOC";
 
-/// Tests and builds them; `true` when all is well.
+/// Runs the examples and builds the documentation; `true` on success.
 pub(crate) fn run() -> anyhow::Result<bool> {
     let mut cargo = shell::linting_cargo(&["test", "--workspace", "--doc", "--locked"])?;
     cargo
@@ -24,7 +23,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
     Ok(cargo.status()?.success())
 }
 
-/// What this program does where cargo takes it for rustdoc; nothing where it does not.
+/// Acts as rustdoc if cargo started this program as rustdoc; `None` otherwise.
 pub(crate) fn stand_in() -> Option<ExitCode> {
     let real = PathBuf::from(std::env::var_os(REAL)?);
     let pages = PathBuf::from(std::env::var_os(PAGES)?);
@@ -40,7 +39,7 @@ pub(crate) fn stand_in() -> Option<ExitCode> {
     })
 }
 
-/// Builds the pages of a crate, unless they are newer than the crate as it was compiled last.
+/// Builds the pages of a crate, unless they are newer than the compiled crate.
 fn build(rustdoc: &Path, args: &[OsString], pages: &Path) -> bool {
     let compiled = compiled(args);
     let noted = compiled.as_deref().and_then(Path::file_name);
@@ -56,7 +55,7 @@ fn build(rustdoc: &Path, args: &[OsString], pages: &Path) -> bool {
     call(rustdoc, args) && note.is_none_or(|note| std::fs::write(note, "").is_ok())
 }
 
-/// The library that these arguments are about: the one among those it is linked with that has its name.
+/// The library of these arguments: the linked library with the name of the crate.
 fn compiled(args: &[OsString]) -> Option<PathBuf> {
     let name = args.iter().skip_while(|arg| *arg != "--crate-name").nth(1)?;
     let start = format!("{}=", name.to_str()?);
@@ -74,7 +73,7 @@ fn call(rustdoc: &Path, args: &[OsString]) -> bool {
     }
 }
 
-/// The arguments that build the pages of what these would test.
+/// The arguments that build the pages of the crate whose examples these arguments would test.
 fn building(args: &[OsString], pages: &Path) -> Option<Vec<OsString>> {
     let is = |arg: &OsStr, name: &str| arg == name;
     if !args.iter().any(|arg| is(arg, "--test")) {

@@ -1,4 +1,4 @@
-//! The files that are generated, documents and bindings, written or compared.
+//! Writes or compares the generated files: documents and bindings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use crate::{contract, shell};
 
-/// A document, and what `perpend docs` calls it.
+/// A document and its name in `perpend docs`.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/config.md", "config"),
     ("docs/access.md", "access"),
@@ -16,8 +16,8 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/openapi.json", "openapi"),
 ];
 
-/// What a program of the workspace prints. It is built with the features that the tests build it with: alone it
-/// would have others, and most of its dependencies would be compiled again.
+/// The output of a program of the workspace. It is built with the features of the test build: a separate build would have
+/// other features and compile most dependencies again.
 fn printed(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let build = ["build", "--quiet", "--workspace", "--bin", program];
     let built = shell::linting_cargo(&build)?.status()?;
@@ -33,11 +33,11 @@ fn printed(program: &str, args: &[&str]) -> anyhow::Result<String> {
     String::from_utf8(out.stdout).context("not UTF-8")
 }
 
-/// Makes files: each with its text, the paths below the repository's root.
-type Part = fn() -> anyhow::Result<Vec<(PathBuf, String)>>;
+/// Generates files: paths relative to the root of the repository, and texts.
+type Generator = fn() -> anyhow::Result<Vec<(PathBuf, String)>>;
 
-/// What needs no server first: it is there whatever state the server is in.
-const PARTS: &[Part] = &[bindings, contract::files, documents];
+/// Generators that do not need the server come first: they work in every state of the server.
+const GENERATORS: &[Generator] = &[bindings, contract::files, documents];
 
 fn bindings() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let files: BTreeMap<PathBuf, String> =
@@ -54,7 +54,7 @@ fn documents() -> anyhow::Result<Vec<(PathBuf, String)>> {
 
 /// Writes each file.
 pub(crate) fn write() -> anyhow::Result<bool> {
-    for part in PARTS {
+    for part in GENERATORS {
         for (path, text) in part()? {
             let shown = path.display().to_string();
             let path = shell::root().join(path);
@@ -68,17 +68,14 @@ pub(crate) fn write() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Each file that differs from what the code says, as sentences.
+/// Outdated files, as sentences.
 pub(crate) fn drift() -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
-    for part in PARTS {
+    for part in GENERATORS {
         for (path, text) in part()? {
             let stored = std::fs::read_to_string(shell::root().join(&path)).unwrap_or_default();
             if stored != text {
-                found.push(format!(
-                    "{} is not what the code says: run `cargo xtask generate`",
-                    path.display()
-                ));
+                found.push(format!("{} is outdated: run `cargo xtask generate`", path.display()));
             }
         }
     }

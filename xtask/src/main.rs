@@ -34,19 +34,19 @@ struct Cli {
 enum Command {
     /// Builds everything and shows it: sample traces and their scores.
     Demo(demo::Args),
-    /// Everything that must hold before a change lands.
+    /// Runs everything that CI checks.
     Check(check::Args),
-    /// What is still to be put right, counted.
+    /// Counts known debt.
     Debt(debt::Args),
     /// Counts words and phrases that the text of this repository avoids; `--write` lowers their maxima.
     Phrases(phrases::Args),
-    /// Builds what users install, into `target/package`: an archive and a Python wheel.
+    /// Builds the packages for users into `target/package`: an archive and a Python wheel.
     Package(package::Args),
-    /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
+    /// Writes the generated files: the references in docs/ and the bindings of the SDKs for C and Go.
     Generate,
     /// Builds the plug-ins that need toolchains of other languages, into `target/share/perpend/components`.
     Plugins(plugins::Args),
-    /// Walks through the pages in a browser, writes a picture of each into `target/pictures`, and those of the docs anew.
+    /// Visits the pages in a browser, writes a picture of each into `target/pictures`, and updates the pictures of the docs.
     Pictures,
     /// Measures the release build and prints a table; `--json FILE` also writes the figures.
     Bench {

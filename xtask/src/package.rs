@@ -1,12 +1,11 @@
-//! `cargo xtask package`: what users install, into `target/package`.
+//! `cargo xtask package`: builds the packages for users into `target/package`.
 //!
 //! - `perpend-VERSION-ARCH-linux.tar.gz`: the stripped program, its components, the unit for systemd, the documents
-//!   and the licences. It runs wherever it is unpacked.
-//! - `perpend-VERSION-….whl`: the same program and components for `pip install`. The tag says which C library it needs.
+//!   and the licences. It runs in any folder.
+//! - `perpend-VERSION-….whl`: the same program and components for `pip install`. The tag names the required C library.
 //! - `SHA256SUMS` of both.
 //!
-//! `--check` installs each of them in an empty folder and scores the sample traces there, with nothing of the build
-//! within reach.
+//! `--check` installs each of them in an empty folder and scores the sample traces there, isolated from the build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,18 +15,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 
-use crate::progress::{Part, Progress};
+use crate::progress::{Progress, Task};
 use crate::toolchains::{self, Extent, Source, run as say};
 use crate::{plugins, program, shell};
 
-/// What a user downloads at most.
+/// Largest download.
 const MAX_BYTES: u64 = 40_000_000;
-/// From the download to the scores at most.
+/// Longest time from the installation to the scores.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// What the sample traces are scored with: components inside the program and beside it.
+/// Plug-ins that score the sample traces: embedded ones and separate components.
 const SCORERS: &[&str] =
     &["perpend/text", "perpend/python", "perpend/javascript", "perpend/autoevals-"];
-/// In the archive beside the program and its components: from, to.
+/// Further files of the archive: source, destination.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("README.md", "share/doc/perpend/README.md"),
     ("CHANGELOG.md", "share/doc/perpend/CHANGELOG.md"),
@@ -35,10 +34,10 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("LICENSE-MIT", "share/doc/perpend/LICENSE-MIT"),
     ("packaging/perpend.service", "lib/systemd/system/perpend.service"),
 ];
-/// Components that hold the interpreter of another one, against which they are packed.
+/// Components that contain the interpreter of another one, which is used as compression dictionary.
 const FROM: &[(&str, &str)] = &[("autoevals-py", "python"), ("autoevals-js", "javascript")];
-/// Packs a component as far as it goes, and against another one where that is given: packed once, unpacked by every
-/// user. The window of 64 MiB reaches over both.
+/// Compresses a component at the highest level, optionally with another one as dictionary: it is compressed once and
+/// decompressed by every user. The window of 64 MiB covers both.
 const ZSTD: &str = "import pathlib, sys, zstandard as z\n\
     text, *base = [pathlib.Path(path).read_bytes() for path in sys.argv[2:]]\n\
     how = z.ZstdCompressionParameters.from_level(19, source_size=len(text), window_log=26, enable_ldm=bool(base))\n\
@@ -53,20 +52,20 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// What is made, and where.
+/// Paths of the build.
 struct Package {
     version: String,
     /// The release build.
     program: PathBuf,
     /// Unpacked components.
     components: PathBuf,
-    /// Where packages come to stand.
+    /// The output folder.
     out: PathBuf,
-    /// Programs that make them.
+    /// The packaging tools.
     tools: PathBuf,
 }
 
-/// Builds what is not up to date, and both packages.
+/// Builds outdated parts and both packages.
 pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     let target = shell::target_dir()?;
     let out = target.join("package");
@@ -78,19 +77,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
             tools: built(progress, &target)?,
             out,
         };
-        let part = progress.part("package");
-        let archive = part.step("packing the archive", || package.archive())?;
-        let wheel = part.step("building the wheel", || package.wheel())?;
+        let task = progress.task("package");
+        let archive = task.step("packing the archive", || package.archive())?;
+        let wheel = task.step("building the wheel", || package.wheel())?;
         let files = [&archive, &wheel];
         for line in package.sums(&files)?.lines() {
-            part.say(line);
+            task.say(line);
         }
         for file in files {
-            part.say(&size(file)?);
+            task.say(&size(file)?);
         }
         if args.check {
-            check(&package.out, &archive, unpacked, part)?;
-            check(&package.out, &wheel, installed, part)?;
+            check(&package.out, &archive, unpacked, task)?;
+            check(&package.out, &wheel, installed, task)?;
         }
         Ok(true)
     })
@@ -100,16 +99,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
 fn built(progress: &Progress, target: &Path) -> anyhow::Result<PathBuf> {
     thread::scope(|scope| {
         let components = Source::ALL.map(|source| {
-            let part = progress.part(source.name());
-            scope.spawn(move || plugins::build_all(source, Extent::Components, target, part))
+            let task = progress.task(source.name());
+            scope.spawn(move || plugins::build_all(source, Extent::Components, target, task))
         });
         let built =
-            program::build(&["-p", "perpend", "--release", "--locked"], progress.part("server"));
+            program::build(&["-p", "perpend", "--release", "--locked"], progress.task("server"));
         for component in components {
             shell::joined(component)?;
         }
         built?;
-        toolchains::install_packagers(&target.join("package/tools"), progress.part("package"))
+        toolchains::install_packagers(&target.join("package/tools"), progress.task("package"))
     })
 }
 
@@ -245,7 +244,7 @@ data = "perpend.data"
     }
 }
 
-/// A line about it; an error where it is too large.
+/// A line with the size of a package; an error if it is too large.
 fn size(file: &Path) -> anyhow::Result<String> {
     let n_bytes = fs::metadata(file)?.len();
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -259,30 +258,30 @@ fn size(file: &Path) -> anyhow::Result<String> {
     Ok(format!("{:.1} MB  {}", mb(n_bytes), file.display()))
 }
 
-/// Installs a package with `install` and scores the sample traces with nothing but what it brought.
+/// Installs a package with `install` and scores the sample traces with its files alone.
 fn check(
     out: &Path,
     file: &Path,
     install: fn(&Path, &Path) -> anyhow::Result<PathBuf>,
-    part: Part<'_>,
+    task: Task<'_>,
 ) -> anyhow::Result<()> {
     let kind = file.extension().unwrap_or_default().to_string_lossy();
     let folder = out.join("check").join(kind.as_ref());
     toolchains::remove(&folder)?;
     fs::create_dir_all(&folder)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let bin = install(file, &folder)?;
     let mut demo = Command::new(bin.join("perpend"));
     demo.args(["demo", "--once"]).env_clear();
     // No other program is found by its name.
     demo.env("PATH", "").env("HOME", &folder);
-    let said = say(demo.current_dir(&folder))?;
-    let took = begun.elapsed();
+    let output = say(demo.current_dir(&folder))?;
+    let took = started.elapsed();
     for scorer in SCORERS {
-        ensure!(said.contains(scorer), "no score of {scorer}:\n{said}");
+        ensure!(output.contains(scorer), "no score of {scorer}:\n{output}");
     }
     ensure!(took <= MAX_WAIT, "all scores came after {took:.1?}");
-    part.say(&format!(
+    task.say(&format!(
         "{}: installed, and all scores there after {:.1} s",
         file.file_name().unwrap_or_default().to_string_lossy(),
         took.as_secs_f64()

@@ -1,5 +1,4 @@
-//! `cargo xtask pictures`: the walk through the pages, each of them looked at in light and dark and in three sizes, and the
-//! pictures that the docs show, taken anew.
+//! `cargo xtask pictures`: visits the pages in light and dark mode and in three sizes, and updates the pictures of the docs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use anyhow::Context as _;
 
 use crate::{setup, shell, tests};
 
-/// The pictures in `docs/images`, and what the walk calls them.
+/// The pictures in `docs/images`, and their names in the walk.
 const OF_DOCS: [(&str, &str); 7] = [
     ("trace", "score-light"),
     ("overview", "overview-light"),
@@ -19,7 +18,7 @@ const OF_DOCS: [(&str, &str); 7] = [
     ("session", "session-light"),
 ];
 
-/// Takes them; whether the walk passed.
+/// Takes the pictures; `true` if the walk passed.
 pub(crate) fn run() -> anyhow::Result<bool> {
     setup::system()?;
     let mut variables = setup::toolchains()?;

@@ -1,7 +1,7 @@
 //! `cargo xtask plugins`: the plug-ins that cargo alone cannot build, into `target/share/perpend/components`.
 //!
 //! Interpreters and scorer libraries become components by the toolchains of their languages, which are installed
-//! first. Every program in `target` finds them there, without a new build
+//! first. Every program in `target` finds them there without a rebuild
 //! (docs/decisions/0004-optional-components.md). A component that is newer than everything it is made
 //! from is left as it is.
 
@@ -13,44 +13,44 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 
-use crate::progress::{Part, Progress};
+use crate::progress::{Progress, Task};
 use crate::shell;
 use crate::toolchains::{self, Extent, Source};
 
-/// What to build.
+/// Selects the plug-ins.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these, such as `javascript`.
+    /// Build only these, such as `javascript`.
     #[arg(value_name = "NAME")]
     only: Vec<String>,
-    /// Also those that are up to date.
+    /// Also build plug-ins that are up to date.
     #[arg(long)]
     force: bool,
 }
 
 /// One component.
 struct Recipe {
-    /// What comes after the vendor in its name; also its folder in `plugins/`.
+    /// Its name without vendor; also its folder in `plugins/`.
     name: &'static str,
-    /// Where its toolchain comes from.
+    /// The source of its toolchain.
     source: Source,
-    /// Further folders it is made from.
+    /// Further source folders.
     sources: &'static [&'static str],
-    /// The command that makes it.
-    command: fn(&Places) -> Command,
+    /// The build command.
+    command: fn(&RecipePaths) -> Command,
 }
 
-/// Where a recipe finds and puts things.
-pub(crate) struct Places {
+/// Paths of a recipe.
+pub(crate) struct RecipePaths {
     /// The folder of the plug-in.
     pub(crate) folder: PathBuf,
-    /// The file to make.
+    /// The output file.
     pub(crate) out: PathBuf,
     /// The folder with `bin/` and `node_modules/`.
     pub(crate) toolchains: PathBuf,
 }
 
-/// What the names of all of them begin with.
+/// The common prefix of the names.
 const VENDOR: &str = "perpend/";
 
 const RECIPES: &[Recipe] = &[
@@ -58,15 +58,15 @@ const RECIPES: &[Recipe] = &[
         name: "javascript",
         source: Source::Node,
         sources: &["plugin-sdk/javascript", "plugin-sdk/wit"],
-        command: |places| javascript(places, &[]),
+        command: |paths| javascript(paths, &[]),
     },
     Recipe {
         name: "autoevals-js",
         source: Source::Node,
         sources: &["plugin-sdk/javascript", "plugin-sdk/wit"],
-        command: |places| {
+        command: |paths| {
             let stand_ins = [("openai", "openai.js"), ("openai/helpers/zod", "openai-zod.js")];
-            javascript(places, &stand_ins)
+            javascript(paths, &stand_ins)
         },
     },
     Recipe {
@@ -88,18 +88,18 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     RECIPES.iter().map(|recipe| recipe.name)
 }
 
-/// Builds what is asked for and not up to date.
+/// Builds the selected plug-ins that are outdated.
 pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     if let Some(unknown) = args.only.iter().find(|name| RECIPES.iter().all(|r| r.name != **name)) {
         let names: Vec<&str> = names().collect();
-        bail!("no plug-in is called {unknown}; there are {}", names.join(", "));
+        bail!("unknown plug-in `{unknown}`; must be one of {}", names.join(", "));
     }
     let target = shell::target_dir()?;
     let failed = Progress::show(|progress| {
         thread::scope(|scope| {
             let sources = Source::ALL.map(|source| {
-                let (part, target) = (progress.part(source.name()), &target);
-                scope.spawn(move || build(source, args, Extent::Components, target, part))
+                let (task, target) = (progress.task(source.name()), &target);
+                scope.spawn(move || build(source, args, Extent::Components, target, task))
             });
             let failed = sources.map(|source| shell::joined(source).err());
             failed.into_iter().flatten().collect::<Vec<_>>()
@@ -109,15 +109,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     Ok(failed.is_empty())
 }
 
-/// All components of one source, its toolchain first.
+/// Builds all components of one toolchain source, after the toolchain.
 pub(crate) fn build_all(
     source: Source,
     extent: Extent,
     target: &Path,
-    part: Part<'_>,
+    task: Task<'_>,
 ) -> anyhow::Result<()> {
     let args = Args { only: Vec::new(), force: false };
-    build(source, &args, extent, target, part)
+    build(source, &args, extent, target, task)
 }
 
 fn build(
@@ -125,7 +125,7 @@ fn build(
     args: &Args,
     extent: Extent,
     target: &Path,
-    part: Part<'_>,
+    task: Task<'_>,
 ) -> anyhow::Result<()> {
     let folder = target.join("share/perpend/components");
     fs::create_dir_all(&folder)?;
@@ -146,7 +146,7 @@ fn build(
             if let Some(lack) = source.lack() {
                 bail!("this machine has no {lack}");
             }
-            toolchains::install(source, extent, &toolchains, part)?;
+            toolchains::install(source, extent, &toolchains, task)?;
         }
         let found = toolchains.canonicalize();
         found.with_context(|| toolchains.display().to_string())
@@ -154,13 +154,13 @@ fn build(
     let make_all = || {
         let toolchains = toolchain()?;
         stale.iter().try_for_each(|(recipe, out)| {
-            let places = Places {
+            let paths = RecipePaths {
                 folder: shell::root().join("plugins").join(recipe.name),
                 out: out.clone(),
                 toolchains: toolchains.clone(),
             };
             let what = format!("building {VENDOR}{}", recipe.name);
-            part.step(&what, || make(recipe, &places))
+            task.step(&what, || make(recipe, &paths))
         })
     };
     let made = make_all();
@@ -171,7 +171,7 @@ fn build(
     made.with_context(|| left_out(source, &stale))
 }
 
-/// One line: what is left out on this machine, and how it comes later.
+/// One line about the plug-ins that cannot be built on this machine, and how to build them later.
 fn left_out(source: Source, stale: &[(&Recipe, PathBuf)]) -> String {
     let names = stale.iter().map(|(recipe, _)| format!("{VENDOR}{}", recipe.name));
     let names: Vec<String> = names.collect();
@@ -184,20 +184,19 @@ fn left_out(source: Source, stale: &[(&Recipe, PathBuf)]) -> String {
 }
 
 /// Makes the component.
-fn make(recipe: &Recipe, places: &Places) -> anyhow::Result<()> {
-    let new = Places {
-        folder: places.folder.clone(),
-        out: places.out.with_extension("new"),
-        toolchains: places.toolchains.clone(),
+fn make(recipe: &Recipe, paths: &RecipePaths) -> anyhow::Result<()> {
+    let new = RecipePaths {
+        folder: paths.folder.clone(),
+        out: paths.out.with_extension("new"),
+        toolchains: paths.toolchains.clone(),
     };
     let mut command = (recipe.command)(&new);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders =
-        std::iter::once(places.toolchains.join("bin")).chain(std::env::split_paths(&path));
+    let folders = std::iter::once(paths.toolchains.join("bin")).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(folders)?);
-    toolchains::run(command.current_dir(&places.folder))
+    toolchains::run(command.current_dir(&paths.folder))
         .with_context(|| format!("plugins/{} does not build", recipe.name))?;
-    Ok(fs::rename(&new.out, &places.out)?)
+    Ok(fs::rename(&new.out, &paths.out)?)
 }
 
 /// Whether the component is newer than everything it is made from.
@@ -212,7 +211,7 @@ fn is_fresh(recipe: &Recipe, out: &Path) -> anyhow::Result<bool> {
     for folder in shared.chain([own]) {
         newest = newest.max(newest_below(&folder)?);
     }
-    // The versions of what is installed stand there.
+    // These files contain the versions of the toolchains.
     for file in
         [shell::root().join("xtask/src/toolchains.rs"), shell::root().join("xtask/src/plugins.rs")]
     {
@@ -236,14 +235,14 @@ fn newest_below(folder: &Path) -> anyhow::Result<SystemTime> {
 }
 
 /// `build.mjs` of the SDK, with QuickJS; `stand_ins` take the place of packages.
-fn javascript(places: &Places, stand_ins: &[(&str, &str)]) -> Command {
+fn javascript(paths: &RecipePaths, stand_ins: &[(&str, &str)]) -> Command {
     let sdk = shell::root().join("plugin-sdk");
-    let modules = places.toolchains.join("node_modules");
+    let modules = paths.toolchains.join("node_modules");
     let mut command = Command::new("node");
     command.arg(sdk.join("javascript/build.mjs"));
     command.args(["--entry", "plugin.js", "--engine", "quickjs"]);
     command.arg("--wit").arg(sdk.join("wit"));
-    command.arg("--out").arg(&places.out);
+    command.arg("--out").arg(&paths.out);
     command.arg("--esbuild").arg(modules.join("esbuild"));
     command.arg("--componentize").arg(modules.join("componentize-qjs"));
     command.arg("--modules").arg(modules);
@@ -254,23 +253,23 @@ fn javascript(places: &Places, stand_ins: &[(&str, &str)]) -> Command {
 }
 
 /// `build.py` of the SDK; packages are fetched once into a folder of the target.
-fn python(places: &Places) -> Command {
+fn python(paths: &RecipePaths) -> Command {
     let sdk = shell::root().join("plugin-sdk");
-    let name = places.folder.file_name().unwrap_or_default();
+    let name = paths.folder.file_name().unwrap_or_default();
     // Its own interpreter where there is one: it has pip.
-    let own = places.toolchains.join("venv/bin/python3");
+    let own = paths.toolchains.join("venv/bin/python3");
     let mut command = Command::new(if own.is_file() { own } else { "python3".into() });
     command
         .arg(sdk.join("python/build.py"))
         .arg("--project")
-        .arg(&places.folder)
+        .arg(&paths.folder)
         .arg("--wit")
         .arg(sdk.join("wit"))
         .arg("--scratch")
-        .arg(places.toolchains.join("scratch").join(name))
+        .arg(paths.toolchains.join("scratch").join(name))
         .arg("--out")
-        .arg(&places.out)
+        .arg(&paths.out)
         .arg("--componentize")
-        .arg(places.toolchains.join("bin/componentize-py"));
+        .arg(paths.toolchains.join("bin/componentize-py"));
     command
 }

@@ -1,4 +1,4 @@
-//! Builds the program, and shows how far the build is.
+//! Builds the program and shows the progress of the build.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Read};
@@ -13,25 +13,25 @@ use crate::shell;
 const N_LINES: usize = 200;
 
 /// Runs `cargo build` with these arguments.
-pub(crate) fn build(args: &[&str], part: Part<'_>) -> anyhow::Result<()> {
+pub(crate) fn build(args: &[&str], task: Task<'_>) -> anyhow::Result<()> {
     let mut cargo = shell::linting_cargo(&[&["build"], args].concat())?;
-    // The progress bar of cargo, read here: it knows how many crates there are.
+    // The progress bar of cargo contains the number of crates.
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "always");
     cargo.env("CARGO_TERM_PROGRESS_WIDTH", "200");
-    part.step("building the program", || {
+    task.step("building the program", || {
         let mut cargo = cargo.stderr(Stdio::piped()).spawn()?;
-        let said = cargo.stderr.take().context("standard error")?;
-        let last = follow(said, part)?;
+        let stderr = cargo.stderr.take().context("standard error")?;
+        let last = follow(stderr, task)?;
         anyhow::ensure!(cargo.wait()?.success(), "{}", last.join("\n"));
         Ok(())
     })
 }
 
-/// Shows how far the build is; its last lines.
-fn follow(said: ChildStderr, part: Part<'_>) -> anyhow::Result<Vec<String>> {
+/// Shows the progress of the build and returns its last lines.
+fn follow(stderr: ChildStderr, task: Task<'_>) -> anyhow::Result<Vec<String>> {
     let mut last = VecDeque::new();
     let mut line = Vec::new();
-    for byte in BufReader::new(said).bytes() {
+    for byte in BufReader::new(stderr).bytes() {
         let byte = byte?;
         if byte != b'\n' && byte != b'\r' {
             line.push(byte);
@@ -40,7 +40,7 @@ fn follow(said: ChildStderr, part: Part<'_>) -> anyhow::Result<Vec<String>> {
         let text = String::from_utf8_lossy(&line).into_owned();
         line.clear();
         match position(&text) {
-            Some(position) => part.doing(position),
+            Some(position) => task.doing(position),
             None => last.push_back(text),
         }
         if N_LINES < last.len() {

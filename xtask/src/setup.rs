@@ -1,8 +1,6 @@
-//! What the tests use besides cargo: databases, a browser, toolchains of other languages, clients. Installed where
-//! it is missing and can be, and used where it is there.
+//! Installs the tools of the tests other than cargo: databases, a browser, toolchains of other languages, clients.
 //!
-//! Packages of the system come first, because a build needs some of them. The rest is fetched and built while cargo
-//! is at work.
+//! System packages come first, because a build needs some of them. The rest is fetched and built while cargo runs.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,35 +12,35 @@ use crate::progress::Progress;
 use crate::toolchains::{self, Extent, Source};
 use crate::{plugins, shell};
 
-/// Something of the system that tests use, with the packages of Debian that bring it.
-struct Needed {
+/// A system tool used by tests, with its Debian packages.
+struct SystemTool {
     what: &'static str,
     packages: &'static [&'static str],
     is_there: fn() -> bool,
 }
 
-const NEEDED: &[Needed] = &[
-    Needed {
-        what: "make, without which nothing builds",
+const SYSTEM_TOOLS: &[SystemTool] = &[
+    SystemTool {
+        what: "make: required by the build",
         packages: &["make"],
         is_there: || has("make"),
     },
-    Needed {
+    SystemTool {
         what: "PostgreSQL: tests of the store and of whole servers on it",
         packages: &["postgresql"],
         is_there: has_postgres,
     },
-    Needed {
+    SystemTool {
         what: "Chromium with its driver: the walk through the pages",
         packages: &["chromium", "chromium-driver"],
         is_there: has_browser,
     },
-    Needed {
+    SystemTool {
         what: "Python with venv: plug-ins in Python, C and Go, clients in Python, the S3 server",
         packages: &["python3", "python3-venv"],
         is_there: || Source::Python.lack().is_none(),
     },
-    Needed {
+    SystemTool {
         what: "Node with npm: plug-ins in JavaScript and TypeScript, clients in JavaScript, checks of the pages",
         packages: &["nodejs", "npm"],
         is_there: || Source::Node.lack().is_none(),
@@ -64,9 +62,9 @@ fn has_postgres() -> bool {
     has("initdb") || versions.any(|version| version.path().join("bin/initdb").is_file())
 }
 
-/// Installs what is missing where this user may, and says what is left out where not.
+/// Installs missing system packages if the user is permitted to, and reports the missing ones otherwise.
 pub(crate) fn system() -> anyhow::Result<()> {
-    let missing = || NEEDED.iter().filter(|needed| !(needed.is_there)());
+    let missing = || SYSTEM_TOOLS.iter().filter(|needed| !(needed.is_there)());
     let packages: Vec<&str> = missing().flat_map(|needed| needed.packages).copied().collect();
     if packages.is_empty() {
         return Ok(());
@@ -83,7 +81,7 @@ pub(crate) fn system() -> anyhow::Result<()> {
         apt(&[&install, packages.as_slice()].concat())?;
     }
     for needed in missing() {
-        eprintln!("  left out, because it is not installed: {}", needed.what);
+        eprintln!("  skipped, not installed: {}", needed.what);
     }
     Ok(())
 }
@@ -96,8 +94,8 @@ fn is_root() -> bool {
 /// Variables for the tests.
 pub(crate) type Variables = Vec<(&'static str, std::ffi::OsString)>;
 
-/// Installs toolchains and clients and builds the components; says where they are, and that what is there must be
-/// used: a test that cannot reach it fails instead of leaving it out.
+/// Installs toolchains and clients and builds the components. The returned variables contain their paths and make tests fail
+/// instead of skipping them.
 pub(crate) fn toolchains() -> anyhow::Result<Variables> {
     let target = shell::target_dir()?;
     let (guests, _) = toolchains::guests(&target);
@@ -109,13 +107,13 @@ pub(crate) fn toolchains() -> anyhow::Result<Variables> {
         thread::scope(|scope| {
             let installing = here.iter().map(|&source| {
                 let (target, clients) = (&target, &clients);
-                let part = progress.part(source.name());
+                let task = progress.task(source.name());
                 let is_given = given.is_some();
                 scope.spawn(move || {
-                    plugins::build_all(source, Extent::Tests, target, part)?;
+                    plugins::build_all(source, Extent::Tests, target, task)?;
                     match is_given {
                         true => Ok(()),
-                        false => toolchains::install_clients(source, clients, part),
+                        false => toolchains::install_clients(source, clients, task),
                     }
                 })
             });

@@ -1,4 +1,4 @@
-//! Where things are, and how cargo is called.
+//! Paths of the repository, and calls of cargo.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::thread::ScopedJoinHandle;
 
 use anyhow::Context;
 
-/// The workspace's folder. Asked of cargo at run time: a target directory shared by two checkouts may
-/// hold the program that was built in the other one.
+/// The folder of the workspace, from cargo at run time: a target directory shared by two checkouts may contain the program
+/// that was built in the other one.
 pub(crate) fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -24,7 +24,7 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
-    // What cargo set for this program is not meant for the next one.
+    // Variables set by cargo for this program must not reach the next one.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -34,15 +34,15 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// The same for what compiles: crates of the workspace are linted in the pass that compiles them, and a warning is an
-/// error. Clippy alone would check all libraries first, in a form that no test can be linked with.
+/// The same for builds: crates of the workspace are linted while they are compiled, and a warning is an error. A separate
+/// Clippy run would check all libraries first, with results that tests cannot be linked with.
 pub(crate) fn linting_cargo(args: &[&str]) -> anyhow::Result<Command> {
     let mut command = cargo(args);
     command.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?).env("CLIPPY_ARGS", LINTS);
     Ok(command)
 }
 
-/// As `cargo clippy -- -D warnings` hands them over.
+/// As passed by `cargo clippy -- -D warnings`.
 const LINTS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
 fn clippy_driver() -> anyhow::Result<PathBuf> {
@@ -60,7 +60,7 @@ pub(crate) fn sysroot() -> anyhow::Result<PathBuf> {
     Ok(String::from_utf8(out.stdout)?.trim().into())
 }
 
-/// What `cargo metadata` says of the workspace's own packages.
+/// The output of `cargo metadata` for the packages of the workspace.
 pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
     let out = cargo(&["metadata", "--format-version=1", "--no-deps"]).output()?;
     anyhow::ensure!(
@@ -71,13 +71,13 @@ pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
     serde_json::from_slice(&out.stdout).context("cargo metadata")
 }
 
-/// Where cargo puts what it builds; honours `CARGO_TARGET_DIR` and the configuration.
+/// The target directory; honours `CARGO_TARGET_DIR` and the configuration.
 pub(crate) fn target_dir() -> anyhow::Result<PathBuf> {
     let metadata = metadata()?;
     Ok(metadata["target_directory"].as_str().context("no target directory")?.into())
 }
 
-/// What a thread gave.
+/// The result of a thread.
 pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, anyhow::Result<T>>) -> anyhow::Result<T> {
     let ended = thread.join();
     ended.map_err(|_| anyhow::anyhow!("a thread panicked"))?

@@ -1,8 +1,8 @@
-//! All of the workspace, built at once, and then its tests, as many programs at a time as there are processors.
+//! Builds the workspace, and runs as many test programs at a time as there are processors.
 //!
-//! A program runs several tests at a time, because many wait, for a limit to pass or for another process. With more
-//! programs the processors would do no more, and each test would only take longer. The program `perpend` is built
-//! with them, so that tests which start it need no build of their own, whose features would be others.
+//! A program runs several tests at a time, because many of them wait for a limit or for another process. More programs would
+//! only make each test slower. The program `perpend` is built together with the tests, so that tests which start it need no
+//! separate build with other features.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -40,19 +40,19 @@ const LONGEST: &[&str] = &[
     "runtime/storage",
 ];
 
-/// A program that runs for longer hangs: it is ended, so that what it printed is seen.
+/// A program that runs longer hangs: it is killed and its output is shown.
 const LONGEST_RUN: Duration = Duration::from_secs(45 * 60);
 
 /// A test program.
 struct Program {
-    /// Of its package.
+    /// The folder of its package.
     folder: PathBuf,
-    /// Folder and target, for people.
+    /// Folder and target, for messages.
     name: String,
     executable: PathBuf,
 }
 
-/// What a build gave.
+/// The results of a build.
 #[derive(Default)]
 pub(crate) struct Built {
     tests: Vec<Program>,
@@ -60,7 +60,7 @@ pub(crate) struct Built {
     perpend: Option<PathBuf>,
 }
 
-/// Builds all of them and runs the walk through the pages alone; `true` when it passed.
+/// Builds all test programs and runs only the walk through the pages; `true` if it passed.
 pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
     let Some(built) = build()? else {
         return Ok(false);
@@ -74,7 +74,7 @@ pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
     perform(walk, &perpend, &logs, variables)
 }
 
-/// Runs all of them; `true` when all passed.
+/// Runs all test programs; `true` if all passed.
 pub(crate) fn run(mut built: Built, variables: &Variables) -> anyhow::Result<bool> {
     let perpend = built.perpend.context("no program perpend was built")?;
     let rank = |program: &Program| {
@@ -114,20 +114,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `None` where something does not compile, or a lint speaks against it.
+/// `None` if a crate does not compile or has lint errors.
 pub(crate) fn build() -> anyhow::Result<Option<Built>> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut cargo = shell::linting_cargo(BUILD)?.stdout(Stdio::piped()).spawn()?;
-    let said = cargo.stdout.take().context("standard output")?;
+    let stdout = cargo.stdout.take().context("standard output")?;
     let mut built = Built::default();
-    for line in BufReader::new(said).lines() {
+    for line in BufReader::new(stdout).lines() {
         let message: Value = serde_json::from_str(&line?)?;
         built.note(&message)?;
     }
     if !cargo.wait()?.success() {
         return Ok(None);
     }
-    let took = begun.elapsed().as_secs_f64();
+    let took = started.elapsed().as_secs_f64();
     eprintln!("  {} programs, built in {took:.1} s", built.tests.len());
     Ok(Some(built))
 }
@@ -156,7 +156,7 @@ impl Built {
     }
 }
 
-/// How it ended, or `None` for one that had to be ended.
+/// The exit status, or `None` for a killed program.
 fn end(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
     let latest = Instant::now() + LONGEST_RUN;
     while Instant::now() < latest {
@@ -170,17 +170,17 @@ fn end(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// Runs it as cargo does, from the folder of its package. What it prints is shown when it failed.
+/// Runs a test program as cargo does, from the folder of its package. Its output is shown if it failed.
 fn perform(
     program: &Program,
     perpend: &Path,
     logs: &Path,
     variables: &Variables,
 ) -> anyhow::Result<bool> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let log = logs.join(program.executable.file_name().unwrap_or_default());
     let file = File::create(&log)?;
-    // What waits, for a process or a limit, is most of it.
+    // Most tests wait for a process or a limit.
     let n_threads = 2 * thread::available_parallelism().map_or(2, NonZeroUsize::get);
     let mut child = Command::new(&program.executable)
         .arg(format!("--test-threads={n_threads}"))
@@ -195,9 +195,9 @@ fn perform(
         .with_context(|| program.executable.display().to_string())?;
     let ended = end(&mut child)?;
     let passed = ended.is_some_and(|status| status.success());
-    let took = begun.elapsed().as_secs_f64();
-    let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-    let outcome = said.split("test result: ").nth(1);
+    let took = started.elapsed().as_secs_f64();
+    let output = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+    let outcome = output.split("test result: ").nth(1);
     let outcome = outcome.and_then(|rest| rest.split(';').next());
     let outcome = outcome.unwrap_or("no result");
     if passed {
@@ -205,7 +205,7 @@ fn perform(
     } else {
         let why = ended.map_or_else(|| "did not end".to_owned(), |status| status.to_string());
         let verdict = coloured(31, &why);
-        eprintln!("{said}\n  {:<40} {took:>7.1} s  {verdict}", program.name);
+        eprintln!("{output}\n  {:<40} {took:>7.1} s  {verdict}", program.name);
     }
     Ok(passed)
 }

@@ -1,4 +1,4 @@
-//! Conventions that no compiler checks.
+//! Conventions that the compiler does not check.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::{phrases, shell};
 
 const MAX_LINES: usize = 800;
 
-/// Words that must not stand in a source file, and why. Written in pieces so that this file passes.
+/// Words that are not allowed in source files, with the reason. Written in pieces so that this file passes.
 fn banned() -> Vec<(String, &'static str)> {
     vec![
         (["TO", "DO"].concat(), "finish it or open an issue"),
@@ -19,17 +19,18 @@ fn banned() -> Vec<(String, &'static str)> {
     ]
 }
 
-/// What waits for a time; in a test it hides what is waited for.
+/// Sleeps; in a test they hide the awaited event.
 fn sleeps() -> [String; 2] {
     [["thread::", "sleep("].concat(), ["time::", "sleep("].concat()]
 }
 
-/// Where the clock and chance are read, besides tests and measurements: everything else is given them.
+/// Calls that read the clock or random numbers. Only tests, measurements and the listed files may use them; all other code
+/// takes them as parameters.
 const CLOCK_AND_CHANCE: &[&str] = &["SystemTime::now", "Uuid::new_v4", "Timestamp::now"];
 const MAY_READ_CLOCK: &[&str] =
     &["runtime/server/src/system.rs", "runtime/sandbox/", "tests/bench/", "xtask/"];
 
-/// Every broken convention, as `file:line: sentence`.
+/// All violations, as `file:line: sentence`.
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
     let banned = banned();
     let mut found = Vec::new();
@@ -68,7 +69,8 @@ fn tests_that_never_run() -> anyhow::Result<Vec<String>> {
         let is_untested = folders.iter().any(|folder| path.starts_with(folder));
         if is_untested && has_tests(&std::fs::read_to_string(&path).unwrap_or_default()) {
             let shown = file.display();
-            found.push(format!("{shown}: its tests never run: the manifest says `test = false`"));
+            found
+                .push(format!("{shown}: tests never run, because the manifest has `test = false`"));
         }
     }
     Ok(found)
@@ -79,7 +81,7 @@ fn has_tests(text: &str) -> bool {
     lines.any(|line| line.starts_with("#[") && (line.contains("[test]") || line.contains("::test")))
 }
 
-/// A path of one person's machine does not belong in a repository.
+/// Absolute paths of a developer's machine.
 fn machine_paths(file: &Path, text: &str) -> Vec<String> {
     let homes = [
         ["/ho", "me/"].concat(),
@@ -87,7 +89,7 @@ fn machine_paths(file: &Path, text: &str) -> Vec<String> {
         ["/ro", "ot/"].concat(),
         ["/wo", "rk/"].concat(),
     ];
-    // The people that SCIM tells of are no folder.
+    // The SCIM resource of users is not a folder.
     let names_one = |line: &str| {
         let line = line.replace(&["scim", &homes[1]].concat(), "");
         homes.iter().any(|home| line.contains(home.as_str()))
@@ -103,11 +105,12 @@ fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<
     let shown = file.display();
     let mut found = Vec::new();
     if !text.starts_with("//!") {
-        found.push(format!("{shown}:1: say with //! what lives here"));
+        found.push(format!("{shown}:1: a file must start with a //! comment"));
     }
     let n_lines = text.lines().count();
     if MAX_LINES < n_lines {
-        found.push(format!("{shown}: {n_lines} lines, over {MAX_LINES}: divide the file"));
+        found
+            .push(format!("{shown}: {n_lines} lines, at most {MAX_LINES} allowed: split the file"));
     }
     for (at, line) in text.lines().enumerate() {
         for (word, why) in banned.iter().filter(|(word, _)| line.contains(word.as_str())) {
@@ -118,7 +121,7 @@ fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<
     found
 }
 
-/// Sleeps in tests (a bounded poll lives in a support library and is no test), and clocks outside.
+/// Sleeps in tests (bounded polls in support libraries are allowed), and clocks outside of tests.
 fn waits_and_clocks(file: &Path, text: &str) -> Vec<String> {
     let shown = file.display().to_string();
     let is_test_file = shown.ends_with("tests.rs") || shown.contains("/tests/");
@@ -132,17 +135,17 @@ fn waits_and_clocks(file: &Path, text: &str) -> Vec<String> {
         let code = line.split("//").next().unwrap_or_default();
         if in_tests && !polls(text, at) && sleeps.iter().any(|sleep| code.contains(sleep.as_str()))
         {
-            found.push(format!("{shown}:{}: wait for a fact, not for a time", at + 1));
+            found.push(format!("{shown}:{}: wait for an event instead of a time", at + 1));
         }
         let reads = CLOCK_AND_CHANCE.iter().find(|read| code.contains(**read));
         if let (Some(read), true, false) = (reads, is_server && !in_tests, may_read) {
-            found.push(format!("{shown}:{}: {read}: clock and ids are parameters", at + 1));
+            found.push(format!("{shown}:{}: {read}: take clock and ids as parameters", at + 1));
         }
     }
     found
 }
 
-/// Whether a line stands in the first lines of a loop: a poll that waits for a fact.
+/// Whether a line is one of the first lines of a loop: a poll for an event.
 fn polls(text: &str, at: usize) -> bool {
     const REACH: usize = 8;
     let before = text.lines().take(at).skip(at.saturating_sub(REACH));
@@ -168,7 +171,7 @@ mod tests {
         assert_eq!(code, Vec::<String>::new());
         let tested = format!("#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
         let found = waits_and_clocks(Path::new("runtime/sandbox/src/a.rs"), &tested);
-        assert_eq!(found, ["runtime/sandbox/src/a.rs:3: wait for a fact, not for a time"]);
+        assert_eq!(found, ["runtime/sandbox/src/a.rs:3: wait for an event instead of a time"]);
     }
 
     #[test]

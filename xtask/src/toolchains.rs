@@ -1,8 +1,8 @@
-//! What is installed below `target`, at pinned versions: the toolchains of plug-ins in other languages (`guests`),
-//! and the clients that the server is tested with and the checks of its pages (`sdk`).
+//! Installs tools below `target` at pinned versions: the toolchains of plug-ins in other languages (`guests`), and the clients
+//! of the tests and the checks of the pages (`sdk`).
 //!
-//! A mark in the folder says what was installed there, so that nothing is installed twice. It is removed first
-//! and written last: an installation that was cut off is done again.
+//! A marker file in the folder lists the installed packages, so that nothing is installed twice. It is removed first and
+//! written last: an interrupted installation is repeated.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -47,26 +47,26 @@ const JAVASCRIPT_CLIENTS: &[(&str, &str, &str)] = &[
     ("axe", "tests/browser", "ci"),
 ];
 
-/// Where packages come from.
+/// The package registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Python,
     Node,
 }
 
-/// Which packages are needed.
+/// The set of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What the components of the product are built with.
+    /// Packages for the components of the product.
     Components,
-    /// What the tests of plug-ins in all languages use, too.
+    /// Also packages for the tests of plug-ins in all languages.
     Tests,
 }
 
 impl Source {
     pub(crate) const ALL: [Self; 2] = [Self::Python, Self::Node];
 
-    /// For the lines about it.
+    /// The name in messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Python => "python",
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// What this machine lacks to install packages.
+    /// The missing tool for installing packages, if any.
     pub(crate) fn lack(self) -> Option<&'static str> {
         match self {
             Self::Python => {
@@ -105,8 +105,7 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
     done.is_ok_and(|done| done.status.success())
 }
 
-/// Where the toolchains are: the folder that `PERPEND_TOOLCHAINS` names, which is used as it is, else `guests` in
-/// the target directory.
+/// The folder of the toolchains: `PERPEND_TOOLCHAINS`, which is used without changes, else `guests` in the target directory.
 pub(crate) fn guests(target: &Path) -> (PathBuf, bool) {
     match std::env::var_os("PERPEND_TOOLCHAINS").filter(|named| !named.is_empty()) {
         Some(named) => (named.into(), true),
@@ -114,38 +113,38 @@ pub(crate) fn guests(target: &Path) -> (PathBuf, bool) {
     }
 }
 
-/// Installs the toolchains of one source into the folder, where that was not done before.
+/// Installs the toolchains of one source into the folder, unless they are installed.
 pub(crate) fn install(
     source: Source,
     extent: Extent,
     folder: &Path,
-    part: Part<'_>,
+    task: Task<'_>,
 ) -> anyhow::Result<()> {
     let wanted = source.packages(extent);
-    let mark = Mark::of(folder, source.name());
-    let installed = mark.read();
+    let marker = Marker::of(folder, source.name());
+    let installed = marker.read();
     if wanted.iter().all(|package| installed.contains(*package)) {
         return Ok(());
     }
     fs::create_dir_all(folder.join("bin"))?;
     let folder = &folder.canonicalize()?;
     let list = wanted.join("\n");
-    part.step("installing the toolchain", || {
-        mark.renew(list.as_bytes(), || match source {
+    task.step("installing the toolchain", || {
+        marker.renew(list.as_bytes(), || match source {
             Source::Python => python_packages(folder, &wanted),
             Source::Node => node_packages(folder, &wanted),
         })
     })
 }
 
-/// Installs what packages are made with, where that was not done before; the `bin` with its programs.
-pub(crate) fn install_packagers(folder: &Path, part: Part<'_>) -> anyhow::Result<PathBuf> {
+/// Installs the packaging tools, unless they are installed, and returns their `bin` folder.
+pub(crate) fn install_packagers(folder: &Path, task: Task<'_>) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let (venv, list) = (folder.join("venv"), PYTHON_OF_PACKAGES.join("\n"));
-    let mark = Mark::of(folder, "packagers");
-    if !mark.is(list.as_bytes()) {
-        part.step("installing the packagers", || {
-            mark.renew(list.as_bytes(), || venv_with(&venv, PYTHON_OF_PACKAGES))
+    let marker = Marker::of(folder, "packagers");
+    if !marker.is(list.as_bytes()) {
+        task.step("installing the packagers", || {
+            marker.renew(list.as_bytes(), || venv_with(&venv, PYTHON_OF_PACKAGES))
         })?;
     }
     Ok(venv.join("bin"))
@@ -165,10 +164,10 @@ fn python_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     // The compiler itself: through the interpreter each call would take longer than the work.
     let ask = "import os, importlib.util as u; s = u.find_spec('ziglang'); \
                print(os.path.dirname(s.origin) if s else '')";
-    let said = run(Command::new(venv.join("bin/python")).args(["-c", ask]))?;
+    let found = run(Command::new(venv.join("bin/python")).args(["-c", ask]))?;
     let mut programs = vec![venv.join("bin/componentize-py"), venv.join("bin/go")];
-    if !said.trim().is_empty() {
-        programs.push(Path::new(said.trim()).join("zig"));
+    if !found.trim().is_empty() {
+        programs.push(Path::new(found.trim()).join("zig"));
     }
     link(folder, &programs)
 }
@@ -185,20 +184,20 @@ fn node_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     link(folder, &programs.map(|name| folder.join("node_modules/.bin").join(name)))
 }
 
-/// No package runs a script of its own while it is installed.
+/// Installs packages without running their scripts.
 fn npm(verb: &str) -> Command {
     let mut npm = Command::new("npm");
     npm.arg(verb).args(["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
     npm
 }
 
-/// A virtual environment with nothing in it. A half-made one is worth nothing.
+/// An empty virtual environment; an incomplete one is replaced.
 pub(crate) fn new_venv(path: &Path) -> anyhow::Result<()> {
     remove(path)?;
     run(Command::new("python3").args(["-m", "venv"]).arg(path)).map(drop)
 }
 
-/// Removes a folder, which need not be there.
+/// Removes a folder if it exists.
 pub(crate) fn remove(folder: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -218,19 +217,19 @@ fn link(folder: &Path, programs: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the clients of one source into the folder, where that was not done before.
-pub(crate) fn install_clients(source: Source, folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
+/// Installs the clients of one source into the folder, unless they are installed.
+pub(crate) fn install_clients(source: Source, folder: &Path, task: Task<'_>) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     let folder = &folder.canonicalize()?;
     match source {
         Source::Python => PYTHON_CLIENTS
             .iter()
             .filter(|name| is_for_this_system(name))
-            .try_for_each(|name| python_client(name, folder, part)),
+            .try_for_each(|name| python_client(name, folder, task)),
         Source::Node => JAVASCRIPT_CLIENTS
             .iter()
             .filter(|(name, ..)| is_for_this_system(name))
-            .try_for_each(|client| javascript_client(*client, folder, part)),
+            .try_for_each(|client| javascript_client(*client, folder, task)),
     }
 }
 
@@ -239,15 +238,15 @@ fn is_for_this_system(client: &str) -> bool {
     cfg!(all(target_os = "linux", target_arch = "x86_64")) || !client.starts_with("local-")
 }
 
-fn python_client(name: &str, folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
+fn python_client(name: &str, folder: &Path, task: Task<'_>) -> anyhow::Result<()> {
     let pins = shell::root().join(format!("tests/sdk/clients/{name}.txt"));
     let list = fs::read(&pins).with_context(|| pins.display().to_string())?;
-    let mark = Mark::of(folder, name);
-    if mark.is(&list) {
+    let marker = Marker::of(folder, name);
+    if marker.is(&list) {
         return Ok(());
     }
-    part.step(&format!("installing the client {name}"), || {
-        mark.renew(&list, || {
+    task.step(&format!("installing the client {name}"), || {
+        marker.renew(&list, || {
             let venv = folder.join(name);
             new_venv(&venv)?;
             let mut pip = Command::new(venv.join("bin/pip"));
@@ -260,16 +259,16 @@ fn python_client(name: &str, folder: &Path, part: Part<'_>) -> anyhow::Result<()
 fn javascript_client(
     (name, from, verb): (&str, &str, &str),
     folder: &Path,
-    part: Part<'_>,
+    task: Task<'_>,
 ) -> anyhow::Result<()> {
     let from = shell::root().join(from);
     let list = fs::read(from.join("package-lock.json"))?;
-    let mark = Mark::of(folder, name);
-    if mark.is(&list) {
+    let marker = Marker::of(folder, name);
+    if marker.is(&list) {
         return Ok(());
     }
-    part.step(&format!("installing the client {name}"), || {
-        mark.renew(&list, || {
+    task.step(&format!("installing the client {name}"), || {
+        marker.renew(&list, || {
             let folder = folder.join(name);
             remove(&folder)?;
             fs::create_dir_all(folder.join("bin"))?;
@@ -278,17 +277,17 @@ fn javascript_client(
                 fs::copy(from.join(file), folder.join(file))?;
             }
             run(npm(verb).current_dir(&folder))?;
-            // The interpreter beside them.
-            let said = run(Command::new("node").args(["-p", "process.execPath"]))?;
-            Ok(symlink(said.trim(), folder.join("bin/node"))?)
+            // The interpreter in the same folder.
+            let node = run(Command::new("node").args(["-p", "process.execPath"]))?;
+            Ok(symlink(node.trim(), folder.join("bin/node"))?)
         })
     })
 }
 
-/// A file that says what was installed.
-struct Mark(PathBuf);
+/// A marker file with the installed packages.
+struct Marker(PathBuf);
 
-impl Mark {
+impl Marker {
     fn of(folder: &Path, name: &str) -> Self {
         Self(folder.join(format!(".installed-{name}")))
     }
@@ -314,7 +313,7 @@ impl Mark {
     }
 }
 
-/// Runs a command to its end; what it printed. A failure says what it said.
+/// Runs a command and returns its output. The error of a failed command contains its output.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let program = Path::new(command.get_program()).file_name();
     let program = program.unwrap_or(OsStr::new("")).to_string_lossy().into_owned();

@@ -53,7 +53,7 @@ fn of_several_forms_the_one_that_is_meant_is_spoken_of_and_of_several_values_all
     assert_eq!(missing.len(), 1, "{missing:?}");
     assert!(missing[0].1.contains("\"number\" is a required"), "{missing:?}");
     let wrong = messages(json!({ "kind": "word", "word": "many" }));
-    let want = "\"few\" or \"some\" or \"all\" is expected".to_owned();
+    let want = "must be one of \"few\", \"some\", \"all\"".to_owned();
     assert_eq!(wrong, [("/word".to_owned(), want)]);
     let wrong = messages(json!({ "kind": "number", "number": "x" }));
     assert_eq!(wrong[0].0, "/number");

@@ -1,4 +1,4 @@
-//! What the OpenAPI document leaves unsaid.
+//! Gaps of the OpenAPI document.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
     })
 }
 
-/// Answers of success in JSON whose schema says that they are an object, and no more.
+/// Successful JSON responses whose schema is an object without members.
 pub(super) fn bare_answers(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (operation, described) in operations(document) {

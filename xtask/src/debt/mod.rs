@@ -1,5 +1,5 @@
-//! What is still to be put right, counted: `cargo xtask debt` prints the counters, and the gate refuses a
-//! rise. A counter that fell is written down, so that it cannot rise again.
+//! Counters of known debt: `cargo xtask debt` prints them, and `cargo xtask check` fails when one rises. The lowest value of a
+//! counter is recorded, so that it cannot rise again.
 
 mod circles;
 mod contract;
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use crate::shell::{self, coloured};
 
-/// Where the counters stand that were reached.
+/// The recorded values.
 const REACHED: &str = "xtask/debt.json";
 
-/// What to do.
+/// Prints or records the counters.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Each place that a counter counts; with a name, those of that counter.
+    /// Print every counted place, or those of one counter.
     #[arg(long, value_name = "COUNTER", num_args = 0..=1, default_missing_value = "")]
     show: Option<String>,
-    /// Write down counters that fell.
+    /// Record counters that fell.
     #[arg(long)]
     write: bool,
     /// Print the counters as JSON on standard output.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One counter: what it counts, and each place.
+/// A counter with its places.
 struct Counter {
     name: &'static str,
     about: &'static str,
@@ -44,7 +44,7 @@ fn counters() -> anyhow::Result<Vec<Counter>> {
     Ok(vec![
         Counter {
             name: "bare answers",
-            about: "2xx bodies that the OpenAPI document gives no members",
+            about: "2xx bodies without members in the OpenAPI document",
             places: contract::bare_answers(&document),
         },
         Counter {
@@ -54,7 +54,7 @@ fn counters() -> anyhow::Result<Vec<Counter>> {
         },
         Counter {
             name: "circles",
-            about: "groups of files of one crate that need each other",
+            about: "groups of files of one crate that depend on each other",
             places: circles::found(&files),
         },
         Counter {
@@ -69,7 +69,7 @@ fn counters() -> anyhow::Result<Vec<Counter>> {
         },
         Counter {
             name: "telemetry tables",
-            about: "statements on telemetry tables outside the room telemetry",
+            about: "statements on telemetry tables outside the crate telemetry",
             places: source::telemetry_statements(&files),
         },
         Counter {
@@ -79,14 +79,14 @@ fn counters() -> anyhow::Result<Vec<Counter>> {
         },
         Counter {
             name: "old names",
-            about: "functions named after a module that is gone or will be",
+            about: "functions named after a removed module",
             places: source::old_names(&files),
         },
     ])
 }
 
-/// A counter's values: before the rework, and the least since.
-struct Reached {
+/// The values of a counter: the first one, and the lowest since.
+struct Recorded {
     before: u64,
     now: u64,
 }
@@ -95,22 +95,22 @@ fn path() -> PathBuf {
     shell::root().join(REACHED)
 }
 
-fn reached() -> anyhow::Result<BTreeMap<String, Reached>> {
+fn recorded() -> anyhow::Result<BTreeMap<String, Recorded>> {
     let all: Value = serde_json::from_str(&std::fs::read_to_string(path())?)?;
     let all = all.as_object().context(REACHED)?;
     let of = |(name, value): (&String, &Value)| {
         let number = |member: &str| value[member].as_u64().context(REACHED);
-        let reached = Reached { before: number("before")?, now: number("now")? };
-        Ok((name.clone(), reached))
+        let recorded = Recorded { before: number("before")?, now: number("now")? };
+        Ok((name.clone(), recorded))
     };
     all.iter().map(of).collect()
 }
 
-fn write(counters: &[Counter], reached: &BTreeMap<String, Reached>) -> anyhow::Result<()> {
+fn write(counters: &[Counter], recorded: &BTreeMap<String, Recorded>) -> anyhow::Result<()> {
     let mut all = serde_json::Map::new();
     for counter in counters {
         let now = counter.places.len() as u64;
-        let known = reached.get(counter.name);
+        let known = recorded.get(counter.name);
         let before = known.map_or(now, |known| known.before);
         let now = known.map_or(now, |known| known.now.min(now));
         all.insert(counter.name.to_owned(), json!({ "before": before, "now": now }));
@@ -119,32 +119,32 @@ fn write(counters: &[Counter], reached: &BTreeMap<String, Reached>) -> anyhow::R
     Ok(std::fs::write(path(), text + "\n")?)
 }
 
-/// Counters that rose, and counters that fell without being written down, as sentences.
+/// Counters that rose, and counters that fell without being recorded, as sentences.
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
-    let reached = reached()?;
+    let recorded = recorded()?;
     let mut found = Vec::new();
     for counter in counters()? {
         let n = counter.places.len() as u64;
-        let allowed = reached.get(counter.name).map_or(0, |known| known.now);
+        let allowed = recorded.get(counter.name).map_or(0, |known| known.now);
         let name = counter.name;
         if allowed < n {
             found.push(format!(
-                "{name}: {n}, and {allowed} are allowed; `cargo xtask debt --show \"{name}\"` lists them"
+                "{name}: {n}, at most {allowed}; `cargo xtask debt --show \"{name}\"` lists them"
             ));
         } else if n < allowed {
             found.push(format!(
-                "{name} fell from {allowed} to {n}: `cargo xtask debt --write` writes it down"
+                "{name} fell from {allowed} to {n}: record it with `cargo xtask debt --write`"
             ));
         }
     }
     Ok(found)
 }
 
-/// Prints the counters; `false` when one rose.
+/// Prints the counters; `false` if one rose.
 pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     let counters = counters()?;
     let known = match path().exists() {
-        true => reached()?,
+        true => recorded()?,
         false => BTreeMap::new(),
     };
     if args.write {

@@ -1,4 +1,4 @@
-//! The Rust sources, and what is counted in them line by line.
+//! The Rust sources, and the counters that are computed line by line.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use crate::shell;
 pub(super) struct File {
     /// The crate's folder, such as `runtime/storage`.
     pub krate: String,
-    /// Where its module is: `["telemetry", "read"]`.
+    /// Its module path: `["telemetry", "read"]`.
     pub module: Vec<String>,
     /// Relative to the root.
     pub path: PathBuf,
-    /// Comments and tests are empty lines, so that numbers of lines hold.
+    /// Comments and tests are empty lines, so that line numbers are unchanged.
     pub code: String,
 }
 
-/// Tables of observations, traces, scores and what is derived from them.
+/// Tables of observations, traces, scores and derived data.
 const TELEMETRY_TABLES: [&str; 13] = [
     "observations",
     "payloads",
@@ -34,10 +34,10 @@ const TELEMETRY_TABLES: [&str; 13] = [
 ];
 /// The words before a table's name.
 const BEFORE_TABLE: [&str; 4] = ["FROM", "JOIN", "INTO", "UPDATE"];
-/// The room of those tables.
+/// The crate of those tables.
 const TELEMETRY: &str = "runtime/telemetry/";
 
-/// Modules whose names must not live on in those of functions.
+/// Removed modules whose names must not occur in names of functions.
 const OLD_MODULES: [&str; 1] = ["older"];
 
 /// All files of the server's crates.
@@ -79,7 +79,7 @@ impl File {
     }
 }
 
-/// Crates of the server that name sqlx for more than their tests, besides the one that is for it.
+/// Crates of the server other than `db` that depend on sqlx outside of their tests.
 pub(super) fn naming_sqlx() -> anyhow::Result<Vec<String>> {
     let metadata = shell::metadata()?;
     let mut found = Vec::new();
