@@ -262,7 +262,7 @@ async fn list(
             base,
             terms: chips,
             q,
-            kept: viewer.parameters().into_iter().chain(rows).collect(),
+            other_parameters: viewer.parameters().into_iter().chain(rows).collect(),
             sorts: Vec::new(),
             empty_counts: why,
         },

@@ -458,7 +458,7 @@ pub(crate) async fn list_page(
             of: &OF_SCORES,
             terms: chips,
             q,
-            kept: in_form,
+            other_parameters: in_form,
             sorts: Vec::new(),
             empty_counts: why,
             base,

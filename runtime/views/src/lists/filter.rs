@@ -54,7 +54,7 @@ pub struct FilterView {
     /// Terms of the filter.
     pub terms: Vec<TermChip>,
     /// The other query parameters of the list, without the position.
-    pub kept: Vec<Parameter>,
+    pub other_parameters: Vec<Parameter>,
     /// Choices of `sort`: value, label and whether it is the current one.
     pub sorts: Vec<(String, Text, bool)>,
     /// Matches of single conditions, if the list is empty.
@@ -86,7 +86,7 @@ pub struct TermChip {
 }
 
 /// Number of rows that match a condition alone, in words; `None` if not counted.
-fn leaves(alone: Option<BoundedCount>, row: &str) -> Option<String> {
+fn match_count(alone: Option<BoundedCount>, row: &str) -> Option<String> {
     let BoundedCount { n, is_more } = alone?;
     Some(match (n, is_more) {
         (0, false) => format!("no {row}"),
@@ -97,23 +97,24 @@ fn leaves(alone: Option<BoundedCount>, row: &str) -> Option<String> {
 }
 
 impl TermChip {
-    pub(crate) fn leaves(&self, row: &str) -> Option<String> {
-        leaves(self.alone, row)
+    pub(crate) fn match_count(&self, row: &str) -> Option<String> {
+        match_count(self.alone, row)
     }
 }
 
 impl FilterView {
     /// URL of the list with another filter.
     pub(crate) fn with(&self, q: &str) -> String {
-        self.less(q, &[])
+        self.href_with(q, &[])
     }
 
     /// URL of the list with another filter and without these parameters.
-    fn less(&self, q: &str, dropped: &[&str]) -> String {
+    fn href_with(&self, q: &str, dropped: &[&str]) -> String {
         let own = (!q.is_empty()).then(|| (Cow::Borrowed("q"), q.to_owned()));
-        let kept = self.kept.iter();
-        let kept = kept.filter(|(name, _)| !dropped.contains(&name.as_ref()));
-        let pairs: Vec<_> = own.into_iter().chain(kept.cloned()).collect();
+        let other_parameters = self.other_parameters.iter();
+        let other_parameters =
+            other_parameters.filter(|(name, _)| !dropped.contains(&name.as_ref()));
+        let pairs: Vec<_> = own.into_iter().chain(other_parameters.cloned()).collect();
         with_query(&format!("{}/{}", self.base, self.of.list), &pairs)
     }
 
@@ -124,7 +125,7 @@ impl FilterView {
     ) -> [Option<(&'static str, Text, String)>; 2] {
         let (time, all) = (focus.without_environments(), &focus.environments);
         let part = |name, value: String, dropped: &[&str]| {
-            (name, Text::from(value), self.less(&self.q, dropped))
+            (name, Text::from(value), self.href_with(&self.q, dropped))
         };
         let has_time = focus.has_time();
         [
@@ -134,53 +135,53 @@ impl FilterView {
     }
 
     /// The same with the number of rows that match each alone.
-    pub(crate) fn narrowing(
+    pub(crate) fn focus_counts(
         &self,
         focus: &Focus,
     ) -> Vec<(&'static str, Text, Option<String>, String)> {
         let parts = self.focus_conditions(focus).into_iter().zip(self.empty_counts.by_focus);
         let part = |(part, alone): (Option<(&'static str, Text, String)>, _)| {
             let (name, value, href) = part?;
-            Some((name, value, leaves(alone, self.of.row), href))
+            Some((name, value, match_count(alone, self.of.row), href))
         };
         parts.filter_map(part).collect()
     }
 
     /// First and last match at other times, and the URL of these matches.
-    pub(crate) fn in_any_time(&self) -> Option<(Html, Html, String)> {
+    pub(crate) fn matches_at_other_times(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.empty_counts.other_times?;
-        Some((utc_time(first), utc_time(last), self.less(&self.q, &["from", "to"])))
+        Some((utc_time(first), utc_time(last), self.href_with(&self.q, &["from", "to"])))
     }
 
     /// URL that the page polls for new items.
-    pub(crate) fn news(&self) -> String {
+    pub(crate) fn news_href(&self) -> String {
         let own = [("live", "1".to_owned()), ("q", self.q.clone())];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
         let own = own.map(|(name, value)| (Cow::Borrowed(name), value));
-        let pairs: Vec<_> = own.chain(self.kept.clone()).collect();
+        let pairs: Vec<_> = own.chain(self.other_parameters.clone()).collect();
         with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
     }
 
     /// URL of the list without a parameter.
-    pub(crate) fn dropping(&self, name: &str) -> String {
-        self.less(&self.q, &[name])
+    pub(crate) fn without_parameter(&self, name: &str) -> String {
+        self.href_with(&self.q, &[name])
     }
 
     /// URL of the list without any condition.
-    pub(crate) fn everything(&self) -> String {
-        self.less("", &["from", "to", "env"])
+    pub(crate) fn unfiltered_href(&self) -> String {
+        self.href_with("", &["from", "to", "env"])
     }
 
     pub(crate) fn without(&self, chip: &TermChip) -> String {
         self.with(&chip.without)
     }
 
-    pub(crate) fn cleared(&self) -> String {
+    pub(crate) fn without_terms_href(&self) -> String {
         self.with("")
     }
 
     /// Error of a term, and its effect on the filter.
-    pub(crate) fn fault(&self, chip: &TermChip) -> Option<Html> {
+    pub(crate) fn error(&self, chip: &TermChip) -> Option<Html> {
         let problem = chip.problem.as_ref()?;
         let stop = match problem.raw().ends_with(['?', '.']) {
             true => "",
@@ -194,10 +195,10 @@ impl FilterView {
     }
 
     /// Hidden fields of the form.
-    pub(crate) fn hidden(&self) -> impl Iterator<Item = &Parameter> {
+    pub(crate) fn hidden_fields(&self) -> impl Iterator<Item = &Parameter> {
         let has_sorts = !self.sorts.is_empty();
-        let kept = self.kept.iter();
-        kept.filter(move |(name, _)| *name != "sort" || !has_sorts)
+        let other_parameters = self.other_parameters.iter();
+        other_parameters.filter(move |(name, _)| *name != "sort" || !has_sorts)
     }
 }
 

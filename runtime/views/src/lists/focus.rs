@@ -10,7 +10,7 @@ pub struct FocusView {
     pub(crate) links: Vec<(&'static str, String, bool)>,
     /// Action and hidden fields of the form.
     pub(crate) action: String,
-    pub(crate) kept: Vec<Parameter>,
+    pub(crate) hidden_fields: Vec<Parameter>,
     pub(crate) from: Text,
     pub(crate) to: Text,
     pub(crate) environments: Text,
@@ -24,12 +24,12 @@ impl FocusView {
     #[must_use]
     pub fn new(
         focus: &Focus,
-        (action, kept): (String, Vec<Parameter>),
+        (action, hidden_fields): (String, Vec<Parameter>),
         (usual, has_all): (&'static str, bool),
     ) -> Self {
         let href = |from: Option<Moment>| {
             let moved = Focus { from, to: None, environments: focus.environments.clone() };
-            with_query(&action, &[moved.parameters(), kept.clone()].concat())
+            with_query(&action, &[moved.parameters(), hidden_fields.clone()].concat())
         };
         let ranges = RANGES.iter().map(|(minutes, label)| {
             let from = Some(Moment::Ago(*minutes));
@@ -49,7 +49,7 @@ impl FocusView {
             environments: Text::from(focus.environments.join(", ")),
             usual_environments: "all except evaluations",
             action,
-            kept,
+            hidden_fields,
         }
     }
 
@@ -91,8 +91,9 @@ mod tests {
     #[test]
     fn links_keep_the_other_parameters_of_the_page() {
         let focus = Focus { from: Some(Moment::Ago(24 * 60)), ..Focus::default() };
-        let kept = vec![("q".into(), "a b".to_owned())];
-        let view = FocusView::new(&focus, ("/p/traces".to_owned(), kept), ("All time", true));
+        let hidden_fields = vec![("q".into(), "a b".to_owned())];
+        let view =
+            FocusView::new(&focus, ("/p/traces".to_owned(), hidden_fields), ("All time", true));
         let usual = FocusView::new(
             &Focus::default(),
             ("/p".to_owned(), Vec::new()),

@@ -175,7 +175,7 @@ impl GroupLine {
 
 impl UserPage {
     /// URL that the page polls for new items.
-    fn news(&self) -> String {
+    fn news_href(&self) -> String {
         let (base, id) = (self.shell.base(), encode(&self.line.group.id));
         let kept = self.shell.focus.query().replacen('?', "&", 1);
         format!("{base}/_/users/news?of={id}{kept}")

@@ -44,7 +44,7 @@ fn filter(terms: Vec<TermChip>) -> FilterView {
         base: "/p".to_owned(),
         q: "errorCount:>0".to_owned(),
         terms,
-        kept: vec![("from".into(), "-7d".to_owned())],
+        other_parameters: vec![("from".into(), "-7d".to_owned())],
         sorts: Vec::new(),
         empty_counts: EmptyListCounts::default(),
     }
@@ -177,7 +177,7 @@ fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
         base: shell().base().to_owned(),
         q: q.to_owned(),
         terms,
-        kept: vec![("trace".into(), "t".to_owned())],
+        other_parameters: vec![("trace".into(), "t".to_owned())],
         sorts: Vec::new(),
         empty_counts: EmptyListCounts::default(),
     }

@@ -98,7 +98,7 @@ impl TracesPage {
             base: self.shell.base().to_owned(),
             q: self.query.q.clone(),
             terms: self.terms.clone(),
-            kept: self.query.hidden_fields(&["q"]),
+            other_parameters: self.query.hidden_fields(&["q"]),
             sorts: self.sorts(),
             empty_counts: EmptyListCounts {
                 by_focus: self.counts_by_focus,
@@ -108,12 +108,12 @@ impl TracesPage {
     }
 
     /// Time range and environments: label, value, number of matches and URL without it.
-    fn around(&self) -> Vec<(&'static str, Text, Option<String>, String)> {
-        self.filter().narrowing(&self.query.focus)
+    fn focus_counts(&self) -> Vec<(&'static str, Text, Option<String>, String)> {
+        self.filter().focus_counts(&self.query.focus)
     }
 
     /// Whether the list has no matches. An empty page after other pages shows this only if those were empty.
-    fn is_without_any(&self) -> bool {
+    fn has_no_matches(&self) -> bool {
         self.pager.is_first() || self.searched.is_some_and(|all| all.n_found == 0)
     }
 
@@ -138,7 +138,7 @@ impl TracesPage {
     }
 
     /// URLs of the page with a part that is loaded later, and of the part as a fragment.
-    fn with_part(&self, part: &str) -> [String; 2] {
+    fn part_hrefs(&self, part: &str) -> [String; 2] {
         self.query.with_part(self.shell.base(), part)
     }
 
@@ -187,7 +187,7 @@ impl TracesPage {
     }
 
     /// The columns of the picker, selected ones first.
-    fn picks(&self) -> Vec<PickerColumn> {
+    fn picker_columns(&self) -> Vec<PickerColumn> {
         let columns = &self.query.columns;
         let shown = columns.iter().enumerate().map(|(at, column)| {
             let moved = TracesQuery { columns: columns.moved(at), ..self.query.clone() };
@@ -208,14 +208,14 @@ impl TracesPage {
     }
 
     /// URL of the list with the default columns and number of rows.
-    fn usual_columns(&self) -> String {
+    fn default_columns_href(&self) -> String {
         let usual = TracesQuery::default();
         let query = TracesQuery { columns: usual.columns, n: usual.n, ..self.query.clone() };
         query.first(self.shell.base())
     }
 
     /// First and last match at other times, and the URL of these matches.
-    fn in_any_time(&self) -> Option<(Html, Html, String)> {
+    fn matches_at_other_times(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.other_times?;
         let query = TracesQuery { focus: self.query.focus.without_time(), ..self.query.clone() };
         Some((utc_time(first), utc_time(last), query.first(self.shell.base())))

@@ -262,29 +262,29 @@ impl SessionPage {
 
     /// Links to the other ranges of rules.
     fn rule_links(&self) -> Vec<(&'static str, String)> {
-        let address = format!("?turn={}{}", self.current_turn, self.kept());
+        let address = format!("?turn={}{}", self.current_turn, self.focus_query());
         self.rules.page_links(&address)
     }
 
     /// Time range and environments as further query parameters.
-    fn kept(&self) -> String {
+    fn focus_query(&self) -> String {
         self.shell.focus.query().replacen('?', "&", 1)
     }
 
     /// URL of a turn, with the search.
     fn hit(&self, found: &TurnHits, turn: &u64) -> String {
         let text = encode(found.text.raw());
-        format!("?turn={turn}&find={text}{}", self.kept())
+        format!("?turn={turn}&find={text}{}", self.focus_query())
     }
 
     /// URL that the page polls for new items.
-    fn news(&self) -> String {
+    fn news_href(&self) -> String {
         let (base, id) = (self.shell.base(), encode(&self.line.group.id));
-        format!("{base}/_/sessions/news?of={id}{}", self.kept())
+        format!("{base}/_/sessions/news?of={id}{}", self.focus_query())
     }
 
     /// Whether a time range or environments are selected, which do not apply to this page.
-    fn is_narrowed(&self) -> bool {
+    fn is_focused(&self) -> bool {
         self.shell.focus != crate::urls::Focus::default()
     }
 
