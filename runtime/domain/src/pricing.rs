@@ -59,7 +59,7 @@ impl AppliedPrices<'_> {
 type Matching = Arc<[Vec<usize>]>;
 /// Matching entries by model and provider.
 #[derive(Debug, Default)]
-struct Remembered {
+struct MatchCache {
     by_name: HashMap<(String, Option<String>), Matching>,
     n_matches: usize,
 }
@@ -83,7 +83,7 @@ pub struct PriceTable {
     patterns: Patterns,
     ids: HashMap<String, usize>,
     base: Option<Arc<Self>>,
-    remembered: RwLock<Remembered>,
+    remembered: RwLock<MatchCache>,
 }
 
 /// The table shipped with the server, parsed on first use.
@@ -239,7 +239,7 @@ impl PriceTable {
         }
     }
 
-    /// Entries whose name or pattern fits, at any time. Remembered, misses too.
+    /// Entries whose name or pattern fits, at any time. MatchCache, misses too.
     fn matching(&self, model: &str, provider: Option<&str>) -> Matching {
         let key = (model.to_owned(), provider.map(str::to_owned));
         if let Ok(remembered) = self.remembered.read()
@@ -258,7 +258,7 @@ impl PriceTable {
             if remembered.by_name.len() >= MAX_REMEMBERED
                 || remembered.n_matches + n_matches > MAX_REMEMBERED_MATCHES
             {
-                *remembered = Remembered::default();
+                *remembered = MatchCache::default();
             }
             remembered.n_matches += n_matches;
             remembered.by_name.insert(key, Arc::clone(&found));

@@ -12,7 +12,7 @@ use crate::limits::{Limits, MAX_DEPTH};
 use crate::logs::LogMapper;
 use crate::mapping::{Resource, SpanMapper};
 use crate::model::{
-    Attributed, Event, Id, Link, LogRecord, Pairs, Room, Scope, Span, Value, check_ids,
+    Attributed, Event, Id, Link, LogRecord, Pairs, Scope, Span, Value, ValueBudget, check_ids,
 };
 
 const NO_TRACES: &str = "this endpoint accepts traces, but the body contains logs or metrics";
@@ -159,14 +159,14 @@ fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 fn attributes<'a>(
     value: Option<Raw<'a>>,
-    room: &mut Room,
+    budget: &mut ValueBudget,
     limits: &Limits,
 ) -> Result<Attributed<'a>, NotAnArray> {
     let mut attributes = Attributed::default();
     for pair in list(value)? {
         if pair.is_object() {
-            let read = |room: &mut Room| Ok::<_, NotAnArray>(key_value(pair, room));
-            attributes.add(room, limits, read)?;
+            let read = |budget: &mut ValueBudget| Ok::<_, NotAnArray>(key_value(pair, budget));
+            attributes.add(budget, limits, read)?;
         }
     }
     Ok(attributes)
@@ -177,8 +177,8 @@ fn resource_spans(value: Raw<'_>, mapper: &mut SpanMapper<'_>) -> Result<(), Dec
     let [resource, scopes] = members(Some(value), ["resource", "scopeSpans"]);
     mapper.ledger.describe_resource(resource.map_or(0, Raw::len))?;
     let [found] = members(resource, ["attributes"]);
-    let mut room = Room::new(mapper.limits().max_values);
-    let found = attributes(found, &mut room, mapper.limits());
+    let mut budget = ValueBudget::new(mapper.limits().max_values);
+    let found = attributes(found, &mut budget, mapper.limits());
     let is_sound = found.is_ok();
     let found = found.unwrap_or_default();
     let mut resource = Resource::new(&found.pairs, mapper.limits());
@@ -201,8 +201,8 @@ fn scope_spans(
     let [scope, spans] = members(Some(value), ["scope", "spans"]);
     mapper.ledger.describe_scope(scope.map_or(0, Raw::len))?;
     let [name, version, found] = members(scope, ["name", "version", "attributes"]);
-    let mut room = Room::new(mapper.limits().max_values);
-    let found = attributes(found, &mut room, mapper.limits());
+    let mut budget = ValueBudget::new(mapper.limits().max_values);
+    let found = attributes(found, &mut budget, mapper.limits());
     let unsound = match (is_resource_sound, found.is_ok()) {
         (false, _) => Some("the resource's attributes are not an array"),
         (_, false) => Some("the scope's attributes are not an array"),
@@ -218,8 +218,8 @@ fn scope_spans(
     for value in spans {
         match unsound {
             Some(reason) => mapper.rejected(&scope, reason)?,
-            None => mapper.span(resource, &scope, value.len(), |room, limits| {
-                Ok(span(value, room, limits))
+            None => mapper.span(resource, &scope, value.len(), |budget, limits| {
+                Ok(span(value, budget, limits))
             })?,
         }
     }
@@ -227,7 +227,11 @@ fn scope_spans(
 }
 
 /// A span, or the reason of its rejection; nothing of a rejected span is kept.
-fn span<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Result<Span<'a>, &'static str> {
+fn span<'a>(
+    value: Raw<'a>,
+    budget: &mut ValueBudget,
+    limits: &Limits,
+) -> Result<Span<'a>, &'static str> {
     let found = value.object([
         "traceId",
         "spanId",
@@ -271,7 +275,7 @@ fn span<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Result<Span<'a>
         name: text(name),
         start_nanos: unsigned(start),
         end_nanos: unsigned(end),
-        attributes: attributes(found, room, limits).unwrap_or_default(),
+        attributes: attributes(found, budget, limits).unwrap_or_default(),
         n_dropped_attributes: count(n_dropped_attributes),
         n_dropped_events: count(n_dropped_events),
         n_dropped_links: count(n_dropped_links),
@@ -282,7 +286,7 @@ fn span<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Result<Span<'a>
     for value in events {
         if let Some([time, name, found]) = value.object(["timeUnixNano", "name", "attributes"]) {
             span.add_event(&text(name), limits, || {
-                event(time, name, attributes(found, room, limits))
+                event(time, name, attributes(found, budget, limits))
             })?;
         }
     }
@@ -293,7 +297,7 @@ fn span<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Result<Span<'a>
                 Ok::<_, &'static str>(Link {
                     trace_id: id(trace_id),
                     span_id: id(span_id),
-                    attributes: attributes(found, room, limits).unwrap_or_default(),
+                    attributes: attributes(found, budget, limits).unwrap_or_default(),
                 })
             };
             span.add_link(limits, read)?;
@@ -327,15 +331,15 @@ fn resource_logs(value: Raw<'_>, mapper: &mut LogMapper<'_>) -> Result<(), Decod
     let [resource, scopes] = members(Some(value), ["resource", "scopeLogs"]);
     mapper.ledger.describe_resource(resource.map_or(0, Raw::len))?;
     let [found] = members(resource, ["attributes"]);
-    let mut room = Room::new(mapper.limits().max_values);
-    let found = attributes(found, &mut room, mapper.limits()).unwrap_or_default();
+    let mut budget = ValueBudget::new(mapper.limits().max_values);
+    let found = attributes(found, &mut budget, mapper.limits()).unwrap_or_default();
     let resource = Resource::new(&found.pairs, mapper.limits());
     for scope in list(scopes).unwrap_or(Elements::NONE) {
         mapper.ledger.begin_scope()?;
         let [records] = members(Some(scope), ["logRecords"]);
         for value in list(records).unwrap_or(Elements::NONE) {
-            mapper.record(&resource, value.len(), |room, limits| {
-                Ok(log_record(value, room, limits))
+            mapper.record(&resource, value.len(), |budget, limits| {
+                Ok(log_record(value, budget, limits))
             })?;
         }
     }
@@ -343,7 +347,11 @@ fn resource_logs(value: Raw<'_>, mapper: &mut LogMapper<'_>) -> Result<(), Decod
 }
 
 /// A record; `None` without a span id.
-fn log_record<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Option<LogRecord<'a>> {
+fn log_record<'a>(
+    value: Raw<'a>,
+    budget: &mut ValueBudget,
+    limits: &Limits,
+) -> Option<LogRecord<'a>> {
     let [trace_id, span_id, time, observed, event_name, body, found] = value.object([
         "traceId",
         "spanId",
@@ -360,21 +368,21 @@ fn log_record<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Option<Lo
     record.observed_nanos = unsigned(observed);
     record.event_name = text(event_name);
     record.body = present(body).and_then(|body| {
-        let read = |room: &mut Room| Ok::<_, NotAnArray>(any_value(body, room));
-        room.whole(read).ok().flatten()
+        let read = |budget: &mut ValueBudget| Ok::<_, NotAnArray>(any_value(body, budget));
+        budget.whole(read).ok().flatten()
     });
-    record.attributes = attributes(found, room, limits).unwrap_or_default();
+    record.attributes = attributes(found, budget, limits).unwrap_or_default();
     Some(record)
 }
 
-fn key_value<'a>(pair: Raw<'a>, room: &mut Room) -> (Cow<'a, str>, Value<'a>) {
+fn key_value<'a>(pair: Raw<'a>, budget: &mut ValueBudget) -> (Cow<'a, str>, Value<'a>) {
     let [key, value] = members(Some(pair), ["key", "value"]);
-    (text(key), value.map_or(Value::Absent, |value| any_value(value, room)))
+    (text(key), value.map_or(Value::Absent, |value| any_value(value, budget)))
 }
 
-fn any_value<'a>(value: Raw<'a>, room: &mut Room) -> Value<'a> {
+fn any_value<'a>(value: Raw<'a>, budget: &mut ValueBudget) -> Value<'a> {
     // The body was checked before, so there is no error to report.
-    value_of(&mut value.reader(), 0, room).unwrap_or(Value::Absent)
+    value_of(&mut value.reader(), 0, budget).unwrap_or(Value::Absent)
 }
 
 /// The members of an `AnyValue`. Where several are present the first in this order counts.
@@ -392,7 +400,7 @@ const KINDS: [&str; 7] = [
 fn value_of<'a>(
     reader: &mut Reader<'a>,
     depth: usize,
-    room: &mut Room,
+    budget: &mut ValueBudget,
 ) -> Result<Value<'a>, DecodeError> {
     let mut best = (KINDS.len(), Value::Absent);
     reader.each_member(|reader, key| {
@@ -401,9 +409,9 @@ fn value_of<'a>(
             return reader.raw().map(|_| ());
         };
         let value = match KINDS[kind] {
-            "arrayValue" if depth < MAX_DEPTH => Value::Array(items(reader, depth + 1, room)?),
-            "kvlistValue" if depth < MAX_DEPTH => Value::Map(pairs(reader, depth + 1, room)?),
-            name => scalar(name, reader.raw()?, room).unwrap_or(Value::Absent),
+            "arrayValue" if depth < MAX_DEPTH => Value::Array(items(reader, depth + 1, budget)?),
+            "kvlistValue" if depth < MAX_DEPTH => Value::Map(pairs(reader, depth + 1, budget)?),
+            name => scalar(name, reader.raw()?, budget).unwrap_or(Value::Absent),
         };
         best = (kind, value);
         Ok(())
@@ -411,9 +419,9 @@ fn value_of<'a>(
     Ok(best.1)
 }
 
-fn scalar<'a>(kind: &str, value: Raw<'a>, room: &mut Room) -> Option<Value<'a>> {
+fn scalar<'a>(kind: &str, value: Raw<'a>, budget: &mut ValueBudget) -> Option<Value<'a>> {
     match kind {
-        "stringValue" => Some(room.text(value.text()?)),
+        "stringValue" => Some(budget.text(value.text()?)),
         "boolValue" => truth(value).map(Value::Bool),
         "intValue" => signed(value).map(Value::Int),
         "doubleValue" => digits(value)?.trim().parse().ok().map(double),
@@ -448,12 +456,12 @@ fn each_value<'a>(
 fn items<'a>(
     reader: &mut Reader<'a>,
     depth: usize,
-    room: &mut Room,
+    budget: &mut ValueBudget,
 ) -> Result<Vec<Value<'a>>, DecodeError> {
     let mut items = Vec::new();
     each_value(reader, |reader| {
-        match room.take(1) {
-            true => items.push(value_of(reader, depth, room)?),
+        match budget.take(1) {
+            true => items.push(value_of(reader, depth, budget)?),
             false => drop(reader.raw()?),
         }
         Ok(())
@@ -464,18 +472,18 @@ fn items<'a>(
 fn pairs<'a>(
     reader: &mut Reader<'a>,
     depth: usize,
-    room: &mut Room,
+    budget: &mut ValueBudget,
 ) -> Result<Pairs<'a>, DecodeError> {
     let mut pairs = Pairs::new();
     each_value(reader, |reader| {
-        if !reader.is_at_object() || !room.take(1) {
+        if !reader.is_at_object() || !budget.take(1) {
             return reader.raw().map(|_| ());
         }
         let (mut name, mut value) = (Cow::Borrowed(""), Value::Absent);
         reader.each_member(|reader, key| {
             match key.as_ref() {
                 "key" => name = text(Some(reader.raw()?)),
-                "value" => value = value_of(reader, depth, room)?,
+                "value" => value = value_of(reader, depth, budget)?,
                 _ => drop(reader.raw()?),
             }
             Ok(())

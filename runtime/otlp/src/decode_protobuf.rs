@@ -12,7 +12,7 @@ use crate::limits::{Limits, MAX_DEPTH};
 use crate::logs::LogMapper;
 use crate::mapping::{Resource, SpanMapper};
 use crate::model::{
-    Attributed, Event, Id, Link, LogRecord, Pairs, Room, Scope, Span, Value, check_ids,
+    Attributed, Event, Id, Link, LogRecord, Pairs, Scope, Span, Value, ValueBudget, check_ids,
 };
 use crate::wire::{Field, Fields};
 
@@ -43,12 +43,12 @@ fn resource_spans(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<()> {
     mapper.ledger.begin_resource()?;
     let limits = mapper.limits();
     let mut attributes = Attributed::default();
-    let mut room = Room::new(limits.max_values);
+    let mut budget = ValueBudget::new(limits.max_values);
     fields!(bytes,
         1 => {
             mapper.ledger.describe_resource(field.bytes().len())?;
             fields!(field.bytes(),
-                1 => attributes.add(&mut room, limits, |room| key_value(field, 0, room))? => |field|,
+                1 => attributes.add(&mut budget, limits, |budget| key_value(field, 0, budget))? => |field|,
             );
         } => |field|,
     );
@@ -66,17 +66,17 @@ fn scope_spans(
 ) -> Result<()> {
     mapper.ledger.begin_scope()?;
     let mut found = Scope::default();
-    let mut room = Room::new(mapper.limits().max_values);
+    let mut budget = ValueBudget::new(mapper.limits().max_values);
     fields!(bytes,
         1 => {
             mapper.ledger.describe_scope(field.bytes().len())?;
-            scope(field.bytes(), &mut found, &mut room, mapper.limits())?;
+            scope(field.bytes(), &mut found, &mut budget, mapper.limits())?;
         } => |field|,
     );
     resource.enter(&found, mapper.limits());
     fields!(bytes,
-        2 => mapper.span(resource, &found, field.bytes().len(), |room, limits| {
-            span(field.bytes(), room, limits)
+        2 => mapper.span(resource, &found, field.bytes().len(), |budget, limits| {
+            span(field.bytes(), budget, limits)
         })? => |field|,
     );
     Ok(())
@@ -85,13 +85,13 @@ fn scope_spans(
 fn scope<'a>(
     bytes: &'a [u8],
     scope: &mut Scope<'a>,
-    room: &mut Room,
+    budget: &mut ValueBudget,
     limits: &Limits,
 ) -> Result<()> {
     fields!(bytes,
         1 => scope.name = field.text() => |field|,
         2 => scope.version = field.text() => |field|,
-        3 => scope.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
+        3 => scope.attributes.add(budget, limits, |budget| key_value(field, 0, budget))? => |field|,
     );
     Ok(())
 }
@@ -99,7 +99,7 @@ fn scope<'a>(
 /// A span, or the reason of its rejection; nothing of a rejected span is kept.
 fn span<'a>(
     bytes: &'a [u8],
-    room: &mut Room,
+    budget: &mut ValueBudget,
     limits: &Limits,
 ) -> Result<std::result::Result<Span<'a>, &'static str>> {
     let mut span = Span::default();
@@ -115,14 +115,14 @@ fn span<'a>(
         5 => span.name = field.text() => |field|,
         7 => span.start_nanos = field.number() => |field|,
         8 => span.end_nanos = field.number() => |field|,
-        9 => span.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
+        9 => span.attributes.add(budget, limits, |budget| key_value(field, 0, budget))? => |field|,
         10 => span.n_dropped_attributes = field.count() => |field|,
         11 => {
             let name = name_of_event(field.bytes())?;
-            span.add_event(&name, limits, || event(field.bytes(), room, limits))?;
+            span.add_event(&name, limits, || event(field.bytes(), budget, limits))?;
         } => |field|,
         12 => span.n_dropped_events = field.count() => |field|,
-        13 => span.add_link(limits, || link(field.bytes(), room, limits))? => |field|,
+        13 => span.add_link(limits, || link(field.bytes(), budget, limits))? => |field|,
         14 => span.n_dropped_links = field.count() => |field|,
         15 => status(field.bytes(), &mut span)? => |field|,
     );
@@ -145,22 +145,22 @@ fn name_of_event(bytes: &[u8]) -> Result<Cow<'_, str>> {
     Ok(name)
 }
 
-fn event<'a>(bytes: &'a [u8], room: &mut Room, limits: &Limits) -> Result<Event<'a>> {
+fn event<'a>(bytes: &'a [u8], budget: &mut ValueBudget, limits: &Limits) -> Result<Event<'a>> {
     let mut event = Event::default();
     fields!(bytes,
         1 => event.time_nanos = field.number() => |field|,
         2 => event.name = field.text() => |field|,
-        3 => event.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
+        3 => event.attributes.add(budget, limits, |budget| key_value(field, 0, budget))? => |field|,
     );
     Ok(event)
 }
 
-fn link<'a>(bytes: &'a [u8], room: &mut Room, limits: &Limits) -> Result<Link<'a>> {
+fn link<'a>(bytes: &'a [u8], budget: &mut ValueBudget, limits: &Limits) -> Result<Link<'a>> {
     let mut link = Link::default();
     fields!(bytes,
         1 => link.trace_id = Id::from_bytes(field.bytes()) => |field|,
         2 => link.span_id = Id::from_bytes(field.bytes()) => |field|,
-        4 => link.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
+        4 => link.attributes.add(budget, limits, |budget| key_value(field, 0, budget))? => |field|,
     );
     Ok(link)
 }
@@ -176,12 +176,12 @@ fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
     mapper.ledger.begin_resource()?;
     let limits = mapper.limits();
     let mut attributes = Attributed::default();
-    let mut room = Room::new(limits.max_values);
+    let mut budget = ValueBudget::new(limits.max_values);
     fields!(bytes,
         1 => {
             mapper.ledger.describe_resource(field.bytes().len())?;
             fields!(field.bytes(),
-                1 => attributes.add(&mut room, limits, |room| key_value(field, 0, room))? => |field|,
+                1 => attributes.add(&mut budget, limits, |budget| key_value(field, 0, budget))? => |field|,
             );
         } => |field|,
     );
@@ -190,8 +190,8 @@ fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
         2 => {
             mapper.ledger.begin_scope()?;
             fields!(field.bytes(),
-                2 => mapper.record(&resource, field.bytes().len(), |room, limits| {
-                    log_record(field.bytes(), room, limits)
+                2 => mapper.record(&resource, field.bytes().len(), |budget, limits| {
+                    log_record(field.bytes(), budget, limits)
                 })? => |field|,
             );
         } => |field|,
@@ -202,7 +202,7 @@ fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
 /// A record; `None` without a span id.
 fn log_record<'a>(
     bytes: &'a [u8],
-    room: &mut Room,
+    budget: &mut ValueBudget,
     limits: &Limits,
 ) -> Result<Option<LogRecord<'a>>> {
     let mut record = LogRecord::default();
@@ -215,8 +215,8 @@ fn log_record<'a>(
     }
     fields!(bytes,
         1 => record.time_nanos = field.number() => |field|,
-        5 => record.body = room.whole(|room| any_value(field.bytes(), 0, room))? => |field|,
-        6 => record.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
+        5 => record.body = budget.whole(|budget| any_value(field.bytes(), 0, budget))? => |field|,
+        6 => record.attributes.add(budget, limits, |budget| key_value(field, 0, budget))? => |field|,
         11 => record.observed_nanos = field.number() => |field|,
         12 => record.event_name = field.text() => |field|,
     );
@@ -226,44 +226,44 @@ fn log_record<'a>(
 fn key_value<'a>(
     field: Field<'a>,
     depth: usize,
-    room: &mut Room,
+    budget: &mut ValueBudget,
 ) -> Result<(Cow<'a, str>, Value<'a>)> {
     let mut key = Cow::Borrowed("");
     let mut value = Value::Absent;
     fields!(field.bytes(),
         1 => key = field.text() => |field|,
-        2 => value = any_value(field.bytes(), depth, room)? => |field|,
+        2 => value = any_value(field.bytes(), depth, budget)? => |field|,
     );
     Ok((key, value))
 }
 
-fn any_value<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Value<'a>> {
+fn any_value<'a>(bytes: &'a [u8], depth: usize, budget: &mut ValueBudget) -> Result<Value<'a>> {
     let mut value = Value::Absent;
     fields!(bytes,
-        1 => value = room.text(field.text()) => |field|,
+        1 => value = budget.text(field.text()) => |field|,
         2 => value = Value::Bool(field.number() != 0) => |field|,
         3 => value = Value::Int(field.number().cast_signed()) => |field|,
         4 => value = double(f64::from_bits(field.number())) => |field|,
         5 | 6 if depth >= MAX_DEPTH => value = Value::Absent => |_field|,
-        5 => value = Value::Array(array(field.bytes(), depth + 1, room)?) => |field|,
-        6 => value = Value::Map(pairs(field.bytes(), depth + 1, room)?) => |field|,
+        5 => value = Value::Array(array(field.bytes(), depth + 1, budget)?) => |field|,
+        6 => value = Value::Map(pairs(field.bytes(), depth + 1, budget)?) => |field|,
         7 => value = Value::Text(Cow::Owned(base64_of(field.bytes()))) => |field|,
     );
     Ok(value)
 }
 
-fn array<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Vec<Value<'a>>> {
+fn array<'a>(bytes: &'a [u8], depth: usize, budget: &mut ValueBudget) -> Result<Vec<Value<'a>>> {
     let mut items = Vec::new();
     fields!(bytes,
-        1 if room.take(1) => items.push(any_value(field.bytes(), depth, room)?) => |field|,
+        1 if budget.take(1) => items.push(any_value(field.bytes(), depth, budget)?) => |field|,
     );
     Ok(items)
 }
 
-fn pairs<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Pairs<'a>> {
+fn pairs<'a>(bytes: &'a [u8], depth: usize, budget: &mut ValueBudget) -> Result<Pairs<'a>> {
     let mut pairs = Pairs::new();
     fields!(bytes,
-        1 if room.take(1) => pairs.push(key_value(field, depth, room)?) => |field|,
+        1 if budget.take(1) => pairs.push(key_value(field, depth, budget)?) => |field|,
     );
     Ok(pairs)
 }

@@ -71,7 +71,7 @@ pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, Issue> {
         return Ok(Event::Score(Json::Object(body.clone()), at));
     }
     let body = Fields { members: body, prefix: "body." };
-    let part = Part { body, event_id: id, at, limits };
+    let part = EventReader { body, event_id: id, at, limits };
     let (patch, media) = match kind {
         "trace-create" => part.trace()?,
         other => {
@@ -199,14 +199,14 @@ impl<'e> Fields<'e> {
     }
 }
 
-struct Part<'e> {
+struct EventReader<'e> {
     body: Fields<'e>,
     event_id: &'e str,
     at: Timestamp,
     limits: &'e Limits,
 }
 
-impl Part<'_> {
+impl EventReader<'_> {
     /// The kind that the body names.
     fn kind(&self) -> Result<Kind, Issue> {
         let name = self.body.required("type")?;

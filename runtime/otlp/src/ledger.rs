@@ -2,7 +2,7 @@
 
 use crate::DecodeError;
 use crate::limits::Limits;
-use crate::model::Room;
+use crate::model::ValueBudget;
 use crate::sink::{MemoryExhausted, Sink};
 
 /// Memory for each decoded value, lists grown to twice what they hold.
@@ -83,9 +83,13 @@ impl<'m> Ledger<'m> {
     }
 
     /// Reserves memory for a member that is about to be mapped.
-    pub(crate) fn map(&mut self, n_bytes: usize, room: &Room) -> Result<(), MemoryExhausted> {
-        let texts = N_COPIES * n_bytes + N_COPIES_GROWN * room.n_grown();
-        let values = BYTES_PER_VALUE * room.n_taken(self.limits.max_values);
+    pub(crate) fn map(
+        &mut self,
+        n_bytes: usize,
+        budget: &ValueBudget,
+    ) -> Result<(), MemoryExhausted> {
+        let texts = N_COPIES * n_bytes + N_COPIES_GROWN * budget.n_grown();
+        let values = BYTES_PER_VALUE * budget.n_taken(self.limits.max_values);
         self.reserve(texts + values + BYTES_PER_SPAN)
     }
 

@@ -11,9 +11,9 @@ use crate::ledger::{Ledger, within};
 use crate::limits::Limits;
 use crate::mapping::Resource;
 use crate::media::Extractor;
-use crate::model::{LogRecord, Room, Scope, Span, Value, to_object};
+use crate::model::{LogRecord, Scope, Span, Value, ValueBudget, to_object};
 use crate::notes::Notes;
-use crate::scores::{self, Place};
+use crate::scores::{self, ScoreContext};
 use crate::sink::{MemoryExhausted, Sink};
 use crate::source::Source;
 use crate::times::timestamp;
@@ -24,10 +24,10 @@ pub(crate) struct LogMapper<'m> {
     context: &'m Context,
     pub(crate) ledger: Ledger<'m>,
     n_records: usize,
-    kept: Vec<Kept>,
+    kept: Vec<RetainedLog>,
 }
 
-struct Kept {
+struct RetainedLog {
     nanos: u64,
     log: SpanLog,
     /// Of a result of an evaluation, which becomes a score.
@@ -48,17 +48,17 @@ impl<'m> LogMapper<'m> {
         &mut self,
         resource: &Resource<'_>,
         n_bytes: usize,
-        read: impl FnOnce(&mut Room, &Limits) -> Result<Option<LogRecord<'a>>, DecodeError>,
+        read: impl FnOnce(&mut ValueBudget, &Limits) -> Result<Option<LogRecord<'a>>, DecodeError>,
     ) -> Result<(), DecodeError> {
         let limits = self.limits();
         self.n_records += 1;
         within(self.n_records, limits.max_spans, "log records")?;
         self.ledger.read(n_bytes)?;
-        let mut room = Room::new(limits.max_values);
-        let Some(record) = read(&mut room, limits)? else {
+        let mut budget = ValueBudget::new(limits.max_values);
+        let Some(record) = read(&mut budget, limits)? else {
             return Ok(());
         };
-        self.ledger.map(n_bytes, &room)?;
+        self.ledger.map(n_bytes, &budget)?;
         let Some(mut log) = span_log(&record, self.context) else {
             return Ok(());
         };
@@ -66,7 +66,7 @@ impl<'m> LogMapper<'m> {
         let is_score = log.event == EVALUATION_RESULT;
         let environment = is_score.then(|| environment(&record, resource, self.context));
         self.ledger.sink.retain(log.memory())?;
-        self.kept.push(Kept { nanos: nanos(&record), log, environment });
+        self.kept.push(RetainedLog { nanos: nanos(&record), log, environment });
         Ok(())
     }
 
@@ -92,12 +92,12 @@ impl<'m> LogMapper<'m> {
         // Stored times are cut to the microsecond: what is closer together stays in the order of the batch.
         self.kept.sort_by_key(|kept| kept.nanos);
         let mut n_results = HashMap::new();
-        for Kept { log, environment, .. } in self.kept {
+        for RetainedLog { log, environment, .. } in self.kept {
             let Some(environment) = environment else {
                 self.ledger.sink.log(log);
                 continue;
             };
-            let place = Place {
+            let place = ScoreContext {
                 trace_id: &log.trace_id,
                 observation_id: &log.observation_id,
                 environment: &environment,

@@ -16,9 +16,9 @@ use crate::ledger::{Ledger, within};
 use crate::limits::{Limits, MAX_DEPTH, cut_bytes, is_deep};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
-use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
+use crate::model::{Pairs, Scope, Span, Value, ValueBudget, check_ids, to_object};
 use crate::notes::{Notes, TRUNCATED};
-use crate::scores::{self, Place};
+use crate::scores::{self, ScoreContext};
 use crate::sink::{MemoryExhausted, Sink};
 use crate::source::Source;
 use crate::usage::Numbers;
@@ -46,7 +46,7 @@ impl<'r> Resource<'r> {
 pub(crate) struct SpanMapper<'m> {
     context: &'m Context,
     pub(crate) ledger: Ledger<'m>,
-    taken: MappingReport,
+    report: MappingReport,
 }
 
 impl<'m> SpanMapper<'m> {
@@ -54,12 +54,12 @@ impl<'m> SpanMapper<'m> {
         Self {
             context,
             ledger: Ledger::new(&context.limits, sink),
-            taken: MappingReport::default(),
+            report: MappingReport::default(),
         }
     }
 
     pub(crate) fn finish(self) -> MappingReport {
-        self.taken
+        self.report
     }
 
     pub(crate) const fn limits(&self) -> &'m Limits {
@@ -67,13 +67,13 @@ impl<'m> SpanMapper<'m> {
     }
 
     pub(crate) const fn hint_at_wrong_case(&mut self) {
-        self.taken.hint = Some(
+        self.report.hint = Some(
             "The field resource_spans was ignored: OTLP/JSON spells its fields in lowerCamelCase, resourceSpans.",
         );
     }
 
     fn begin_span(&mut self) -> Result<(), DecodeError> {
-        let n_spans = self.taken.n_accepted + self.taken.n_rejected + 1;
+        let n_spans = self.report.n_accepted + self.report.n_rejected + 1;
         within(n_spans, self.limits().max_spans, "spans")
     }
 
@@ -84,7 +84,7 @@ impl<'m> SpanMapper<'m> {
         reason: &'static str,
     ) -> Result<(), DecodeError> {
         self.begin_span()?;
-        self.taken.reject(reason, &scope.name);
+        self.report.reject(reason, &scope.name);
         Ok(())
     }
 
@@ -94,21 +94,24 @@ impl<'m> SpanMapper<'m> {
         resource: &Resource<'_>,
         scope: &Scope<'_>,
         n_bytes: usize,
-        read: impl FnOnce(&mut Room, &Limits) -> Result<Result<Span<'a>, &'static str>, DecodeError>,
+        read: impl FnOnce(
+            &mut ValueBudget,
+            &Limits,
+        ) -> Result<Result<Span<'a>, &'static str>, DecodeError>,
     ) -> Result<(), DecodeError> {
         self.begin_span()?;
         let limits = self.limits();
         self.ledger.read(n_bytes)?;
-        let mut room = Room::new(limits.max_values);
-        let read = read(&mut room, limits)?.and_then(|span| Ok((ids(&span)?, span)));
+        let mut budget = ValueBudget::new(limits.max_values);
+        let read = read(&mut budget, limits)?.and_then(|span| Ok((ids(&span)?, span)));
         match read {
-            Err(reason) => self.taken.reject(reason, &scope.name),
+            Err(reason) => self.report.reject(reason, &scope.name),
             Ok((ids, span)) => {
-                self.ledger.map(n_bytes + resource.shared.n_bytes, &room)?;
-                self.taken.n_accepted += 1;
+                self.ledger.map(n_bytes + resource.shared.n_bytes, &budget)?;
+                self.report.n_accepted += 1;
                 let of = (scope, resource);
                 let sink = &mut *self.ledger.sink;
-                add_span(&span, ids, of, self.context, sink, &mut self.taken)?;
+                add_span(&span, ids, of, self.context, sink, &mut self.report)?;
             }
         }
         Ok(())
@@ -146,7 +149,7 @@ fn add_span(
     (scope, resource): (&Scope<'_>, &Resource<'_>),
     context: &Context,
     sink: &mut dyn Sink,
-    taken: &mut MappingReport,
+    report: &mut MappingReport,
 ) -> Result<(), MemoryExhausted> {
     let attributes = Attributes::new(&span.attributes.pairs);
     let source = Source::new(span, &attributes, scope, &resource.attributes, context);
@@ -186,7 +189,7 @@ fn add_span(
     limit_payload(&mut content.output, "output", limits, &mut notes);
     limit_facts(&mut observation, &mut notes);
     let scores = scores_of(&source, &observation, &mut notes);
-    taken.change(&notes, &scope.name);
+    report.change(&notes, &scope.name);
     notes.write(&mut observation.content.metadata);
     for score in scores {
         sink.score(score)?;
@@ -456,7 +459,7 @@ fn experiment(source: &Source<'_>, notes: &mut Notes) -> Option<Box<ExperimentLi
 }
 
 fn scores_of(source: &Source<'_>, observation: &Observation, notes: &mut Notes) -> Vec<NewScore> {
-    let place = Place {
+    let place = ScoreContext {
         trace_id: &observation.trace_id,
         observation_id: &observation.id,
         environment: &observation.environment,

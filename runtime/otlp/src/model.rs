@@ -73,13 +73,13 @@ pub(crate) type Pairs<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 
 /// What one span may still hold: see [`crate::Limits::max_values`].
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ValueBudget {
     n_left: usize,
     is_over: bool,
     n_grown: usize,
 }
 
-impl Room {
+impl ValueBudget {
     pub(crate) const fn new(n_values: usize) -> Self {
         Self { n_left: n_values, is_over: false, n_grown: 0 }
     }
@@ -151,15 +151,15 @@ impl<'a> Attributed<'a> {
     /// Those of `read`.
     pub(crate) fn add<E>(
         &mut self,
-        room: &mut Room,
+        budget: &mut ValueBudget,
         limits: &Limits,
-        read: impl FnOnce(&mut Room) -> Result<(Cow<'a, str>, Value<'a>), E>,
+        read: impl FnOnce(&mut ValueBudget) -> Result<(Cow<'a, str>, Value<'a>), E>,
     ) -> Result<(), E> {
         if self.pairs.len() < limits.max_attributes {
-            let pair = room.whole(|room| {
-                let pair = read(room)?;
+            let pair = budget.whole(|budget| {
+                let pair = read(budget)?;
                 // Flattened keys become a level of a tree with each dot, larger than a value.
-                room.take(1 + 2 * pair.0.bytes().filter(|byte| *byte == b'.').count());
+                budget.take(1 + 2 * pair.0.bytes().filter(|byte| *byte == b'.').count());
                 Ok(pair)
             })?;
             if let Some(pair) = pair {

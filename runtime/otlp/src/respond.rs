@@ -32,26 +32,26 @@ pub enum Answer {
 
 /// The answer to a trace request.
 #[must_use]
-pub fn answer(taken: &MappingReport, encoding: Encoding) -> Answer {
-    let n_rejected = taken.n_rejected;
-    if n_rejected > 0 && taken.n_accepted == 0 {
+pub fn answer(report: &MappingReport, encoding: Encoding) -> Answer {
+    let n_rejected = report.n_rejected;
+    if n_rejected > 0 && report.n_accepted == 0 {
         return Answer::AllRejected(with_reasons(
             "No span of this request is usable; this endpoint takes OTLP traces.",
-            &taken.rejections,
+            &report.rejections,
         ));
     }
     let spans = |n: usize| match n {
         1 => "1 span was".to_owned(),
         n => format!("{n} spans were"),
     };
-    let mut parts: Vec<String> = taken.hint.map(str::to_owned).into_iter().collect();
+    let mut parts: Vec<String> = report.hint.map(str::to_owned).into_iter().collect();
     if n_rejected > 0 {
         let sentence = format!("{} rejected.", spans(n_rejected));
-        parts.push(with_reasons(&sentence, &taken.rejections));
+        parts.push(with_reasons(&sentence, &report.rejections));
     }
-    if taken.n_changed > 0 {
-        let sentence = format!("{} stored with changes.", spans(taken.n_changed));
-        parts.push(with_reasons(&sentence, &taken.changes));
+    if report.n_changed > 0 {
+        let sentence = format!("{} stored with changes.", spans(report.n_changed));
+        parts.push(with_reasons(&sentence, &report.changes));
     }
     if parts.is_empty() {
         return Answer::Accepted(success(encoding));
@@ -139,33 +139,33 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
 
-    fn taken(n_rejected: usize, n_accepted: usize) -> MappingReport {
-        let mut taken = MappingReport { n_accepted, ..MappingReport::default() };
+    fn report(n_rejected: usize, n_accepted: usize) -> MappingReport {
+        let mut report = MappingReport { n_accepted, ..MappingReport::default() };
         for _ in 0..n_rejected {
-            taken.reject("the trace id is missing", "app");
+            report.reject("the trace id is missing", "app");
         }
-        taken
+        report
     }
 
     #[test]
     fn full_success_leaves_partial_success_unset() {
         for n_accepted in [0, 3] {
-            let taken = taken(0, n_accepted);
-            assert_eq!(answer(&taken, Encoding::Protobuf), Answer::Accepted(Vec::new()));
-            assert_eq!(answer(&taken, Encoding::Json), Answer::Accepted(b"{}".to_vec()));
+            let report = report(0, n_accepted);
+            assert_eq!(answer(&report, Encoding::Protobuf), Answer::Accepted(Vec::new()));
+            assert_eq!(answer(&report, Encoding::Json), Answer::Accepted(b"{}".to_vec()));
         }
     }
 
     #[test]
     fn rejected_spans_are_counted_in_both_encodings() {
-        let Answer::Accepted(json) = answer(&taken(2, 1), Encoding::Json) else {
+        let Answer::Accepted(json) = answer(&report(2, 1), Encoding::Json) else {
             panic!("some spans are left");
         };
         assert_eq!(
             String::from_utf8(json).unwrap(),
             r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"2 spans were rejected. Examples: the trace id is missing (app)"}}"#
         );
-        let Answer::Accepted(bytes) = answer(&taken(2, 1), Encoding::Protobuf) else {
+        let Answer::Accepted(bytes) = answer(&report(2, 1), Encoding::Protobuf) else {
             panic!("some spans are left");
         };
         assert_eq!(bytes[..4], [0x0a, 66, 0x08, 2]);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_usable_span_is_refused() {
-        let Answer::AllRejected(message) = answer(&taken(700, 0), Encoding::Json) else {
+        let Answer::AllRejected(message) = answer(&report(700, 0), Encoding::Json) else {
             panic!("no span is left");
         };
         assert!(message.contains("takes OTLP traces"));

@@ -13,7 +13,7 @@ use crate::notes::Notes;
 
 /// What a score belongs to.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'p> {
+pub(crate) struct ScoreContext<'p> {
     pub(crate) trace_id: &'p TraceId,
     pub(crate) observation_id: &'p ObservationId,
     pub(crate) environment: &'p str,
@@ -21,7 +21,7 @@ pub(crate) struct Place<'p> {
 
 /// The score of one `gen_ai.evaluation.result`; `index` tells several of one name apart.
 pub(crate) fn of_event(
-    place: &Place<'_>,
+    place: &ScoreContext<'_>,
     attributes: &Map<String, Json>,
     index: usize,
     at: Timestamp,
@@ -42,7 +42,7 @@ pub(crate) fn of_event(
 
 /// The scores of OpenInference `evaluations.N.evaluation.*`.
 pub(crate) fn of_attributes(
-    place: &Place<'_>,
+    place: &ScoreContext<'_>,
     attributes: &Attributes<'_>,
     at: Timestamp,
 ) -> Vec<NewScore> {
@@ -63,7 +63,7 @@ pub(crate) fn of_attributes(
 
 /// From name, value, label and explanation. A score needs a name, and a value or a label.
 fn score(
-    place: &Place<'_>,
+    place: &ScoreContext<'_>,
     [name, value, label, explanation]: [Option<&Json>; 4],
     index: usize,
     at: Timestamp,
@@ -119,7 +119,7 @@ fn score(
 }
 
 /// The same event gives the same id, so that a retry does not double the score.
-fn derived_id(place: &Place<'_>, name: &str, index: usize) -> Option<ScoreId> {
+fn derived_id(place: &ScoreContext<'_>, name: &str, index: usize) -> Option<ScoreId> {
     let mut hash = Sha256::new();
     for part in [place.trace_id.as_str(), place.observation_id.as_str(), name, &index.to_string()] {
         hash.update(part);

@@ -31,7 +31,7 @@ struct Evaluation<'v, 's> {
 }
 
 /// One value; none is what RFC 9535 calls Nothing.
-enum Found<'v> {
+enum NodeValue<'v> {
     Node(&'v Value),
     Number(usize),
     Nothing,
@@ -143,7 +143,7 @@ impl<'v> Evaluation<'v, '_> {
             Logical::Matches { text, pattern } => {
                 let literal = as_literal(text);
                 let text = match self.found(text, current)? {
-                    Found::Node(found) => found.as_str(),
+                    NodeValue::Node(found) => found.as_str(),
                     _ => literal.and_then(Value::as_str),
                 };
                 let (Some(text), Some(pattern)) = (text, pattern) else {
@@ -158,38 +158,42 @@ impl<'v> Evaluation<'v, '_> {
     }
 
     /// The value of an operand; a literal is taken from the path itself and is nothing here.
-    fn found(&mut self, operand: &Comparable, current: &'v Value) -> Result<Found<'v>, OutOfSteps> {
+    fn found(
+        &mut self,
+        operand: &Comparable,
+        current: &'v Value,
+    ) -> Result<NodeValue<'v>, OutOfSteps> {
         self.steps.take(1)?;
         Ok(match operand {
-            Comparable::Literal(_) => Found::Nothing,
+            Comparable::Literal(_) => NodeValue::Nothing,
             Comparable::Node(query) => {
                 let node = self.query(query, current)?.pop();
-                node.map_or(Found::Nothing, Found::Node)
+                node.map_or(NodeValue::Nothing, NodeValue::Node)
             }
             Comparable::ValueOf(query) => match self.query(query, current)?.as_slice() {
-                [one] => Found::Node(one),
-                _ => Found::Nothing,
+                [one] => NodeValue::Node(one),
+                _ => NodeValue::Nothing,
             },
-            Comparable::Count(query) => Found::Number(self.query(query, current)?.len()),
+            Comparable::Count(query) => NodeValue::Number(self.query(query, current)?.len()),
             Comparable::Length(of) => match &**of {
                 Comparable::Literal(value) => self.length(value)?,
                 of => match self.found(of, current)? {
-                    Found::Node(value) => self.length(value)?,
-                    _ => Found::Nothing,
+                    NodeValue::Node(value) => self.length(value)?,
+                    _ => NodeValue::Nothing,
                 },
             },
         })
     }
 
-    fn length<'f>(&mut self, value: &Value) -> Result<Found<'f>, OutOfSteps> {
+    fn length<'f>(&mut self, value: &Value) -> Result<NodeValue<'f>, OutOfSteps> {
         Ok(match value {
             Value::String(text) => {
                 self.steps.take(text.len() / BYTES_PER_STEP)?;
-                Found::Number(text.chars().count())
+                NodeValue::Number(text.chars().count())
             }
-            Value::Array(list) => Found::Number(list.len()),
-            Value::Object(members) => Found::Number(members.len()),
-            _ => Found::Nothing,
+            Value::Array(list) => NodeValue::Number(list.len()),
+            Value::Object(members) => NodeValue::Number(members.len()),
+            _ => NodeValue::Nothing,
         })
     }
 
@@ -285,7 +289,7 @@ const fn as_literal(operand: &Comparable) -> Option<&Value> {
     }
 }
 
-impl<'v> Found<'v> {
+impl<'v> NodeValue<'v> {
     fn number(&self) -> Option<Value> {
         match self {
             Self::Number(number) => Some(Value::from(*number)),

@@ -55,7 +55,7 @@ struct Parser<'t> {
 }
 
 /// What a function expression gives.
-enum Called {
+enum FunctionResult {
     Logical(Logical),
     Value(Comparable),
 }
@@ -344,8 +344,10 @@ impl Parser<'_> {
                 Some('(') => self.parenthesis()?,
                 Some('$' | '@') => Logical::Exists(self.query()?),
                 _ => match self.function()? {
-                    Called::Logical(logical) => logical,
-                    Called::Value(_) => return self.fault("a truth value is expected after `!`"),
+                    FunctionResult::Logical(logical) => logical,
+                    FunctionResult::Value(_) => {
+                        return self.fault("a truth value is expected after `!`");
+                    }
                 },
             };
             return Ok(Logical::Not(Box::new(inner)));
@@ -364,8 +366,8 @@ impl Parser<'_> {
                 }
             }
             Some(c) if c.is_ascii_lowercase() && !self.is_keyword() => match self.function()? {
-                Called::Logical(logical) => return Ok(logical),
-                Called::Value(value) => value,
+                FunctionResult::Logical(logical) => return Ok(logical),
+                FunctionResult::Value(value) => value,
             },
             _ => Comparable::Literal(self.literal()?),
         };
@@ -426,8 +428,10 @@ impl Parser<'_> {
                 self.node(query, begin)
             }
             Some(c) if c.is_ascii_lowercase() && !self.is_keyword() => match self.function()? {
-                Called::Value(value) => Ok(value),
-                Called::Logical(_) => Err((begin, "a truth value cannot be compared".to_owned())),
+                FunctionResult::Value(value) => Ok(value),
+                FunctionResult::Logical(_) => {
+                    Err((begin, "a truth value cannot be compared".to_owned()))
+                }
             },
             _ => Ok(Comparable::Literal(self.literal()?)),
         }
@@ -470,7 +474,7 @@ impl Parser<'_> {
         }
     }
 
-    fn function(&mut self) -> Result<Called, Fault> {
+    fn function(&mut self) -> Result<FunctionResult, Fault> {
         let name = ["length", "count", "value", "match", "search"].into_iter().find(|name| {
             let rest = self.rest().strip_prefix(name);
             rest.is_some_and(|rest| rest.starts_with('('))
@@ -487,11 +491,11 @@ impl Parser<'_> {
         Ok(called)
     }
 
-    fn arguments(&mut self, name: &str) -> Result<Called, Fault> {
+    fn arguments(&mut self, name: &str) -> Result<FunctionResult, Fault> {
         Ok(match name {
-            "length" => Called::Value(Comparable::Length(Box::new(self.comparable()?))),
-            "count" => Called::Value(Comparable::Count(self.query()?)),
-            "value" => Called::Value(Comparable::ValueOf(self.query()?)),
+            "length" => FunctionResult::Value(Comparable::Length(Box::new(self.comparable()?))),
+            "count" => FunctionResult::Value(Comparable::Count(self.query()?)),
+            "value" => FunctionResult::Value(Comparable::ValueOf(self.query()?)),
             _ => {
                 let text = self.comparable()?;
                 self.blanks();
@@ -508,7 +512,7 @@ impl Parser<'_> {
                 };
                 let compiled = compiled(&whole);
                 let pattern = compiled.map_err(|problem| (begin, problem.to_owned()))?;
-                Called::Logical(Logical::Matches { text, pattern })
+                FunctionResult::Logical(Logical::Matches { text, pattern })
             }
         })
     }

@@ -14,7 +14,7 @@ pub enum ParentFault {
 
 /// The position of an observation in the outline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct PlacedObservation {
     /// Index in the input.
     pub(super) index: usize,
     /// Position of its parent among the placed ones.
@@ -64,7 +64,7 @@ fn begins(id: &str) -> u128 {
 }
 
 /// Parents before children, siblings by start, then id.
-pub(super) fn place(observations: &[ObservationSummary], ids: &Ids) -> Vec<Placed> {
+pub(super) fn place(observations: &[ObservationSummary], ids: &Ids) -> Vec<PlacedObservation> {
     let parents: Vec<Option<usize>> = observations
         .iter()
         .map(|observation| ids.find(observations, observation.parent_id.as_deref()?))
@@ -93,7 +93,7 @@ pub(super) fn place(observations: &[ObservationSummary], ids: &Ids) -> Vec<Place
             _ => None,
         };
         let own = Some(position(placed.len()));
-        placed.push(Placed { index, parent, depth, parent_fault });
+        placed.push(PlacedObservation { index, parent, depth, parent_fault });
         let below = children[index].iter().rev();
         stack.extend(below.map(|child| (*child, own, depth + 1)));
     }

@@ -50,7 +50,7 @@ impl Folds {
 
     /// Whether rows of this kind and level are shown.
     #[must_use]
-    pub fn asks_for(&self, kind: ObservationKind, level: Level) -> bool {
+    pub fn includes(&self, kind: ObservationKind, level: Level) -> bool {
         let is_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
         is_kind && self.min.is_none_or(|min| min <= level)
     }
@@ -112,78 +112,78 @@ pub struct OutlineView<'o> {
 }
 
 /// [`Folds`] as positions.
-struct Opened {
-    closed: HashSet<Place>,
-    open: HashSet<Place>,
+struct ExpandedRows {
+    closed: HashSet<FoldPosition>,
+    open: HashSet<FoldPosition>,
     /// Ancestors of the selected row and of expanded rows.
-    way: HashSet<Place>,
+    ancestors: HashSet<FoldPosition>,
     is_small: bool,
 }
 
 /// Whether a row is shown for its own kind and level, and whether one of its descendants is.
 #[derive(Clone, Copy)]
-struct Kept {
+struct RowMatch {
     own: bool,
     below: bool,
 }
 
 /// A row or a run by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum FoldPosition {
     Row(usize),
     Run(usize),
 }
 
-impl Opened {
+impl ExpandedRows {
     fn new(outline: &Outline, folds: &Folds, selected: Option<usize>) -> Self {
         let open = outline.places(&folds.open);
-        let mut way = HashSet::new();
-        for place in selected.map(Place::Row).iter().chain(&open) {
-            outline.add_way(&mut way, *place);
+        let mut ancestors = HashSet::new();
+        for place in selected.map(FoldPosition::Row).iter().chain(&open) {
+            outline.add_ancestors(&mut ancestors, *place);
         }
         Self {
             closed: outline.places(&folds.closed),
             open,
-            way,
+            ancestors,
             is_small: outline.rows.len() <= ALL_OPEN,
         }
     }
 
-    fn has(&self, place: Place, by_default: bool) -> bool {
+    fn has(&self, place: FoldPosition, by_default: bool) -> bool {
         if self.closed.contains(&place) {
             return false;
         }
-        by_default || self.open.contains(&place) || self.way.contains(&place)
+        by_default || self.open.contains(&place) || self.ancestors.contains(&place)
     }
 }
 
 impl Outline {
-    fn place(&self, mark: &FoldTarget) -> Option<Place> {
+    fn place(&self, mark: &FoldTarget) -> Option<FoldPosition> {
         match mark {
-            FoldTarget::Row(id) => self.find(id).map(Place::Row),
+            FoldTarget::Row(id) => self.find(id).map(FoldPosition::Row),
             FoldTarget::Run(id) => {
                 let first = position(self.find(id)?);
                 let found = self.runs.binary_search_by_key(&first, |run| run.first);
-                found.ok().map(Place::Run)
+                found.ok().map(FoldPosition::Run)
             }
         }
     }
 
     /// The marks that refer to rows and groups of this outline.
-    fn places(&self, marks: &[FoldTarget]) -> HashSet<Place> {
+    fn places(&self, marks: &[FoldTarget]) -> HashSet<FoldPosition> {
         marks.iter().filter_map(|mark| self.place(mark)).collect()
     }
 
     /// Adds the ancestors of a row or group, and the groups that contain it or one of them.
-    fn add_way(&self, way: &mut HashSet<Place>, place: Place) {
+    fn add_ancestors(&self, ancestors: &mut HashSet<FoldPosition>, place: FoldPosition) {
         let (row, own_run) = match place {
-            Place::Row(at) => (at, None),
-            Place::Run(at) => (self.runs[at].first as usize, Some(at)),
+            FoldPosition::Row(at) => (at, None),
+            FoldPosition::Run(at) => (self.runs[at].first as usize, Some(at)),
         };
         let mut above = self.rows[row].parent;
         while let Some(at) = above {
             // The ancestors of a row in the set are in the set.
-            if !way.insert(Place::Row(at as usize)) {
+            if !ancestors.insert(FoldPosition::Row(at as usize)) {
                 break;
             }
             above = self.rows[at as usize].parent;
@@ -192,15 +192,15 @@ impl Outline {
         let spans = |run: &RowGroup| run.first as usize <= row && row < run.behind as usize;
         let runs = self.runs.iter().enumerate();
         let runs = runs.filter(|(at, run)| own_run != Some(*at) && spans(run));
-        way.extend(runs.map(|(at, _)| Place::Run(at)));
+        ancestors.extend(runs.map(|(at, _)| FoldPosition::Run(at)));
     }
 
     /// The mark that keeps the ancestors of a row or group expanded; `None` if they are expanded by default.
-    fn above(&self, place: Place) -> Option<FoldTarget> {
+    fn above(&self, place: FoldPosition) -> Option<FoldTarget> {
         let id = |at: u32| self.rows[at as usize].id().to_owned();
         let (row, is_run) = match place {
-            Place::Row(at) => (at, false),
-            Place::Run(at) => (self.runs[at].first as usize, true),
+            FoldPosition::Row(at) => (at, false),
+            FoldPosition::Run(at) => (self.runs[at].first as usize, true),
         };
         let parent = self.rows[row].parent;
         let has_member = |run: &&RowGroup| {
@@ -221,20 +221,21 @@ impl Outline {
 
     /// Drops marks of ancestors of other marked rows.
     fn compact(&self, open: &mut Vec<FoldTarget>) {
-        let mut way = HashSet::new();
+        let mut ancestors = HashSet::new();
         for place in self.places(open) {
-            self.add_way(&mut way, place);
+            self.add_ancestors(&mut ancestors, place);
         }
-        open.retain(|mark| self.place(mark).is_none_or(|place| !way.contains(&place)));
+        open.retain(|mark| self.place(mark).is_none_or(|place| !ancestors.contains(&place)));
     }
 
     /// The visible lines. The ancestors of the selected row are expanded, unless `folds` collapses them.
     #[must_use]
     pub fn view(&self, folds: &Folds, selected: Option<usize>) -> OutlineView<'_> {
-        let opened = Opened::new(self, folds, selected);
-        let kept = folds.leaves_out().then(|| self.kept(folds));
-        let is_kept = |at: usize| kept.as_ref().is_none_or(|kept| kept[at].own || kept[at].below);
-        let runs: &[RowGroup] = match folds.is_ungrouped || kept.is_some() {
+        let expanded = ExpandedRows::new(self, folds, selected);
+        let matches = folds.leaves_out().then(|| self.matches(folds));
+        let is_kept =
+            |at: usize| matches.as_ref().is_none_or(|matches| matches[at].own || matches[at].below);
+        let runs: &[RowGroup] = match folds.is_ungrouped || matches.is_some() {
             true => &[],
             false => &self.runs,
         };
@@ -257,7 +258,7 @@ impl Outline {
             }
             let indent = |around: &[u32]| row.depth + position(around.len());
             if let Some(run) = runs.get(next_run).filter(|run| run.first == place) {
-                let is_open = opened.has(Place::Run(next_run), false);
+                let is_open = expanded.has(FoldPosition::Run(next_run), false);
                 lines.push(OutlineLine {
                     row: place,
                     run: Some(position(next_run)),
@@ -271,12 +272,12 @@ impl Outline {
                 around.push(run.behind);
             }
             // With a filter, matching rows are expanded.
-            let by_default = opened.is_small || kept.is_some() || row.depth < OPEN_DEPTH;
-            let has_below = match &kept {
-                Some(kept) => kept[at].below,
+            let by_default = expanded.is_small || matches.is_some() || row.depth < OPEN_DEPTH;
+            let has_below = match &matches {
+                Some(matches) => matches[at].below,
                 None => row.n_below > 0,
             };
-            let is_open = has_below.then(|| opened.has(Place::Row(at), by_default));
+            let is_open = has_below.then(|| expanded.has(FoldPosition::Row(at), by_default));
             lines.push(OutlineLine { row: place, run: None, depth: indent(&around), is_open });
             at = match is_open {
                 Some(false) => row.behind(at),
@@ -291,18 +292,18 @@ impl Outline {
     }
 
     /// Whether each row, and a descendant of it, has the level and kind of the filter.
-    fn kept(&self, folds: &Folds) -> Vec<Kept> {
+    fn matches(&self, folds: &Folds) -> Vec<RowMatch> {
         let own =
-            |row: &OutlineNode| Kept { own: folds.asks_for(row.kind, row.level), below: false };
-        let mut kept: Vec<Kept> = self.rows.iter().map(own).collect();
+            |row: &OutlineNode| RowMatch { own: folds.includes(row.kind, row.level), below: false };
+        let mut matches: Vec<RowMatch> = self.rows.iter().map(own).collect();
         // Children come after their parents.
-        for at in (0..kept.len()).rev() {
-            let is_kept = kept[at].own || kept[at].below;
+        for at in (0..matches.len()).rev() {
+            let is_kept = matches[at].own || matches[at].below;
             if let (true, Some(parent)) = (is_kept, self.rows[at].parent) {
-                kept[parent as usize].below = true;
+                matches[parent as usize].below = true;
             }
         }
-        kept
+        matches
     }
 
     /// The folds after toggling a row or group. An unknown mark changes nothing.
@@ -312,10 +313,10 @@ impl Outline {
             return folds;
         };
         let by_default = match place {
-            Place::Run(_) => false,
-            Place::Row(at) => folds.leaves_out() || self.is_open_by_default(at),
+            FoldPosition::Run(_) => false,
+            FoldPosition::Row(at) => folds.leaves_out() || self.is_open_by_default(at),
         };
-        let is_open = Opened::new(self, &folds, selected).has(place, by_default);
+        let is_open = ExpandedRows::new(self, &folds, selected).has(place, by_default);
         // The ancestors that the mark kept expanded stay expanded.
         let above = self
             .above(place)
@@ -332,11 +333,11 @@ impl Outline {
     /// The folds without the ones that hide a row.
     #[must_use]
     pub fn revealed(&self, mut folds: Folds, row: usize) -> Folds {
-        let mut way = HashSet::new();
-        self.add_way(&mut way, Place::Row(row));
-        let is_off_way =
-            |mark: &FoldTarget| self.place(mark).is_none_or(|place| !way.contains(&place));
-        folds.closed.retain(is_off_way);
+        let mut ancestors = HashSet::new();
+        self.add_ancestors(&mut ancestors, FoldPosition::Row(row));
+        let is_not_ancestor =
+            |mark: &FoldTarget| self.place(mark).is_none_or(|place| !ancestors.contains(&place));
+        folds.closed.retain(is_not_ancestor);
         folds
     }
 }

@@ -92,13 +92,13 @@ const BEDROCK: &str = "bedrock";
 pub(super) struct Sellers {
     /// Sellers by their names in letters and digits alone.
     names: HashMap<String, String>,
-    by_seller: HashMap<String, HashMap<String, Found>>,
+    by_seller: HashMap<String, HashMap<String, SellerEntry>>,
     /// The vendors' own entries.
-    own: HashMap<String, Found>,
+    own: HashMap<String, SellerEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct SellerEntry {
     rank: Rank,
     at: usize,
     is_own: bool,
@@ -152,7 +152,7 @@ impl Sellers {
         for form in forms(name) {
             let order = if form.is_undated { usize::MAX - at } else { at };
             let rank = Rank { is_plain: form.is_plain, is_regional, cuts: form.cuts, order };
-            let found = Found { rank, at, is_own: listing.is_own };
+            let found = SellerEntry { rank, at, is_own: listing.is_own };
             if listing.is_own {
                 keep(&mut self.own, form.name.clone(), found);
             }
@@ -210,7 +210,7 @@ impl Sellers {
     }
 }
 
-fn keep(names: &mut HashMap<String, Found>, name: String, found: Found) {
+fn keep(names: &mut HashMap<String, SellerEntry>, name: String, found: SellerEntry) {
     let kept = names.entry(name).or_insert(found);
     if found.rank < kept.rank {
         *kept = found;

@@ -71,7 +71,7 @@ pub fn compose(
     root: &IncludedPrompt,
     known: &HashMap<Reference, IncludedPrompt>,
 ) -> Result<ComposedPrompt, ComposeError> {
-    let mut work = Work {
+    let mut work = Composer {
         known,
         missing: Vec::new(),
         done: HashMap::new(),
@@ -103,7 +103,7 @@ fn content(message: &Map<String, Value>) -> &str {
     message.get("content").and_then(Value::as_str).unwrap_or_default()
 }
 
-struct Work<'k> {
+struct Composer<'k> {
     known: &'k HashMap<Reference, IncludedPrompt>,
     missing: Vec<Reference>,
     /// Composed text of a version by its id, with the levels below it.
@@ -113,7 +113,7 @@ struct Work<'k> {
     included: Vec<(String, Vec<IncludedPrompt>)>,
 }
 
-impl Work<'_> {
+impl Composer<'_> {
     /// The composed texts of one version.
     fn text(&mut self, id: &str, texts: &[&str]) -> Result<Vec<String>, ComposeError> {
         let mut parts: Vec<IncludedPrompt> = Vec::new();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::fault::QueryFault;
 use super::nearest;
-use super::syntax::{Named, OPS, Op, RawTest, Set, Word};
+use super::syntax::{NamedTerm, OPS, Op, RawTest, Set, Word};
 use super::values::{SCORE, SCORE_OPERATORS, is_number_range, number, operators, time, truth};
 use crate::filter::ColumnKind::{
     Bool, BoolMembers, CategoryMembers, FullText, List, Members, NullOnly, Number, NumberMembers,
@@ -25,12 +25,12 @@ fn listed(signs: &[&str]) -> String {
 
 /// A term and the column it names.
 pub(super) struct Reader {
-    named: Named,
+    named: NamedTerm,
     column: &'static Column,
 }
 
 impl Reader {
-    pub(super) const fn new(named: Named, column: &'static Column) -> Self {
+    pub(super) const fn new(named: NamedTerm, column: &'static Column) -> Self {
         Self { named, column }
     }
 

@@ -3,7 +3,7 @@
 use super::fault::QueryFault;
 use super::nearest;
 use super::reader::Reader;
-use super::syntax::{Named, Op, Raw, RawTest, Word};
+use super::syntax::{NamedTerm, Op, Raw, RawTest, Word};
 use super::values::{SCORE, is_number_range, number, truth};
 use crate::filter::ColumnKind::FullText;
 use crate::filter::{Column, Condition, SCORE_COLUMNS, SCORE_NAMES, Test, TextOp, find};
@@ -45,7 +45,7 @@ pub(super) fn conditions(
     Ok(tests.into_iter().map(condition).collect())
 }
 
-fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Column, QueryFault> {
+fn column_of(named: &NamedTerm, columns: &'static [Column]) -> Result<&'static Column, QueryFault> {
     let name = named.column.text.as_str();
     let id = match name {
         SCORE if find(columns, SCORE).is_none() => score_column(&named.test),

@@ -66,7 +66,7 @@ pub(super) enum RawTest {
 
 /// A term with a column.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedTerm {
     pub(super) is_negated: bool,
     pub(super) column: Word,
     pub(super) key: Option<Word>,
@@ -78,7 +78,7 @@ pub(super) struct Named {
 #[derive(Debug)]
 pub(super) enum Raw {
     Word(Word),
-    Named(Named),
+    Named(NamedTerm),
 }
 
 fn is_in_bare(c: char) -> bool {
@@ -220,7 +220,7 @@ impl<'t> Cursor<'t> {
         if self.eat(":") {
             let test_start = self.at;
             let test = self.test()?;
-            return Ok(Raw::Named(Named {
+            return Ok(Raw::Named(NamedTerm {
                 is_negated,
                 column,
                 key,

@@ -220,7 +220,7 @@ impl TraceParams {
 
     /// Whether the filters for level and kind include the observation.
     pub(crate) fn includes(&self, observation: &OutlineNode) -> bool {
-        self.folds.asks_for(observation.kind, observation.level)
+        self.folds.includes(observation.kind, observation.level)
     }
 
     /// Parameters of the rows that views without rows preserve in links.
